@@ -1,0 +1,225 @@
+"""The lightweight baseline: mini-swe-agent's own agent on our model and workspace.
+
+`DefaultAgent`, its prompts, its limits, its parsing of replies and its formatting of
+observations come from the package, unchanged. What is ours is where a model call and a
+command go: through the session. The agent is synchronous code, so each attempt gives it a
+thread of its own, which waits on the session's event loop.
+"""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+os.environ.setdefault("MSWEA_SILENT_STARTUP", "1")  # the package prints a banner on import
+
+import yaml
+from minisweagent.agents.default import DefaultAgent
+from minisweagent.config import builtin_config_dir
+from minisweagent.environments.docker import DockerEnvironment
+from minisweagent.exceptions import FormatError
+from minisweagent.models.utils.actions_text import format_observation_messages, parse_regex_actions
+from minisweagent.models.utils.actions_toolcall import (
+    BASH_TOOL,
+    format_toolcall_observation_messages,
+    parse_toolcall_actions,
+)
+
+from agent.arms.options import ArmOptions
+from agent.errors import ContextWindowExceeded
+from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
+from agent.session import Session
+from agent.types import Outcome, OutcomeStatus, Task
+from agent.workspaces.protocol import CommandResult
+
+T = TypeVar("T")
+Settings = dict[str, Any]
+
+_TEXT_ACTION = r"```mswea_bash_command\s*\n(.*?)\n```"
+"""How the package's text prompt (`swebench_backticks.yaml`) asks for an action."""
+
+
+async def solve(task: Task, session: Session, options: ArmOptions) -> Outcome:
+    """Run the agent to its own end.
+
+    Raises:
+        InfrastructureError: the model or the workspace broke.
+    """
+    settings = _settings(session.model.info, session.workspace.root, options)
+    door = _Door(asyncio.get_running_loop())
+    agent = DefaultAgent(
+        _SessionModel(session, door, settings["model"]),
+        _SessionEnvironment(session, door, settings["environment"]),
+        **settings["agent"],
+    )
+    with ThreadPoolExecutor(1, thread_name_prefix=task.id) as thread:
+        try:
+            info = await asyncio.wrap_future(thread.submit(agent.run, task.statement))
+        except ContextWindowExceeded as error:
+            return Outcome("gave_up", "", f"ContextWindowExceeded: {error}")
+        finally:
+            door.close()
+    return Outcome(_status(info, agent), info.get("submission", ""), info["exit_status"])
+
+
+def _status(info: Settings, agent: DefaultAgent) -> OutcomeStatus:
+    match info["exit_status"]:
+        case "Submitted":
+            return "submitted"
+        case "TimeExceeded":
+            return "out_of_time"
+        case "LimitsExceeded":
+            out_of_steps = 0 < agent.config.step_limit <= agent.n_calls
+            return "out_of_steps" if out_of_steps else "out_of_budget"
+        case _:
+            return "gave_up"
+
+
+def _settings(model: ModelInfo, root: str, options: ArmOptions) -> Settings:
+    """The package's own SWE-bench settings, with the experiment's limits.
+
+    The prompts name `/testbed`; on the host the repository is elsewhere, and they say where.
+    """
+    name = "swebench.yaml" if model.native_tools else "swebench_backticks.yaml"
+    text = (Path(builtin_config_dir) / "benchmarks" / name).read_text()
+    settings: Settings = yaml.safe_load(text.replace("/testbed", root))
+    if options.step_limit is not None:
+        settings["agent"]["step_limit"] = options.step_limit
+    if options.cost_limit_usd is not None:
+        settings["agent"]["cost_limit"] = options.cost_limit_usd
+    if options.command_timeout_s is not None:
+        settings["environment"]["timeout"] = options.command_timeout_s
+    return settings
+
+
+class _Door:
+    """Lets the agent's thread wait for the session's event loop, until it is closed."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: Future[Any] | None = None
+        self._closed = False
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        self._waiting = future
+        if self._closed:
+            future.cancel()
+        return future.result()
+
+    def close(self) -> None:
+        """Cancel what the thread waits for, and everything it would still ask for."""
+        self._closed = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+
+class _SessionModel:
+    """mini-swe-agent's `Model` protocol over a session."""
+
+    def __init__(self, session: Session, door: _Door, settings: Settings) -> None:
+        self.config = settings
+        self._session = session
+        self._door = door
+        self._info = session.model.info
+
+    def query(self, messages: list[Settings], **kwargs: Any) -> Settings:
+        sent = [{k: v for k, v in message.items() if k != "extra"} for message in messages]
+        tools = [BASH_TOOL] if self._info.native_tools else []
+        reply = self._door.wait(self._session.call(ModelRequest(sent, tools)))
+        # The agent's own cost limit needs a number; the records keep an unknown cost unknown.
+        cost = {"cost": reply.usage.cost_usd or 0.0}
+        try:
+            actions = self._actions(reply)
+        except FormatError as error:
+            error.messages[0]["extra"].update(cost)
+            raise
+        return {**reply.message, "extra": {"actions": actions, **cost}}
+
+    def _actions(self, reply: ModelReply) -> list[Settings]:
+        shared = {
+            "format_error_template": self.config["format_error_template"],
+            "template_kwargs": {"finish_reason": reply.finish_reason},
+        }
+        if self._info.native_tools:
+            calls = [_tool_call(call) for call in reply.message.get("tool_calls") or []]
+            return list(parse_toolcall_actions(calls, **shared))
+        text = reply.message.get("content") or ""
+        return list(
+            parse_regex_actions(
+                text, action_regex=self._info.action_regex or _TEXT_ACTION, **shared
+            )
+        )
+
+    def format_message(self, **kwargs: Any) -> Settings:
+        return kwargs
+
+    def format_observation_messages(
+        self, message: Settings, outputs: list[Settings], template_vars: Settings | None = None
+    ) -> list[Settings]:
+        template = self.config["observation_template"]
+        if not self._info.native_tools:
+            return list(
+                format_observation_messages(
+                    outputs, observation_template=template, template_vars=template_vars
+                )
+            )
+        return list(
+            format_toolcall_observation_messages(
+                actions=message["extra"]["actions"],
+                outputs=outputs,
+                observation_template=template,
+                template_vars=template_vars,
+            )
+        )
+
+    def get_template_vars(self, **kwargs: Any) -> Settings:
+        return self.config
+
+    def serialize(self) -> Settings:
+        return {}
+
+
+class _SessionEnvironment:
+    """mini-swe-agent's `Environment` protocol over a session."""
+
+    _check_finished = DockerEnvironment._check_finished
+
+    def __init__(self, session: Session, door: _Door, settings: Settings) -> None:
+        self.config = settings
+        self._session = session
+        self._door = door
+
+    def execute(self, action: Settings, cwd: str = "") -> Settings:
+        command, timeout = action["command"], self.config["timeout"]
+        result = self._door.wait(self._session.run(command, timeout_s=timeout))
+        output = _output(command, result, timeout)
+        self._check_finished(output)  # type: ignore[misc]
+        return output
+
+    def get_template_vars(self, **kwargs: Any) -> Settings:
+        return self.config
+
+    def serialize(self) -> Settings:
+        return {}
+
+
+def _tool_call(call: Settings) -> SimpleNamespace:
+    """A tool call with attributes, as the package's parser reads it."""
+    return SimpleNamespace(id=call["id"], function=SimpleNamespace(**call["function"]))
+
+
+def _output(command: str, result: CommandResult, timeout: float) -> Settings:
+    """A command's result in the package's own form."""
+    if not result.timed_out:
+        return {"output": result.output, "returncode": result.exit_code, "exception_info": ""}
+    error = subprocess.TimeoutExpired(command, timeout)
+    return {
+        "output": result.output,
+        "returncode": -1,
+        "exception_info": f"An error occurred while executing the command: {error}",
+    }

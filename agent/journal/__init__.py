@@ -1,0 +1,25 @@
+"""The append-only journal of steps, with its leases, ledger and budgets.
+
+journal     the one class that is used from outside
+types       what goes in and comes out
+attempts    rows of attempts
+leases      one writer per attempt, fenced by its epoch
+records     rows of steps
+ledger      reservations, settlements and limits
+bodies      requests and results as they lie in the database
+tables      the schema as queries see it
+migrations  the schema as databases get it
+database    transactions that survive the database's absence
+"""
+
+from agent.journal.journal import Journal
+from agent.journal.types import (
+    Account,
+    Attempt,
+    Lease,
+    Limit,
+    RecordedStep,
+    Reservation,
+)
+
+__all__ = ["Account", "Attempt", "Journal", "Lease", "Limit", "RecordedStep", "Reservation"]

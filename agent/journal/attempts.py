@@ -1,0 +1,85 @@
+"""The rows of attempts: declared once, looked up, ended."""
+
+from dataclasses import asdict
+
+from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+from agent.errors import JournalError
+from agent.journal import ledger
+from agent.journal.tables import attempts, leases
+from agent.journal.types import Attempt
+
+# Two workers may declare the same attempt at the same moment.
+_DECLARE = {
+    dialect: statement.on_conflict_do_nothing().returning(attempts.c.attempt_id)
+    for dialect, statement in (
+        ("sqlite", sqlite_insert(attempts)),
+        ("postgresql", postgresql_insert(attempts)),
+    )
+}
+
+FIELDS = tuple(column for column in attempts.c if column.name != "outcome")
+
+
+def declare(connection: Connection, attempt: Attempt) -> bool:
+    """Insert an attempt with a lease that nobody holds; False if it is there already.
+
+    Raises:
+        JournalError: another attempt has its id.
+    """
+    declared = _DECLARE[connection.dialect.name]
+    if connection.execute(declared, asdict(attempt)).first() is None:
+        known = find(connection, attempt.attempt_id)
+        assert known is not None, "it is what stood in the way"
+        _compare(known, attempt)
+        return False
+    connection.execute(
+        insert(leases).values(
+            attempt_id=attempt.attempt_id, epoch=0, worker="", expires_at=0.0, ordinal=0
+        )
+    )
+    ledger.open_totals(connection, ledger.names(attempt))
+    return True
+
+
+def find(connection: Connection, attempt_id: str) -> Attempt | None:
+    """The attempt of that id."""
+    row = connection.execute(select(*FIELDS).where(attempts.c.attempt_id == attempt_id)).first()
+    return None if row is None else Attempt(**row._mapping)
+
+
+def with_prefix(connection: Connection, prefix: str) -> list[Attempt]:
+    """The attempts whose id starts so, by id."""
+    # LIKE knows wildcards, and on SQLite no case.
+    starts = func.substr(attempts.c.attempt_id, 1, len(prefix)) == prefix
+    rows = connection.execute(select(*FIELDS).where(starts)).all()
+    return sorted((Attempt(**row._mapping) for row in rows), key=lambda one: one.attempt_id)
+
+
+def outcome(connection: Connection, attempt_id: str) -> str | None:
+    """How the attempt ended; None while it has not."""
+    found = connection.execute(
+        select(attempts.c.outcome).where(attempts.c.attempt_id == attempt_id)
+    )
+    return found.scalar()
+
+
+def set_outcome(connection: Connection, attempt_id: str, outcome: str | None) -> None:
+    """End the attempt, or open it again."""
+    connection.execute(
+        update(attempts).where(attempts.c.attempt_id == attempt_id).values(outcome=outcome)
+    )
+
+
+def _compare(known: Attempt, given: Attempt) -> None:
+    """A fork may be started again by its id alone, without its parent."""
+    for field in ("experiment", "arm", "instance_id", "repeat", "spec"):
+        there, here = getattr(known, field), getattr(given, field)
+        if there != here:
+            raise JournalError(
+                f"attempt {known.attempt_id} is in the journal with another {field}: "
+                f"{there}, not {here}",
+                retryable=False,
+            )

@@ -1,0 +1,166 @@
+"""The connection to SQLite or PostgreSQL: transactions that survive its absence."""
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Connection, Double, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
+
+from agent.errors import JournalError
+
+T = TypeVar("T")
+Work = Callable[[Connection], T]
+
+WRITES = "journal_writes"
+"""Execution option of connections whose transactions write."""
+
+SQLITE_BUSY_MS = 10_000
+"""How long SQLite itself waits for another program's lock."""
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+
+SQLITE_PASSES = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN")
+POSTGRES_PASSES = ("08", "40", "53", "55P03", "57P", "25P03")
+"""Beginnings of the error names and SQLSTATEs that another try may not meet again."""
+
+
+class clock(FunctionElement[float]):  # noqa: N801  # reads as the SQL function it is
+    """Seconds since 1970 by the database's own clock, the same for all of its workers."""
+
+    type = Double()
+    inherit_cache = True
+
+
+@compiles(clock, "sqlite")
+def _clock_sqlite(element: clock, compiler: Any, **options: Any) -> str:
+    return "journal_clock()"
+
+
+@compiles(clock, "postgresql")
+def _clock_postgresql(element: clock, compiler: Any, **options: Any) -> str:
+    return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS DOUBLE PRECISION)"
+
+
+class Database:
+    """Runs transactions, again where the database was away for less than `patience_s`.
+
+    Work may therefore run more than once, the last time after a commit whose answer got
+    lost, and has to leave the same behind as if it had run once.
+    """
+
+    def __init__(self, url: URL, patience_s: float) -> None:
+        self.url = url
+        self.patience_s = patience_s
+        self._engine = _engine(url)
+        self._writer = self._engine.execution_options(**{WRITES: True})
+        self._writing: AbstractContextManager[Any] = nullcontext()
+        if url.get_backend_name() == "sqlite":
+            # Threads that queue here need not poll for the file's lock.
+            self._writing = threading.Lock()
+
+    def read(self, work: Work[T]) -> T:
+        """The result of `work` in a transaction that only reads.
+
+        Raises:
+            JournalError: the database cannot be reached, or refuses.
+        """
+        return self._patiently(lambda: _transaction(self._engine, work), self.patience_s)
+
+    def write(self, work: Work[T], patience_s: float | None = None) -> T:
+        """The result of `work` in a transaction that is on the disk when this returns.
+
+        Raises:
+            JournalError: the database cannot be reached, or refuses.
+        """
+
+        def run() -> T:
+            with self._writing:
+                return _transaction(self._writer, work)
+
+        return self._patiently(run, self.patience_s if patience_s is None else patience_s)
+
+    def close(self) -> None:
+        """Drop all connections."""
+        self._engine.dispose()
+
+    def _patiently(self, run: Callable[[], T], patience_s: float) -> T:
+        until, pause = time.monotonic() + patience_s, FIRST_PAUSE_S
+        while True:
+            try:
+                return run()
+            except (DBAPIError, sqlite3.Error, PoolTimeout) as error:
+                passes = _passes(error)
+                if not passes or time.monotonic() + pause > until:
+                    raise self._failure(error, retryable=passes) from error
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    def _failure(self, error: Exception, *, retryable: bool) -> JournalError:
+        cause = str(getattr(error, "orig", None) or error).strip().splitlines() or ["no reason"]
+        where = self.url.render_as_string(hide_password=True)
+        return JournalError(f"the journal at {where} fails: {cause[0]}", retryable=retryable)
+
+
+def _transaction(engine: Engine, work: Work[T]) -> T:
+    with engine.begin() as connection:
+        return work(connection)
+
+
+def _passes(error: Exception) -> bool:
+    """Whether the same transaction may succeed later."""
+    if isinstance(error, PoolTimeout):
+        return True
+    if isinstance(error, DBAPIError) and error.connection_invalidated:
+        return True
+    cause = getattr(error, "orig", None) or error
+    if isinstance(cause, sqlite3.Error):
+        return (getattr(cause, "sqlite_errorname", None) or "").startswith(SQLITE_PASSES)
+    state = getattr(cause, "sqlstate", None)
+    if state is None:
+        # The driver itself speaks: there was no server to give a state.
+        return type(cause).__name__ == "OperationalError"
+    return str(state).startswith(POSTGRES_PASSES)
+
+
+def _engine(url: URL) -> Engine:
+    if url.get_backend_name() == "sqlite":
+        Path(str(url.database)).absolute().parent.mkdir(parents=True, exist_ok=True)
+        engine = create_engine(url, max_overflow=-1)
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    timeouts = {"connect_timeout": 10, "tcp_user_timeout": 30_000}
+    unset = {name: value for name, value in timeouts.items() if name not in url.query}
+    engine = create_engine(url, connect_args=unset)
+    event.listen(engine, "connect", _prepare_postgresql)
+    return engine
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, record: object) -> None:
+    connection.isolation_level = None  # transactions begin in `_begin_sqlite`
+    connection.create_function("journal_clock", 0, time.time)
+    connection.execute(f"PRAGMA busy_timeout = {SQLITE_BUSY_MS}")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A reader that turns writer half way can fail for good; a writer is one from the start.
+    writes = connection.get_execution_options().get(WRITES)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _prepare_postgresql(connection: Any, record: object) -> None:
+    # A worker that is stopped inside a transaction must not hold up all the others.
+    connection.execute("SET idle_in_transaction_session_timeout = '10s'")
+    connection.execute("SET lock_timeout = '30s'")
+    connection.execute("SET synchronous_commit = on")
+    connection.commit()

@@ -1,0 +1,306 @@
+"""The journal: every step of every attempt, written down before and after it happens."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from sqlalchemy import URL, Connection, make_url
+from sqlalchemy.exc import ArgumentError
+
+from agent.blobs import Blobs
+from agent.errors import JournalError
+from agent.journal import attempts, leases, ledger, records
+from agent.journal.bodies import Bodies
+from agent.journal.database import Database
+from agent.journal.migrations import migrate
+from agent.journal.types import (
+    Account,
+    Attempt,
+    Lease,
+    Limit,
+    RecordedStep,
+    Reservation,
+)
+
+PATIENCE_S = 60.0
+"""How long a database may be away before its absence is an error."""
+
+PATIENCE_TO_OPEN_S = 5.0
+"""The same for the first contact: a wrong address should not take a minute to notice."""
+
+
+class Journal:
+    """Append-only steps, with their leases and their ledger, in SQLite or PostgreSQL.
+
+    Any number of threads, processes and machines may use one journal. Every method is one
+    transaction, durable when it returns, and is tried again for up to `PATIENCE_S` while the
+    database is away. All of them raise JournalError when it stays away. Steps are named by
+    (scope, seq) within an attempt; amounts are USD.
+    """
+
+    def __init__(self, database: Database, blobs: Blobs | None) -> None:
+        self._database = database
+        self._bodies = Bodies(blobs)
+        self._counted_in: dict[str, ledger.Names] = {}
+
+    @classmethod
+    def open(
+        cls, url: str, blobs: Blobs | None = None, *, patience_s: float = PATIENCE_S
+    ) -> "Journal":
+        """The journal at `sqlite:///path` or `postgresql://user@host/database`.
+
+        What is not there yet is created. Bodies above 256 kB go to `blobs`; by default that is a
+        folder beside the file on SQLite, and on PostgreSQL the database itself.
+
+        Raises:
+            JournalError: there is no such database, or a newer release has written it.
+        """
+        address = _address(url)
+        if blobs is None and address.database and address.get_backend_name() == "sqlite":
+            blobs = Blobs(Path(address.database).absolute().parent / "blobs")
+        try:
+            database = Database(address, patience_s)
+        except ImportError as error:
+            message = f"{url.split(':')[0]} needs a package: {error}"
+            raise JournalError(message, retryable=False) from error
+        except OSError as error:
+            raise JournalError(f"the journal cannot be created: {error}") from error
+        database.write(migrate, min(patience_s, PATIENCE_TO_OPEN_S))
+        return cls(database, blobs)
+
+    def close(self) -> None:
+        """Drop all connections."""
+        self._database.close()
+
+    def start(self, attempt: Attempt) -> None:
+        """Put an attempt into the journal, unless it is there.
+
+        Raises:
+            JournalError: another attempt has its id.
+        """
+        self._database.write(lambda connection: attempts.declare(connection, attempt))
+
+    def attempt(self, attempt_id: str) -> Attempt | None:
+        """The attempt of that id."""
+        return self._database.read(lambda connection: attempts.find(connection, attempt_id))
+
+    def find(self, prefix: str) -> list[Attempt]:
+        """The attempts whose id starts so, by id."""
+        return self._database.read(lambda connection: attempts.with_prefix(connection, prefix))
+
+    def outcome(self, attempt_id: str) -> str | None:
+        """What `end` was given; None while the attempt is open."""
+        return self._database.read(lambda connection: attempts.outcome(connection, attempt_id))
+
+    def fork(self, parent_id: str, child: Attempt, scope: str, seq: int) -> int:
+        """Start `child` with the results of all steps that the parent began before that one.
+
+        They are credited to the child and not billed again. Returns how many they are.
+
+        Raises:
+            JournalError: the parent has no such step, or another attempt has the child's id.
+        """
+        forked = replace(child, parent_id=parent_id, fork_scope=scope, fork_seq=seq)
+
+        def work(connection: Connection) -> int:
+            if attempts.declare(connection, forked):
+                records.copy_before(connection, parent_id, child.attempt_id, scope, seq)
+            return records.copied(connection, child.attempt_id)
+
+        return self._database.write(work)
+
+    def acquire(self, attempt_id: str, worker: str, ttl_s: float) -> Lease:
+        """The right to write the attempt, for `ttl_s` seconds unless it is renewed.
+
+        A worker may take its own lease over, so its name must be its own. Calls of earlier
+        epochs that have no result are lost, and billed at their reservation.
+
+        Raises:
+            LeaseHeld: another worker's lease has not expired.
+            JournalError: there is no such attempt.
+        """
+
+        def work(connection: Connection) -> Lease:
+            lease = leases.acquire(connection, attempt_id, worker, ttl_s)
+            ledger.forfeit(connection, attempt_id)
+            return lease
+
+        return self._database.write(work)
+
+    def renew(self, lease: Lease, ttl_s: float) -> None:
+        """Keep the lease until `ttl_s` seconds from now.
+
+        Raises:
+            FencedError: it was taken over.
+        """
+        self._database.write(lambda connection: leases.renew(connection, lease, ttl_s))
+
+    def release(self, lease: Lease) -> None:
+        """Give the lease back; nothing happens if it was taken over."""
+        self._database.write(lambda connection: leases.release(connection, lease))
+
+    def holder(self, attempt_id: str) -> str | None:
+        """The worker whose lease on the attempt has not expired."""
+        return self._database.read(lambda connection: leases.holder(connection, attempt_id))
+
+    def disown(self, attempt_id: str, worker: str) -> None:
+        """End the lease of a worker that is known to be dead."""
+        self._database.write(lambda connection: leases.disown(connection, attempt_id, worker))
+
+    def living(self) -> set[str]:
+        """The ids of the attempts whose lease has not expired."""
+        return self._database.read(leases.living)
+
+    def steps(self, attempt_id: str) -> list[RecordedStep]:
+        """The attempt's steps by scope and seq, intents without a result among them."""
+        return self._database.read(
+            lambda connection: records.read(connection, attempt_id, self._bodies)
+        )
+
+    def intend(
+        self,
+        lease: Lease,
+        scope: str,
+        seq: int,
+        kind: str,
+        digest: str,
+        request: bytes,
+        reservation: Reservation | None = None,
+    ) -> None:
+        """Write down that a step is about to happen, and reserve what it can cost.
+
+        It takes the place of an intent that an earlier epoch left without a result.
+
+        Raises:
+            BudgetExhausted: a limit does not allow it; nothing is written.
+            FencedError: the attempt was taken over.
+            JournalError: the step is recorded, or was begun with another request.
+        """
+        row = {
+            "scope": scope,
+            "seq": seq,
+            "kind": kind,
+            "digest": digest,
+            "request": self._bodies.pack(request),
+        }
+
+        def work(connection: Connection) -> None:
+            ordinal, now = leases.begin_step(connection, lease)
+            begun = records.begin(connection, lease, {**row, "ordinal": ordinal, "started_at": now})
+            if begun and reservation is not None:
+                counted_in = self._names(connection, lease)
+                ledger.reserve(connection, lease, scope, seq, reservation, counted_in)
+
+        self._database.write(work)
+
+    def record(
+        self,
+        lease: Lease,
+        scope: str,
+        seq: int,
+        result: bytes,
+        *,
+        cost_usd: float | None,
+        duration_s: float,
+        tree: str | None,
+    ) -> None:
+        """Write down what came of a step, and settle its reservation.
+
+        An unknown cost (None) settles at the reservation and counts as unpriced.
+
+        Raises:
+            FencedError: the attempt was taken over.
+            JournalError: the step was not begun in this epoch, is recorded with another result,
+                or costs something without having reserved anything.
+        """
+        row = {
+            "result": self._bodies.pack(result),
+            "cost_usd": cost_usd,
+            "duration_s": duration_s,
+            "tree": tree,
+        }
+
+        def work(connection: Connection) -> None:
+            leases.check(connection, lease)
+            counted_in = self._names(connection, lease)
+            nusd = ledger.settle(connection, lease, scope, seq, cost_usd, counted_in)
+            finished = records.finish(connection, lease, scope, seq, {**row, "settled_nusd": nusd})
+            if finished and nusd is None and cost_usd:
+                raise JournalError(
+                    f"a step of {lease.attempt_id} cost ${cost_usd} and reserved nothing",
+                    retryable=False,
+                )
+
+        self._database.write(work)
+
+    def refuse(self, lease: Lease, scope: str, seq: int) -> None:
+        """Take back an intent whose call never reached anybody, and its reservation.
+
+        Raises:
+            FencedError: the attempt was taken over.
+        """
+
+        def work(connection: Connection) -> None:
+            leases.check(connection, lease)
+            counted_in = self._names(connection, lease)
+            ledger.withdraw(connection, lease, scope, seq, counted_in)
+            records.take_back(connection, lease, scope, seq)
+
+        self._database.write(work)
+
+    def end(self, lease: Lease, outcome: str) -> None:
+        """Write down how the attempt ended, as JSON text of the caller's own.
+
+        Raises:
+            FencedError: the attempt was taken over.
+        """
+        self._set_outcome(lease, outcome)
+
+    def reopen(self, lease: Lease) -> None:
+        """Forget how the attempt ended, so that it can go on.
+
+        Raises:
+            FencedError: the attempt was taken over.
+        """
+        self._set_outcome(lease, None)
+
+    def account(self, attempt_id: str) -> Account:
+        """What the attempt has cost so far; all zero for one that is not there."""
+        return self._database.read(lambda connection: ledger.account(connection, attempt_id))
+
+    def spent(self, limit: Limit) -> tuple[float, int]:
+        """USD and calls that count against a limit now: settled, reserved and lost."""
+        return self._database.read(lambda connection: ledger.spent(connection, limit))
+
+    def _set_outcome(self, lease: Lease, outcome: str | None) -> None:
+        def work(connection: Connection) -> None:
+            leases.check(connection, lease)
+            attempts.set_outcome(connection, lease.attempt_id, outcome)
+
+        self._database.write(work)
+
+    def _names(self, connection: Connection, lease: Lease) -> ledger.Names:
+        """The totals that a held attempt counts in; they never change."""
+        names = self._counted_in.get(lease.attempt_id)
+        if names is None:
+            attempt = attempts.find(connection, lease.attempt_id)
+            assert attempt is not None, "a lease is held on an attempt"
+            names = self._counted_in[lease.attempt_id] = ledger.names(attempt)
+        return names
+
+
+def _address(url: str) -> URL:
+    """A database URL with the drivers of this package, whichever driver it names."""
+    try:
+        address = make_url(url)
+    except ArgumentError as error:
+        raise JournalError("the journal's URL is not one", retryable=False) from error
+    backend = address.get_backend_name()
+    if backend == "postgresql":
+        return address.set(drivername="postgresql+psycopg")
+    if backend != "sqlite":
+        raise JournalError(
+            f"the journal is kept in SQLite or PostgreSQL, not in {backend}", retryable=False
+        )
+    if not address.database or address.database == ":memory:":
+        raise JournalError("a journal in memory keeps nothing: name a file", retryable=False)
+    return address.set(drivername="sqlite")

@@ -1,0 +1,122 @@
+"""One writer per attempt: who it is, until when, and what every write checks."""
+
+from sqlalchemy import Connection, bindparam, or_, select, update
+from sqlalchemy.sql.elements import ColumnElement
+
+from agent.errors import FencedError, JournalError, LeaseHeld
+from agent.journal.database import clock
+from agent.journal.tables import leases
+from agent.journal.types import Lease
+
+_HELD = leases.c.attempt_id == bindparam("attempt"), leases.c.epoch == bindparam("held")
+
+_CHECK = select(leases.c.epoch).where(*_HELD).with_for_update()
+_BEGIN = (
+    update(leases)
+    .where(*_HELD)
+    .values(ordinal=leases.c.ordinal + 1)
+    .returning(leases.c.ordinal, clock().label("now"))
+)
+_EXTEND = update(leases).where(*_HELD).values(expires_at=clock() + bindparam("ttl_s"))
+_RELEASE = update(leases).where(*_HELD).values(expires_at=0.0)
+
+
+def check(connection: Connection, lease: Lease) -> None:
+    """Keep the attempt from changing hands until the transaction ends.
+
+    Raises:
+        FencedError: it already has.
+    """
+    if connection.execute(_CHECK, _key(lease)).first() is None:
+        raise _fenced(lease)
+
+
+def begin_step(connection: Connection, lease: Lease) -> tuple[int, float]:
+    """Like `check`, and: the ordinal of a step that begins now, and the time."""
+    begun = connection.execute(_BEGIN, _key(lease)).first()
+    if begun is None:
+        raise _fenced(lease)
+    return begun.ordinal, begun.now
+
+
+def acquire(connection: Connection, attempt_id: str, worker: str, ttl_s: float) -> Lease:
+    """The next epoch of an attempt that nobody else is alive on.
+
+    Raises:
+        LeaseHeld: another worker's lease has not expired.
+        JournalError: there is no such attempt.
+    """
+    free: ColumnElement[bool] = or_(leases.c.expires_at <= clock(), leases.c.worker == worker)
+    taken = connection.execute(
+        update(leases)
+        .where(leases.c.attempt_id == attempt_id, free)
+        .values(epoch=leases.c.epoch + 1, worker=worker, expires_at=clock() + ttl_s)
+        .returning(leases.c.epoch)
+    ).first()
+    if taken is None:
+        raise _held(connection, attempt_id)
+    return Lease(attempt_id, taken.epoch, worker)
+
+
+def renew(connection: Connection, lease: Lease, ttl_s: float) -> None:
+    """Let the lease end `ttl_s` seconds from now.
+
+    Raises:
+        FencedError: it was taken over.
+    """
+    if connection.execute(_EXTEND, {**_key(lease), "ttl_s": ttl_s}).rowcount == 0:
+        raise _fenced(lease)
+
+
+def release(connection: Connection, lease: Lease) -> None:
+    """Let the lease end now, if it is still held."""
+    connection.execute(_RELEASE, _key(lease))
+
+
+def holder(connection: Connection, attempt_id: str) -> str | None:
+    """The worker whose lease on the attempt has not expired."""
+    found = connection.execute(
+        select(leases.c.worker).where(
+            leases.c.attempt_id == attempt_id, leases.c.expires_at > clock()
+        )
+    ).first()
+    return found.worker if found else None
+
+
+def disown(connection: Connection, attempt_id: str, worker: str) -> None:
+    """Let a lease end now, if that worker has it."""
+    connection.execute(
+        update(leases)
+        .where(leases.c.attempt_id == attempt_id, leases.c.worker == worker)
+        .values(expires_at=0.0)
+    )
+
+
+def living(connection: Connection) -> set[str]:
+    """The attempts whose lease has not expired."""
+    found = connection.execute(select(leases.c.attempt_id).where(leases.c.expires_at > clock()))
+    return set(found.scalars())
+
+
+def _key(lease: Lease) -> dict[str, str | int]:
+    return {"attempt": lease.attempt_id, "held": lease.epoch}
+
+
+def _held(connection: Connection, attempt_id: str) -> JournalError:
+    holder = connection.execute(
+        select(leases.c.worker, (leases.c.expires_at - clock()).label("left")).where(
+            leases.c.attempt_id == attempt_id
+        )
+    ).first()
+    if holder is None:
+        return JournalError(f"the journal has no attempt {attempt_id}", retryable=False)
+    left = max(0.0, holder.left)
+    return LeaseHeld(
+        f"attempt {attempt_id} is held by {holder.worker}, for {left:.0f} s unless it renews"
+    )
+
+
+def _fenced(lease: Lease) -> FencedError:
+    return FencedError(
+        f"attempt {lease.attempt_id} was taken over: {lease.worker} held it in epoch {lease.epoch}"
+    )

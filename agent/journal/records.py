@@ -1,0 +1,161 @@
+"""The rows of steps: begun, finished, taken back, read and copied."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, func, insert, literal, select, update
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.sql.elements import ColumnElement
+
+from agent.errors import JournalError
+from agent.journal.bodies import Bodies
+from agent.journal.tables import leases, steps
+from agent.journal.types import Lease, RecordedStep
+
+_PLACE = (
+    steps.c.attempt_id == bindparam("attempt"),
+    steps.c.scope == bindparam("at_scope"),
+    steps.c.seq == bindparam("at_seq"),
+)
+_MINE = (*_PLACE, steps.c.epoch == bindparam("held"), steps.c.result.is_(None))
+
+
+def _begin(insert_into: Any) -> Any:
+    """Insert an intent, or put it in the place of one that an earlier epoch left."""
+    statement = insert_into(steps)
+    new = statement.excluded
+    return statement.on_conflict_do_update(
+        index_elements=[steps.c.attempt_id, steps.c.scope, steps.c.seq],
+        set_={
+            name: new[name]
+            for name in ("epoch", "ordinal", "kind", "digest", "request", "started_at")
+        },
+        where=steps.c.result.is_(None) & (steps.c.epoch < new.epoch),
+    ).returning(steps.c.epoch)
+
+
+_BEGIN = {"sqlite": _begin(sqlite_insert), "postgresql": _begin(postgresql_insert)}
+_FINISH = (
+    update(steps)
+    .where(*_MINE)
+    .values(
+        {
+            name: bindparam(f"new_{name}")
+            for name in ("result", "cost_usd", "settled_nusd", "duration_s", "tree")
+        }
+    )
+)
+_FIND = select(steps.c.epoch, steps.c.digest, steps.c.request, steps.c.result).where(*_PLACE)
+_TAKE_BACK = delete(steps).where(*_MINE)
+
+
+def begin(connection: Connection, lease: Lease, row: dict[str, Any]) -> bool:
+    """Write an intent down; False if this very intent is there already.
+
+    Raises:
+        JournalError: the step is recorded, or was begun with another request.
+    """
+    mine = {**row, "attempt_id": lease.attempt_id, "epoch": lease.epoch}
+    if connection.execute(_BEGIN[connection.dialect.name], mine).first() is not None:
+        return True
+    there = connection.execute(_FIND, _key(lease, row["scope"], row["seq"])).one()
+    same = (there.epoch, there.digest) == (lease.epoch, row["digest"])
+    if there.result is None and same:
+        return False
+    what = "recorded already" if there.result is not None else "begun with another request"
+    raise JournalError(f"{_named(lease, row['scope'], row['seq'])} is {what}", retryable=False)
+
+
+def finish(connection: Connection, lease: Lease, scope: str, seq: int, row: dict[str, Any]) -> bool:
+    """Write a result down; False if this very result is there already.
+
+    Raises:
+        JournalError: there is no intent of this epoch, or another result.
+    """
+    values = {f"new_{name}": value for name, value in row.items()}
+    place = _key(lease, scope, seq)
+    if connection.execute(_FINISH, {**place, "held": lease.epoch, **values}).rowcount:
+        return True
+    there = connection.execute(_FIND, place).first()
+    if there is not None and (there.epoch, there.result) == (lease.epoch, row["result"]):
+        return False
+    recorded = there is not None and there.result is not None
+    what = "recorded with another result" if recorded else "not begun by this worker"
+    raise JournalError(f"{_named(lease, scope, seq)} is {what}", retryable=False)
+
+
+def take_back(connection: Connection, lease: Lease, scope: str, seq: int) -> None:
+    """Remove an intent of this epoch, if it is there."""
+    connection.execute(_TAKE_BACK, {**_key(lease, scope, seq), "held": lease.epoch})
+
+
+def read(connection: Connection, attempt_id: str, bodies: Bodies) -> list[RecordedStep]:
+    """An attempt's steps by scope and seq."""
+    rows = connection.execute(select(steps).where(steps.c.attempt_id == attempt_id)).all()
+    # Not in SQL: PostgreSQL sorts text by the rules of a language.
+    return sorted(
+        (
+            RecordedStep(
+                scope=row.scope,
+                seq=row.seq,
+                kind=row.kind,
+                digest=row.digest,
+                request=bodies.unpack(row.request),
+                result=None if row.result is None else bodies.unpack(row.result),
+                cost_usd=row.cost_usd,
+                started_at=datetime.fromtimestamp(row.started_at, UTC),
+                duration_s=row.duration_s,
+                tree=row.tree,
+                ordinal=row.ordinal,
+            )
+            for row in rows
+        ),
+        key=lambda step: (step.scope, step.seq),
+    )
+
+
+def copy_before(
+    connection: Connection, parent_id: str, child_id: str, scope: str, seq: int
+) -> None:
+    """Give a new attempt the results of all steps that the parent began before that one.
+
+    Raises:
+        JournalError: the parent has no such step.
+    """
+    place = {"attempt": parent_id, "at_scope": scope, "at_seq": seq}
+    ordinal = connection.execute(select(steps.c.ordinal).where(*_PLACE), place).scalar()
+    if ordinal is None:
+        raise JournalError(
+            f"attempt {parent_id} has no step {_place(scope, seq)} to fork at", retryable=False
+        )
+    given: dict[str, ColumnElement[Any]] = {"attempt_id": literal(child_id), "epoch": literal(0)}
+    prefix = select(*[given.get(column.name, column) for column in steps.c]).where(
+        steps.c.attempt_id == parent_id, steps.c.ordinal < ordinal, steps.c.result.is_not(None)
+    )
+    connection.execute(insert(steps).from_select([column.name for column in steps.c], prefix))
+    # What the child does next comes after what it was given.
+    connection.execute(
+        update(leases).where(leases.c.attempt_id == child_id).values(ordinal=ordinal)
+    )
+
+
+def copied(connection: Connection, attempt_id: str) -> int:
+    """How many of an attempt's steps came from its parent."""
+    found = connection.execute(
+        select(func.count()).where(steps.c.attempt_id == attempt_id, steps.c.epoch == 0)
+    )
+    return int(found.scalar_one())
+
+
+def _key(lease: Lease, scope: str, seq: int) -> dict[str, str | int]:
+    """The parameters that name a step in this module's statements."""
+    return {"attempt": lease.attempt_id, "at_scope": scope, "at_seq": seq}
+
+
+def _named(lease: Lease, scope: str, seq: int) -> str:
+    return f"step {_place(scope, seq)} of attempt {lease.attempt_id}"
+
+
+def _place(scope: str, seq: int) -> str:
+    return f"{scope}/{seq}" if scope else str(seq)

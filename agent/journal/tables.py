@@ -1,0 +1,75 @@
+"""The journal's tables, as its queries see them; `migrations` is what creates them.
+
+Money is counted in whole billionths of a dollar, so that sums are exact and a limit holds
+to the last digit. `totals` repeats what the ledger adds up to, so that a reservation costs the
+same however long the experiment is; the two change in one transaction.
+"""
+
+from sqlalchemy import BigInteger, Column, Double, Integer, LargeBinary, MetaData, Table, Text
+
+metadata = MetaData()
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("attempt_id", Text, primary_key=True),
+    Column("experiment", Text, nullable=False),
+    Column("arm", Text, nullable=False),
+    Column("instance_id", Text, nullable=False),
+    Column("repeat", Integer, nullable=False),
+    Column("spec", Text, nullable=False),
+    Column("parent_id", Text),
+    Column("fork_scope", Text),
+    Column("fork_seq", Integer),
+    Column("outcome", Text),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("attempt_id", Text, primary_key=True),
+    Column("epoch", Integer, nullable=False),  # 0: never held
+    Column("worker", Text, nullable=False),
+    Column("expires_at", Double, nullable=False),  # seconds since 1970
+    Column("ordinal", Integer, nullable=False),  # of the step begun last
+)
+
+steps = Table(
+    "steps",
+    metadata,
+    Column("attempt_id", Text, primary_key=True),
+    Column("scope", Text, primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("epoch", Integer, nullable=False),  # 0: copied by a fork
+    Column("ordinal", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("request", LargeBinary, nullable=False),  # packed, see `bodies`
+    Column("result", LargeBinary),  # packed; NULL: an intent
+    Column("cost_usd", Double),  # NULL: unknown
+    Column("settled_nusd", BigInteger),  # NULL: not a call
+    Column("started_at", Double, nullable=False),  # seconds since 1970
+    Column("duration_s", Double),
+    Column("tree", Text),
+)
+
+ledger = Table(
+    "ledger",
+    metadata,
+    Column("attempt_id", Text, primary_key=True),
+    Column("scope", Text, primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("epoch", Integer, primary_key=True),
+    Column("state", Text, nullable=False),  # reserved, settled or lost
+    Column("reserved_nusd", BigInteger, nullable=False),
+    Column("billed_nusd", BigInteger, nullable=False),  # the reservation until it is settled
+)
+
+totals = Table(
+    "totals",
+    metadata,
+    Column("kind", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("nusd", BigInteger, nullable=False),
+    Column("calls", Integer, nullable=False),
+)

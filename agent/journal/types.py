@@ -1,0 +1,87 @@
+"""What goes into the journal and what comes out of it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try at a cell of an experiment."""
+
+    attempt_id: str
+    experiment: str
+    arm: str
+    instance_id: str
+    repeat: int
+    spec: str
+    """JSON text of the caller's own; whatever would make it another attempt belongs here."""
+    parent_id: str | None = None
+    """The attempt that this one was forked from, before the step named by the next two."""
+    fork_scope: str | None = None
+    fork_seq: int | None = None
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to write an attempt; void once the attempt's epoch has moved on."""
+
+    attempt_id: str
+    epoch: int
+    worker: str
+
+
+@dataclass(frozen=True)
+class RecordedStep:
+    """One step as it was written down."""
+
+    scope: str
+    seq: int
+    kind: str
+    digest: str
+    request: bytes
+    result: bytes | None
+    """None for an intent that nothing came of yet."""
+    cost_usd: float | None
+    """None where it is unknown or the step is an intent."""
+    started_at: datetime
+    """By the journal's clock, UTC."""
+    duration_s: float | None
+    tree: str | None
+    """The work tree after it, in the caller's own words; None where it did not change."""
+    ordinal: int = 0
+    """Place in the order in which the attempt's steps were begun, over all scopes."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """An upper bound on what may be sent, in USD, in calls, or both."""
+
+    kind: Literal["attempt", "arm", "experiment"]
+    name: str
+    """An attempt's id, `experiment/arm`, or an experiment's name."""
+    usd: float | None
+    calls: int | None
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """The most that a call can cost, and the limits that it has to fit under."""
+
+    usd: float
+    limits: tuple[Limit, ...]
+
+
+@dataclass(frozen=True)
+class Account:
+    """What an attempt has cost."""
+
+    billed_usd: float
+    """Everything ever sent: settled calls at cost, lost ones and those in flight at their
+    reservation."""
+    credited_usd: float
+    """The calls among the attempt's recorded steps, those copied by a fork included."""
+    calls_billed: int
+    calls_credited: int
+    unpriced_calls: int
+    """Credited calls whose cost is unknown; they count at their reservation."""

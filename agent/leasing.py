@@ -1,0 +1,67 @@
+"""Holding the lease of an attempt for as long as it is worked on."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from agent.errors import FencedError
+from agent.journal import Journal, Lease
+from agent.workspaces import ownership
+
+LEASE_S = 30.0
+"""How long a worker may be silent before another takes its attempt over."""
+
+
+@asynccontextmanager
+async def held(journal: Journal, attempt_id: str, ttl_s: float = LEASE_S) -> AsyncIterator[Lease]:
+    """The lease of an attempt, renewed until the block ends.
+
+    Raises:
+        LeaseHeld: a living worker has it.
+        FencedError: it was lost on the way; the block was cancelled.
+    """
+    lease = await asyncio.to_thread(_acquire, journal, attempt_id, ttl_s)
+    holder = asyncio.current_task()
+    assert holder is not None
+    heart = asyncio.create_task(_beat(journal, lease, ttl_s, holder))
+    try:
+        yield lease
+    except asyncio.CancelledError:
+        if heart.done() and not heart.cancelled() and (lost := heart.exception()):
+            holder.uncancel()
+            raise lost from None
+        raise
+    finally:
+        heart.cancel()
+        await asyncio.to_thread(journal.release, lease)
+
+
+async def _beat(
+    journal: Journal, lease: Lease, ttl_s: float, holder: "asyncio.Task[object]"
+) -> None:
+    while True:
+        await asyncio.sleep(ttl_s / 3)
+        try:
+            await asyncio.to_thread(journal.renew, lease, ttl_s)
+        except FencedError:
+            holder.cancel()
+            raise
+
+
+def _acquire(journal: Journal, attempt_id: str, ttl_s: float) -> Lease:
+    """The lease, also from a worker of this machine that died with it."""
+    holder = journal.holder(attempt_id)
+    if holder is not None and _is_dead(holder):
+        journal.disown(attempt_id, holder)
+    return journal.acquire(attempt_id, worker(), ttl_s)
+
+
+def worker() -> str:
+    """This process among all that may ever share a journal."""
+    return f"{ownership.owner()}/{ownership.process()}"
+
+
+def _is_dead(name: str) -> bool:
+    """Whether a worker was a process of this user and machine that is no more."""
+    owner, _, process = name.partition("/")
+    return owner == ownership.owner() and not ownership.lives(process)

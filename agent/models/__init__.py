@@ -1,0 +1,71 @@
+"""What answers an arm: a model that LiteLLM reaches, or one of three that need no key.
+
+spec.py           what an experiment may ask for, as data; `parse` reads it
+protocol.py       messages in, one assistant message and its usage out
+litellm_api.py    any LiteLLM model string
+retry.py          which failures of it are tried again, and after how long
+simulated.py      a seeded stand-in that knows the reference patch
+damage.py         how it gets a patch wrong
+patches.py        unified diffs as data, for damage.py
+recorded.py       replays the model side of a mini-swe-agent trajectory
+trajectory.py     reads such a trajectory
+scripted.py       a fixed list of replies
+usage.py, chat.py token counts and messages, for all of them
+"""
+
+from agent.models.litellm_api import LiteLLMModel
+from agent.models.protocol import (
+    CostSource,
+    Message,
+    Model,
+    ModelInfo,
+    ModelReply,
+    ModelRequest,
+    Usage,
+)
+from agent.models.recorded import for_task
+from agent.models.scripted import ScriptedModel
+from agent.models.simulated import SimulatedModel
+from agent.models.spec import (
+    LiteLLMSpec,
+    ModelSpec,
+    RecordedSpec,
+    ScriptedSpec,
+    SimulatedSpec,
+    parse,
+)
+from agent.types import Task
+
+__all__ = [
+    "CostSource",
+    "LiteLLMSpec",
+    "Message",
+    "Model",
+    "ModelInfo",
+    "ModelReply",
+    "ModelRequest",
+    "ModelSpec",
+    "RecordedSpec",
+    "ScriptedSpec",
+    "SimulatedSpec",
+    "Usage",
+    "build",
+    "parse",
+]
+
+
+def build(spec: ModelSpec, task: Task, seed: int) -> Model:
+    """The model of one attempt at one task; `seed` is the attempt's own.
+
+    Raises:
+        InvalidSpec: there is no recording of the task, or no reference patch to simulate with.
+    """
+    match spec:
+        case LiteLLMSpec():
+            return LiteLLMModel(spec)
+        case SimulatedSpec():
+            return SimulatedModel(spec, task, seed)
+        case RecordedSpec():
+            return for_task(spec, task)
+        case ScriptedSpec():
+            return ScriptedModel(spec)

@@ -1,0 +1,49 @@
+"""Chat messages: what goes back to the provider, and what a text weighs."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agent.models.protocol import Message
+
+# Besides role, content and tool calls: what a provider wants to see again to go on
+# from its own reasoning.
+_CONTINUATION = ("reasoning_content", "reasoning_details", "thinking_blocks", "reasoning_items")
+
+_CHARS_PER_TOKEN = 4
+
+
+def essential(message: Mapping[str, Any]) -> Message:
+    """An assistant message reduced to what the next request must repeat."""
+    kept: Message = {"role": "assistant", "content": message.get("content")}
+    if calls := message.get("tool_calls"):
+        kept["tool_calls"] = [_without_empty(call) for call in calls]
+    for name in _CONTINUATION:
+        if message.get(name):
+            kept[name] = message[name]
+    if fields := _without_empty(message.get("provider_specific_fields") or {}):
+        kept["provider_specific_fields"] = fields
+    return kept
+
+
+def bash_call(command: str, *, call_id: str, content: str | None = None) -> Message:
+    """An assistant message that runs a command through the `bash` tool."""
+    function = {"name": "bash", "arguments": json.dumps({"command": command})}
+    call = {"id": call_id, "type": "function", "function": function}
+    return {"role": "assistant", "content": content, "tool_calls": [call]}
+
+
+def tokens(messages: Iterable[Mapping[str, Any]]) -> int:
+    """About how many tokens messages are: four characters each, without a tokenizer."""
+    return sum(_characters(message) for message in messages) // _CHARS_PER_TOKEN
+
+
+def _characters(message: Mapping[str, Any]) -> int:
+    content = message.get("content") or ""
+    text = content if isinstance(content, str) else json.dumps(content)
+    calls = message.get("tool_calls")
+    return len(text) + (len(json.dumps(calls)) if calls else 0)
+
+
+def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

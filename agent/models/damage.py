@@ -1,0 +1,149 @@
+"""Making a right patch wrong, in a way that still applies."""
+
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TypeVar
+
+from agent.models.patches import FilePatch, Hunk, parse, render, renumbered
+
+_CODE_SWAPS: tuple[tuple[str, str], ...] = (
+    (r"==", "!="),
+    (r"!=", "=="),
+    (r"<=", ">"),
+    (r">=", "<"),
+    (r"(?<![<>=-])<(?![<>=])", ">="),
+    (r"(?<![<>=-])>(?![<>=])", "<="),
+    (r"\bis not\b", "is"),
+    (r"\bnot in\b", "in"),
+    (r"\band\b", "or"),
+    (r"\bor\b", "and"),
+    (r"\bTrue\b", "False"),
+    (r"\bFalse\b", "True"),
+    (r"\bnot\s+", ""),
+    (r"\bif (.+):", r"if not (\1):"),
+    (r"\breturn (?!None\b)\S.*?(?=\r?$)", "return None"),
+)
+_PROSE = (".md", ".rst", ".txt")
+
+_UNRELATED = """\
+diff --git a/left_undone.txt b/left_undone.txt
+new file mode 100644
+--- /dev/null
++++ b/left_undone.txt
+@@ -0,0 +1 @@
++Nothing was changed.
+"""
+"""For a patch with nothing in it to get half right: one binary file, one renaming."""
+
+T = TypeVar("T")
+Files = list[FilePatch]
+
+
+def damage(patch: str, rng: random.Random) -> str:
+    """A patch for the same base commit that applies, and differs from the right one.
+
+    Lines that the base commit must have are left alone; only what is added, and how much of
+    the change is made, varies.
+    """
+    files = parse(patch)
+    unchanged = {"", patch, _text(files)}
+    kinds: list[Callable[[Files, random.Random], Iterator[Files]]] = [_wrong_logic, _part_missing]
+    rng.shuffle(kinds)
+    for kind in (*kinds, _line_missing, _not_removed):
+        for candidate in kind(files, rng):
+            if (text := _text(candidate)) not in unchanged:
+                return text
+    return _UNRELATED
+
+
+def _text(files: Files) -> str:
+    return render(renumbered(file) for file in files)
+
+
+def _wrong_logic(files: Files, rng: random.Random) -> Iterator[Files]:
+    """Every added line of one hunk that has logic in it says something else."""
+    for index, number in _hunks(files, rng):
+        if not str(files[index].new_path).endswith(_PROSE):
+            lines = tuple(_twisted(line, rng) for line in files[index].hunks[number].lines)
+            yield _with_lines(files, index, number, lines)
+
+
+def _twisted(line: str, rng: random.Random) -> str:
+    code = line[1:].strip()
+    if not line.startswith("+") or code.startswith(("#", '"""', "import ", "from ")):
+        return line
+    swaps = [swap for swap in _CODE_SWAPS if re.search(swap[0], line)]
+    if swaps:
+        pattern, other = rng.choice(swaps)
+        return line[0] + re.sub(pattern, other, line[1:], count=1)
+    return line[0] + re.sub(r"\b\d+\b", lambda found: str(int(found[0]) + 1), line[1:], count=1)
+
+
+def _part_missing(files: Files, rng: random.Random) -> Iterator[Files]:
+    """One file or one hunk of several is left undone."""
+    code = [i for i, file in enumerate(files) if not str(file.new_path).endswith(_PROSE)]
+    if len(code) > 1:
+        drop = rng.choice(code)
+        yield [file for i, file in enumerate(files) if i != drop]
+    for index, number in _hunks(files, rng):
+        hunks = files[index].hunks
+        if len(hunks) > 1:
+            yield _with_hunks(files, index, hunks[:number] + hunks[number + 1 :])
+
+
+def _line_missing(files: Files, rng: random.Random) -> Iterator[Files]:
+    """One added line is left out."""
+    for index, number in _hunks(files, rng):
+        lines = files[index].hunks[number].lines
+        for at in _shuffled([i for i, line in enumerate(lines) if line.startswith("+")], rng):
+            if not _ends_file(lines, at):
+                yield _with_lines(files, index, number, lines[:at] + lines[at + 1 :])
+
+
+def _not_removed(files: Files, rng: random.Random) -> Iterator[Files]:
+    """One line that should go stays; in a deleted file this keeps the file."""
+    for index, number in _hunks(files, rng):
+        lines = files[index].hunks[number].lines
+        for at in _shuffled([i for i, line in enumerate(lines) if line.startswith("-")], rng):
+            if not _ends_file(lines, at):
+                kept = (*lines[:at], " " + lines[at][1:], *lines[at + 1 :])
+                yield _with_lines(files, index, number, kept)
+
+
+def _hunks(files: Files, rng: random.Random) -> list[tuple[int, int]]:
+    places = [(i, n) for i, file in enumerate(files) for n in range(len(file.hunks))]
+    return _shuffled(places, rng)
+
+
+def _with_lines(files: Files, index: int, number: int, lines: tuple[str, ...]) -> Files:
+    hunks = list(files[index].hunks)
+    hunks[number] = replace(hunks[number], lines=lines)
+    return _with_hunks(files, index, tuple(hunks))
+
+
+def _with_hunks(files: Files, index: int, hunks: tuple[Hunk, ...]) -> Files:
+    """The files with these hunks in one of them, as far as they still change anything."""
+    file = replace(files[index], hunks=tuple(hunk for hunk in hunks if hunk.changes))
+    if file.deletes and any(hunk.new_count for hunk in file.hunks):
+        file = _kept(file)
+    rest = [file] if file.hunks else []
+    return [*files[:index], *rest, *files[index + 1 :]]
+
+
+def _kept(file: FilePatch) -> FilePatch:
+    """A deletion as a change of the file that stays."""
+    old = next(line for line in file.header if line.startswith("--- "))
+    new = old.replace("--- a/", "+++ b/", 1).replace('--- "a/', '+++ "b/', 1)
+    header = [line for line in file.header if not line.startswith(("deleted file", "index "))]
+    return replace(file, header=tuple(new if line.startswith("+++ ") else line for line in header))
+
+
+def _ends_file(lines: tuple[str, ...], at: int) -> bool:
+    """Whether the line is followed by git's mark for a file without a final newline."""
+    return lines[at + 1 : at + 2] != () and lines[at + 1].startswith("\\")
+
+
+def _shuffled(items: list[T], rng: random.Random) -> list[T]:
+    return rng.sample(items, len(items))

@@ -1,0 +1,160 @@
+"""Unified diffs as data: enough of git's format to change one and write it back."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)", re.DOTALL)
+_NO_NEWLINE = "\\"
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """One `@@` block. Lines keep their first character and a carriage return, not the newline."""
+
+    old_start: int
+    new_start: int
+    section: str
+    """What follows the second `@@`."""
+    lines: tuple[str, ...]
+
+    @property
+    def old_count(self) -> int:
+        return sum(_kind(line) in " -" for line in self.lines)
+
+    @property
+    def new_count(self) -> int:
+        return sum(_kind(line) in " +" for line in self.lines)
+
+    @property
+    def changes(self) -> bool:
+        return any(_kind(line) in "+-" for line in self.lines)
+
+
+@dataclass(frozen=True)
+class FilePatch:
+    """What a diff does to one file."""
+
+    header: tuple[str, ...]
+    """Every line before the first hunk; for a binary file, all of them."""
+    hunks: tuple[Hunk, ...]
+
+    @property
+    def old_path(self) -> str | None:
+        """The path before, None for a new file."""
+        return self._path("--- ", "rename from ", 0)
+
+    @property
+    def new_path(self) -> str | None:
+        """The path after, None for a deleted file."""
+        return self._path("+++ ", "rename to ", 1)
+
+    @property
+    def deletes(self) -> bool:
+        return any(line.startswith(("deleted file", "+++ /dev/null")) for line in self.header)
+
+    @property
+    def creates(self) -> bool:
+        return any(line.startswith(("new file", "--- /dev/null")) for line in self.header)
+
+    def _path(self, mark: str, rename: str, side: int) -> str | None:
+        if (self.creates, self.deletes)[side]:
+            return None
+        for line in self.header:
+            if line.startswith(mark):
+                name = line.removeprefix(mark).rstrip("\r").split("\t")[0]
+                return _unquote(name).split("/", 1)[1]
+            if line.startswith(rename):
+                return _unquote(line.removeprefix(rename))
+        return _git_path(self.header[0])
+
+
+def parse(patch: str) -> list[FilePatch]:
+    """The files of a diff, in order. `render(parse(p)) == p` for what git writes."""
+    lines = patch.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    files: list[FilePatch] = []
+    position = 0
+    while position < len(lines):
+        found = _HUNK.match(lines[position])
+        if found and files:
+            hunk, position = _read_hunk(found, lines, position + 1)
+            files[-1] = replace(files[-1], hunks=(*files[-1].hunks, hunk))
+            continue
+        if _starts_file(lines, position, files):
+            files.append(FilePatch((), ()))
+        if files and not files[-1].hunks:
+            files[-1] = replace(files[-1], header=(*files[-1].header, lines[position]))
+        position += 1
+    return files
+
+
+def _starts_file(lines: list[str], position: int, files: list[FilePatch]) -> bool:
+    if lines[position].startswith("diff --git "):
+        return True
+    in_header = bool(files) and not files[-1].hunks
+    following = lines[position + 1] if position + 1 < len(lines) else ""
+    plain = lines[position].startswith("--- ") and following.startswith("+++ ")
+    return plain and not in_header
+
+
+def _read_hunk(found: re.Match[str], lines: list[str], position: int) -> tuple[Hunk, int]:
+    old_left, new_left = (1 if found[n] is None else int(found[n]) for n in (2, 4))
+    start = position
+    while position < len(lines) and (
+        old_left > 0 or new_left > 0 or lines[position].startswith(_NO_NEWLINE)
+    ):
+        kind = _kind(lines[position])
+        old_left -= kind in " -"
+        new_left -= kind in " +"
+        position += 1
+    body = tuple(line or " " for line in lines[start:position])  # some tools trim blank context
+    return Hunk(int(found.group(1)), int(found.group(3)), found.group(5), body), position
+
+
+def render(files: Iterable[FilePatch]) -> str:
+    """The diff as text, with line numbers that fit what is left of it."""
+    return "".join(f"{line}\n" for file in files for line in _file_lines(file))
+
+
+def _file_lines(file: FilePatch) -> Iterator[str]:
+    yield from file.header
+    for hunk in file.hunks:
+        old = _range(hunk.old_start, hunk.old_count)
+        new = _range(hunk.new_start, hunk.new_count)
+        yield f"@@ -{old} +{new} @@{hunk.section}"
+        yield from hunk.lines
+
+
+def renumbered(file: FilePatch) -> FilePatch:
+    """The same hunks, with new-side line numbers that follow from their old-side ones."""
+    shift, hunks = 0, []
+    for hunk in file.hunks:
+        # An empty side names the line before it, hence the two corrections.
+        start = hunk.old_start + shift + (hunk.old_count == 0) - (hunk.new_count == 0)
+        hunks.append(replace(hunk, new_start=start))
+        shift += hunk.new_count - hunk.old_count
+    return replace(file, hunks=tuple(hunks))
+
+
+def _range(start: int, count: int) -> str:
+    return str(start) if count == 1 else f"{start},{count}"
+
+
+def _kind(line: str) -> str:
+    return line[:1] or " "
+
+
+def _git_path(line: str) -> str:
+    """The path in `diff --git a/P b/P`, where P may hold spaces."""
+    both = line.removeprefix("diff --git ").rstrip("\r")
+    return _unquote(both[: (len(both) - 1) // 2]).split("/", 1)[1]
+
+
+def _unquote(name: str) -> str:
+    """Undo git's C-style quoting, which writes bytes beyond ASCII as octal escapes."""
+    if not name.startswith('"'):
+        return name
+    raw = name[1:-1].encode("latin-1", "backslashreplace").decode("unicode_escape")
+    return raw.encode("latin-1").decode("utf-8", "surrogateescape")

@@ -1,0 +1,103 @@
+"""What a model is, to an arm: messages in, one assistant message and its usage out."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+Message = dict[str, Any]
+"""One chat message in the OpenAI form: `role`, `content`, perhaps `tool_calls`."""
+
+Provider = Literal["litellm", "scripted", "recorded", "simulated"]
+
+CostSource = Literal["provider", "declared", "litellm", "recorded", "simulated", "none", "unknown"]
+"""Where a cost comes from: the provider's own figure, a price declared with the model,
+LiteLLM's price list, the recording that is replayed, the simulated price list, no money
+involved (`none`), or nobody knows."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens and money of one model call, or of several added up."""
+
+    input_tokens: int = 0
+    """All prompt tokens; `cache_read_tokens` and `cache_write_tokens` are inside."""
+    cache_read_tokens: int = 0
+    """The part of the prompt that the provider read from its cache."""
+    cache_write_tokens: int = 0
+    """The part of the prompt that the provider wrote to its cache."""
+    output_tokens: int = 0
+    """All generated tokens; `reasoning_tokens` are inside."""
+    reasoning_tokens: int = 0
+    """The part of the output that was hidden reasoning."""
+    cost_usd: float | None = 0.0
+    """US dollars; None when the price is unknown, which is not the same as free."""
+
+    def __add__(self, other: "Usage") -> "Usage":
+        unknown = self.cost_usd is None or other.cost_usd is None
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.output_tokens + other.output_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+            None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0),
+        )
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """One call: the whole conversation so far and the tools on offer."""
+
+    messages: list[Message]
+    tools: list[dict[str, Any]] = field(default_factory=list)
+    """OpenAI function definitions; empty for a text protocol."""
+    number: int = 0
+    """Calls of the attempt that were answered before this one; the session counts them."""
+
+
+@dataclass(frozen=True)
+class ModelReply:
+    """One answer: `message` is the assistant message to append to the conversation."""
+
+    message: Message
+    usage: Usage
+    cost_source: CostSource
+    model: str
+    """The model that answered, by the provider's own name."""
+    finish_reason: str | None = None
+    latency_s: float = 0.0
+    """Wall time of the call that succeeded, seconds."""
+    retries: int = 0
+    """Calls that failed before this one."""
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What reports and arms need to know of a model without calling it."""
+
+    name: str
+    """LiteLLM model string, or the name of a provider that needs no key."""
+    provider: Provider
+    native_tools: bool = True
+    """False when the model speaks a text protocol: actions in fenced blocks."""
+    action_regex: str | None = None
+    """How an action stands in the text, where it differs from the arm's own default."""
+
+
+class Model(Protocol):
+    """A model bound to one attempt."""
+
+    @property
+    def info(self) -> ModelInfo: ...
+
+    def ceiling_usd(self, request: ModelRequest) -> float | None:
+        """The most that answering the request can cost, US dollars; None where nobody knows."""
+        ...
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        """Answer one request.
+
+        Raises:
+            ContextWindowExceeded: the conversation is longer than the model can read.
+            ModelError: no usable answer after the retries that the error's class allows.
+        """
+        ...

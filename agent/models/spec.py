@@ -1,0 +1,145 @@
+"""What an experiment may ask of a model, as data.
+
+A bare string is a LiteLLM model string: `openai/gpt-5` means `{name: openai/gpt-5}`.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from agent.errors import InvalidSpec
+
+# What a call sets itself, and a key, which would end up in the record of the experiment.
+_NOT_IN_EXTRA = {"model", "messages", "tools", "stream", "num_retries", "max_retries", "api_key"}
+
+
+class _Spec(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LiteLLMSpec(_Spec):
+    """A model that LiteLLM reaches; its key comes from the provider's environment variable."""
+
+    provider: Literal["litellm"] = "litellm"
+    name: str = Field(min_length=1, description="LiteLLM model string, such as `openai/gpt-5`")
+    api_base: str | None = Field(
+        default=None, description="URL of the API, for a server of one's own; ends in `/v1` mostly"
+    )
+    temperature: float | None = Field(
+        default=None, ge=0, description="sampling temperature; unset leaves the provider's own"
+    )
+    max_tokens: int | None = Field(default=None, ge=1, description="output tokens per call")
+    reasoning_effort: str | None = Field(
+        default=None, description="the provider's word for it, such as `low` or `high`"
+    )
+    timeout_s: float = Field(default=600, gt=0, description="seconds per request")
+    max_retries: int = Field(default=8, ge=0, description="further requests per call")
+    native_tools: bool = Field(
+        default=True, description="false: the model speaks the text protocol of fenced blocks"
+    )
+    input_cost_per_token: float | None = Field(
+        default=None, ge=0, description="declared price, US dollars; cached tokens cost as much"
+    )
+    output_cost_per_token: float | None = Field(
+        default=None, ge=0, description="declared price, US dollars"
+    )
+    extra: dict[str, Any] = Field(
+        default_factory=dict, description="further parameters for LiteLLM's `acompletion`"
+    )
+
+    @field_validator("extra")
+    @classmethod
+    def _leaves_the_call_alone(cls, extra: dict[str, Any]) -> dict[str, Any]:
+        if taken := sorted(_NOT_IN_EXTRA & extra.keys()):
+            raise ValueError(f"may not set {', '.join(taken)} (keys belong in the environment)")
+        return extra
+
+    @model_validator(mode="after")
+    def _price_is_whole(self) -> "LiteLLMSpec":
+        if (self.input_cost_per_token is None) != (self.output_cost_per_token is None):
+            raise ValueError("declare both input_cost_per_token and output_cost_per_token")
+        return self
+
+
+class SimulatedSpec(_Spec):
+    """A seeded stand-in that knows the reference patch; it measures harnesses, not models."""
+
+    provider: Literal["simulated"]
+    skill: float = Field(ge=0, le=1, description="chance that an attempt is right")
+    seed: int = Field(default=0, description="makes another draw of the same skill")
+    malformed: float = Field(
+        default=0, ge=0, lt=1, description="chance that a reply comes without an action"
+    )
+
+
+class RecordedSpec(_Spec):
+    """The model side of mini-swe-agent trajectories, replayed."""
+
+    provider: Literal["recorded"]
+    path: Path = Field(
+        description="a `.traj.json` file, or a folder with `<id>.traj.json` "
+        "or `<id>/<id>.traj.json` for each instance"
+    )
+
+
+class ScriptedSpec(_Spec):
+    """A fixed list of replies, the same for every attempt."""
+
+    provider: Literal["scripted"]
+    replies: list[str | dict[str, Any]] = Field(
+        description="a text, an assistant message in the OpenAI form, or `{command: …}`, "
+        "a call of the `bash` tool"
+    )
+    native_tools: bool = Field(
+        default=True, description="false: the replies speak the text protocol of fenced blocks"
+    )
+
+
+def _with_provider(value: Any) -> Any:
+    if isinstance(value, str):
+        return {"provider": "litellm", "name": value}
+    if isinstance(value, dict):
+        return {"provider": "litellm", **value}
+    return value
+
+
+ModelSpec = Annotated[
+    Annotated[
+        LiteLLMSpec | SimulatedSpec | RecordedSpec | ScriptedSpec, Field(discriminator="provider")
+    ],
+    BeforeValidator(_with_provider),
+]
+"""Any of the four, told apart by `provider`; without one it is `litellm`."""
+
+_ADAPTER: TypeAdapter[ModelSpec] = TypeAdapter(ModelSpec)
+
+
+def parse(value: Any) -> ModelSpec:
+    """Read a model specification from a string, a mapping or a specification.
+
+    Raises:
+        InvalidSpec: the value is none; the message names every field that is wrong.
+    """
+    try:
+        return _ADAPTER.validate_python(value)
+    except ValidationError as error:
+        raise InvalidSpec(f"model: {_one_line(error)}") from None
+
+
+def _one_line(error: ValidationError) -> str:
+    problems = []
+    for problem in error.errors(include_url=False):
+        field = ".".join(str(part) for part in problem["loc"][1:])  # [0] is the provider
+        message = problem["msg"].removeprefix("Value error, ")
+        problems.append(f"{field}: {message}" if field else message)
+    return "; ".join(problems)

@@ -1,0 +1,233 @@
+"""Reading what mini-swe-agent leaves of a run: a `.traj.json` file.
+
+Two formats. In `mini-swe-agent-1` (package 1.x) an assistant message holds one fenced block
+and its raw response; every reply stays in the conversation. In `mini-swe-agent-1.1` (2.x)
+messages carry `extra` with the actions, the response and the charged cost, and a reply
+without a usable action survives only inside the format error that answered it.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from agent.errors import InvalidSpec
+from agent.models.chat import essential
+from agent.models.protocol import CostSource, Message, Usage
+from agent.models.usage import usage_of
+
+_TEXT_ACTION = r"```bash\s*\n(.*?)\n```"
+"""How an action stands in the text of 1.x runs that do not say otherwise."""
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """One model call, with or without a usable action in its answer."""
+
+    message: Message
+    usage: Usage
+    cost_source: CostSource
+    """`provider`, `litellm`, `recorded` (the file has the figure alone) or `unknown`."""
+    finish_reason: str | None
+    created_at: datetime | None
+
+
+@dataclass(frozen=True)
+class RecordedCommand:
+    """One command that the agent ran; what the file does not say is None."""
+
+    call_seq: int
+    """Index into `Trajectory.calls` of the call that asked for it."""
+    command: str
+    output: str | None
+    """As the model saw it in 1.x, whole in 2.x; the patch itself for a submission."""
+    returncode: int | None
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """One run of mini-swe-agent on one instance."""
+
+    instance_id: str
+    """From the file, or its name where the file has none."""
+    exit_status: str
+    submission: str
+    """The patch, `""` for none."""
+    instance_cost_usd: float
+    """The package's own total."""
+    api_calls: int
+    """The package's own count."""
+    model: str
+    mini_version: str
+    native_tools: bool
+    action_regex: str | None
+    """How an action stands in the text, for the text formats."""
+    messages: list[Message]
+    calls: list[RecordedCall]
+    commands: list[RecordedCommand]
+
+    @property
+    def unpriced_calls(self) -> int:
+        """Calls for which neither the provider nor the package left a cost."""
+        return sum(call.usage.cost_usd is None for call in self.calls)
+
+    @property
+    def unattributed_cost_usd(self) -> float:
+        """What the package's total has beyond the calls' own costs, US dollars."""
+        return self.instance_cost_usd - sum(call.usage.cost_usd or 0.0 for call in self.calls)
+
+
+def load(path: Path) -> Trajectory:
+    """Read one trajectory file.
+
+    Raises:
+        InvalidSpec: the file is missing, is not a trajectory, or speaks the Responses API.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return _trajectory(data, path)
+    except OSError as error:
+        raise InvalidSpec(f"{path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise InvalidSpec(f"{path}: not a mini-swe-agent trajectory ({error})") from None
+    except (KeyError, TypeError, AttributeError) as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise InvalidSpec(f"{path}: not a mini-swe-agent trajectory ({problem})") from None
+
+
+def _trajectory(data: dict[str, Any], path: Path) -> Trajectory:
+    info, messages = data["info"], data["messages"]
+    if not str(data.get("trajectory_format", "")).startswith("mini-swe-agent-1"):
+        raise ValueError(f"trajectory_format is {data.get('trajectory_format')!r}")
+    if any(message.get("object") == "response" for message in messages):
+        raise ValueError("it was recorded through the Responses API, which is not supported")
+    action_regex = _action_regex(data)
+    return Trajectory(
+        instance_id=data.get("instance_id")
+        or path.name.removesuffix(".json").removesuffix(".traj"),
+        exit_status=info.get("exit_status") or "",
+        submission=info.get("submission") or "",
+        instance_cost_usd=float(info["model_stats"]["instance_cost"]),
+        api_calls=int(info["model_stats"]["api_calls"]),
+        model=_config(data, "model").get("model_name") or "unknown",
+        mini_version=info.get("mini_version") or "unknown",
+        native_tools=action_regex is None,
+        action_regex=action_regex,
+        messages=messages,
+        calls=[_call(message) for message in messages if _is_call(message)],
+        commands=_commands(messages, action_regex),
+    )
+
+
+def _config(data: dict[str, Any], part: str) -> dict[str, Any]:
+    return (data["info"].get("config") or {}).get(part) or {}
+
+
+def _action_regex(data: dict[str, Any]) -> str | None:
+    """1.x keeps it with the agent, 2.x with the model, and tool-calling models have none."""
+    declared = _config(data, "agent").get("action_regex") or _config(data, "model").get(
+        "action_regex"
+    )
+    if declared:
+        return str(declared)
+    calls_tools = any(
+        "tool_call_id" in action
+        for message in data["messages"]
+        for action in (message.get("extra") or {}).get("actions") or []
+    )
+    is_first_format = data["trajectory_format"] == "mini-swe-agent-1"
+    return _TEXT_ACTION if is_first_format and not calls_tools else None
+
+
+def _is_call(message: dict[str, Any]) -> bool:
+    extra = message.get("extra") or {}
+    rejected = extra.get("interrupt_type") == "FormatError" and "response" in extra
+    return message.get("role") == "assistant" or rejected
+
+
+def _call(message: dict[str, Any]) -> RecordedCall:
+    extra = message.get("extra") or {}
+    # The package falls back to the text of a response that it cannot turn into JSON.
+    response = extra["response"] if isinstance(extra.get("response"), dict) else {}
+    choice = (response.get("choices") or [{}])[0]
+    block = response.get("usage") or {}
+    cost_usd, source = _cost(extra.get("cost"), block.get("cost"), recorded_only=not response)
+    moment = extra.get("timestamp") or response.get("created")
+    return RecordedCall(
+        message=_answer(message, choice, extra),
+        usage=usage_of(block, cost_usd),
+        cost_source=source,
+        finish_reason=choice.get("finish_reason"),
+        created_at=datetime.fromtimestamp(moment, UTC) if moment else None,
+    )
+
+
+def _answer(message: dict[str, Any], choice: dict[str, Any], extra: dict[str, Any]) -> Message:
+    if message["role"] == "assistant":
+        return essential(message)
+    return essential(choice.get("message") or {"content": extra.get("model_response") or ""})
+
+
+def _cost(
+    charged: float | None, provided: float | None, *, recorded_only: bool
+) -> tuple[float | None, CostSource]:
+    """What the package charged comes first, so that the calls add up to its own total; it
+    charges 0 where it knows no price."""
+    if charged and charged != provided:
+        return charged, "recorded" if recorded_only else "litellm"
+    if provided is not None:
+        return provided, "provider"
+    return None, "unknown"
+
+
+def _commands(messages: list[dict[str, Any]], action_regex: str | None) -> list[RecordedCommand]:
+    found: list[RecordedCommand] = []
+    call_seq = -1
+    waiting: list[int] = []  # indices of commands whose output comes next
+    for message in messages:
+        if _is_call(message):
+            call_seq += 1
+            new = [
+                RecordedCommand(call_seq, text, None, None)
+                for text in _actions(message, action_regex)
+            ]
+            waiting = list(range(len(found), len(found) + len(new)))
+            found += new
+        elif waiting and _is_result(message, alone=len(waiting) == 1):
+            index = waiting.pop(0)
+            found[index] = _with_result(found[index], message)
+    return found
+
+
+def _actions(message: dict[str, Any], action_regex: str | None) -> Iterable[str]:
+    if message["role"] != "assistant":
+        return []
+    extra = message.get("extra") or {}
+    if "actions" in extra:
+        return [str(action["command"]) for action in extra["actions"]]
+    if action_regex is None:
+        return []
+    blocks = re.findall(action_regex, message.get("content") or "", re.DOTALL)
+    return [blocks[0].strip()] if len(blocks) == 1 else []
+
+
+def _is_result(message: dict[str, Any], *, alone: bool) -> bool:
+    """An observation; or the end of the run, if only one command can have caused it."""
+    if message["role"] == "exit":
+        return alone and (message.get("extra") or {}).get("exit_status") == "Submitted"
+    return message["role"] in ("user", "tool")
+
+
+def _with_result(command: RecordedCommand, message: dict[str, Any]) -> RecordedCommand:
+    extra = message.get("extra") or {}
+    if "raw_output" in extra:
+        return replace(command, output=extra["raw_output"], returncode=extra.get("returncode"))
+    text = str(message.get("content") or "")
+    if found := re.match(r"<returncode>(-?\d+)</returncode>\n?", text):
+        text, code = text[found.end() :], int(found.group(1))
+        whole = re.fullmatch(r"<output>\n(.*)</output>\s*", text, re.DOTALL)
+        return replace(command, output=whole.group(1) if whole else text, returncode=code)
+    return replace(command, output=text)

@@ -1,0 +1,234 @@
+"""A workspace in a temporary folder on this machine. It isolates nothing."""
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import shlex
+import shutil
+import signal
+import sys
+import tempfile
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Self
+
+from agent.errors import WorkspaceError
+from agent.workspaces import ownership
+from agent.workspaces.lifetime import uninterrupted
+from agent.workspaces.protocol import Environment
+from agent.workspaces.repository import PAGERS_OFF, ShellWorkspace
+from agent.workspaces.shell import Shell, server_command
+
+PREFIX = "durabench-"
+LABELS_FILE = "labels.json"
+MARK = "durabench.mark"
+"""The label that says what the processes of a folder carry in their environment."""
+
+_STREAM_BYTES = 2**20
+_END_TIMEOUT_S = 5.0
+_KILL_ROUNDS = 100
+
+
+class HostWorkspace(ShellWorkspace):
+    """A private folder `durabench-...` with the repository in `repo`.
+
+    Commands run as the user who runs this program and can do whatever that user can: read
+    and write every file, reach the network, use all memory. Only the environment is clean:
+    a home folder of its own, the interpreter that runs this program first on PATH, none
+    of the host's other variables. Use it for code that you would run yourself.
+    """
+
+    environment: Environment = "host"
+
+    def __init__(self, folder: "_Folder", shell: Shell, *, base_commit: str) -> None:
+        """Use `open`."""
+        super().__init__(
+            shell,
+            root=str(folder.repository),
+            base_commit=base_commit,
+            scratch=str(folder.path / "git"),
+        )
+        self._folder = folder
+
+    @classmethod
+    async def open(
+        cls,
+        *,
+        prepare: Callable[[Path], None],
+        base_commit: str,
+        labels: Mapping[str, str] | None = None,
+        name: str | None = None,
+    ) -> Self:
+        """Make the folder and let `prepare` put the repository at the path it is given.
+
+        The same `name` gets the same path, so that an attempt can go on in another process.
+        Whatever is there, running programs included, is gone first and whoever had it loses
+        it, so only the holder of an attempt's lease may use the attempt's name.
+
+        `prepare` is called in a thread, with a path that does not exist yet; what it raises
+        is passed on. `labels` are left in `labels.json` for whoever finds the folder.
+
+        Raises:
+            WorkspaceError: bash or setsid is missing, or there is no room for the folder.
+        """
+        folder = await uninterrupted(asyncio.to_thread(_Folder, dict(labels or {}), name))
+        try:
+            await uninterrupted(asyncio.to_thread(prepare, folder.repository))
+            workspace = cls(folder, await folder.connect(), base_commit=base_commit)
+            await workspace._begin()
+        except BaseException:
+            await uninterrupted(folder.close())
+            raise
+        return workspace
+
+    async def close(self) -> None:
+        """Kill every process that was started here and remove the folder."""
+        await uninterrupted(self._folder.close())
+
+
+class _Folder:
+    """The life of one folder and of the processes that work in it."""
+
+    def __init__(self, labels: dict[str, str], name: str | None) -> None:
+        self._mark = f"{PREFIX}{secrets.token_hex(8)}"
+        labels = {**ownership.labels(labels), MARK: self._mark}
+        try:
+            self.path = _named(name) if name else _anonymous()
+            self.repository = self.path / "repo"
+            (self.path / LABELS_FILE).write_text(json.dumps(labels), encoding="utf-8")
+            (self.path / "tmp").mkdir()
+            _fill_home(self.path / "home")
+        except OSError as error:
+            raise WorkspaceError(
+                f"no folder for a workspace: {error}; make room or set TMPDIR"
+            ) from error
+        self._server: Process | None = None
+        self._closed = False
+
+    async def connect(self) -> Shell:
+        """Start the command server and wait until it answers."""
+        try:
+            self._server = server = await asyncio.create_subprocess_exec(
+                *server_command(str(self.repository), self._mark),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=DEVNULL,
+                env=_environment(self.path),
+                cwd=self.path,
+                start_new_session=True,
+                limit=_STREAM_BYTES,
+            )
+        except FileNotFoundError as error:
+            raise WorkspaceError(
+                "host workspaces need bash; install it", retryable=False
+            ) from error
+        assert server.stdin is not None
+        assert server.stdout is not None
+        shell = Shell(server.stdout, server.stdin, name=f"folder {self.path}")
+        await shell.greet()
+        return shell
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._server is not None:
+            await self._end(self._server)
+        if read_labels(self.path).get(MARK) == self._mark:  # else another has its place by now
+            await asyncio.to_thread(_remove, self.path)
+
+    async def _end(self, server: Process) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGKILL)
+        await asyncio.to_thread(_kill_marked, self._mark)
+        # Reads what is left, so that the pipes close with the loop still there. A command
+        # that another task still waits for reads to the end itself.
+        with contextlib.suppress(TimeoutError, RuntimeError):
+            await asyncio.wait_for(server.communicate(), _END_TIMEOUT_S)
+
+
+def _anonymous() -> Path:
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")).resolve()
+
+
+def _named(name: str) -> Path:
+    path = Path(tempfile.gettempdir()).resolve() / f"{PREFIX}{os.getuid()}-{name}"
+    if path.exists():
+        discard(path)
+    path.mkdir(mode=0o700)
+    return path
+
+
+def read_labels(folder: Path) -> dict[str, str]:
+    """What `labels.json` says, or nothing."""
+    try:
+        return dict(json.loads((folder / LABELS_FILE).read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def discard(folder: Path) -> None:
+    """End what runs in a folder that somebody left, and remove it; blocking.
+
+    It is moved away first, so that whoever had it does not remove its successor.
+    """
+    labels = read_labels(folder)
+    away = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=folder.parent))
+    folder.rename(away / "left")
+    if mark := labels.get(MARK):
+        _kill_marked(mark)
+    _remove(away)
+
+
+def _kill_marked(mark: str) -> None:
+    """Kill the command server of that mark, all commands and what they started."""
+    for _ in range(_KILL_ROUNDS):
+        processes = Path("/proc").glob("[0-9]*")
+        found = [int(process.name) for process in processes if _is_marked(process, mark)]
+        if not found:
+            return
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _is_marked(process: Path, mark: str) -> bool:
+    """Whether the mark is in the environment, as of commands, or the last argument."""
+    try:
+        return f"WORKSPACE_MARK={mark}".encode() in (process / "environ").read_bytes() or (
+            process / "cmdline"
+        ).read_bytes().endswith(f"\0{mark}\0".encode())
+    except OSError:  # it ended meanwhile, or is another user's
+        return False
+
+
+def _fill_home(home: Path) -> None:
+    """Debian's /etc/profile sets PATH anew; the profile of the home folder comes after it."""
+    home.mkdir()
+    profile = f"export PATH={shlex.quote(_path())}\n"
+    (home / ".bash_profile").write_text(profile, encoding="utf-8")
+
+
+def _path() -> str:
+    return f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {
+        **PAGERS_OFF,
+        "PATH": _path(),
+        "HOME": str(folder / "home"),
+        "TMPDIR": str(folder / "tmp"),
+        "LANG": "C.UTF-8",
+    }
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, with what commands made read-only in it."""
+    for parent, _, _ in os.walk(folder):
+        with contextlib.suppress(OSError):
+            Path(parent).chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,105 @@
+"""Where an arm works: one repository at its base commit, and a shell."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Environment = Literal["docker", "host"]
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """What one command left behind. Standard error is merged into `output`."""
+
+    exit_code: int
+    """The command's exit status; 124 when the timeout ended it."""
+    output: str
+    """Head and tail of the output, UTF-8 with replacement, a line between them that says
+    how many bytes are missing where `truncated` is true."""
+    output_bytes: int
+    """Bytes that the command wrote, kept or not."""
+    truncated: bool
+    timed_out: bool
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A work tree, as what makes it out of the base commit."""
+
+    tree: str
+    """The id of its git tree: 40 hexadecimal digits."""
+    delta: bytes
+    """A binary patch from the base commit; empty where the tree is the base commit's."""
+
+
+class Workspace(Protocol):
+    """A repository with a shell, private to one attempt.
+
+    Every command runs in a fresh `bash -lc` in the repository's root, in a process group
+    of its own that ends with the command, with standard input closed.
+    """
+
+    @property
+    def environment(self) -> Environment: ...
+
+    @property
+    def root(self) -> str:
+        """Absolute path of the repository, as commands see it."""
+        ...
+
+    async def run(
+        self, command: str, *, timeout_s: float, max_output_bytes: int | None = None
+    ) -> CommandResult:
+        """Run a shell command.
+
+        Raises:
+            WorkspaceError: the shell or the container is gone.
+        """
+        ...
+
+    async def read(self, path: str) -> bytes:
+        """The content of a file; `path` is absolute or relative to the root.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+        """
+        ...
+
+    async def write(self, path: str, content: bytes) -> None:
+        """Create or replace a file, and its folders where they are missing."""
+        ...
+
+    async def diff(self) -> str:
+        """Everything that differs from the base commit, untracked files included, as a
+        binary-safe unified diff that `git apply` takes."""
+        ...
+
+    async def tree(self) -> str:
+        """The id of the git tree that the work tree is now: files that are tracked or not
+        ignored, with their modes. The repository's own state is not touched.
+
+        Raises:
+            WorkspaceError: the repository was destroyed, or the shell or container is gone.
+        """
+        ...
+
+    async def checkpoint(self) -> Checkpoint:
+        """What `restore` needs, in this workspace or in a fresh one of the same kind.
+
+        Raises:
+            WorkspaceError: as `tree`, or the changes are too large to be kept.
+        """
+        ...
+
+    async def restore(self, checkpoint: Checkpoint) -> None:
+        """Make the work tree exactly that of the checkpoint, whatever it is now, with the
+        base commit checked out, and verify it by its id.
+
+        Raises:
+            WorkspaceError: it is not that tree; a fresh workspace can help.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End every process and remove the container or folder. Never raises; twice is once."""
+        ...

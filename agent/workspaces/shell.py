@@ -1,0 +1,216 @@
+"""One long-lived bash that runs one command after another, from the client's side.
+
+`command_server.sh` is the other side and describes the framing. Output is bounded while
+it streams: whatever a command writes, at most the bytes asked for are held here, and a
+command that writes faster than they are read waits.
+"""
+
+import asyncio
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Literal, NoReturn, Protocol
+
+from agent.errors import WorkspaceError
+
+Mode = Literal["login", "plain"]
+"""`login` is `bash -lc` with the profile and whatever BASH_ENV names; `plain` skips both."""
+
+DEFAULT_OUTPUT_BYTES = 2 * 2**20
+"""Kept of one command's output where the caller names no bound: half head, half tail."""
+
+GRACE_S = 10.0
+"""How long past its own timeout a command's end may take before the shell is given up."""
+
+_START_TIMEOUT_S = 30.0
+_CHUNK_BYTES = 256 * 2**10
+_LAST_WORDS_BYTES = 2000
+
+_SERVER = Path(__file__).with_name("command_server.sh")
+
+
+def server_command(root: str, mark: str) -> list[str]:
+    """The arguments that start the server: `-p` keeps bash from reading BASH_ENV for it."""
+    return ["bash", "-p", "-c", _SERVER.read_text(encoding="utf-8"), "bash", root, mark]
+
+
+class ByteReader(Protocol):
+    async def read(self, limit: int) -> bytes:
+        """At least one and at most `limit` bytes, or none at the end of the stream."""
+        ...
+
+
+class ByteWriter(Protocol):
+    def write(self, data: bytes) -> None: ...
+
+    async def drain(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How one command ended and what is kept of its output."""
+
+    exit_code: int
+    timed_out: bool
+    head: bytes
+    tail: bytes
+    """What follows the head: without a gap where `output_bytes` is the length of both."""
+    output_bytes: int
+    duration_s: float
+
+    @property
+    def left_out(self) -> int:
+        """Bytes between head and tail that were not kept."""
+        return self.output_bytes - len(self.head) - len(self.tail)
+
+    @property
+    def text(self) -> str:
+        """Head and tail as UTF-8 with replacement, and between them what is missing."""
+        if not self.left_out:
+            return (self.head + self.tail).decode(errors="replace")
+        gap = f"\n[... {self.left_out} bytes left out ...]\n"
+        return self.head.decode(errors="replace") + gap + self.tail.decode(errors="replace")
+
+
+class _Kept:
+    """The first and the last bytes of a stream, and how many went by."""
+
+    def __init__(self, limit: int) -> None:
+        self.head = bytearray()
+        self._tail = bytearray()
+        self._head_room = limit - limit // 2
+        self._tail_room = limit // 2
+        self.total = 0
+
+    def add(self, data: bytes) -> None:
+        self.total += len(data)
+        room = self._head_room - len(self.head)
+        self.head += data[:room]
+        self._tail += data[room:]
+        if len(self._tail) > 2 * self._tail_room:  # in strides: each byte moves once
+            self._trim()
+
+    @property
+    def tail(self) -> bytes:
+        self._trim()
+        return bytes(self._tail)
+
+    def _trim(self) -> None:
+        del self._tail[: max(0, len(self._tail) - self._tail_room)]
+
+
+class Shell:
+    """Commands through one server, one at a time.
+
+    After a `WorkspaceError` or a cancelled command nothing is known about the other side:
+    `gone` says why, and every later command fails with it.
+    """
+
+    def __init__(self, reader: ByteReader, writer: ByteWriter, *, name: str) -> None:
+        """`name` is what error messages call the place, such as `container 1f2e…`."""
+        self.gone: str | None = None
+        self._reader = reader
+        self._writer = writer
+        self._name = name
+        self._pending = b""
+        self._lock = asyncio.Lock()
+
+    async def greet(self) -> None:
+        """Wait until the server has run a first, empty command.
+
+        Raises:
+            WorkspaceError: it does not answer, or has no tools to run commands with.
+        """
+        done = await self.run(":", timeout_s=_START_TIMEOUT_S, mode="plain")
+        if done.exit_code:
+            raise WorkspaceError(
+                f"{self._name} cannot run commands: {done.text.strip()}", retryable=False
+            )
+
+    async def run(
+        self,
+        command: str,
+        *,
+        timeout_s: float,
+        mode: Mode = "login",
+        keep_bytes: int = DEFAULT_OUTPUT_BYTES,
+        stdin: str = "",
+    ) -> Finished:
+        """Run `command` with `stdin`, and end every process that it leaves.
+
+        Raises:
+            WorkspaceError: the server does not answer, in time or ever again.
+        """
+        async with self._lock:
+            if self.gone:
+                raise WorkspaceError(self.gone)
+            try:
+                async with asyncio.timeout(timeout_s + GRACE_S):
+                    return await self._exchange(command, stdin, mode, timeout_s, keep_bytes)
+            except TimeoutError:
+                self._give_up(f"did not end a command {GRACE_S:.0f} s after its timeout")
+            except (EOFError, OSError) as error:
+                self._give_up(f"ended: {error}")
+            except asyncio.CancelledError:
+                self.gone = f"the shell in {self._name} was closed when a command was cancelled"
+                raise
+
+    async def _exchange(
+        self, command: str, stdin: str, mode: Mode, timeout_s: float, keep_bytes: int
+    ) -> Finished:
+        start = monotonic()
+        token = secrets.token_hex(16).encode()
+        with suppress(ConnectionError):  # a server that has ended said why; that is read below
+            await self._send(token, command, stdin, mode, timeout_s)
+        # A killed process may still have been writing when its command was over.
+        await self._until(token + b" begin\n", _Kept(_LAST_WORDS_BYTES))
+        output = _Kept(keep_bytes)
+        await self._until(b"\n" + token + b" end ", output)
+        ending = _Kept(_LAST_WORDS_BYTES)
+        await self._until(b"\n", ending)
+        exit_code, timed_out = map(int, ending.head.split())
+        return Finished(
+            exit_code=exit_code,
+            timed_out=bool(timed_out),
+            head=bytes(output.head),
+            tail=output.tail,
+            output_bytes=output.total,
+            duration_s=monotonic() - start,
+        )
+
+    async def _send(
+        self, token: bytes, command: str, stdin: str, mode: Mode, timeout_s: float
+    ) -> None:
+        body = command.encode(errors="surrogateescape")
+        given = stdin.encode()
+        header = f" {timeout_s:.3f} {mode} {len(body)} {len(given)}\n".encode()
+        self._writer.write(token + header + body + given)
+        await self._writer.drain()
+
+    async def _until(self, mark: bytes, sink: _Kept) -> None:
+        """Move everything before `mark` into `sink`, and drop the mark."""
+        while (at := self._pending.find(mark)) < 0:
+            safe = max(0, len(self._pending) - len(mark) + 1)
+            sink.add(self._pending[:safe])
+            self._pending = self._pending[safe:]
+            chunk = await self._reader.read(_CHUNK_BYTES)
+            if not chunk:
+                sink.add(self._pending)
+                raise EOFError(_last_words(sink))
+            self._pending += chunk
+        sink.add(self._pending[:at])
+        self._pending = self._pending[at + len(mark) :]
+
+    def _give_up(self, what: str) -> NoReturn:
+        self.gone = (
+            f"the shell in {self._name} {what}. It may have been killed or run out of memory "
+            "or disk; run this attempt again, with higher limits if it happens twice"
+        )
+        raise WorkspaceError(self.gone) from None
+
+
+def _last_words(kept: _Kept) -> str:
+    words = (kept.head + kept.tail)[-_LAST_WORDS_BYTES:].decode(errors="replace").strip()
+    return f"its last words were {words!r}" if words else "it said nothing more"

@@ -1,0 +1,126 @@
+"""The image under the bundled tasks: Debian with Python, pytest, git and patch.
+
+Three ways lead to it: it is here already; a registry is in reach and its Dockerfile builds;
+or this is a Debian machine where root can make one from packages.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from eval.errors import ImageError
+
+BASE_IMAGE = "durabench/base:bookworm"
+
+LABEL = "durabench"
+"""On every image and container of ours, so that they can be found."""
+
+DIGEST_LABEL = "durabench.digest"
+"""On images: the digest of what they were made from."""
+
+_BASE_CONTEXT = Path(__file__).parent / "tasks" / "base"
+_PACKAGES = "python3,python3-pytest,python-is-python3,git,patch,ca-certificates"
+_CONTAINER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_LOG_LINES = 15
+_DAEMON_TIMEOUT_S = 600
+_DEBOOTSTRAP_TIMEOUT_S = 900
+
+
+def connect() -> Any:
+    """A client of the Docker daemon that the environment names.
+
+    Raises:
+        ImageError: no daemon answers.
+    """
+    import docker  # 0.2 s, and of no use where workspaces are on the host
+
+    try:
+        return docker.from_env(timeout=_DAEMON_TIMEOUT_S)
+    except docker.errors.DockerException as error:
+        message = f"no Docker daemon answers: start one or set DOCKER_HOST ({error})"
+        raise ImageError(message) from error
+
+
+def ensure_base(client: Any, name: str = BASE_IMAGE) -> None:
+    """Have the base image on this machine, by the first of the three ways that works.
+
+    Raises:
+        ImageError: none does; the message says what would.
+    """
+    if client.api.images(name=name):
+        return
+    try:
+        build_image(client, _BASE_CONTEXT, name, {LABEL: "base"})
+        return
+    except ImageError as error:
+        without_registry = error
+    if os.geteuid() == 0 and shutil.which("debootstrap"):
+        _import_debian(client, name)
+        return
+    raise ImageError(
+        f"the image {name} is missing. Do one of these: load it with `docker load`; give the "
+        "daemon access to a registry, so that it can be built; or, on Debian or Ubuntu, "
+        "install debootstrap and run this as root. "
+        f"Building it said: {str(without_registry).splitlines()[-1]}"
+    )
+
+
+def build_image(client: Any, context: Path, name: str, labels: dict[str, str]) -> None:
+    """Build one image from a folder that has a Dockerfile.
+
+    Through the daemon's API, which every Docker has; buildx is not everywhere.
+
+    Raises:
+        ImageError: the build failed; with the last lines.
+    """
+    import docker
+
+    lines: deque[str] = deque(maxlen=_LOG_LINES)
+    try:
+        events = client.api.build(
+            path=str(context), tag=name, labels=labels, rm=True, forcerm=True, decode=True
+        )
+        for event in events:
+            lines.extend(str(event.get("stream", "")).splitlines())
+            if "error" in event:
+                raise ImageError(_failed(name, [*lines, event["error"]]))
+    except (docker.errors.DockerException, OSError, TypeError) as error:
+        raise ImageError(_failed(name, [*lines, str(error)])) from error
+
+
+def _import_debian(client: Any, name: str) -> None:
+    """Make the image from Debian packages, without any registry."""
+    with tempfile.TemporaryDirectory(prefix="durabench-base-") as scratch:
+        root, archive = Path(scratch) / "root", Path(scratch) / "root.tar"
+        include = f"--include={_PACKAGES}"
+        _run(["debootstrap", "--variant=minbase", include, "bookworm", str(root)], name)
+        for downloaded in ("var/cache/apt", "var/lib/apt/lists"):
+            shutil.rmtree(root / downloaded)
+        _run(["tar", "-C", str(root), "-cf", str(archive), "."], name)
+        repository, _, tag = name.partition(":")
+        client.api.import_image_from_file(
+            str(archive),
+            repository=repository,
+            tag=tag,
+            changes=[f"ENV PATH={_CONTAINER_PATH}", f"LABEL {LABEL}=base"],
+        )
+
+
+def _run(command: list[str], name: str) -> None:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_DEBOOTSTRAP_TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ImageError(_failed(name, [str(error)])) from error
+    if done.returncode != 0:
+        raise ImageError(_failed(name, (done.stdout + done.stderr).splitlines()))
+
+
+def _failed(name: str, log: list[str]) -> str:
+    tail = "\n".join(line.rstrip() for line in log[-_LOG_LINES:] if line.strip())
+    return f"the image {name} cannot be built:\n{tail}"

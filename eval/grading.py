@@ -1,0 +1,157 @@
+"""The official verdict on a patch, reached in a workspace of ours.
+
+The steps are those of swebench's own `run_instance`: apply the patch by the same commands
+in the same order, run the same script, have the same functions read the log.
+"""
+
+import asyncio
+import hashlib
+import json
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from eval import harness
+from eval.harness import Report
+from eval.places import Place
+from eval.types import CommandOutput, Evaluation, EvaluationOutcome, Instance, Shell
+
+APPLY_TIMEOUT_S = 300.0
+"""For each command that applies the patch. The official runner waits for ever."""
+
+MAX_LOG_BYTES = 64 * 1024 * 1024
+"""A longer test log is not kept whole, and half a log proves nothing."""
+
+_RESET = "/bin/bash -c 'git checkout -- . ; git clean -fd'"
+
+_PROCEDURE = 1
+"""Counts up with every change here that can change a verdict."""
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    outcome: EvaluationOutcome
+    reason: str = ""
+    log: str = ""
+    report: Report | None = None
+
+
+async def grade(
+    instance: Instance, patch: str, shell: Shell, *, timeout_s: float = 1800.0
+) -> Evaluation:
+    """Grade `patch` in a freshly opened workspace, which the caller closes.
+
+    `timeout_s` bounds the eval script alone, as in the official runner. An outcome of
+    `infrastructure` says nothing about the patch. Whatever the shell raises passes through.
+    """
+    script = await asyncio.to_thread(harness.eval_script, instance.row)
+    started_at, clock = datetime.now(UTC), time.perf_counter()
+    verdict = await _verdict(instance, patch, Place(shell), script, timeout_s)
+    report = verdict.report or Report(False, False, False, "")
+    return Evaluation(
+        instance_id=instance.instance_id,
+        outcome=verdict.outcome,
+        resolved=report.resolved,
+        environment=shell.environment,
+        started_at=started_at,
+        duration_s=time.perf_counter() - clock,
+        timeout_s=timeout_s,
+        harness_version=harness.version(),
+        reason=verdict.reason,
+        fail_to_pass_success=report.fail_to_pass_success,
+        fail_to_pass_failure=report.fail_to_pass_failure,
+        pass_to_pass_success=report.pass_to_pass_success,
+        pass_to_pass_failure=report.pass_to_pass_failure,
+        log=verdict.log,
+    )
+
+
+def grading_key(
+    instance: Instance, image_digest: str, patch: str, timeout_s: float, environment: str
+) -> str:
+    """SHA-256 that changes whenever the verdict could.
+
+    - the row: its tests, its script and its log parser decide;
+    - the image, by digest: a tag can be moved to another content;
+    - the patch, byte by byte: the official result cache forgets it and reports a stale verdict;
+    - the timeout: a longer one can turn a timeout into a result;
+    - the environment: a host workspace has other interpreters and libraries than the image;
+    - the swebench release and our own procedure: both interpret the same log.
+    """
+    parts = {
+        "row": instance.digest,
+        "image": image_digest,
+        "patch": patch,
+        "timeout_s": float(timeout_s),
+        "environment": environment,
+        "harness": harness.version(),
+        "procedure": _PROCEDURE,
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+async def _verdict(
+    instance: Instance, patch: str, place: Place, script: str, timeout_s: float
+) -> _Verdict:
+    try:
+        await place.write_patch(patch)
+    except UnicodeEncodeError:
+        return _Verdict("patch_failed", "the patch holds characters that no file can hold")
+    applied = await _apply(place)
+    if applied.timed_out:
+        return _Verdict("infrastructure", "applying the patch took too long", applied.output)
+    if applied.exit_code != 0:
+        reason = f"the patch does not apply: {_last_line(applied.output)}"
+        return _Verdict("patch_failed", reason, applied.output)
+    await place.write_script(script)
+    tested = await place.run_script(timeout_s=timeout_s, max_output_bytes=MAX_LOG_BYTES)
+    if tested.timed_out:
+        return _Verdict("timeout", f"the tests took more than {timeout_s:g} s", tested.output)
+    if tested.truncated:
+        reason = f"the test log is longer than {MAX_LOG_BYTES} bytes"
+        return _Verdict("infrastructure", reason, tested.output)
+    report = await asyncio.to_thread(harness.report, instance.row, patch, tested.output)
+    return _judge(report, tested.output)
+
+
+async def _apply(place: Place) -> CommandOutput:
+    """Try the official commands in turn; the first that succeeds ends it, or the last word.
+
+    A failed attempt leaves traces (`--reject` applies what it can), so the tree is reset
+    before the next. In the end, a patch whose reverse applies is in the tree already.
+    """
+    for attempt, command in enumerate(harness.apply_commands()):
+        if attempt:
+            await place.run(_RESET, timeout_s=APPLY_TIMEOUT_S)
+        result = await place.run(f"{command} {place.patch_file}", timeout_s=APPLY_TIMEOUT_S)
+        if result.exit_code == 0 or result.timed_out:
+            return result
+    check = f"git apply --check --reverse {place.patch_file}"
+    reverse = await place.run(check, timeout_s=APPLY_TIMEOUT_S)
+    return reverse if reverse.exit_code == 0 else result
+
+
+def _judge(report: Report, log: str) -> _Verdict:
+    if report.environment_failure:
+        reason = f"the environment failed: {report.failure_reason}"
+        return _Verdict("infrastructure", reason, log, report)
+    if report.resolved:
+        return _Verdict("resolved", "", log, report)
+    return _Verdict("unresolved", _why_unresolved(report), log, report)
+
+
+def _why_unresolved(report: Report) -> str:
+    if not report.results_found:
+        detail = f" ({report.failure_reason})" if report.failure_reason else ""
+        return f"no test results in the log{detail}"
+    still, broken = len(report.fail_to_pass_failure), len(report.pass_to_pass_failure)
+    of_failing = still + len(report.fail_to_pass_success)
+    of_passing = broken + len(report.pass_to_pass_success)
+    return (
+        f"{still} of {of_failing} failing tests still fail, "
+        f"{broken} of {of_passing} passing tests broke"
+    )
+
+
+def _last_line(output: str) -> str:
+    return (output.strip().splitlines() or ["no output"])[-1]

@@ -1,0 +1,178 @@
+"""Which images instances need, which are here, and how to build those of a task repo."""
+
+import hashlib
+import json
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from eval import upstream
+from eval.base_image import BASE_IMAGE, DIGEST_LABEL, LABEL, build_image, connect, ensure_base
+from eval.errors import ImageError
+from eval.instances import task_repo
+from eval.types import Instance
+
+MakeContext = Callable[[Instance, Path], None]
+"""Adds what an image needs to the folder that becomes its build context."""
+
+PARALLEL_BUILDS = 2
+"""A build is a short burst of disk and CPU on the one daemon: more at once gain nothing."""
+
+_FROM = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)", re.IGNORECASE | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class ImageStatus:
+    """Whether the image of one instance is on this machine."""
+
+    instance_id: str
+    image: str
+    present: bool
+    image_id: str | None
+    """The content's own id (`sha256:…`), None where the image is absent."""
+    how: str
+    """The command that would bring the image."""
+
+
+@dataclass(frozen=True)
+class BuiltImage:
+    """One image that is ready now."""
+
+    instance_id: str
+    image: str
+    action: Literal["built", "current"]
+    """`current`: it was here already, made from the same ingredients."""
+    duration_s: float
+
+
+def check(instances: Iterable[Instance], dataset: str, *, client: Any = None) -> list[ImageStatus]:
+    """What is here of the images of a dataset's instances, by one question to the daemon.
+
+    Raises:
+        ImageError: no Docker daemon answers.
+    """
+    here = _local_images(client or connect())
+    buildable = task_repo(dataset) is not None
+
+    def status(instance: Instance) -> ImageStatus:
+        build = f"durabench images build --dataset {dataset}"
+        how = build if buildable else f"docker pull {instance.image}"
+        image_id = here.get(_canonical(instance.image))
+        present = image_id is not None
+        return ImageStatus(instance.instance_id, instance.image, present, image_id, how)
+
+    return [status(instance) for instance in instances]
+
+
+def build(
+    instances: Sequence[Instance],
+    repo: Path,
+    make_context: MakeContext | None = None,
+    *,
+    client: Any = None,
+) -> Iterator[BuiltImage]:
+    """Build the images of a task repo's instances, yielding each as it becomes ready.
+
+    The build context is a copy of the task's folder plus what `make_context` adds; without
+    one, a bundled package gets its history up to the base commit as `base.bundle`. An image
+    that carries the digest of the same ingredients is not built again.
+
+    Raises:
+        ImageError: no daemon answers, or an image cannot be built; with the last log lines.
+    """
+    client = client or connect()
+    folders = {i.instance_id: repo / "tasks" / i.instance_id for i in instances}
+    dockerfiles = [_dockerfile(folder) for folder in folders.values()]
+    if any(BASE_IMAGE in _FROM.findall(dockerfile) for dockerfile in dockerfiles):
+        ensure_base(client)
+    with (
+        tempfile.TemporaryDirectory(prefix="durabench-images-") as scratch,
+        ThreadPoolExecutor(PARALLEL_BUILDS) as pool,
+    ):
+        add = make_context or _bundler(Path(scratch) / "upstream")
+        here = _local_images(client)
+        builds = [
+            pool.submit(_build_one, client, i, folders[i.instance_id], add, here) for i in instances
+        ]
+        try:
+            for finished in as_completed(builds):
+                yield finished.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _build_one(
+    client: Any, instance: Instance, folder: Path, add: MakeContext, here: dict[str, str]
+) -> BuiltImage:
+    clock = time.perf_counter()
+    digest = _ingredients(instance, folder, here)
+    if _label(client, here.get(_canonical(instance.image))) == digest:
+        return BuiltImage(instance.instance_id, instance.image, "current", 0.0)
+    with tempfile.TemporaryDirectory(prefix="durabench-context-") as scratch:
+        context = Path(scratch) / "context"
+        shutil.copytree(folder, context)
+        add(instance, context)
+        labels = {LABEL: "instance", DIGEST_LABEL: digest}
+        build_image(client, context, instance.image, labels)
+    duration_s = time.perf_counter() - clock
+    return BuiltImage(instance.instance_id, instance.image, "built", duration_s)
+
+
+def _ingredients(instance: Instance, folder: Path, here: dict[str, str]) -> str:
+    """SHA-256 over everything that an image is made from: the task's files, the commit
+    (which stands for the content of the bundle), and the images it is built upon."""
+    files = {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    bases = [here.get(_canonical(name), name) for name in _FROM.findall(_dockerfile(folder))]
+    parts = [instance.repo, instance.base_commit, files, bases]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _bundler(cache: Path) -> MakeContext:
+    def add(instance: Instance, context: Path) -> None:
+        if upstream.series(instance.repo) is not None:
+            destination = context / "base.bundle"
+            upstream.bundle(instance.repo, instance.base_commit, destination, cache)
+
+    return add
+
+
+def _dockerfile(folder: Path) -> str:
+    try:
+        return (folder / "Dockerfile").read_text(encoding="utf-8")
+    except OSError as error:
+        raise ImageError(f"{folder}: no readable Dockerfile: {error.strerror}") from error
+
+
+def _local_images(client: Any) -> dict[str, str]:
+    """Image id by every name that the daemon knows it by.
+
+    Through the low-level API: `client.images.list()` asks once more for each image.
+    """
+    names: dict[str, str] = {}
+    for image in client.api.images():
+        for name in (*(image["RepoTags"] or ()), *(image["RepoDigests"] or ())):
+            names[name] = image["Id"]
+    return names
+
+
+def _canonical(name: str) -> str:
+    """An image name as the daemon lists it: no default registry, always a tag or digest."""
+    name = name.removeprefix("docker.io/").removeprefix("library/")
+    return name if ":" in name.rsplit("/", 1)[-1] else f"{name}:latest"
+
+
+def _label(client: Any, image_id: str | None) -> str | None:
+    if image_id is None:
+        return None
+    labels = client.api.inspect_image(image_id)["Config"]["Labels"] or {}
+    return str(labels.get(DIGEST_LABEL))

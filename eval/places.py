@@ -1,0 +1,67 @@
+"""How grading uses a shell: where its files lie, and with which environment commands run."""
+
+import shlex
+from pathlib import PurePosixPath
+
+from eval.types import CommandOutput, Shell
+
+OFFICIAL_ROOT = "/testbed"
+"""Where every SWE-bench image has the repository, and what eval scripts call it."""
+
+# A workspace runs commands in a login shell, whose profile replaces PATH and may set
+# anything; the official runner executes them with the environment of the container. That is
+# the environment of process 1, so it is put back before the command starts. The loop, not
+# `mapfile -d`, because bash before 4.4 lacks the latter.
+_AS_BY_DOCKER_EXEC = (
+    "umask 022; original=(); "
+    'while IFS= read -r -d "" variable; do original+=("$variable"); done </proc/1/environ; '
+    'exec env -i "${original[@]}" '
+)
+
+
+class Place:
+    """The official runner's view of one workspace."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        in_container = shell.environment == "docker"
+        # On the host the files stand beside the repository: inside it they would show up in
+        # the tree, and anywhere else two gradings would share them.
+        folder = PurePosixPath(shell.root).parent
+        self._patch = "/tmp/patch.diff" if in_container else str(folder / "patch.diff")  # noqa: S108
+        self._script = "/eval.sh" if in_container else str(folder / "eval.sh")
+        # Eval scripts write to git's global configuration, which on the host is the user's.
+        git_config = shlex.quote(str(folder / "eval.gitconfig"))
+        on_host = f"exec env GIT_CONFIG_GLOBAL={git_config} "
+        self._prefix = _AS_BY_DOCKER_EXEC if in_container else on_host
+
+    @property
+    def patch_file(self) -> str:
+        """The patch file's path, quoted for a shell."""
+        return shlex.quote(self._patch)
+
+    async def write_patch(self, patch: str) -> None:
+        """Put the patch where the apply commands read it.
+
+        Raises:
+            UnicodeEncodeError: the patch holds half a surrogate pair.
+        """
+        await self._shell.write(self._patch, patch.encode("utf-8", "surrogateescape"))
+
+    async def write_script(self, script: str) -> None:
+        """Put the eval script beside it, with the repository's path as it is here."""
+        if self._shell.root != OFFICIAL_ROOT:
+            script = script.replace(OFFICIAL_ROOT, self._shell.root)
+        await self._shell.write(self._script, script.encode("utf-8", "surrogateescape"))
+
+    async def run(self, command: str, *, timeout_s: float) -> CommandOutput:
+        """One program with its arguments, in the repository's root, as by `docker exec`."""
+        return await self._shell.run(f"{self._prefix}{command}", timeout_s=timeout_s)
+
+    async def run_script(self, *, timeout_s: float, max_output_bytes: int) -> CommandOutput:
+        """The eval script, as the official runner starts it."""
+        return await self._shell.run(
+            f"{self._prefix}/bin/bash {shlex.quote(self._script)}",
+            timeout_s=timeout_s,
+            max_output_bytes=max_output_bytes,
+        )

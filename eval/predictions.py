@@ -1,0 +1,126 @@
+"""Predictions in the official harness's files: `all_preds.jsonl` and `preds.json`."""
+
+import json
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from eval.errors import PredictionsError
+from eval.types import Prediction
+
+
+def read(path: Path) -> list[Prediction]:
+    """Every prediction of a file, in its order; a patch of `null` is the empty patch.
+
+    A `.jsonl` file has one prediction per line; a `.json` file is a list of predictions, or
+    an object of them by instance id.
+
+    Raises:
+        PredictionsError: the file cannot be read, a prediction lacks one of its three
+            fields, or an instance occurs twice.
+    """
+    predictions: list[Prediction] = []
+    seen: set[str] = set()
+    for where, raw in _entries(path):
+        prediction = _parse(raw, f"{path}, {where}")
+        if prediction.instance_id in seen:
+            raise PredictionsError(
+                f"{path}, {where}: a second prediction for {prediction.instance_id}; "
+                "keep one per instance"
+            )
+        seen.add(prediction.instance_id)
+        predictions.append(prediction)
+    return predictions
+
+
+def write_jsonl(path: Path, predictions: Iterable[Prediction]) -> None:
+    """Replace `path` by one line per prediction: afterwards it is whole, old or new.
+
+    Raises:
+        PredictionsError: the file cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _replace(path, map(_line, predictions))
+    except OSError as error:
+        raise PredictionsError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _replace(path: Path, lines: Iterable[str]) -> None:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with temporary.open("x", encoding="utf-8") as file:
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _entries(path: Path) -> Iterator[tuple[str, Any]]:
+    """Raw predictions with the words for the place where they stand."""
+    if path.suffix not in (".json", ".jsonl"):
+        raise PredictionsError(f"{path}: a predictions file ends in .jsonl or .json")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise PredictionsError(f"{path}: there is no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise PredictionsError(f"{path}: cannot be read: {error}") from error
+    return _lines(path, text) if path.suffix == ".jsonl" else _members(path, text)
+
+
+def _lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
+    # Not splitlines(): it also breaks at separators that JSON allows inside a string.
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            yield f"line {number}", _json(line, f"{path}, line {number}")
+
+
+def _members(path: Path, text: str) -> Iterator[tuple[str, Any]]:
+    content = _json(text, str(path))
+    if isinstance(content, list):
+        yield from ((f"item {number}", raw) for number, raw in enumerate(content, 1))
+    elif isinstance(content, dict):
+        yield from ((f"key {key}", _with_id(key, raw)) for key, raw in content.items())
+    else:
+        raise PredictionsError(f"{path}: expected a list or an object of predictions")
+
+
+def _json(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, " if error.lineno > 1 else ""
+        raise PredictionsError(
+            f"{where}: not JSON: {error.msg} ({place}column {error.colno})"
+        ) from None
+
+
+def _with_id(key: str, raw: Any) -> Any:
+    return {"instance_id": key, **raw} if isinstance(raw, dict) else raw
+
+
+def _parse(raw: Any, where: str) -> Prediction:
+    if not isinstance(raw, dict):
+        raise PredictionsError(f"{where}: a prediction must be an object")
+    for field in ("instance_id", "model_name_or_path", "model_patch"):
+        if field not in raw:
+            raise PredictionsError(f"{where}: the prediction has no {field}")
+    patch = "" if raw["model_patch"] is None else raw["model_patch"]
+    values = (raw["instance_id"], raw["model_name_or_path"], patch)
+    if not all(isinstance(value, str) for value in values):
+        raise PredictionsError(f"{where}: the three fields of a prediction must be text")
+    return Prediction(*values)
+
+
+def _line(prediction: Prediction) -> str:
+    fields = {
+        "instance_id": prediction.instance_id,
+        "model_name_or_path": prediction.model_name_or_path,
+        "model_patch": prediction.model_patch,
+    }
+    return json.dumps(fields) + "\n"

@@ -1,0 +1,121 @@
+"""From a raw SWE-bench row to a typed instance: every column checked before anything runs."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from eval import harness
+from eval.errors import DatasetError
+from eval.types import Instance
+
+SWEBENCH_5_COLUMNS = ("image", "eval_script", "log_parser", "eval_type")
+"""What swebench 5 added to the rows, and without which it cannot grade."""
+
+_TEXT_COLUMNS = (
+    "instance_id",
+    "repo",
+    "base_commit",
+    "problem_statement",
+    "patch",
+    "test_patch",
+    *SWEBENCH_5_COLUMNS,
+)
+_TEST_COLUMNS = ("FAIL_TO_PASS", "PASS_TO_PASS")
+_REQUIRED = (*_TEXT_COLUMNS, "version", *_TEST_COLUMNS)
+_MAY_BE_EMPTY = frozenset({"patch", "test_patch", "problem_statement", "version"})
+
+# Ids and commits become file names, image tags and arguments of git.
+_INSTANCE_ID = re.compile(r"\w[\w.-]*", re.ASCII)
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+
+
+def parse(row: Mapping[str, Any], *, where: str) -> Instance:
+    """One row as an `Instance`; `where` names the row in messages.
+
+    Raises:
+        DatasetError: a column is missing or has a value that swebench 5 cannot use.
+    """
+    if not isinstance(row, Mapping):
+        raise DatasetError(f"{where}: a row must be an object with columns, not {_kind(row)}")
+    _check_columns(row, where)
+    where = f"{where} ({row['instance_id']})"
+    _check_values(row, where)
+    _check_assets(row.get("image_assets"), where)
+    tests = {column: _tests(row[column], column, where) for column in _TEST_COLUMNS}
+    return Instance(
+        **{column: row[column] for column in _TEXT_COLUMNS},
+        version=str(row["version"]),
+        fail_to_pass=tests["FAIL_TO_PASS"],
+        pass_to_pass=tests["PASS_TO_PASS"],
+        row=dict(row),
+        digest=row_digest(row),
+    )
+
+
+def row_digest(row: Mapping[str, Any]) -> str:
+    """SHA-256 over the row as canonical JSON: sorted keys, no spaces."""
+    canonical = json.dumps(dict(row), sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _check_columns(row: Mapping[str, Any], where: str) -> None:
+    missing = [
+        column
+        for column in _REQUIRED
+        if row.get(column) is None or (column not in _MAY_BE_EMPTY and row[column] == "")
+    ]
+    if not missing:
+        return
+    advice = "every row needs these columns"
+    if set(missing) & set(SWEBENCH_5_COLUMNS):
+        advice = (
+            "use a swebench 5 dataset such as SWE-bench/SWE-bench_Verified, "
+            "or add the columns that grading needs"
+        )
+    raise DatasetError(f"{where}: no value for {', '.join(missing)}; {advice}")
+
+
+def _check_values(row: Mapping[str, Any], where: str) -> None:
+    for column in _TEXT_COLUMNS:
+        if not isinstance(row[column], str):
+            raise DatasetError(f"{where}: {column} must be text, not {_kind(row[column])}")
+    if not _INSTANCE_ID.fullmatch(row["instance_id"]):
+        raise DatasetError(f"{where}: instance_id may hold letters, digits, '_', '.' and '-' only")
+    if not _COMMIT.fullmatch(row["base_commit"]):
+        raise DatasetError(f"{where}: base_commit must be a commit id in hexadecimal")
+    if row["eval_type"] not in harness.EVAL_TYPES:
+        known = " or ".join(sorted(harness.EVAL_TYPES))
+        raise DatasetError(f"{where}: eval_type {row['eval_type']!r} must be {known}")
+    if not harness.knows_log_parser(row["log_parser"]):
+        raise DatasetError(
+            f"{where}: swebench {harness.version()} has no log parser {row['log_parser']!r}; "
+            "correct the name or install the swebench release that has it"
+        )
+
+
+def _check_assets(raw: Any, where: str) -> None:
+    """Refuse rows whose tests need binary files that no text patch can carry."""
+    try:
+        declared = json.loads(raw) if isinstance(raw, str) and raw else raw or {}
+    except ValueError:
+        raise DatasetError(f"{where}: image_assets is not JSON") from None
+    if isinstance(declared, Mapping) and (declared.get("test_patch") or declared.get("patch")):
+        raise DatasetError(
+            f"{where}: image_assets are not supported; leave multimodal instances out"
+        )
+
+
+def _tests(value: Any, column: str, where: str) -> tuple[str, ...]:
+    try:
+        names = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        names = None
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise DatasetError(f"{where}: {column} must be a list of test names, or one as JSON")
+    return tuple(names)
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__

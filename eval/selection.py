@@ -1,0 +1,109 @@
+"""Which instances of a dataset an experiment runs on, as data."""
+
+import difflib
+import hashlib
+import re
+from collections.abc import Sequence
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from eval.errors import DatasetError
+from eval.types import Instance
+
+_SLICE = re.compile(r"(-?\d+)?:(-?\d+)?(?::(\d+))?")
+
+
+class Selection(BaseModel):
+    """Filters that apply in the order in which they stand here; an empty one keeps all.
+
+    Raises:
+        DatasetError: `regex` or `slice` cannot be understood.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    ids: list[str] = []
+    """These instances and no others."""
+    regex: str = ""
+    """A regular expression that is searched for in the instance id."""
+    slice: str = ""
+    """Positions in the notation of Python, such as `0:5` or `::10`."""
+    sample: int | None = Field(default=None, ge=1)
+    """How many of the rest to draw by chance."""
+    seed: int = 0
+    """Another seed draws another sample. A smaller sample is part of a larger one."""
+
+    # DatasetError is no ValueError, so that it passes through pydantic as the one line it is.
+    @field_validator("regex")
+    @classmethod
+    def _regex_compiles(cls, value: str) -> str:
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise DatasetError(f"{value!r} is not a regular expression: {error}") from None
+        return value
+
+    @field_validator("slice")
+    @classmethod
+    def _slice_parses(cls, value: str) -> str:
+        if value:
+            _parse_slice(value)
+        return value
+
+
+def select(instances: Sequence[Instance], selection: Selection) -> list[Instance]:
+    """The selected instances, in the order of the dataset; the same on every call.
+
+    Raises:
+        DatasetError: an id is unknown, the sample is larger than what it is drawn from, or
+            nothing is left.
+    """
+    chosen = _by_id(instances, selection.ids) if selection.ids else list(instances)
+    if selection.regex:
+        pattern = re.compile(selection.regex)
+        chosen = [instance for instance in chosen if pattern.search(instance.instance_id)]
+    if selection.slice:
+        chosen = chosen[_parse_slice(selection.slice)]
+    if not chosen:
+        raise DatasetError(f"the selection ({_described(selection)}) leaves no instance")
+    if selection.sample is not None:
+        chosen = _sample(chosen, selection.sample, selection.seed)
+    return chosen
+
+
+def _by_id(instances: Sequence[Instance], ids: Sequence[str]) -> list[Instance]:
+    known = [instance.instance_id for instance in instances]
+    unknown = sorted(set(ids) - set(known))
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], known, n=3)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise DatasetError(f"not in the dataset: {', '.join(unknown)}{hint}")
+    return [instance for instance in instances if instance.instance_id in set(ids)]
+
+
+def _sample(instances: Sequence[Instance], size: int, seed: int) -> list[Instance]:
+    """The instances with the lowest seeded hashes.
+
+    Hashes rather than positions: what is drawn does not depend on the order of the dataset,
+    and a sample that grows keeps the instances that are already paid for.
+    """
+    if size > len(instances):
+        raise DatasetError(f"a sample of {size} cannot be drawn from {len(instances)} instances")
+
+    def rank(instance: Instance) -> str:
+        return hashlib.sha256(f"{seed} {instance.instance_id}".encode()).hexdigest()
+
+    limit = sorted(map(rank, instances))[size - 1]
+    return [instance for instance in instances if rank(instance) <= limit]
+
+
+def _parse_slice(text: str) -> slice:
+    match = _SLICE.fullmatch(text.replace(" ", ""))
+    if match is None or match[3] == "0":
+        raise DatasetError(f"{text!r} is not a slice: write it like 0:5, 10: or ::2")
+    start, stop, step = (int(part) if part else None for part in match.groups())
+    return slice(start, stop, step)
+
+
+def _described(selection: Selection) -> str:
+    return ", ".join(f"{k} {v!r}" for k, v in selection if k in selection.model_fields_set)

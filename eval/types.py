@@ -1,0 +1,90 @@
+"""Rows, predictions and verdicts, typed."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+EvaluationOutcome = Literal["resolved", "unresolved", "patch_failed", "timeout", "infrastructure"]
+"""What a grading says beside the score. `infrastructure` is never final."""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One SWE-bench row in the swebench 5 form."""
+
+    instance_id: str
+    repo: str
+    version: str
+    base_commit: str
+    problem_statement: str
+    patch: str
+    test_patch: str
+    image: str
+    eval_script: str
+    log_parser: str
+    eval_type: str
+    fail_to_pass: tuple[str, ...]
+    pass_to_pass: tuple[str, ...]
+    row: dict[str, Any] = field(repr=False)
+    """The row as it was read, for swebench's own functions."""
+    digest: str
+    """SHA-256 over the row as canonical JSON."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One patch for one instance, in the official harness's three fields."""
+
+    instance_id: str
+    model_name_or_path: str
+    model_patch: str
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The verdict on one patch."""
+
+    instance_id: str
+    outcome: EvaluationOutcome
+    resolved: bool
+    """The official verdict."""
+    environment: str
+    started_at: datetime
+    duration_s: float
+    """Wall time of patch and tests, seconds."""
+    timeout_s: float
+    harness_version: str
+    reason: str = ""
+    """Why the outcome is not simply resolved or unresolved."""
+    fail_to_pass_success: tuple[str, ...] = ()
+    fail_to_pass_failure: tuple[str, ...] = ()
+    pass_to_pass_success: tuple[str, ...] = ()
+    pass_to_pass_failure: tuple[str, ...] = ()
+    log: str = ""
+    """The test log."""
+
+
+class CommandOutput(Protocol):
+    """What grading needs to know of a finished command."""
+
+    @property
+    def exit_code(self) -> int: ...
+    @property
+    def output(self) -> str: ...
+    @property
+    def timed_out(self) -> bool: ...
+    @property
+    def truncated(self) -> bool: ...
+
+
+class Shell(Protocol):
+    """What grading needs of a place to run in: any workspace has it."""
+
+    @property
+    def environment(self) -> str: ...
+    @property
+    def root(self) -> str: ...
+    async def run(
+        self, command: str, *, timeout_s: float, max_output_bytes: int | None = None
+    ) -> CommandOutput: ...
+    async def write(self, path: str, content: bytes) -> None: ...

@@ -1,0 +1,284 @@
+"""The command line: `durabench --help`.
+
+Prefect, LiteLLM, DuckDB and swebench each take a second or more to import, so a command
+imports what it needs when it is called, and `--help` answers at once.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer.core import TyperGroup
+
+from agent.errors import InfrastructureError, Interrupted, InvalidSpec
+from eval.errors import DatasetError, ImageError, PredictionsError
+from flows.errors import IncompleteRun, UsageError
+from reports.errors import ReportError
+
+EXIT_GATE, EXIT_USAGE, EXIT_INFRASTRUCTURE = 1, 2, 3
+
+_OPERATOR = (UsageError, DatasetError, PredictionsError, InvalidSpec, ReportError)
+_INFRASTRUCTURE = (IncompleteRun, Interrupted, ImageError, InfrastructureError)
+
+
+class OneLineErrors(TyperGroup):
+    """Shows what an operator can act on in one line; everything else is a bug and a traceback."""
+
+    def invoke(self, ctx: typer.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except _OPERATOR as error:
+            raise _exit(error, EXIT_USAGE) from error
+        except _INFRASTRUCTURE as error:
+            raise _exit(error, EXIT_INFRASTRUCTURE) from error
+
+
+def _exit(error: Exception, code: int) -> typer.Exit:
+    typer.echo(f"durabench: {' '.join(str(error).split())}", err=True)
+    return typer.Exit(code)
+
+
+app = typer.Typer(
+    cls=OneLineErrors,
+    help="Is a more careful coding agent worth its cost? Paired benchmarks over SWE-bench.",
+    epilog="Exit codes: 0 done, 1 a stated gate failed, 2 wrong usage, 3 broken infrastructure.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+images_app = typer.Typer(help="Images of the instances.", no_args_is_help=True)
+import_app = typer.Typer(help="File results from elsewhere.", no_args_is_help=True)
+app.add_typer(images_app, name="images")
+app.add_typer(import_app, name="import")
+
+LakeOption = Annotated[
+    str | None,
+    typer.Option("--lake", envvar="DURABENCH_LAKE", help="folder of results; default ./lake"),
+]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(help="LiteLLM model string for every arm that needs a model, as openai/gpt-5"),
+]
+ApiBaseOption = Annotated[str | None, typer.Option(help="URL of the model's API, with --model")]
+EnvironmentOption = Annotated[
+    str | None, typer.Option("--environment", "-e", help="docker, host, or auto")
+]
+DatasetOption = Annotated[
+    str,
+    typer.Option("--dataset", "-d", help="bundled, a Hugging Face id, a file or a task repo"),
+]
+SplitOption = Annotated[str, typer.Option(help="split of a dataset or task repo")]
+IdsOption = Annotated[list[str] | None, typer.Option("--id", help="instance; may be repeated")]
+RegexOption = Annotated[str, typer.Option(help="only instance ids in which this is found")]
+SliceOption = Annotated[str, typer.Option("--slice", help="Python slice, as 0:5")]
+
+
+@app.command()
+def demo(lake: LakeOption = None, environment: EnvironmentOption = None) -> None:
+    """Run the bundled experiment: two simulated skills, gold and null. No key, no download."""
+    from flows import experiment, running
+
+    declared = experiment.load(experiment.BUILT_IN / "bundled.yaml")
+    declared = running.overridden(declared, environment=environment)
+    running.benchmark(declared, lake)
+
+
+@app.command()
+def run(
+    experiment: Annotated[Path, typer.Argument(help="experiment file, YAML")],
+    lake: LakeOption = None,
+    model: ModelOption = None,
+    api_base: ApiBaseOption = None,
+    environment: EnvironmentOption = None,
+    name: Annotated[str | None, typer.Option(help="another name for the results")] = None,
+    concurrency: Annotated[int | None, typer.Option(help="cells at the same time")] = None,
+    grade: Annotated[bool, typer.Option(help="grade now, or leave it to a later run")] = True,
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="take nothing from before: a name that ends with the time"),
+    ] = False,
+) -> None:
+    """Run an experiment. The same again resumes: only what is missing is done."""
+    from flows import experiment as experiments
+    from flows import running
+
+    declared = running.overridden(
+        experiments.load(experiment),
+        model=model,
+        api_base=api_base,
+        environment=environment,
+        name=name,
+        concurrency=concurrency,
+    )
+    running.benchmark(declared.afresh() if fresh else declared, lake, grade=grade)
+
+
+@app.command()
+def debug(
+    instance: Annotated[str, typer.Argument(help="instance id")],
+    arm: Annotated[str, typer.Option("--arm", "-a", help="mini, gold or null")] = "mini",
+    dataset: DatasetOption = "bundled",
+    split: SplitOption = "test",
+    model: ModelOption = None,
+    api_base: ApiBaseOption = None,
+    skill: Annotated[float, typer.Option(help="of the simulated model, without --model")] = 1.0,
+    environment: EnvironmentOption = None,
+    lake: LakeOption = None,
+) -> None:
+    """Solve and grade one instance afresh, showing every step."""
+    from flows import running
+
+    running.debug(instance, arm, dataset, split, model, api_base, skill, environment, lake)
+
+
+@app.command()
+def grade(
+    predictions: Annotated[Path, typer.Argument(help="all_preds.jsonl or preds.json")],
+    name: Annotated[str, typer.Option(help="what the results are filed under")],
+    dataset: DatasetOption = "bundled",
+    split: SplitOption = "test",
+    environment: EnvironmentOption = None,
+    timeout_s: Annotated[float, typer.Option(help="seconds per prediction")] = 1800.0,
+    concurrency: Annotated[int, typer.Option(help="gradings at the same time")] = 4,
+    network: Annotated[
+        bool,
+        typer.Option("--network", help="containers reach the network, as pip in scripts needs"),
+    ] = False,
+    lake: LakeOption = None,
+) -> None:
+    """Grade anybody's predictions and report on them."""
+    from flows import running
+
+    running.grade(
+        predictions, name, dataset, split, environment, timeout_s, concurrency, network, lake
+    )
+
+
+@app.command()
+def status(
+    name: Annotated[str | None, typer.Argument(help="experiment; all of them if left out")] = None,
+    cells: Annotated[bool, typer.Option("--cells", help="every cell with its attempt")] = False,
+    lake: LakeOption = None,
+) -> None:
+    """How far an experiment is, and what it has cost so far."""
+    from flows import showing
+
+    showing.status(name, lake, cells=cells)
+
+
+@app.command()
+def trace(
+    attempt: Annotated[str, typer.Argument(help="attempt id, or its beginning")],
+    full: Annotated[bool, typer.Option("--full", help="whole outputs, as far as kept")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="until the attempt ends")] = False,
+    lake: LakeOption = None,
+) -> None:
+    """The steps of an attempt with their cost, also while it runs."""
+    from flows import tracing
+
+    tracing.trace(attempt, lake, full=full, follow=follow)
+
+
+@app.command()
+def fork(
+    attempt: Annotated[str, typer.Argument(help="attempt id, or its beginning")],
+    at: Annotated[int, typer.Option(help="first step that is not kept; see trace")],
+    model: ModelOption = None,
+    api_base: ApiBaseOption = None,
+    lake: LakeOption = None,
+) -> None:
+    """Go on from any step of an attempt, with another model; what is before it stays paid."""
+    from flows import running
+
+    running.fork(attempt, at, model, api_base, lake)
+
+
+@app.command()
+def report(
+    name: Annotated[str, typer.Argument(help="experiment")],
+    baseline: Annotated[str | None, typer.Option(help="arm to compare with")] = None,
+    candidate: Annotated[str | None, typer.Option(help="arm to compare")] = None,
+    lake: LakeOption = None,
+) -> None:
+    """The paired report: on the terminal, as Markdown, and as one HTML page."""
+    from flows import reporting, showing
+    from flows.lake import Lake
+
+    store = Lake.existing(lake)
+    built = reporting.read(store, name, baseline, candidate)
+    reporting.write(store, built)
+    showing.report(store, built)
+
+
+@app.command()
+def export(
+    name: Annotated[str, typer.Argument(help="experiment")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="folder; default <lake>/exports/NAME")
+    ] = None,
+    repeat: Annotated[int, typer.Option(help="which attempt, where cells repeat")] = 0,
+    lake: LakeOption = None,
+) -> None:
+    """Write each arm's all_preds.jsonl, as `swebench eval` takes it."""
+    from flows import exporting
+
+    for path, count in exporting.predictions(name, output, repeat, lake):
+        typer.echo(f"{path}: {count} predictions")
+
+
+@import_app.command("mini")
+def import_mini(
+    folder: Annotated[Path, typer.Argument(help="folder with *.traj.json, at any depth")],
+    dataset: DatasetOption,
+    name: Annotated[str, typer.Option(help="what the results are filed under")],
+    arm: Annotated[str, typer.Option(help="name of the arm")] = "mini",
+    split: SplitOption = "test",
+    lake: LakeOption = None,
+) -> None:
+    """File mini-swe-agent's trajectories: predictions, calls with tokens and cost, commands."""
+    from flows import foreign, showing
+
+    source = foreign.Source(name, dataset, split)
+    showing.imported(foreign.import_mini(folder, source, arm, lake), name)
+
+
+@images_app.command("check")
+def images_check(
+    dataset: DatasetOption = "bundled",
+    split: SplitOption = "test",
+    ids: IdsOption = None,
+    regex: RegexOption = "",
+    slice_: SliceOption = "",
+) -> None:
+    """Which images are missing, and what would bring them. Exit code 1 if any is."""
+    from flows import showing
+
+    if not showing.images(dataset, split, ids or [], regex, slice_):
+        raise typer.Exit(EXIT_GATE)
+
+
+@images_app.command("build")
+def images_build(
+    dataset: DatasetOption = "bundled",
+    split: SplitOption = "test",
+    ids: IdsOption = None,
+    regex: RegexOption = "",
+    slice_: SliceOption = "",
+) -> None:
+    """Build the images of a task repo, as far as they are not here."""
+    from flows import showing
+
+    showing.build(dataset, split, ids or [], regex, slice_)
+
+
+@app.command()
+def doctor(
+    fix: Annotated[bool, typer.Option("--fix", help="remove what dead runs left behind")] = False,
+    lake: LakeOption = None,
+) -> None:
+    """Check what a run needs: git, Docker, images, the lake, Prefect, keys, leftovers."""
+    from flows import checkup
+
+    if not asyncio.run(checkup.show(lake, fix=fix)):
+        raise typer.Exit(EXIT_INFRASTRUCTURE)

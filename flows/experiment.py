@@ -1,0 +1,164 @@
+"""An experiment, as it is written in YAML and as Prefect's forms show it."""
+
+import hashlib
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from agent.arms import ARMS, ArmKind
+from agent.arms.options import ArmOptions
+from agent.models.spec import ModelSpec
+from eval.selection import Selection
+from flows.errors import UsageError
+
+NAME = r"^[a-z0-9][a-z0-9._-]*$"
+"""Names become folders of the lake and labels of containers."""
+
+BUILT_IN = Path(__file__).parent / "experiments"
+
+
+class _Declared(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ArmSpec(_Declared):
+    """One arm: an agent, the model that answers it, and its limits."""
+
+    name: str = Field(pattern=NAME, description="how reports call the arm")
+    agent: ArmKind = Field(description="mini, gold or null")
+    model: ModelSpec | None = Field(
+        default=None, description="a LiteLLM model string or a model block; none: the experiment's"
+    )
+    options: ArmOptions = Field(default_factory=ArmOptions)
+
+
+class Budget(_Declared):
+    """What may be spent; a call that could exceed it is not sent."""
+
+    usd: float | None = Field(default=None, gt=0, description="US dollars")
+    calls: int | None = Field(default=None, gt=0, description="model calls")
+
+
+class Primary(_Declared):
+    """The comparison that the experiment was made for."""
+
+    baseline: str = Field(description="name of the arm to compare with")
+    candidate: str = Field(description="name of the arm that has to be worth its cost")
+
+
+class Experiment(_Declared):
+    """What is run on what, declared before any result exists."""
+
+    name: str = Field(pattern=NAME, description="names the results; the same name resumes")
+    dataset: str = Field(
+        default="bundled",
+        description="`bundled`, a Hugging Face id, a .parquet/.jsonl/.json file or a task repo",
+    )
+    split: str = Field(default="test", description="split of a Hugging Face dataset or task repo")
+    select: Selection = Field(
+        default_factory=Selection, description="which instances; all if empty"
+    )
+    environment: Literal["auto", "docker", "host"] = Field(
+        default="auto", description="auto is docker where a daemon answers, else host"
+    )
+    arms: list[ArmSpec] = Field(min_length=1)
+    model: ModelSpec | None = Field(
+        default=None, description="the model of every arm that names none: the fair default"
+    )
+    repeats: int = Field(default=1, ge=1, le=100, description="attempts per arm and instance")
+    seed: int = Field(default=0, description="seed of everything random in the attempts")
+    concurrency: int = Field(default=4, ge=1, le=256, description="cells at the same time")
+    evaluation_timeout_s: float = Field(
+        default=1800, gt=0, description="seconds for the tests of one prediction"
+    )
+    budgets: dict[Literal["attempt", "arm", "experiment"], Budget] = Field(
+        default_factory=dict, description="limits per attempt, per arm and over all of them"
+    )
+    network: bool = Field(
+        default=False, description="whether containers reach the network, as some eval scripts need"
+    )
+    primary: Primary | None = Field(default=None, description="the comparison that is declared")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        names = [arm.name for arm in self.arms]
+        if len(set(names)) < len(names):
+            raise ValueError("two arms have the same name")
+        for arm in self.arms:
+            if ARMS[arm.agent].needs_model and self.model_of(arm) is None:
+                raise ValueError(f"arm {arm.name!r} needs a model: give it or the experiment one")
+        if self.primary:
+            unknown = {self.primary.baseline, self.primary.candidate} - set(names)
+            if unknown:
+                raise ValueError(f"primary names no arm of this experiment: {sorted(unknown)}")
+        return self
+
+    def model_of(self, arm: ArmSpec) -> ModelSpec | None:
+        """The model that answers an arm; None for arms that need none."""
+        return (arm.model or self.model) if ARMS[arm.agent].needs_model else None
+
+    def arm(self, name: str) -> ArmSpec:
+        """The arm of that name.
+
+        Raises:
+            UsageError: there is none.
+        """
+        for arm in self.arms:
+            if arm.name == name:
+                return arm
+        known = ", ".join(arm.name for arm in self.arms)
+        raise UsageError(f"experiment {self.name!r} has no arm {name!r}; it has {known}")
+
+    def afresh(self) -> "Experiment":
+        """The same experiment under a name that no result has yet."""
+        return self.model_copy(update={"name": f"{self.name}-{datetime.now(UTC):%Y%m%dt%H%M%S}"})
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the declaration as canonical JSON."""
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def load(path: Path) -> Experiment:
+    """Read an experiment file.
+
+    Raises:
+        UsageError: one line that says what is wrong with it.
+    """
+    try:
+        content = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise UsageError(f"cannot read the experiment {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise UsageError(f"{path} holds no experiment: it needs at least `name` and `arms`")
+    return parse(content, str(path))
+
+
+def parse(content: dict[str, Any], source: str) -> Experiment:
+    """Validate an experiment that was read from `source`.
+
+    Raises:
+        UsageError: one line with every key that is wrong.
+    """
+    try:
+        return Experiment.model_validate(content)
+    except ValidationError as error:
+        raise UsageError(f"{source}: {in_one_line(error)}") from None
+
+
+def in_one_line(error: ValidationError) -> str:
+    """Every problem of a validation as `where: what`, joined by semicolons."""
+    lines = []
+    for problem in error.errors():
+        where = ".".join(str(part) for part in problem["loc"])
+        what = problem["msg"].removeprefix("Value error, ")
+        what = "unknown key" if problem["type"] == "extra_forbidden" else what
+        lines.append(f"{where}: {what}" if where else what)
+    return "; ".join(lines)

@@ -1,0 +1,285 @@
+"""Results from elsewhere: anybody's predictions, and mini-swe-agent's trajectories.
+
+What is imported keeps its place in the tables: attempts with `agent` or `environment`
+`imported`, so that reports treat every run alike and still say where it comes from.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agent.models import trajectory
+from agent.models.trajectory import Trajectory
+from eval import instances, predictions, selection
+from eval.types import Instance
+from flows import places, rows
+from flows.cells import Submission, canonical_digest
+from flows.errors import UsageError
+from flows.lake import Lake, Row
+from flows.plan import build_missing
+
+_STATUS = {
+    "Submitted": "submitted",
+    "LimitsExceeded": "out_of_budget",
+    "TimeExceeded": "out_of_time",
+}
+"""mini-swe-agent's exit statuses; every other one gave up."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What an import is filed under."""
+
+    experiment: str
+    dataset: str
+    split: str = "test"
+
+
+@dataclass(frozen=True)
+class Imported:
+    """One trajectory as it was filed."""
+
+    instance_id: str
+    model_calls: int
+    unpriced_calls: int
+    """Calls without a cost: their price is unknown, not zero."""
+    cost_usd: float
+
+
+async def submissions(
+    path: Path,
+    source: Source,
+    environment: str,
+    timeout_s: float,
+    lake_path: str | None,
+    *,
+    network: bool,
+) -> tuple[list[Submission], Lake]:
+    """A predictions file as an experiment of the lake whose patches wait for their verdict.
+
+    Raises:
+        PredictionsError, DatasetError, UsageError: a file or an id cannot be used.
+    """
+    found = predictions.read(path)
+    chosen = _instances_of([p.instance_id for p in found], source)
+    where = await places.decide(environment, list(chosen.values()))
+    if where == "docker":
+        await asyncio.to_thread(build_missing, list(chosen.values()), source.dataset)
+    located = await asyncio.to_thread(
+        places.find, list(chosen.values()), source.dataset, where, network=network
+    )
+    lake = Lake.open(lake_path)
+    arms = sorted({arm_name(p.model_name_or_path) for p in found})
+    _declare(lake, source, arms, chosen, where, "imported", "unknown")
+    waiting = []
+    for prediction in found:
+        instance, arm = chosen[prediction.instance_id], arm_name(prediction.model_name_or_path)
+        patch = rows.text(prediction.model_patch)
+        attempt_id = _file_prediction(lake, source, arm, instance, patch)
+        place = located[instance.instance_id]
+        waiting.append(
+            Submission(source.experiment, arm, instance, 0, attempt_id, patch, place, timeout_s)
+        )
+    return waiting, lake
+
+
+def import_mini(folder: Path, source: Source, arm: str, lake_path: str | None) -> list[Imported]:
+    """File mini-swe-agent's trajectories: predictions, every call and every command.
+
+    Raises:
+        InvalidSpec, DatasetError, UsageError: a file or an id cannot be used; nothing is
+            written then.
+    """
+    paths = sorted(folder.rglob("*.traj.json"))
+    if not paths:
+        raise UsageError(f"there is no *.traj.json in {folder}")
+    runs = [trajectory.load(path) for path in paths]
+    chosen = _instances_of([run.instance_id for run in runs], source)
+    lake = Lake.open(lake_path)
+    model = ", ".join(sorted({run.model for run in runs}))
+    _declare(lake, source, [arm], chosen, "imported", "mini", model)
+    return [_file_trajectory(lake, source, arm, chosen[run.instance_id], run) for run in runs]
+
+
+def arm_name(model_name_or_path: str) -> str:
+    """The name of an arm that stands for somebody's `model_name_or_path`."""
+    return re.sub(r"[^a-z0-9._-]+", "-", model_name_or_path.lower()).strip("-._") or "unnamed"
+
+
+def _instances_of(ids: list[str], source: Source) -> dict[str, Instance]:
+    available = instances.load(source.dataset, source.split)
+    wanted = selection.Selection(ids=sorted(set(ids)))
+    return {i.instance_id: i for i in selection.select(available, wanted)}
+
+
+def _declare(
+    lake: Lake,
+    source: Source,
+    arms: list[str],
+    chosen: dict[str, Instance],
+    environment: str,
+    agent: str,
+    model: str,
+) -> None:
+    declaration = {
+        "name": source.experiment,
+        "dataset": source.dataset,
+        "arms": arms,
+        "instances": sorted(chosen),
+        "model": model,
+        "environment": environment,
+    }
+    digest = canonical_digest(declaration)
+    if lake.latest_unit("experiments", source.experiment).endswith(digest[:16]):
+        return
+    now = datetime.now(UTC)
+    for order, arm in enumerate(arms):
+        row = {
+            "declared_at": now,
+            "declaration_digest": digest,
+            "declaration": json.dumps(declaration),
+            "arm_order": order,
+            "agent": agent,
+            "model": model,
+            "simulated": False,
+            "dataset": source.dataset,
+            "dataset_digest": instances.dataset_digest(chosen.values()),
+            "instance_ids": list(chosen),
+            "repeats": 1,
+            "environment": environment,
+            "primary_baseline": None,
+            "primary_candidate": None,
+        }
+        unit = f"{now:%Y%m%dT%H%M%S%f}-{digest[:16]}"
+        lake.write("experiments", source.experiment, arm, unit, [row])
+
+
+def _file_prediction(lake: Lake, source: Source, arm: str, instance: Instance, patch: str) -> str:
+    """File a patch whose attempt is not known; the same file again changes nothing."""
+    where = (source.experiment, arm)
+    attempt_id = canonical_digest([*where, instance.instance_id, rows.patch_sha256(patch)])[:32]
+    if lake.has("attempts", *where, attempt_id):
+        return attempt_id
+    cell = {"attempt_id": attempt_id, "instance_id": instance.instance_id, "repeat": 0}
+    lake.write("predictions", *where, attempt_id, [rows.patch_row(cell, arm, patch)])
+    row = {
+        **_imported_attempt(cell, instance, agent="imported", model="unknown"),
+        "outcome": "submitted",
+        "detail": "predictions file",
+        "started_at": datetime.now(UTC),
+        **rows.usage_totals([]),
+        "cost_usd": None,
+        "billed_usd": None,
+        "versions": "{}",
+    }
+    lake.write("attempts", *where, attempt_id, [row])
+    return attempt_id
+
+
+def _file_trajectory(
+    lake: Lake, source: Source, arm: str, instance: Instance, run: Trajectory
+) -> Imported:
+    where = (source.experiment, arm)
+    content = [*where, run.instance_id, [call.message for call in run.calls], run.submission]
+    attempt_id = canonical_digest(content)[:32]
+    cell = {"attempt_id": attempt_id, "instance_id": run.instance_id, "repeat": 0}
+    patch = rows.text(run.submission)
+    lake.write("llm_calls", *where, attempt_id, _calls(cell, run))
+    lake.write("steps", *where, attempt_id, _steps(cell, run))
+    lake.write("predictions", *where, attempt_id, [rows.patch_row(cell, arm, patch)])
+    row = {
+        **_imported_attempt(cell, instance, agent="mini", model=run.model),
+        "outcome": _STATUS.get(run.exit_status, "gave_up"),
+        "detail": run.exit_status,
+        "started_at": run.calls[0].created_at if run.calls else None,
+        **rows.usage_totals([call.usage for call in run.calls]),
+        "cost_usd": run.instance_cost_usd,
+        "billed_usd": None,
+        "versions": json.dumps({"mini-swe-agent": run.mini_version}),
+    }
+    lake.write("attempts", *where, attempt_id, [row])
+    return Imported(run.instance_id, len(run.calls), run.unpriced_calls, run.instance_cost_usd)
+
+
+def _imported_attempt(cell: Row, instance: Instance, agent: str, model: str) -> Row:
+    return {
+        **cell,
+        "repo": instance.repo,
+        "agent": agent,
+        "model": model,
+        "provider": "none" if model == "unknown" else "litellm",
+        "environment": "imported",
+        "duration_s": None,
+        "seed": 0,
+        "image": "",
+        "image_digest": None,
+    }
+
+
+def _calls(cell: Row, run: Trajectory) -> Iterable[Row]:
+    for seq, call in zip(_call_steps(run), run.calls, strict=True):
+        yield {
+            **cell,
+            "scope": "",
+            "seq": seq,
+            "model": run.model,
+            **rows.tokens(call.usage),
+            "cost_usd": call.usage.cost_usd,
+            "cost_source": call.cost_source,
+            "finish_reason": call.finish_reason,
+            "latency_s": None,
+            "retries": 0,
+            "started_at": call.created_at,
+        }
+
+
+def _steps(cell: Row, run: Trajectory) -> Iterable[Row]:
+    """Each call followed by the commands it asked for, numbered through."""
+    unknown = {
+        "scope": "",
+        "exit_code": None,
+        "output_bytes": None,
+        "timed_out": False,
+        "started_at": None,
+        "duration_s": None,
+    }
+    for seq, call in zip(_call_steps(run), run.calls, strict=True):
+        message = rows.text(json.dumps(call.message, ensure_ascii=False))
+        yield {**cell, **unknown, "seq": seq, "kind": "model", **_request({}), "result": message}
+    seqs = _command_steps(run)
+    for seq, command in zip(seqs, run.commands, strict=True):
+        output = command.output or ""
+        yield {
+            **cell,
+            **unknown,
+            "seq": seq,
+            "kind": "command",
+            **_request({"command": command.command}),
+            "result": rows.output_json(output),
+            "exit_code": command.returncode,
+            "output_bytes": len(output.encode("utf-8", "replace")),
+        }
+
+
+def _call_steps(run: Trajectory) -> list[int]:
+    """The step number of each call: calls before it, and the commands those asked for."""
+    return [
+        index + sum(command.call_seq < index for command in run.commands)
+        for index in range(len(run.calls))
+    ]
+
+
+def _command_steps(run: Trajectory) -> list[int]:
+    """The step number of each command: commands before it, and calls up to its own."""
+    return [index + command.call_seq + 1 for index, command in enumerate(run.commands)]
+
+
+def _request(request: Row) -> Row:
+    return {
+        "request": json.dumps(request, ensure_ascii=False),
+        "request_digest": canonical_digest(request),
+    }

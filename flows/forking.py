@@ -1,0 +1,73 @@
+"""A new attempt from any step of an old one: the paid prefix is kept, the rest is done anew."""
+
+import asyncio
+from dataclasses import dataclass
+
+from eval.selection import Selection
+from flows.errors import UsageError
+from flows.experiment import Experiment
+from flows.journals import existing_journal, open_journal
+from flows.keys import attempt_key
+from flows.lake import Lake
+from flows.plan import prepare
+from flows.solve import declared
+
+
+@dataclass(frozen=True)
+class Fork:
+    """An attempt that holds the prefix of another and waits to be carried on."""
+
+    experiment: Experiment
+    arm: str
+    instance_id: str
+    kept_steps: int
+
+
+def fork(prefix: str, step: int, model: dict[str, object] | None, lake_path: str | None) -> Fork:
+    """Copy the steps before `step` of the attempt whose id begins with `prefix`.
+
+    `model` answers the rest; None keeps the parent's. The copied calls are credited to the new
+    attempt and billed to nobody again.
+
+    Raises:
+        UsageError: there is no such attempt, step or experiment.
+    """
+    lake = Lake.existing(lake_path)
+    journal = existing_journal(lake)
+    parents = journal.find(prefix) if journal else []
+    if journal is None or len(parents) != 1:
+        raise UsageError(f"{len(parents)} attempts in {lake.root} begin with {prefix!r}; give one")
+    parent = parents[0]
+    if journal.holder(parent.attempt_id):
+        raise UsageError(f"attempt {parent.attempt_id} is still running; stop it, or wait")
+    if step not in {recorded.seq for recorded in journal.steps(parent.attempt_id)}:
+        raise UsageError(
+            f"attempt {parent.attempt_id} has no step {step}; `durabench trace` lists them"
+        )
+    child = _child(lake, parent.experiment, parent.arm, parent.instance_id, model)
+    plan = asyncio.run(prepare(child, lake_path))
+    cell = plan.cell(parent.arm, parent.instance_id, 0)
+    attempt = declared(cell, attempt_key(cell)[:32])
+    kept = open_journal(lake).fork(parent.attempt_id, attempt, "", step)
+    return Fork(child, parent.arm, parent.instance_id, kept)
+
+
+def _child(
+    lake: Lake, experiment: str, arm: str, instance_id: str, model: dict[str, object] | None
+) -> Experiment:
+    """The parent's experiment with one arm and one instance, under a name of its own."""
+    units = lake.units("experiments", "*", experiment, arm)
+    if not units:
+        raise UsageError(f"the lake {lake.root} has no declaration of experiment {experiment!r}")
+    [row] = lake.read("experiments", experiment, arm, units[-1])
+    original = Experiment.model_validate_json(row["declaration"])
+    content = original.model_dump(mode="json")
+    [spec] = [each for each in content["arms"] if each["name"] == arm]
+    changes = {
+        "name": f"{experiment}-fork",
+        "select": Selection(ids=[instance_id]).model_dump(),
+        "arms": [{**spec, "model": model or spec["model"]}],
+        "repeats": 1,
+        "primary": None,
+    }
+    return Experiment.model_validate({**content, **changes}).afresh()

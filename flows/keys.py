@@ -1,0 +1,64 @@
+"""Every cache key, with the reason for each part.
+
+Prefect's own default key contains the run id and the task's source, and would buy an attempt
+again after any edit. These keys hold what decides the result and nothing else.
+"""
+
+from eval.grading import grading_key
+from flows.cells import Cell, Submission, canonical_digest
+
+CELL_KEY_FIELDS = {
+    "name": "results of one experiment are never those of another",
+    "seed": "another seed is another draw",
+    "network": "an agent that can download is another agent",
+}
+"""Fields of the experiment that are part of a cell's key."""
+
+CELL_KEY_IGNORED = {
+    "dataset": "the row's own digest is in the key",
+    "split": "the row's own digest is in the key",
+    "select": "which other instances are run does not change this one",
+    "environment": "the environment that was decided is in the key",
+    "arms": "the cell's own arm is in the key",
+    "model": "the model that answers the cell is in the key",
+    "repeats": "the cell's own repeat is in the key; more repeats keep the earlier ones",
+    "concurrency": "changes when a cell runs, not what it does",
+    "evaluation_timeout_s": "belongs to grading, which has its own key",
+    "budgets": "a larger budget goes on with the same attempt",
+    "primary": "changes what is reported, not what is run",
+}
+"""Fields that are not, and why. A test fails when a field is in neither list."""
+
+
+def attempt_key(cell: Cell) -> str:
+    """Key of an attempt.
+
+    The image's digest and the versions of packages are left out on purpose: an image that
+    was built again or an upgrade must not buy again what is already paid for. Both are
+    recorded with the attempt.
+    """
+    model = cell.experiment.model_of(cell.arm)
+    return canonical_digest(
+        {
+            **{field: getattr(cell.experiment, field) for field in CELL_KEY_FIELDS},
+            "arm": cell.arm.name,
+            "agent": cell.arm.agent,
+            "model": model.model_dump(mode="json") if model else None,
+            "options": cell.arm.options.model_dump(mode="json"),
+            "instance": cell.instance.digest,
+            "repeat": cell.repeat,
+            "environment": cell.place.environment,
+        }
+    )
+
+
+def evaluation_key(submission: Submission) -> str:
+    """Key of a grading: what `eval.grading` says decides a verdict, for one attempt."""
+    verdict = grading_key(
+        submission.instance,
+        submission.place.image_digest or "",
+        submission.patch,
+        submission.timeout_s,
+        submission.place.environment,
+    )
+    return canonical_digest({"attempt": submission.attempt_id, "verdict": verdict})

@@ -1,0 +1,105 @@
+"""Prefect's API for one command: the server that is configured, or a private one.
+
+The private server is Prefect's own, a child process on a free loopback port with the user's
+own Prefect database. Starting it here, and not on the flow's first request, lets it come up
+while this process is still importing and reading its data.
+"""
+
+import atexit
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+START_TIMEOUT_S = 120.0
+"""A first start creates the database, which takes seconds on a fast machine."""
+
+_PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
+
+_QUIET = {
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_LOGGING_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
+}
+"""A command shows its own progress and errors; variables that are set win."""
+
+# A server that lives for one command schedules nothing and shows nothing.
+_PRIVATE = ["--no-ui", "--no-scheduler", "--no-late-runs", "--analytics-off"]
+
+
+@contextmanager
+def prefect_api() -> Iterator[None]:
+    """Give the flows of this process an API for the length of the block.
+
+    Raises:
+        RuntimeError: the private server does not come up.
+    """
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    if PREFECT_API_URL.value():
+        yield
+        return
+    port = _free_port()
+    server = _start(port)
+    # Not at the end of the block: Prefect sends its last events when the process exits, and
+    # would wait for a server that is gone.
+    atexit.register(_stop, server)
+    url = f"http://127.0.0.1:{port}/api"
+    with temporary_settings({PREFECT_API_URL: url}):
+        yield
+
+
+async def wait_until_ready() -> None:
+    """Return once the API answers.
+
+    Raises:
+        RuntimeError: it does not within the time that a slow machine needs.
+    """
+    import anyio
+    from prefect.client.orchestration import get_client
+
+    error: Exception | None = None
+    with anyio.move_on_after(START_TIMEOUT_S):
+        async with get_client() as client:
+            while error := await client.api_healthcheck():  # noqa: ASYNC110 - it is remote
+                await anyio.sleep(0.05)
+            return
+    raise RuntimeError(f"Prefect's server does not answer: {error}")
+
+
+def _start(port: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "prefect", "server", "start", *_PRIVATE]
+    return subprocess.Popen(
+        [*command, "--host", "127.0.0.1", "--port", str(port)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C is for the command, which stops the server itself
+        preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+    )
+
+
+def _end_with_parent() -> None:
+    """Ask the kernel to end this process when its parent is killed and cannot do it."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    server.terminate()
+    try:
+        server.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        server.kill()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port

@@ -1,0 +1,46 @@
+"""Building an experiment's report and writing it beside the data, without Prefect."""
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flows.lake import Lake
+
+if TYPE_CHECKING:
+    from reports.types import Report
+
+
+def read(
+    lake: Lake, experiment: str, baseline: str | None = None, candidate: str | None = None
+) -> "Report":
+    """The report of an experiment as data.
+
+    Raises:
+        ReportError: there is nothing to report on, or no such arm.
+    """
+    from reports.build import build  # DuckDB is slow to import, and most commands need none
+
+    return build(lake.root, experiment, baseline, candidate)
+
+
+def write(lake: Lake, built: "Report") -> str:
+    """Write a report's page and its Markdown into the lake; the Markdown."""
+    from reports import markdown, page  # as is matplotlib
+
+    text = markdown.render(built)
+    path = page_path(lake, built.source.experiment)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _replace(path.with_name("report.md"), text)
+    _replace(path, page.render(built))
+    return text
+
+
+def page_path(lake: Lake, experiment: str) -> Path:
+    """Where an experiment's page is; `report.md` is beside it."""
+    return lake.root / "reports" / experiment / "index.html"
+
+
+def _replace(path: Path, content: str) -> None:
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    temporary.write_text(content)
+    temporary.replace(path)

@@ -1,0 +1,177 @@
+"""The commands that run flows: what they declare, and how they show what comes of it."""
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import typer
+
+from agent.arms import ARMS
+from agent.errors import Interrupted
+from agent.models import litellm_api
+from agent.steps import Step
+from flows import experiment as experiments
+from flows import reporting, showing, tracing
+from flows.cells import Cell
+from flows.errors import IncompleteRun, UsageError
+from flows.experiment import Experiment
+from flows.lake import Lake
+from flows.prefect_api import prefect_api, wait_until_ready
+
+T = TypeVar("T")
+
+
+def overridden(
+    declared: Experiment,
+    *,
+    model: str | None = None,
+    api_base: str | None = None,
+    environment: str | None = None,
+    name: str | None = None,
+    concurrency: int | None = None,
+) -> Experiment:
+    """The experiment with what the command line changes.
+
+    Raises:
+        UsageError: a value cannot be.
+    """
+    content = declared.model_dump(mode="json")
+    changes = {"environment": environment, "name": name, "concurrency": concurrency}
+    content.update({key: value for key, value in changes.items() if value is not None})
+    if model:
+        content["model"] = _litellm(model, api_base)
+        for arm in content["arms"]:
+            arm["model"] = None
+    elif api_base:
+        raise UsageError("--api-base goes with --model")
+    return experiments.parse(content, "command line")
+
+
+def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> None:
+    """Run an experiment and show its report, complete or not."""
+    incomplete: IncompleteRun | None = None
+    with prefect_api():
+        from flows.benchmark import benchmark as flow
+
+        try:
+            _run(flow(declared, lake, grade=grade), _needs_litellm(declared))
+        except IncompleteRun as error:
+            incomplete = error
+    _show_report(lake, declared.name)
+    if incomplete:
+        raise incomplete
+
+
+def debug(
+    instance: str,
+    arm: str,
+    dataset: str,
+    split: str,
+    model: str | None,
+    api_base: str | None,
+    skill: float,
+    environment: str | None,
+    lake: str | None,
+) -> None:
+    """Solve one instance under a name of its own, so that nothing is taken from before."""
+    needs_model = arm in ARMS and ARMS[arm].needs_model  # type: ignore[index]
+    simulated = {"provider": "simulated", "skill": skill}
+    spec = _litellm(model, api_base) if model else simulated
+    content = {
+        "name": "debug",
+        "dataset": dataset,
+        "split": split,
+        "select": {"ids": [instance]},
+        "environment": environment or "auto",
+        "arms": [{"name": arm, "agent": arm, "model": spec if needs_model else None}],
+    }
+    declared = experiments.parse(content, "command line").afresh()
+    with prefect_api():
+        from flows.solve import on_step, solve
+
+        on_step.set(_show_step)
+        outcome = _run(solve(declared, instance, arm, lake=lake))
+    typer.echo(f"\n{arm} on {instance}: {outcome}")
+    showing.debugged(declared.name, arm, Lake.existing(lake))
+
+
+def fork(
+    attempt: str, step: int, model: str | None, api_base: str | None, lake: str | None
+) -> None:
+    """Fork an attempt before a step and carry it on, showing every step."""
+    with prefect_api():
+        from flows import forking
+        from flows.solve import on_step, solve
+
+        spec = _litellm(model, api_base) if model else None
+        made = forking.fork(attempt, step, spec, lake)
+        typer.echo(f"{made.kept_steps} steps kept in experiment {made.experiment.name}")
+        on_step.set(_show_step)
+        outcome = _run(solve(made.experiment, made.instance_id, made.arm, lake=lake))
+    typer.echo(f"\n{made.arm} on {made.instance_id}: {outcome}")
+    showing.debugged(made.experiment.name, made.arm, Lake.existing(lake))
+
+
+def grade(
+    predictions: Path,
+    name: str,
+    dataset: str,
+    split: str,
+    environment: str | None,
+    timeout_s: float,
+    concurrency: int,
+    network: bool,
+    lake: str | None,
+) -> None:
+    """Grade a predictions file and show the report."""
+    with prefect_api():
+        from flows.grade import grade as flow
+
+        _run(
+            flow(
+                predictions,
+                name,
+                dataset,
+                split,
+                environment or "auto",
+                timeout_s,
+                concurrency,
+                network,
+                lake,
+            )
+        )
+    _show_report(lake, name)
+
+
+def _show_report(lake: str | None, experiment: str) -> None:
+    store = Lake.existing(lake)
+    showing.report(store, reporting.read(store, experiment))
+
+
+def _needs_litellm(declared: Experiment) -> bool:
+    specs = [declared.model_of(arm) for arm in declared.arms]
+    return any(spec is not None and spec.provider == "litellm" for spec in specs)
+
+
+def _run(flow: Coroutine[Any, Any, T], needs_litellm: bool = False) -> T:
+    async def when_ready() -> T:
+        waits = [wait_until_ready()]
+        if needs_litellm:
+            # It takes seconds to import, while the server takes seconds to come up.
+            waits.append(asyncio.to_thread(litellm_api.load))
+        await asyncio.gather(*waits)
+        return await flow
+
+    try:
+        return asyncio.run(when_ready())
+    except KeyboardInterrupt:
+        raise Interrupted("stopped; run the same command again to continue") from None
+
+
+def _litellm(model: str, api_base: str | None) -> dict[str, Any]:
+    return {"provider": "litellm", "name": model, "api_base": api_base}
+
+
+def _show_step(cell: Cell, step: Step) -> None:
+    showing.step(tracing.shown(step))

@@ -1,0 +1,208 @@
+"""One cell: an arm solves an instance in a workspace. Also the flow behind `durabench debug`."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from prefect import flow
+
+from agent import models
+from agent.arms import ARMS
+from agent.errors import BudgetExhausted, InfrastructureError, Interrupted
+from agent.journal import Attempt, Journal, Lease, Limit
+from agent.leasing import held
+from agent.session import Session
+from agent.steplog import JournalLog
+from agent.steps import Step, from_record
+from agent.types import Outcome
+from flows import places, rows, stopping
+from flows.cells import Cell, Submission
+from flows.errors import IncompleteRun
+from flows.experiment import Experiment
+from flows.grade import evaluate
+from flows.journals import blobs, open_journal
+from flows.keys import attempt_key
+from flows.lake import Lake
+from flows.plan import prepare
+from flows.sweeping import swept
+from flows.tasks import kept
+
+on_step: ContextVar[Callable[[Cell, Step], None]] = ContextVar(
+    "on_step", default=lambda cell, step: None
+)
+"""Called after every step of an attempt; what shows progress sets it."""
+
+
+@kept("attempt", "{cell.label}", lambda parameters: attempt_key(parameters["cell"]))
+async def attempt(cell: Cell, lake: Lake) -> str:
+    """Solve a cell, from where an earlier run left it; the id of the attempt.
+
+    Its steps are in the journal as they happen, its rows in the lake when it ends.
+
+    Raises:
+        InfrastructureError: it cannot be carried on now; recorded, never cached.
+    """
+    journal = await asyncio.to_thread(open_journal, lake)
+    attempt_id = attempt_key(cell)[:32]
+    await asyncio.to_thread(journal.start, declared(cell, attempt_id))
+    async with held(journal, attempt_id) as lease:
+        started_at, clock = datetime.now(UTC), time.perf_counter()
+
+        async def finish(outcome: Outcome | rows.Interruption) -> None:
+            recorded = await asyncio.to_thread(journal.steps, attempt_id)
+            account = await asyncio.to_thread(journal.account, attempt_id)
+            finished = rows.AttemptRecord(
+                attempt_id,
+                cell,
+                outcome,
+                [from_record(step) for step in recorded if step.result is not None],
+                account.billed_usd,
+                started_at,
+                time.perf_counter() - clock,
+            )
+            record(lake, finished)
+
+        try:
+            outcome = await _carried_on(cell, journal, lease, lake)
+        except BudgetExhausted as error:
+            await finish(rows.Interruption("budget_stop", str(error)))
+            raise
+        except Interrupted as error:
+            await finish(rows.Interruption("interrupted", str(error)))
+            raise
+        except Exception as error:
+            await finish(rows.Interruption("infrastructure", f"{type(error).__name__}: {error}"))
+            raise
+        await finish(outcome)
+    return attempt_id
+
+
+def declared(cell: Cell, attempt_id: str) -> Attempt:
+    """The attempt at a cell, as the journal keeps it."""
+    model = cell.experiment.model_of(cell.arm)
+    spec = {
+        "agent": cell.arm.agent,
+        "model": model.model_dump(mode="json") if model else None,
+        "options": cell.arm.options.model_dump(mode="json"),
+        "environment": cell.place.environment,
+    }
+    return Attempt(
+        attempt_id,
+        *cell.partition,
+        cell.instance.instance_id,
+        cell.repeat,
+        json.dumps(spec, sort_keys=True),
+    )
+
+
+async def _carried_on(cell: Cell, journal: Journal, lease: Lease, lake: Lake) -> Outcome:
+    """The outcome that is recorded, or the arm run again over the steps that are."""
+    ended = await asyncio.to_thread(journal.outcome, lease.attempt_id)
+    if ended is not None:
+        return Outcome(**json.loads(ended))
+    recorded = await asyncio.to_thread(journal.steps, lease.attempt_id)
+    outcome = await _solve(
+        cell, JournalLog(journal, lease, blobs(lake), recorded, _limits(cell, lease))
+    )
+    await asyncio.to_thread(journal.end, lease, json.dumps(asdict(outcome)))
+    return outcome
+
+
+def _limits(cell: Cell, lease: Lease) -> tuple[Limit, ...]:
+    """The budgets that a call of this attempt counts against."""
+    experiment, arm = cell.partition
+    names = {
+        "attempt": lease.attempt_id,
+        "arm": f"{experiment}/{arm}",
+        "experiment": experiment,
+    }
+    return tuple(
+        Limit(kind, names[kind], budget.usd, budget.calls)
+        for kind, budget in cell.experiment.budgets.items()
+    )
+
+
+async def _solve(cell: Cell, log: JournalLog) -> Outcome:
+    show, attempt_id = on_step.get(), log.lease.attempt_id
+    spec = cell.experiment.model_of(cell.arm)
+    model = models.build(spec, cell.task, cell.seed) if spec else None
+    checkpoint = await asyncio.to_thread(log.checkpoint)
+    origin = await asyncio.to_thread(_origin, log.journal, attempt_id)
+    async with places.workspace(
+        cell.instance, cell.place, attempt_id, checkpoint, folder=origin
+    ) as workspace:
+        session = Session(
+            attempt_id=attempt_id,
+            model=model,
+            workspace=workspace,
+            log=log,
+            on_step=lambda step: show(cell, step),
+            may_go_on=stopping.check,
+        )
+        return await ARMS[cell.arm.agent].solve(cell.task, session, cell.arm.options)
+
+
+def _origin(journal: Journal, attempt_id: str) -> str:
+    """The attempt that this one was forked from first: its paths stand in the conversation."""
+    while (attempt := journal.attempt(attempt_id)) is not None and attempt.parent_id is not None:
+        attempt_id = attempt.parent_id
+    return attempt_id
+
+
+def record(lake: Lake, finished: rows.AttemptRecord) -> None:
+    """Write an attempt's rows; `attempts` last, so that what is listed there is complete."""
+    where = (*finished.cell.partition, finished.attempt_id)
+    lake.write("llm_calls", *where, rows.call_rows(finished))
+    lake.write("steps", *where, rows.step_rows(finished))
+    if isinstance(finished.outcome, Outcome):
+        patch = rows.text(finished.outcome.patch)
+        lake.write("predictions", *where, [rows.prediction_row(finished, patch)])
+    lake.write("attempts", *where, [rows.attempt_row(finished)])
+
+
+async def solve_and_grade(cell: Cell, lake: Lake) -> str:
+    """Both halves of a cell; the outcome of the grading."""
+    attempt_id = await solve_only(cell, lake)
+    [prediction] = lake.read("predictions", *cell.partition, attempt_id)
+    submission = Submission(
+        *cell.partition,
+        cell.instance,
+        cell.repeat,
+        attempt_id,
+        prediction["model_patch"],
+        cell.place,
+        cell.experiment.evaluation_timeout_s,
+    )
+    return await evaluate.with_options(result_storage=lake.results)(submission, lake)
+
+
+async def solve_only(cell: Cell, lake: Lake) -> str:
+    """The first half of a cell; the id of its attempt."""
+    kept = attempt.with_options(result_storage=lake.results)
+    attempt_id = await kept(cell, lake)
+    if not lake.has("attempts", *cell.partition, attempt_id):
+        # Prefect remembers an attempt whose rows somebody has removed.
+        attempt_id = await kept.with_options(refresh_cache=True)(cell, lake)
+    return attempt_id
+
+
+@flow(name="solve", flow_run_name="{experiment.name}: {arm} · {instance_id}")
+async def solve(
+    experiment: Experiment, instance_id: str, arm: str, repeat: int = 0, lake: str | None = None
+) -> str:
+    """Solve and grade one cell of an experiment; what is already there is not done again.
+
+    Raises:
+        IncompleteRun: infrastructure broke; run again to continue.
+    """
+    plan = await prepare(experiment, lake)
+    cell = plan.cell(arm, instance_id, repeat)
+    async with swept(plan.lake):
+        try:
+            return await solve_and_grade(cell, plan.lake)
+        except (InfrastructureError, BudgetExhausted) as error:
+            raise IncompleteRun(f"{cell.label}: {error}") from error

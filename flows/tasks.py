@@ -1,0 +1,39 @@
+"""What the tasks of cells have in common: a result is kept, broken infrastructure is retried."""
+
+from collections.abc import Callable
+from typing import Any
+
+from prefect import task
+from prefect.client.schemas.objects import State, TaskRun
+from prefect.tasks import Task, exponential_backoff
+
+from agent.errors import InfrastructureError
+
+
+async def worth_retrying(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
+    """Whether a failed task run is worth another try: what is broken may be back in minutes.
+
+    A coroutine that awaits the result: with a plain function Prefect would turn retries of
+    asynchronous tasks off without a word.
+    """
+    error = await state.result(raise_on_failure=False)
+    return isinstance(error, InfrastructureError) and error.retryable
+
+
+def kept(name: str, run_name: str, key: Callable[[dict[str, Any]], str]) -> Any:
+    """A decorator for a task that is never done twice for the same key.
+
+    `key` takes the task's parameters (see `flows.keys`). The result is a JSON value that only
+    points at rows of the lake, so that no upgrade can make it unreadable.
+    """
+    return task(
+        name=name,
+        task_run_name=run_name,
+        cache_key_fn=lambda context, parameters: f"{name}-{key(parameters)}",
+        persist_result=True,
+        result_serializer="json",
+        retries=2,
+        retry_delay_seconds=exponential_backoff(backoff_factor=2),
+        retry_jitter_factor=1,
+        retry_condition_fn=worth_retrying,
+    )

@@ -1,0 +1,101 @@
+"""The steps of an attempt: from the journal while it runs, from the lake for imports."""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from agent.journal import Journal
+from agent.models.protocol import ModelReply
+from agent.steps import Step, from_record
+from flows import showing
+from flows.errors import UsageError
+from flows.journals import existing_journal
+from flows.lake import Lake, Row
+
+POLL_S = 0.5
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One step as a trace shows it."""
+
+    seq: int
+    scope: str
+    message: Row | None
+    """The model's answer; None for a command."""
+    cost_usd: float | None
+    command: str = ""
+    output: str = ""
+    exit_code: int | None = None
+
+
+def trace(prefix: str, lake_path: str | None, *, full: bool, follow: bool) -> None:
+    """Show the steps of the attempt whose id begins with `prefix`, and what they cost so far.
+
+    Raises:
+        UsageError: no attempt, or more than one, begins so.
+    """
+    lake = Lake.existing(lake_path)
+    journal = existing_journal(lake)
+    known = {attempt.attempt_id for attempt in journal.find(prefix)} if journal else set()
+    found = sorted(known | set(lake.units("attempts", f"{prefix}*")))
+    if len(found) != 1:
+        many = f"{len(found)} attempts begin with {prefix!r}" if found else f"no attempt {prefix!r}"
+        raise UsageError(f"{many} in {lake.root}; `durabench status NAME --cells` lists them")
+    steps = _journaled(journal, found[0], follow) if found[0] in known else _filed(lake, found[0])
+    spent, unpriced = 0.0, 0
+    for step in steps:
+        showing.step(step, full=full)
+        spent += step.cost_usd or 0.0
+        unpriced += step.message is not None and step.cost_usd is None
+    _close(lake, journal, found[0], spent, unpriced)
+
+
+def _close(
+    lake: Lake, journal: Journal | None, attempt_id: str, spent: float, unpriced: int
+) -> None:
+    rows = lake.find("attempts", attempt_id)
+    end = f"{rows[0]['outcome']} ({rows[0]['detail']})" if rows else "running or interrupted"
+    account = journal.account(attempt_id) if journal else None
+    billed = f", billed ${account.billed_usd:,.4f}" if account and account.calls_billed else ""
+    unknown = f", {unpriced} calls of unknown price" if unpriced else ""
+    showing.say(f"{attempt_id}: {end}; ${spent:,.4f}{unknown}{billed}")
+
+
+def _journaled(journal: Journal | None, attempt_id: str, follow: bool) -> Iterator[Shown]:
+    assert journal is not None
+    seen: set[tuple[str, int]] = set()
+    while True:
+        ended = journal.outcome(attempt_id) is not None
+        for recorded in sorted(journal.steps(attempt_id), key=lambda step: step.ordinal):
+            place = (recorded.scope, recorded.seq)
+            if recorded.result is not None and place not in seen:
+                seen.add(place)
+                yield shown(from_record(recorded))
+        if ended or not follow:
+            return
+        time.sleep(POLL_S)
+
+
+def shown(step: Step) -> Shown:
+    """A step of a session, for showing."""
+    if isinstance(step.result, ModelReply):
+        reply = step.result
+        return Shown(step.seq, step.scope, reply.message, reply.usage.cost_usd)
+    done = step.result
+    command = step.request["command"]
+    return Shown(step.seq, step.scope, None, 0.0, command, done.output, done.exit_code)
+
+
+def _filed(lake: Lake, attempt_id: str) -> Iterator[Shown]:
+    costs = {call["seq"]: call["cost_usd"] for call in lake.find("llm_calls", attempt_id)}
+    for row in sorted(lake.find("steps", attempt_id), key=lambda row: row["seq"]):
+        result = json.loads(row["result"])
+        if row["kind"] == "model":
+            yield Shown(row["seq"], row["scope"], result, costs.get(row["seq"]))
+        else:
+            command = json.loads(row["request"])["command"]
+            yield Shown(
+                row["seq"], row["scope"], None, 0.0, command, result["output"], row["exit_code"]
+            )

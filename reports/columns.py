@@ -1,0 +1,214 @@
+"""The tables of the lake, declared once: name, type, unit, meaning.
+
+The Arrow schema, the writer and the documentation all come from here. Each table is a
+folder of Parquet files, `<table>/experiment=<name>/arm=<name>/<unit>.parquet`, one
+immutable file per finished unit of work; `experiment` and `arm` are columns too, taken
+from the path. Times are UTC, text is UTF-8, `null` means unknown and never zero.
+"""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of one table."""
+
+    name: str
+    type: pa.DataType
+    meaning: str
+    unit: str = ""
+    required: bool = True
+    """False where `null` has a meaning of its own, which `meaning` gives."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: what a row is, and its columns without the two of the path."""
+
+    name: str
+    grain: str
+    columns: tuple[Column, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of one file."""
+        return pa.schema([pa.field(c.name, c.type, nullable=not c.required) for c in self.columns])
+
+
+PARTITION = ("experiment", "arm")
+"""The columns that every table takes from its path."""
+
+TEXT, INT, FLOAT, BOOL = pa.string(), pa.int64(), pa.float64(), pa.bool_()
+TIME = pa.timestamp("us", tz="UTC")
+TEXTS = pa.list_(pa.string())
+
+_CELL = (
+    Column("attempt_id", TEXT, "identifies the attempt; the same in every table"),
+    Column("instance_id", TEXT, "SWE-bench instance"),
+    Column("repeat", INT, "0 for the first attempt at a cell, counting up over repeats"),
+)
+
+_USAGE = (
+    Column("input_tokens", INT, "prompt tokens, cached ones included", "tokens"),
+    Column("cache_read_tokens", INT, "the part of the prompt read from a cache", "tokens"),
+    Column("cache_write_tokens", INT, "the part of the prompt written to a cache", "tokens"),
+    Column("output_tokens", INT, "generated tokens, reasoning included", "tokens"),
+    Column("reasoning_tokens", INT, "the part of the output that was reasoning", "tokens"),
+)
+
+ATTEMPTS = Table(
+    "attempts",
+    "one try at a cell (experiment × arm × instance × repeat)",
+    (
+        *_CELL,
+        Column("repo", TEXT, "repository of the instance"),
+        Column("agent", TEXT, "kind of arm: mini, gold, null or imported"),
+        Column("model", TEXT, "model string; `none` for arms without a model"),
+        Column("provider", TEXT, "litellm, scripted, recorded, simulated or none"),
+        Column("environment", TEXT, "docker, host, or imported where the run was elsewhere"),
+        Column(
+            "outcome",
+            TEXT,
+            "submitted, gave_up, out_of_steps, out_of_budget or out_of_time; infrastructure, "
+            "budget_stop and interrupted are no ends: a later run goes on from there",
+        ),
+        Column("detail", TEXT, "the arm's own word for the ending, or the error's text"),
+        Column("started_at", TIME, "start, workspace included", required=False),
+        Column("duration_s", FLOAT, "wall time; null where an import does not say", "s", False),
+        Column("model_calls", INT, "model calls that were answered", "calls"),
+        Column("unpriced_calls", INT, "those whose cost is not known", "calls"),
+        *_USAGE,
+        Column(
+            "cost_usd",
+            FLOAT,
+            "sum over the priced calls, 0 without a call; null if unknown",
+            "USD",
+            False,
+        ),
+        Column(
+            "billed_usd",
+            FLOAT,
+            "everything ever sent, calls lost in a crash at what they could have cost; "
+            "null where an import does not say",
+            "USD",
+            False,
+        ),
+        Column("seed", INT, "seed of everything random in the attempt"),
+        Column("image", TEXT, "image reference, or empty on the host"),
+        Column(
+            "image_digest",
+            TEXT,
+            "image id at the start; null where no image was used",
+            required=False,
+        ),
+        Column("versions", TEXT, "JSON object: package name to version"),
+    ),
+)
+
+LLM_CALLS = Table(
+    "llm_calls",
+    "one answered model call",
+    (
+        *_CELL,
+        Column("scope", TEXT, "path of the branch that made the call; empty for the main line"),
+        Column("seq", INT, "number of the step within its scope, from 0"),
+        Column("model", TEXT, "the model that answered, by the provider's own name"),
+        *_USAGE,
+        Column("cost_usd", FLOAT, "null when the price is unknown", "USD", False),
+        Column(
+            "cost_source",
+            TEXT,
+            "provider, litellm, declared, recorded, simulated, none (no money) or unknown",
+        ),
+        Column("finish_reason", TEXT, "as the provider gives it", required=False),
+        Column("latency_s", FLOAT, "of the call that succeeded; null for imports", "s", False),
+        Column("retries", INT, "failed calls before this one", "calls"),
+        Column("started_at", TIME, "when the call was begun", required=False),
+    ),
+)
+
+STEPS = Table(
+    "steps",
+    "one contact of the agent with the world: a model call or a command",
+    (
+        *_CELL,
+        Column("scope", TEXT, "path of the branch that made it; empty for the main line"),
+        Column("seq", INT, "number within its scope, from 0"),
+        Column("kind", TEXT, "model or command"),
+        Column("request", TEXT, "JSON; for a model call the messages that are new since the last"),
+        Column("request_digest", TEXT, "SHA-256 of the whole request as canonical JSON"),
+        Column("result", TEXT, "JSON: the assistant message, or the command's output, shortened"),
+        Column("exit_code", INT, "of a command; null for a model call", required=False),
+        Column("output_bytes", INT, "written by a command; null for a model call", "bytes", False),
+        Column("timed_out", BOOL, "whether a timeout ended it"),
+        Column("started_at", TIME, "when it began", required=False),
+        Column("duration_s", FLOAT, "wall time; null for imports", "s", False),
+    ),
+)
+
+PREDICTIONS = Table(
+    "predictions",
+    "one patch, as the official harness takes it",
+    (
+        *_CELL,
+        Column("model_name_or_path", TEXT, "the official field: here the arm's name"),
+        Column("model_patch", TEXT, "unified diff; empty when the arm ended without one"),
+        Column("patch_sha256", TEXT, "of the patch's UTF-8 bytes"),
+    ),
+)
+
+EVALUATIONS = Table(
+    "evaluations",
+    "one grading of one prediction",
+    (
+        *_CELL,
+        Column("patch_sha256", TEXT, "the patch that was graded"),
+        Column("environment", TEXT, "docker, host, or imported"),
+        Column("outcome", TEXT, "resolved, unresolved, patch_failed, timeout or infrastructure"),
+        Column("resolved", BOOL, "the official verdict"),
+        Column("reason", TEXT, "why it is not simply resolved or unresolved; empty otherwise"),
+        Column("fail_to_pass_success", TEXTS, "FAIL_TO_PASS tests that pass"),
+        Column("fail_to_pass_failure", TEXTS, "FAIL_TO_PASS tests that do not"),
+        Column("pass_to_pass_success", TEXTS, "PASS_TO_PASS tests that still pass"),
+        Column("pass_to_pass_failure", TEXTS, "PASS_TO_PASS tests that no longer do"),
+        Column("log_tail", TEXT, "the last 4,000 characters of the test log"),
+        Column("image_digest", TEXT, "image id; null on the host", required=False),
+        Column("harness_version", TEXT, "version of the swebench package"),
+        Column("timeout_s", FLOAT, "limit on the evaluation script", "s"),
+        Column("started_at", TIME, "when the grading began", required=False),
+        Column("duration_s", FLOAT, "wall time; null for imports", "s", False),
+    ),
+)
+
+EXPERIMENTS = Table(
+    "experiments",
+    "one declared arm of one experiment, as it stood when the run began",
+    (
+        Column("declared_at", TIME, "when this declaration was first run"),
+        Column("declaration_digest", TEXT, "SHA-256 of the experiment as canonical JSON"),
+        Column("declaration", TEXT, "the experiment as JSON"),
+        Column("arm_order", INT, "position of the arm in the declaration, from 0"),
+        Column("agent", TEXT, "kind of arm"),
+        Column("model", TEXT, "model string, or none"),
+        Column("simulated", BOOL, "whether the arm's model is a simulated stand-in"),
+        Column("dataset", TEXT, "as written in the experiment"),
+        Column("dataset_digest", TEXT, "SHA-256 over the selected rows"),
+        Column("instance_ids", TEXTS, "every planned instance: the denominator"),
+        Column("repeats", INT, "planned attempts per cell"),
+        Column("environment", TEXT, "docker, host or imported"),
+        Column(
+            "primary_baseline",
+            TEXT,
+            "baseline arm of the primary comparison; null if none",
+            required=False,
+        ),
+        Column("primary_candidate", TEXT, "the arm compared with it; null if none", required=False),
+    ),
+)
+
+TABLES = {
+    table.name: table
+    for table in (ATTEMPTS, LLM_CALLS, STEPS, PREDICTIONS, EVALUATIONS, EXPERIMENTS)
+}

@@ -1,0 +1,78 @@
+"""Numbers as a reader sees them; the same in Markdown, page and figures."""
+
+from datetime import datetime
+
+UNKNOWN = "unknown"
+DASH = "\N{EN DASH}"
+"""Stands where a number is undefined."""
+
+
+def percent(share: float) -> str:
+    """A share as a percentage with one decimal."""
+    return f"{100 * share:.1f} %"
+
+
+def points(difference: float) -> str:
+    """A difference of shares in percentage points, with its sign unless it rounds to zero."""
+    rounded = round(100 * difference, 1)
+    return f"{rounded:+.1f}".replace("-", "\N{MINUS SIGN}") if rounded else "0.0"
+
+
+def usd(amount: float | None, at_least: bool = False) -> str:
+    """Cents above ten dollars, three significant digits below; `unknown` is never zero.
+
+    `at_least` marks a lower bound with `≥`.
+    """
+    if amount is None:
+        return UNKNOWN
+    if amount == 0:
+        text = "$0"
+    elif amount >= 9.995:
+        text = f"${amount:,.2f}"
+    else:
+        text = f"${_significant(amount)}"
+    return f"≥ {text}" if at_least else text
+
+
+def p_value(value: float) -> str:
+    """Three significant digits."""
+    return f"{value:#.3g}"
+
+
+def ratio(value: float | None) -> str:
+    """A factor with three significant digits, or a dash where it is undefined."""
+    if value is None:
+        return DASH
+    return f"{_significant(value) if value else 0}\N{MULTIPLICATION SIGN}"
+
+
+def mean(value: float | None, unit: str = "") -> str:
+    """A mean with one decimal, or a dash where there is none."""
+    return DASH if value is None else f"{value:,.1f}{unit}"
+
+
+def count(number: int) -> str:
+    """An integer with thousands separators."""
+    return f"{number:,}"
+
+
+def plural(number: int, noun: str) -> str:
+    """A number with its noun in the right form."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def moment(time: datetime) -> str:
+    """A UTC time to the minute."""
+    return f"{time:%Y-%m-%d %H:%M} UTC"
+
+
+def listing(words: list[str]) -> str:
+    """Words joined as in a sentence."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def _significant(value: float) -> str:
+    """Three significant digits in plain notation, however small the number."""
+    digits = f"{value:.2e}"
+    exponent = int(digits.partition("e")[2])
+    return f"{float(digits):,.{max(0, 2 - exponent)}f}"

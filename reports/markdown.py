@@ -1,0 +1,217 @@
+"""A report as Markdown, for Prefect artifacts and pull requests."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from reports.format import (
+    UNKNOWN,
+    count,
+    mean,
+    moment,
+    p_value,
+    percent,
+    plural,
+    points,
+    ratio,
+    usd,
+)
+from reports.headline import headline
+from reports.types import STATES, ArmSummary, Comparison, Report, Source
+
+NAMED_INSTANCES = 20
+"""Instances that a list of differences names before it stops."""
+
+
+def render(report: Report) -> str:
+    """Markdown in the order in which a reader needs it; ends with a newline."""
+    sections = [
+        f"# {_text(report.source.experiment)}",
+        _audits(report),
+        f"**{_text(headline(report))}**",
+        _notes(report),
+        "## Arms",
+        _arms(report.arms),
+        _states(report.arms),
+        _tokens(report.arms),
+        *_paired(report),
+        "## Source",
+        _source(report),
+    ]
+    return "\n\n".join(filter(None, sections)) + "\n"
+
+
+def _audits(report: Report) -> str:
+    return "\n>\n".join(
+        f"> **Audit `{audit.name}` found {plural(audit.rows, 'row')}:** {_text(audit.meaning)} "
+        f"For example {_code(audit.examples[0])}."
+        for audit in report.audits
+    )
+
+
+def _notes(report: Report) -> str:
+    return "\n>\n".join(
+        f"> **Warning:** {_text(note.text)}" if note.level == "warning" else f"> {_text(note.text)}"
+        for note in report.notes
+    )
+
+
+def _arms(arms: Sequence[ArmSummary]) -> str:
+    header = (
+        "arm", "model", "planned", "resolved", "rate", "95 % interval", "cost",
+        "cost / instance", "cost / resolved", "calls / instance", "time / instance",
+    )  # fmt: skip
+    return _table(header, (_arm_row(arm) for arm in arms), words=2)
+
+
+def _arm_row(arm: ArmSummary) -> tuple[str, ...]:
+    bound = arm.cost.is_lower_bound
+    return (
+        _text(arm.name),
+        _text(arm.model),
+        count(arm.planned),
+        count(arm.resolved),
+        percent(arm.rate),
+        f"{percent(arm.interval.low)} to {percent(arm.interval.high)}",
+        usd(arm.cost.usd, bound),
+        usd(arm.cost_per_instance, bound),
+        cost_per_resolved(arm),
+        mean(arm.mean_calls),
+        mean(arm.mean_duration_s, " s"),
+    )
+
+
+def cost_per_resolved(arm: ArmSummary) -> str:
+    """The arm's cost per resolved cell, or why there is none."""
+    if arm.resolved == 0:
+        return "none resolved"
+    return usd(arm.cost_per_resolved, arm.cost.is_lower_bound)
+
+
+def span(source: Source) -> str:
+    """When the experiment ran, from its first attempt to the start of its last work."""
+    if source.first_attempt is None or source.last_activity is None:
+        return "at times that are not recorded"
+    return f"{moment(source.first_attempt)} to {moment(source.last_activity)}"
+
+
+def _states(arms: Sequence[ArmSummary]) -> str:
+    header = ("arm", *STATES.values())
+    rows = ((_text(arm.name), *(count(arm.states[state]) for state in STATES)) for arm in arms)
+    return _table(header, rows)
+
+
+def _tokens(arms: Sequence[ArmSummary]) -> str:
+    header = ("arm", "input", "of it cached", "cache writes", "output", "of it reasoning")
+    rows = (
+        (
+            _text(arm.name),
+            count(arm.tokens.input),
+            count(arm.tokens.cache_read),
+            count(arm.tokens.cache_write),
+            count(arm.tokens.output),
+            count(arm.tokens.reasoning),
+        )
+        for arm in arms
+    )
+    return "Tokens:\n\n" + _table(header, rows)
+
+
+def _paired(report: Report) -> Iterable[str]:
+    if not report.comparisons:
+        return
+    first = report.comparisons[0]
+    yield f"## {_text(first.candidate)} against {_text(first.baseline)} ({first.role})"
+    yield _two_by_two(first)
+    yield from _differences(report, first)
+    yield "## Every pair of arms"
+    yield _pairs(report.comparisons)
+
+
+def _two_by_two(pair: Comparison) -> str:
+    table = pair.table
+    header = ("", f"{_text(pair.candidate)} resolved", "not resolved")
+    return _table(
+        header,
+        (
+            (f"{_text(pair.baseline)} resolved", count(table.both), count(table.only_baseline)),
+            ("not resolved", count(table.only_candidate), count(table.neither)),
+        ),
+    )
+
+
+def _differences(report: Report, pair: Comparison) -> Iterable[str]:
+    """The instances that one of the two arms resolved and the other did not."""
+    resolved = {
+        name: {
+            (cell.instance_id, cell.repeat)
+            for cell in report.cells
+            if cell.arm == name and cell.state == "resolved"
+        }
+        for name in (pair.baseline, pair.candidate)
+    }
+    for name, other in ((pair.candidate, pair.baseline), (pair.baseline, pair.candidate)):
+        only = sorted({instance for instance, _ in resolved[name] - resolved[other]})
+        if only:
+            more = f" and {len(only) - NAMED_INSTANCES} more" if len(only) > NAMED_INSTANCES else ""
+            named = ", ".join(_code(instance) for instance in only[:NAMED_INSTANCES])
+            yield f"Only {_text(name)}: {named}{more}."
+
+
+def _pairs(comparisons: Sequence[Comparison]) -> str:
+    header = (
+        "baseline", "candidate", "comparison", "both", "only baseline", "only candidate", "neither",
+        "difference, points", "exact McNemar p", "cost ratio", "priced pairs",
+    )  # fmt: skip
+    return _table(header, (_pair_row(pair) for pair in comparisons), words=3)
+
+
+def _pair_row(pair: Comparison) -> tuple[str, ...]:
+    table = pair.table
+    return (
+        _text(pair.baseline),
+        _text(pair.candidate),
+        pair.role,
+        count(table.both),
+        count(table.only_baseline),
+        count(table.only_candidate),
+        count(table.neither),
+        points(table.difference),
+        p_value(pair.p_value),
+        ratio(pair.cost_ratio),
+        count(pair.priced_pairs),
+    )
+
+
+def _source(report: Report) -> str:
+    source = report.source
+    versions = ", ".join(f"{name} {version}" for name, version in source.versions.items())
+    facts = {
+        "Dataset": f"{source.dataset} (rows {source.dataset_digest})",
+        "Planned": f"{plural(source.instances, 'instance')} × {plural(source.repeats, 'repeat')}",
+        "Declared": f"{moment(source.declared_at)} (declaration {source.declaration_digest})",
+        "Ran": span(source),
+        "Environment": source.environment,
+        "Versions": versions or UNKNOWN,
+    }
+    return "\n".join(f"- {name}: {_text(value)}" for name, value in facts.items())
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
+    """A table whose first `words` columns are text and whose others are numbers."""
+    rule = ["---"] * words + ["---:"] * (len(header) - words)
+    lines = [header, rule, *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _text(value: str) -> str:
+    """Data as running text: what Markdown or HTML would act on is escaped."""
+    return re.sub(r"([\\`*_\[\]<>|~&#])", r"\\\1", " ".join(value.split()))
+
+
+def _code(value: str) -> str:
+    """Data as code, whatever backticks it holds."""
+    flat = " ".join(value.split())
+    longest = max((len(run) for run in re.findall("`+", flat)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if flat.startswith("`") or flat.endswith("`") else ""
+    return f"{fence}{pad}{flat}{pad}{fence}"

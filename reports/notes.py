@@ -1,0 +1,102 @@
+"""The marks of honesty: what a reader must know before using the numbers."""
+
+from collections.abc import Iterator
+
+from reports.format import count, listing, plural, usd
+from reports.types import ArmSummary, Comparison, Note, Source, State
+
+
+def write_notes(
+    source: Source, arms: tuple[ArmSummary, ...], comparisons: tuple[Comparison, ...]
+) -> tuple[Note, ...]:
+    """Warnings first."""
+    notes = [
+        *_about_setting(arms),
+        *_about_losses(arms),
+        *_about_costs(arms),
+        *_about_declaration(source, comparisons),
+        *_about_repeats(source),
+    ]
+    return tuple(sorted(notes, key=lambda note: note.level != "warning"))
+
+
+def _about_setting(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
+    simulated = [arm.name for arm in arms if arm.simulated]
+    if simulated:
+        yield Note(
+            "warning",
+            "This report measures harnesses on a simulated model, not models "
+            f"({_arms(simulated)}).",
+        )
+    on_host = [arm.name for arm in arms if arm.on_host]
+    if on_host:
+        yield Note("warning", f"Host workspaces: no isolation ({_arms(on_host)}).")
+
+
+def _about_losses(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
+    planned = sum(arm.planned for arm in arms)
+    told: tuple[tuple[State, str], ...] = (
+        ("missing", "Never run"),
+        ("ungraded", "Not graded yet"),
+        ("infrastructure", "Lost to infrastructure"),
+        ("stopped", "Stopped before the end, to be continued by another run"),
+    )
+    for state, what in told:
+        lost = {arm.name: arm.states[state] for arm in arms if arm.states[state]}
+        if lost:
+            per_arm = ", ".join(f"{name} {number}" for name, number in lost.items())
+            yield Note(
+                "warning",
+                f"{what}: {count(sum(lost.values()))} of {count(planned)} planned cells "
+                f"({per_arm}), counted as not resolved.",
+            )
+
+
+def _about_costs(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
+    bounded = [
+        f"{arm.name}: {plural(arm.cost.unpriced_calls, 'call')} without a known price in "
+        f"{plural(arm.cost.incomplete_cells, 'cell')}"
+        for arm in arms
+        if arm.cost.is_lower_bound
+    ]
+    if bounded:
+        yield Note("warning", f"Costs are lower bounds or unknown ({'; '.join(bounded)}).")
+    cells = sum(arm.cells_tried_again for arm in arms)
+    if cells:
+        attempts = sum(arm.superseded_attempts for arm in arms)
+        spent = sum(arm.superseded_cost_usd for arm in arms)
+        yield Note(
+            "note",
+            f"{plural(cells, 'cell')} tried more than once: the latest attempt that "
+            f"infrastructure did not end counts; {plural(attempts, 'earlier attempt')} "
+            f"({usd(spent)}) in no other number.",
+        )
+
+
+def _about_declaration(source: Source, comparisons: tuple[Comparison, ...]) -> Iterator[Note]:
+    if source.declarations > 1:
+        yield Note(
+            "warning",
+            f"The experiment was declared in {source.declarations} different ways under this "
+            "name; the latest declaration sets the denominator.",
+        )
+    if not comparisons or comparisons[0].role == "primary":
+        return
+    declared = (
+        "is not the declared primary one" if source.primary else "was not declared beforehand"
+    )
+    yield Note("note", f"The comparison shown first {declared}: exploratory.")
+
+
+def _about_repeats(source: Source) -> Iterator[Note]:
+    if source.repeats > 1:
+        yield Note(
+            "note",
+            f"Each instance is planned {source.repeats} times. Rates are over cells (instance × "
+            "repeat); intervals and p-values treat the cells of one instance as independent, "
+            "which makes them too certain.",
+        )
+
+
+def _arms(names: list[str]) -> str:
+    return f"{'arm' if len(names) == 1 else 'arms'} {listing(names)}"

@@ -1,0 +1,125 @@
+"""From the marts to typed summaries and comparisons."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+from reports.statistics import mcnemar_exact, wilson_interval
+from reports.types import (
+    ArmSummary,
+    Cell,
+    Comparison,
+    Cost,
+    PairedTable,
+    Role,
+    State,
+    Tokens,
+)
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+CELL_COLUMNS = tuple(Cell.__dataclass_fields__)
+"""Columns of `marts.cells` that a report keeps."""
+
+
+def read_rows(connection: DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
+    """The rows of a query by column name."""
+    cursor = connection.execute(query)
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def read_arms(connection: DuckDBPyConnection) -> tuple[ArmSummary, ...]:
+    """Every declared arm, in declared order."""
+    counts = {
+        (row["arm"], row["state"]): row["cells"]
+        for row in read_rows(connection, "from marts.arm_states")
+    }
+    return tuple(
+        _arm(row, {state: counts.get((row["arm"], state), 0) for state in get_args(State)})
+        for row in read_rows(connection, "from marts.arms")
+    )
+
+
+def read_comparisons(
+    connection: DuckDBPyConnection, first: tuple[str, str] | None, role: Role
+) -> tuple[Comparison, ...]:
+    """Every pair of arms once, the later declared against the earlier.
+
+    `first` (baseline, candidate) comes first, in that direction and with `role`.
+    """
+    rows = read_rows(connection, "from marts.pairs")
+    leading = [row for row in rows if (row["baseline"], row["candidate"]) == first]
+    others = [
+        row
+        for row in rows
+        if row["baseline_position"] < row["candidate_position"]
+        and {row["baseline"], row["candidate"]} != set(first or ())
+    ]
+    return tuple(_comparison(row, role) for row in leading) + tuple(
+        _comparison(row, "exploratory") for row in others
+    )
+
+
+def read_cells(connection: DuckDBPyConnection) -> tuple[Cell, ...]:
+    """Every planned cell, by instance, repeat and arm in declared order."""
+    rows = connection.sql("from marts.cells").project(", ".join(CELL_COLUMNS)).fetchall()
+    return tuple(Cell(*row) for row in rows)
+
+
+def _arm(row: dict[str, Any], states: dict[State, int]) -> ArmSummary:
+    return ArmSummary(
+        name=row["arm"],
+        agent=row["agent"],
+        model=row["model"],
+        simulated=row["simulated"],
+        on_host=row["on_host"],
+        planned=row["planned"],
+        started=row["started"],
+        states=states,
+        interval=wilson_interval(states["resolved"], row["planned"]),
+        tokens=_tokens(row),
+        cost=_cost(row),
+        mean_calls=row["mean_calls"],
+        mean_duration_s=row["mean_duration_s"],
+        cells_tried_again=row["cells_tried_again"],
+        superseded_attempts=row["superseded_attempts"],
+        superseded_cost_usd=row["superseded_cost_usd"],
+    )
+
+
+def _tokens(row: dict[str, Any]) -> Tokens:
+    return Tokens(
+        input=row["input_tokens"],
+        cache_read=row["cache_read_tokens"],
+        cache_write=row["cache_write_tokens"],
+        output=row["output_tokens"],
+        reasoning=row["reasoning_tokens"],
+    )
+
+
+def _cost(row: dict[str, Any]) -> Cost:
+    return Cost(
+        usd=row["known_cost_usd"] if row["cells_with_cost"] else None,
+        incomplete_cells=row["cells_with_incomplete_cost"],
+        unpriced_calls=row["unpriced_calls"],
+    )
+
+
+def _comparison(row: dict[str, Any], role: Role) -> Comparison:
+    return Comparison(
+        baseline=row["baseline"],
+        candidate=row["candidate"],
+        role=role,
+        table=PairedTable(
+            both=row["both_resolved"],
+            only_baseline=row["only_baseline"],
+            only_candidate=row["only_candidate"],
+            neither=row["neither"],
+        ),
+        p_value=mcnemar_exact(row["only_baseline"], row["only_candidate"]),
+        priced_pairs=row["priced_pairs"],
+        baseline_cost_usd=row["baseline_cost_usd"],
+        candidate_cost_usd=row["candidate_cost_usd"],
+    )

@@ -1,0 +1,13 @@
+-- Grain: one state that occurs in one declared arm, with the number of its cells.
+with cells as (
+    select * from marts.cells
+),
+
+final as (
+    select arm, state, count(*) as cells
+    from cells
+    group by arm, state
+)
+
+select * from final
+order by arm, state

@@ -1,0 +1,26 @@
+-- Grain: one planned cell (arm × instance × repeat): the denominator of every rate.
+with declared as (
+    select * from staging.experiments
+),
+
+instances as (
+    select
+        arm,
+        position,
+        repeats,
+        unnest(instance_ids) as instance_id,
+        generate_subscripts(instance_ids, 1) as instance_position
+    from declared
+),
+
+final as (
+    select
+        arm,
+        position,
+        instance_id,
+        instance_position,
+        unnest(range(repeats)) as repeat
+    from instances
+)
+
+select * from final

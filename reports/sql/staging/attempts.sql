@@ -1,0 +1,34 @@
+-- Grain: one attempt, also at cells that are not planned.
+with attempts as (
+    select * from main.attempts
+),
+
+-- One with calls of unknown price cost at least what is known; one that was imported without
+-- its calls may have no known cost at all.
+final as (
+    select
+        arm,
+        attempt_id,
+        instance_id,
+        repeat,
+        provider,
+        environment,
+        outcome,
+        outcome in ('infrastructure', 'budget_stop', 'interrupted') as is_unfinished,
+        detail,
+        started_at at time zone 'UTC' as started_at_utc,
+        duration_s,
+        model_calls,
+        unpriced_calls,
+        input_tokens,
+        cache_read_tokens,
+        cache_write_tokens,
+        output_tokens,
+        reasoning_tokens,
+        versions,
+        cost_usd,
+        cost_usd is not null and unpriced_calls = 0 as is_cost_complete
+    from attempts
+)
+
+select * from final

@@ -1,0 +1,26 @@
+-- Grain: one grading of one prediction.
+with evaluations as (
+    select * from main.evaluations
+),
+
+final as (
+    select
+        arm,
+        attempt_id,
+        instance_id,
+        repeat,
+        patch_sha256,
+        environment,
+        outcome,
+        outcome = 'infrastructure' as is_infrastructure,
+        resolved,
+        reason,
+        image_digest,
+        harness_version,
+        timeout_s,
+        started_at at time zone 'UTC' as started_at_utc,
+        duration_s
+    from evaluations
+)
+
+select * from final

@@ -1,0 +1,247 @@
+"""What a report is made of. All shares are between 0 and 1, all costs in USD."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+State = Literal[
+    "resolved",
+    "unresolved",
+    "no_patch",
+    "patch_failed",
+    "timeout",
+    "infrastructure",
+    "stopped",
+    "ungraded",
+    "missing",
+]
+
+STATES: Mapping[State, str] = {
+    "resolved": "resolved",
+    "unresolved": "unresolved",
+    "no_patch": "no patch",
+    "patch_failed": "patch failed",
+    "timeout": "grading timed out",
+    "infrastructure": "infrastructure",
+    "stopped": "stopped",
+    "ungraded": "not graded",
+    "missing": "never run",
+}
+"""Every way in which a planned cell can stand, and its name for a reader."""
+
+Role = Literal["primary", "chosen", "exploratory"]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A two-sided interval."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Sums over the attempts that count."""
+
+    input: int
+    """Cached ones included."""
+    cache_read: int
+    cache_write: int
+    output: int
+    """Reasoning included."""
+    reasoning: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an arm's counted attempts cost."""
+
+    usd: float | None
+    """Sum of what is known; None when nothing is."""
+    incomplete_cells: int
+    """Cells that ran and whose cost is not fully known: `usd` is then a lower bound."""
+    unpriced_calls: int
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether the true cost may be higher than `usd`."""
+        return self.incomplete_cells > 0
+
+    def per(self, count: int) -> float | None:
+        """USD per one of `count`; None when the cost is unknown or there is none of them."""
+        return None if self.usd is None or count == 0 else self.usd / count
+
+
+@dataclass(frozen=True)
+class ArmSummary:
+    """One declared arm over all its planned cells."""
+
+    name: str
+    agent: str
+    model: str
+    simulated: bool
+    on_host: bool
+    planned: int
+    """Cells: instances × repeats. The denominator."""
+    started: int
+    """Cells with at least one attempt."""
+    states: Mapping[State, int]
+    """Planned cells by state; they sum to `planned`."""
+    interval: Interval
+    """95 % Wilson interval of `rate`."""
+    tokens: Tokens
+    cost: Cost
+    mean_calls: float | None
+    """Model calls per cell that ran."""
+    mean_duration_s: float | None
+    cells_tried_again: int
+    superseded_attempts: int
+    """Attempts that do not count, because a later one at the same cell does."""
+    superseded_cost_usd: float
+
+    @property
+    def resolved(self) -> int:
+        """Cells that are resolved."""
+        return self.states["resolved"]
+
+    @property
+    def rate(self) -> float:
+        """Share of the planned cells that is resolved."""
+        return self.resolved / self.planned
+
+    @property
+    def cost_per_instance(self) -> float | None:
+        """USD per cell that ran."""
+        return self.cost.per(self.started)
+
+    @property
+    def cost_per_resolved(self) -> float | None:
+        """USD spent on all cells per resolved one; None when none is resolved."""
+        return self.cost.per(self.resolved)
+
+
+@dataclass(frozen=True)
+class PairedTable:
+    """Cells planned in both arms, by which arm resolved them."""
+
+    both: int
+    only_baseline: int
+    only_candidate: int
+    neither: int
+
+    @property
+    def pairs(self) -> int:
+        """All of them."""
+        return self.both + self.only_baseline + self.only_candidate + self.neither
+
+    @property
+    def difference(self) -> float:
+        """Rate of the candidate minus rate of the baseline."""
+        return (self.only_candidate - self.only_baseline) / self.pairs
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two arms over the same cells."""
+
+    baseline: str
+    candidate: str
+    role: Role
+    """Declared beforehand, chosen for this report, or one of the other pairs."""
+    table: PairedTable
+    p_value: float
+    """Exact two-sided McNemar test."""
+    priced_pairs: int
+    """Pairs in which both cells ran and both costs are fully known."""
+    baseline_cost_usd: float
+    """Over the priced pairs."""
+    candidate_cost_usd: float
+
+    @property
+    def cost_ratio(self) -> float | None:
+        """Candidate's cost over baseline's on the priced pairs; None where that is undefined."""
+        if not self.priced_pairs or not self.baseline_cost_usd:
+            return None
+        return self.candidate_cost_usd / self.baseline_cost_usd
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One planned cell and the attempt that counts there."""
+
+    arm: str
+    instance_id: str
+    repeat: int
+    state: State
+    attempt_id: str | None
+    cost_usd: float | None
+    is_cost_complete: bool | None
+    """None where nothing ran."""
+    model_calls: int | None
+    outcome: str | None
+    """The attempt's own."""
+    detail: str | None
+    reason: str | None
+    """The grading's."""
+
+
+@dataclass(frozen=True)
+class AuditFailure:
+    """An audit that returned rows."""
+
+    name: str
+    meaning: str
+    rows: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something a reader must know before using the numbers."""
+
+    level: Literal["warning", "note"]
+    text: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the numbers come from. Times are UTC."""
+
+    experiment: str
+    dataset: str
+    dataset_digest: str
+    declaration_digest: str
+    declared_at: datetime
+    declarations: int
+    """Different declarations under this name; the report uses the latest."""
+    instances: int
+    repeats: int
+    environment: str
+    primary: tuple[str, str] | None
+    """Declared baseline and candidate."""
+    first_attempt: datetime | None
+    last_activity: datetime | None
+    """Start of the latest attempt or grading."""
+    versions: Mapping[str, str]
+    """Package to version; several versions are joined by commas."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that Markdown, page and terminal show, in order of importance."""
+
+    source: Source
+    audits: tuple[AuditFailure, ...]
+    notes: tuple[Note, ...]
+    arms: tuple[ArmSummary, ...]
+    """In declared order."""
+    comparisons: tuple[Comparison, ...]
+    """Every pair of arms once; the primary or chosen one first."""
+    cells: tuple[Cell, ...]
+    """By instance, repeat, arm, all in declared order."""
+
+    def arm(self, name: str) -> ArmSummary:
+        """The arm of this name."""
+        return next(arm for arm in self.arms if arm.name == name)

@@ -1,0 +1,69 @@
+"""A task and a repository for arms to work on."""
+
+import subprocess
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent import models
+from agent.arms import ARMS, ArmKind
+from agent.arms.options import ArmOptions
+from agent.models.protocol import Model
+from agent.session import Session
+from agent.types import Outcome, Task
+from agent.workspaces import HostWorkspace
+
+REFERENCE = """\
+diff --git a/greeting.txt b/greeting.txt
+--- a/greeting.txt
++++ b/greeting.txt
+@@ -1 +1 @@
+-goodbye
++hello
+"""
+
+TASK = Task(
+    id="example__greeting-1", statement="say hello", base_commit="HEAD", reference_patch=REFERENCE
+)
+
+SUBMISSION = [
+    "printf 'hello\\n' > greeting.txt",
+    "git diff -- greeting.txt > patch.txt",
+    "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat patch.txt",
+]
+"""Commands that solve the task."""
+
+Solver = Callable[..., Awaitable[tuple[Outcome, Session]]]
+
+
+def make_repository(folder: Path) -> None:
+    """A repository with one committed file."""
+    folder.mkdir(exist_ok=True)
+    (folder / "greeting.txt").write_text("goodbye\n")
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
+    for command in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "base"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+
+
+@pytest.fixture
+def solve() -> Solver:
+    """Run an arm in a host workspace; what it came to, and its session."""
+
+    async def run(
+        model: dict[str, Any] | Model | None = None,
+        *,
+        arm: ArmKind = "mini",
+        options: ArmOptions | None = None,
+        task: Task = TASK,
+    ) -> tuple[Outcome, Session]:
+        built = models.build(models.parse(model), task, 0) if isinstance(model, dict) else model
+        workspace = await HostWorkspace.open(prepare=make_repository, base_commit="HEAD")
+        try:
+            session = Session(attempt_id="attempt", model=built, workspace=workspace)
+            return await ARMS[arm].solve(task, session, options or ArmOptions()), session
+        finally:
+            await workspace.close()
+
+    return run

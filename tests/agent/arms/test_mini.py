@@ -1,0 +1,125 @@
+"""The mini arm: mini-swe-agent's own agent over a session."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agent.arms.options import ArmOptions
+from agent.errors import InfrastructureError, ModelError
+from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
+from tests.agent.arms.conftest import SUBMISSION, Solver
+
+SUBMIT = [{"command": command} for command in SUBMISSION]
+
+
+def scripted(*replies: Any, **more: Any) -> dict[str, Any]:
+    return {"provider": "scripted", "replies": list(replies), **more}
+
+
+async def test_a_submission_is_the_patch(solve: Solver) -> None:
+    """What the submit command prints after its first line is the patch."""
+    outcome, session = await solve(scripted(*SUBMIT))
+    assert outcome.status == "submitted"
+    assert outcome.detail == "Submitted"
+    assert outcome.patch.endswith("-goodbye\n+hello\n")
+    assert [step.kind for step in session.steps] == ["model", "command"] * 3
+
+
+async def test_every_step_is_numbered_and_digested(solve: Solver) -> None:
+    """Steps count from 0; the same request has the same digest, another has another."""
+    _, session = await solve(scripted({"command": "true"}, *SUBMIT))
+    _, again = await solve(scripted({"command": "true"}, *SUBMIT))
+    assert [step.seq for step in session.steps] == list(range(8))
+    commands = [step.request_digest for step in session.steps if step.kind == "command"]
+    assert commands == [step.request_digest for step in again.steps if step.kind == "command"]
+    assert len(set(commands)) == 4
+
+
+async def test_prompts_are_the_packages_own_with_the_real_path(solve: Solver) -> None:
+    """The conversation opens with the package's SWE-bench prompts; they name the repository."""
+    _, session = await solve(scripted(*SUBMIT))
+    system, user = session.steps[0].request["messages"]
+    assert system["content"].startswith("You are a helpful assistant")
+    assert "say hello" in user["content"]
+    assert "/testbed" not in user["content"]
+    assert session.workspace.root in user["content"]
+
+
+async def test_a_text_protocol_uses_the_text_prompts(solve: Solver) -> None:
+    """A model without native tools gets the package's text prompt and no tools."""
+    replies = [
+        f"THOUGHT: go on\n\n```mswea_bash_command\n{reply['command']}\n```" for reply in SUBMIT
+    ]
+    outcome, session = await solve(scripted(*replies, native_tools=False))
+    assert outcome.status == "submitted"
+    assert "mswea_bash_command" in session.steps[0].request["messages"][1]["content"]
+
+
+async def test_a_reply_without_a_tool_call_is_answered_with_guidance(solve: Solver) -> None:
+    """The package's format error goes back to the model, and the attempt goes on."""
+    outcome, session = await solve(scripted("I am done.", *SUBMIT))
+    assert outcome.status == "submitted"
+    assert "Tool call error" in session.steps[1].request["messages"][-1]["content"]
+
+
+async def test_three_format_errors_in_a_row_give_up(solve: Solver) -> None:
+    """An agent that never acts is an outcome, not an exception."""
+    outcome, _ = await solve(scripted("one", "two", "three", "four"))
+    assert (outcome.status, outcome.patch) == ("gave_up", "")
+    assert outcome.detail == "RepeatedFormatError"
+
+
+async def test_the_step_limit_ends_the_attempt(solve: Solver) -> None:
+    """The limit counts model calls."""
+    replies = [{"command": "true"}] * 5
+    outcome, session = await solve(scripted(*replies), options=ArmOptions(step_limit=2))
+    assert (outcome.status, outcome.patch) == ("out_of_steps", "")
+    assert len([step for step in session.steps if step.kind == "model"]) == 2
+
+
+async def test_a_command_timeout_is_told_to_the_model(solve: Solver) -> None:
+    """The model reads what mini-swe-agent would have told it, and goes on."""
+    options = ArmOptions(command_timeout_s=0.5)
+    outcome, session = await solve(scripted({"command": "sleep 30"}, *SUBMIT), options=options)
+    assert outcome.status == "submitted"
+    observation = session.steps[2].request["messages"][-1]["content"]
+    assert "timed out after 0.5 seconds" in observation
+
+
+class BrokenModel:
+    """A model that cannot be reached."""
+
+    info = ModelInfo("broken", "litellm")
+
+    def ceiling_usd(self, request: ModelRequest) -> float:
+        return 0.0
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        raise ModelError("no route to the model", retryable=True)
+
+
+async def test_broken_infrastructure_is_raised(solve: Solver) -> None:
+    """It is neither an outcome nor an empty patch."""
+    with pytest.raises(InfrastructureError, match="no route"):
+        await solve(BrokenModel())
+
+
+async def test_cancelling_ends_the_agents_thread(solve: Solver) -> None:
+    """A cancelled attempt leaves no thread that waits or would buy more."""
+    calls = 0
+
+    class SlowModel(BrokenModel):
+        async def complete(self, request: ModelRequest) -> ModelReply:
+            nonlocal calls
+            calls += 1
+            await asyncio.sleep(60)
+            raise AssertionError("was not cancelled")
+
+    attempt = asyncio.create_task(solve(SlowModel()))
+    while not calls:
+        await asyncio.sleep(0.01)
+    attempt.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(attempt, timeout=10)
+    assert calls == 1

@@ -1,0 +1,83 @@
+"""The mini arm with a real model client over real HTTP, through every fault of a bad day."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.errors import ModelError
+from tests.agent.arms.conftest import SUBMISSION, Solver
+from tests.servers import openai_server as api
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
+
+
+def spec(server: api.OpenAIServer) -> dict[str, object]:
+    return {"name": "openai/anything", "api_base": server.url}
+
+
+async def test_an_attempt_survives_every_passing_fault(solve: Solver) -> None:
+    """Each fault is repeated or answered, and the patch is the same in the end."""
+    script = [
+        api.rate_limited(retry_after="0.1"),
+        api.command("ls"),
+        api.server_error(),
+        api.dropped(),
+        api.command(SUBMISSION[0]),
+        api.malformed(),
+        api.empty_choices(),
+        api.text("I think it is done."),
+        *[api.command(command) for command in SUBMISSION[1:]],
+    ]
+    with api.OpenAIServer(api.in_order(script)) as server:
+        outcome, session = await solve(spec(server))
+        assert len(server.requests) == len(script)
+    assert outcome.patch.endswith("-goodbye\n+hello\n")
+    replies = [step.result for step in session.steps if step.kind == "model"]
+    assert [reply.retries for reply in replies] == [1, 2, 2, 0, 0]
+    assert sum(reply.usage.input_tokens for reply in replies) == 5 * api.USAGE["prompt_tokens"]
+
+
+async def test_an_unknown_price_stays_unknown(solve: Solver) -> None:
+    """LiteLLM knows no price of the model: the cost is None, and says where it is not from."""
+    with api.OpenAIServer(api.in_order([api.command(c) for c in SUBMISSION])) as server:
+        _, session = await solve(spec(server))
+    reply = session.steps[0].result
+    assert (reply.usage.cost_usd, reply.cost_source) == (None, "unknown")
+
+
+async def test_a_refused_key_ends_the_attempt_at_once(solve: Solver) -> None:
+    """One request, no retry, an error that infrastructure handling will not repeat."""
+    with api.OpenAIServer(api.in_order([api.unauthorised()])) as server:
+        with pytest.raises(ModelError) as caught:
+            await solve(spec(server))
+        assert len(server.requests) == 1
+    assert not caught.value.retryable
+
+
+async def test_a_full_context_window_gives_up(solve: Solver) -> None:
+    """It is a known end of the attempt, not broken infrastructure."""
+    script = [api.command("ls"), api.context_window()]
+    with api.OpenAIServer(api.in_order(script)) as server:
+        outcome, _ = await solve(spec(server))
+    assert outcome.status == "gave_up"
+    assert outcome.detail.startswith("ContextWindowExceeded")
+
+
+async def test_a_budget_in_dollars_refuses_a_model_of_unknown_price(tmp_path: Path) -> None:
+    """Nothing is sent: nobody could say when the budget is spent."""
+    from agent.blobs import Blobs
+    from agent.errors import InvalidSpec
+    from agent.journal import Attempt, Journal, Limit
+    from agent.steplog import JournalLog
+
+    journal = Journal.open(f"sqlite:///{tmp_path / 'journal.sqlite'}")
+    journal.start(Attempt("a1", "e", "a", "i", 0, "{}"))
+    limits = (Limit("experiment", "e", 1.0, None),)
+    log = JournalLog(journal, journal.acquire("a1", "w", 60), Blobs(tmp_path), (), limits)
+    with pytest.raises(InvalidSpec, match="unknown price"):
+        await log.intend("", 0, "model", "digest", b"{}", None)
+    assert journal.steps("a1") == []
+    journal.close()

@@ -1,0 +1,150 @@
+"""One writer per attempt, and nobody else."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from agent.errors import FencedError, JournalError, LeaseHeld
+from agent.journal import Attempt, Journal, Lease
+from tests.agent.journal.workers import WRITES, intend, intend_and_hang, record
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def take_over(journal: Journal, attempt_id: str, worker: str = "second") -> Lease:
+    """The lease, as soon as the other one has expired."""
+    until = time.monotonic() + 30
+    while True:
+        try:
+            return journal.acquire(attempt_id, worker, 300)
+        except LeaseHeld:
+            assert time.monotonic() < until, "the lease does not expire"
+            time.sleep(0.05)
+
+
+def test_a_living_lease_is_respected(journal: Journal, lease: Lease) -> None:
+    """Another worker is told who holds the attempt and for how long; it may try again."""
+    with pytest.raises(LeaseHeld, match="a1 is held by first, for (299|300) s") as caught:
+        journal.acquire("a1", "second", 300)
+    assert caught.value.retryable
+    intend(journal, lease, 0)
+
+
+def test_a_worker_may_take_itself_over(journal: Journal, lease: Lease) -> None:
+    """The same worker gets the next epoch, and its earlier lease is void."""
+    again = journal.acquire("a1", "first", 300)
+    assert again.epoch == lease.epoch + 1
+    with pytest.raises(FencedError):
+        intend(journal, lease, 0)
+
+
+def test_an_unknown_attempt_cannot_be_held(journal: Journal) -> None:
+    """Only what was started can be worked on."""
+    with pytest.raises(JournalError, match="no attempt nobody"):
+        journal.acquire("nobody", "first", 300)
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_fenced_worker_can_do_nothing(journal: Journal, started: Attempt, write: str) -> None:
+    """After a take-over every write of the old lease fails for good and leaves no trace."""
+    old = journal.acquire("a1", "first", 0.0)
+    intend(journal, old, 0, usd=0.1)
+    new = journal.acquire("a1", "second", 300)
+    before = journal.steps("a1"), journal.account("a1"), journal.living()
+    with pytest.raises(FencedError, match="a1 was taken over: first held it") as caught:
+        WRITES[write](journal, old)
+    assert not caught.value.retryable
+    assert (journal.steps("a1"), journal.account("a1"), journal.living()) == before
+    assert new.epoch == old.epoch + 1
+
+
+def test_release_is_silent_and_never_frees_another_one(journal: Journal, lease: Lease) -> None:
+    """A released attempt is free at once; a fenced release does not touch the new holder."""
+    journal.release(lease)
+    assert journal.living() == set()
+    journal.acquire("a1", "second", 300)
+    journal.release(lease)
+    with pytest.raises(LeaseHeld):
+        journal.acquire("a1", "third", 300)
+
+
+def test_renewing_keeps_an_attempt_alive(journal: Journal, started: Attempt) -> None:
+    """A lease lives from renewal to renewal, and dies without."""
+    lease = journal.acquire("a1", "first", 1.0)
+    for _ in range(4):
+        time.sleep(0.4)
+        journal.renew(lease, 1.0)
+    assert journal.living() == {"a1"}
+    time.sleep(1.1)
+    assert journal.living() == set()
+
+
+def test_one_of_many_gets_an_expired_lease(journal: Journal, started: Attempt) -> None:
+    """Of workers that try at the same time exactly one takes over."""
+    journal.acquire("a1", "dead", 0.0)
+    got: list[Lease] = []
+    ready = threading.Barrier(12)
+
+    def race(worker: str) -> None:
+        ready.wait()
+        with contextlib.suppress(LeaseHeld):
+            got.append(journal.acquire("a1", worker, 300))
+
+    threads = [threading.Thread(target=race, args=(f"w{n}",)) for n in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(got) == 1
+
+
+def test_a_killed_worker_is_billed_and_its_call_repeated(
+    url: str, journal: Journal, started: Attempt
+) -> None:
+    """A call in flight at SIGKILL counts at its reservation; its successor repeats it."""
+    here, there = SPAWN.Pipe()
+    worker = SPAWN.Process(target=intend_and_hang, args=(url, "a1", 2.0, 0.30, there))
+    worker.start()
+    assert here.recv() == "sent"
+    assert worker.pid is not None
+    os.kill(worker.pid, signal.SIGKILL)
+    worker.join()
+    assert journal.account("a1").billed_usd == 0.30
+
+    lease = take_over(journal, "a1")
+    (step,) = journal.steps("a1")
+    assert step.result is None
+    intend(journal, lease, 0, usd=0.20, digest="e" * 64, request=b"again")
+    record(journal, lease, 0, cost=0.05)
+    account = journal.account("a1")
+    assert (account.billed_usd, account.calls_billed) == (0.35, 2)
+    assert (account.credited_usd, account.calls_credited) == (0.05, 1)
+    (step,) = journal.steps("a1")
+    assert (step.request, step.result, step.digest) == (b"again", b"done", "e" * 64)
+
+
+def test_a_paused_worker_is_fenced_when_it_goes_on(
+    url: str, journal: Journal, started: Attempt
+) -> None:
+    """A process stopped in the middle of a call can do nothing after another took over."""
+    here, there = SPAWN.Pipe()
+    worker = SPAWN.Process(target=intend_and_hang, args=(url, "a1", 2.0, 0.30, there))
+    worker.start()
+    assert here.recv() == "sent"
+    assert worker.pid is not None
+    os.kill(worker.pid, signal.SIGSTOP)
+    lease = take_over(journal, "a1")
+    intend(journal, lease, 0, usd=0.30)
+    record(journal, lease, 0, cost=0.10)
+    os.kill(worker.pid, signal.SIGCONT)
+    here.send("go on")
+    assert here.recv() == ["FencedError"] * len(WRITES)
+    worker.join()
+    account = journal.account("a1")
+    assert (account.billed_usd, account.calls_billed, account.calls_credited) == (0.40, 2, 1)
+    assert journal.outcome("a1") is None

@@ -1,0 +1,182 @@
+"""Money: every call is counted once, and no limit is ever exceeded."""
+
+import multiprocessing
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from agent.errors import BudgetExhausted, JournalError
+from agent.journal import Attempt, Journal, Lease, Limit, Reservation
+from tests.agent.journal.workers import (
+    EXPERIMENT,
+    Meter,
+    attempt,
+    budget,
+    intend,
+    record,
+    spend,
+    spend_in_process,
+)
+
+SPAWN = multiprocessing.get_context("spawn")
+THE_LIMITS = (
+    Limit("attempt", "a1", None, None),
+    Limit("arm", "exp/mini", None, None),
+    Limit("experiment", "exp", None, None),
+)
+
+
+def test_a_call_counts_from_its_reservation_to_its_cost(journal: Journal, lease: Lease) -> None:
+    """It counts at the reservation while it is in flight and at its cost afterwards."""
+    intend(journal, lease, 0, usd=0.30)
+    assert [journal.spent(limit) for limit in THE_LIMITS] == [(0.30, 1)] * 3
+    record(journal, lease, 0, cost=0.07)
+    assert [journal.spent(limit) for limit in THE_LIMITS] == [(0.07, 1)] * 3
+
+
+def test_other_attempts_count_where_they_belong(journal: Journal, lease: Lease) -> None:
+    """An arm adds up its attempts and an experiment its arms."""
+    journal.start(attempt("a2", arm="gold"))
+    other = journal.acquire("a2", "first", 300)
+    intend(journal, lease, 0, usd=0.25)
+    intend(journal, other, 0, usd=0.50)
+    assert [journal.spent(limit) for limit in THE_LIMITS] == [(0.25, 1), (0.25, 1), (0.75, 2)]
+
+
+def test_nothing_is_spent_where_nothing_is_known(journal: Journal) -> None:
+    """A limit on something that has not begun is untouched."""
+    assert journal.spent(Limit("experiment", "later", 1.0, None)) == (0.0, 0)
+
+
+def test_an_unknown_cost_counts_at_the_reservation(journal: Journal, lease: Lease) -> None:
+    """Unpriced is not free: the call settles at its reservation, and is marked."""
+    intend(journal, lease, 0, usd=0.30)
+    record(journal, lease, 0, cost=None)
+    account = journal.account("a1")
+    assert (account.billed_usd, account.credited_usd, account.unpriced_calls) == (0.30, 0.30, 1)
+    assert journal.steps("a1")[0].cost_usd is None
+
+
+def test_commands_are_not_calls(journal: Journal, lease: Lease) -> None:
+    """A step without a reservation costs nothing, and may not claim that it did."""
+    intend(journal, lease, 0)
+    record(journal, lease, 0)
+    intend(journal, lease, 1)
+    with pytest.raises(JournalError, match="reserved nothing"):
+        record(journal, lease, 1, cost=0.01)
+    account = journal.account("a1")
+    assert (account.calls_billed, account.calls_credited, account.unpriced_calls) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("limit", THE_LIMITS, ids=lambda limit: limit.kind)
+def test_a_limit_refuses_what_does_not_fit(journal: Journal, lease: Lease, limit: Limit) -> None:
+    """The call that could exceed a limit is refused with its name, and leaves nothing."""
+    half = Limit(limit.kind, limit.name, 0.50, None)
+    intend(journal, lease, 0, usd=0.30, limits=(half,))
+    message = rf"the budget of {limit.kind} {limit.name} is \$0.50: \$0.3000 .* cost \$0.2001"
+    with pytest.raises(BudgetExhausted, match=message):
+        intend(journal, lease, 1, usd=0.2001, limits=(half,))
+    assert len(journal.steps("a1")) == 1
+    assert [journal.spent(one) for one in THE_LIMITS] == [(0.30, 1)] * 3
+    intend(journal, lease, 1, usd=0.20, limits=(half,))
+
+
+def test_calls_are_limited_too(journal: Journal, lease: Lease) -> None:
+    """A limit on calls counts those in flight, and forgets those that were refused."""
+    intend(journal, lease, 0, usd=0.0, limits=budget(calls=2))
+    intend(journal, lease, 1, usd=0.0, limits=budget(calls=2))
+    with pytest.raises(BudgetExhausted, match="is 2 calls"):
+        intend(journal, lease, 2, usd=0.0, limits=budget(calls=2))
+    journal.refuse(lease, "", 1)
+    intend(journal, lease, 2, usd=0.0, limits=budget(calls=2))
+
+
+def test_ten_dimes_make_a_dollar(journal: Journal, lease: Lease) -> None:
+    """Sums of prices are exact: a budget is used to its last cent and not a cent further."""
+    for seq in range(10):
+        intend(journal, lease, seq, usd=0.1, limits=budget(1.0))
+    assert journal.spent(budget()[0]) == (1.0, 10)
+    with pytest.raises(BudgetExhausted):
+        intend(journal, lease, 10, usd=0.000001, limits=budget(1.0))
+
+
+def test_a_larger_budget_goes_on(journal: Journal, lease: Lease) -> None:
+    """What was spent counts against any later limit, whatever the limit was before."""
+    intend(journal, lease, 0, usd=0.4)
+    with pytest.raises(BudgetExhausted):
+        intend(journal, lease, 1, usd=0.4, limits=budget(0.5))
+    intend(journal, lease, 1, usd=0.4, limits=budget(0.8))
+
+
+def test_a_limit_has_to_be_the_attempts_own(journal: Journal, lease: Lease) -> None:
+    """A limit that the attempt does not count in would never hold, so it is refused."""
+    with pytest.raises(JournalError, match="a1 does not count in arm exp/gold"):
+        intend(journal, lease, 0, usd=0.1, limits=(Limit("arm", "exp/gold", 1.0, None),))
+    assert journal.steps("a1") == []
+
+
+@pytest.mark.parametrize("usd", [-0.01, float("nan"), float("inf")])
+def test_only_amounts_of_money_are_reserved(journal: Journal, lease: Lease, usd: float) -> None:
+    """A reservation that no limit could be checked against is refused."""
+    with pytest.raises(ValueError, match="not an amount of money"):
+        journal.intend(lease, "", 0, "model", "d", b"", Reservation(usd, ()))
+
+
+def test_lost_calls_keep_counting(journal: Journal, started: Attempt) -> None:
+    """After a take-over the call in flight still counts against every limit."""
+    old = journal.acquire("a1", "first", 0.0)
+    intend(journal, old, 0, usd=0.40, limits=budget(0.50))
+    new = journal.acquire("a1", "second", 300)
+    assert journal.spent(budget()[0]) == (0.40, 1)
+    with pytest.raises(BudgetExhausted):
+        intend(journal, new, 0, usd=0.20, limits=budget(0.50))
+    intend(journal, new, 0, usd=0.10, limits=budget(0.50))
+    account = journal.account("a1")
+    assert (account.billed_usd, account.credited_usd, account.calls_billed) == (0.50, 0.0, 2)
+
+
+def test_sixteen_threads_share_half_a_dollar(journal: Journal) -> None:
+    """What could have been charged is never above the limit, and the ledger adds up."""
+    meter = Meter(threading.Lock(), SimpleNamespace(value=0.0), SimpleNamespace(value=0.0))
+    paid: list[float] = []
+    threads = [
+        threading.Thread(
+            target=lambda name: paid.append(spend(journal, name, 0.50, 10, meter)),
+            args=(f"w{number}",),
+        )
+        for number in range(16)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(paid) == 16
+    _check_spending(journal, meter, sum(paid))
+
+
+def test_processes_share_half_a_dollar(url: str, journal: Journal) -> None:
+    """The same with every worker in a process of its own."""
+    meter = Meter(SPAWN.Lock(), SPAWN.Value("d", 0.0), SPAWN.Value("d", 0.0))
+    pipes, workers = [], []
+    for number in range(4):
+        here, there = SPAWN.Pipe()
+        arguments = (url, f"w{number}", 0.50, 40, meter, there)
+        workers.append(SPAWN.Process(target=spend_in_process, args=arguments))
+        pipes.append(here)
+        workers[-1].start()
+    paid = sum(pipe.recv() for pipe in pipes)
+    for worker in workers:
+        worker.join()
+    _check_spending(journal, meter, paid)
+
+
+def _check_spending(journal: Journal, meter: Meter, paid: float) -> None:
+    usd, calls = journal.spent(budget()[0])
+    assert usd == pytest.approx(paid)
+    assert 0.30 < usd <= 0.50
+    assert meter.peak <= 0.50 + 1e-9
+    accounts = [journal.account(one.attempt_id) for one in journal.find("")]
+    assert sum(account.billed_usd for account in accounts) == pytest.approx(usd)
+    assert sum(account.calls_billed for account in accounts) == calls
+    assert {one.experiment for one in journal.find("")} == {EXPERIMENT}

@@ -1,0 +1,106 @@
+"""Any version of the database becomes the newest one, once."""
+
+import multiprocessing
+
+import pytest
+from sqlalchemy import create_engine, inspect, text
+
+from agent.errors import JournalError
+from agent.journal import Journal
+from agent.journal.database import Database
+from agent.journal.journal import _address
+from agent.journal.migrations import MIGRATIONS, migrate
+from agent.journal.tables import metadata
+from tests.agent.journal.workers import attempt, open_at_once
+
+SPAWN = multiprocessing.get_context("spawn")
+LATER = (*MIGRATIONS, ("ALTER TABLE attempts ADD COLUMN note {bytes}", "CREATE TABLE new (a TEXT)"))
+
+
+def version(url: str) -> int:
+    """The version that the database says it has."""
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        found: int = connection.execute(text("SELECT version FROM journal_version")).scalar_one()
+    engine.dispose()
+    return found
+
+
+@pytest.mark.usefixtures("journal")
+def test_the_migrations_make_the_tables_of_the_queries(url: str) -> None:
+    """What the migrations create is what `tables` describes: names, types, keys, NULLs."""
+    engine = create_engine(url)
+    found = inspect(engine)
+    assert set(found.get_table_names()) == {*metadata.tables, "journal_version"}
+    for name, table in metadata.tables.items():
+        columns = {column["name"]: column for column in found.get_columns(name)}
+        assert list(columns) == [column.name for column in table.columns]
+        assert found.get_pk_constraint(name)["constrained_columns"] == list(
+            table.primary_key.columns.keys()
+        )
+        for column in table.columns:
+            there = columns[column.name]
+            assert there["type"]._type_affinity is column.type._type_affinity, column
+            assert column.primary_key or there["nullable"] == column.nullable, column
+    engine.dispose()
+    assert version(url) == len(MIGRATIONS)
+
+
+def test_opening_again_changes_nothing(url: str, journal: Journal) -> None:
+    """A journal that is there is used as it is."""
+    journal.start(attempt("a1"))
+    again = Journal.open(url)
+    assert again.attempt("a1") == attempt("a1")
+    again.close()
+
+
+def test_four_processes_open_an_empty_database_at_once(url: str) -> None:
+    """One of them creates the tables and the others wait for it."""
+    pipes, workers = [], []
+    for _ in range(4):
+        here, there = SPAWN.Pipe()
+        workers.append(SPAWN.Process(target=open_at_once, args=(url, there)))
+        workers[-1].start()
+        pipes.append(here)
+    for pipe in pipes:
+        pipe.send("now")
+    assert [pipe.recv() for pipe in pipes] == ["open"] * 4
+    for worker in workers:
+        worker.join()
+    journal = Journal.open(url)
+    assert [one.attempt_id for one in journal.find("")] == ["the same"]
+    journal.close()
+
+
+def test_an_older_database_is_upgraded(url: str, journal: Journal) -> None:
+    """A later release adds what is new, and what was there stays."""
+    journal.start(attempt("a1"))
+    database = Database(_address(url), 5.0)
+    for _ in range(2):
+        database.write(lambda connection: migrate(connection, LATER))
+    database.close()
+    assert version(url) == len(LATER)
+    assert journal.attempt("a1") == attempt("a1")
+
+
+def test_a_failed_migration_leaves_the_older_version(url: str, journal: Journal) -> None:
+    """Half a migration is none: everything is one transaction."""
+    database = Database(_address(url), 5.0)
+    broken = (*LATER, ("CREATE TABLE newer (a TEXT)", "NO SUCH STATEMENT"))
+    with pytest.raises(JournalError, match="syntax error"):
+        database.write(lambda connection: migrate(connection, broken))
+    assert version(url) == len(MIGRATIONS)
+    database.write(lambda connection: migrate(connection, LATER))
+    database.close()
+
+
+@pytest.mark.usefixtures("journal")
+def test_a_newer_database_is_refused(url: str) -> None:
+    """An older release does not touch what a newer one has written."""
+    database = Database(_address(url), 5.0)
+    database.write(lambda connection: migrate(connection, LATER))
+    database.close()
+    newer, known = len(LATER), len(MIGRATIONS)
+    with pytest.raises(JournalError, match=f"has schema {newer} and this release knows {known}"):
+        Journal.open(url)
+    assert version(url) == newer

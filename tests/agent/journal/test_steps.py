@@ -1,0 +1,212 @@
+"""Steps: what is written comes back, once, in order."""
+
+import random
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from agent.blobs import Blobs
+from agent.errors import JournalError
+from agent.journal import Attempt, Journal, Lease
+from tests.agent.journal.workers import attempt, intend, record
+
+
+def test_steps_come_back_by_scope_and_seq(journal: Journal, lease: Lease) -> None:
+    """Whatever order branches wrote in, they are read by scope and then by number."""
+    for scope, seq in [("plan/B", 0), ("", 0), ("plan/a", 1), ("", 10), ("plan/a", 0), ("", 2)]:
+        intend(journal, lease, seq, scope=scope)
+        record(journal, lease, seq, scope=scope)
+    places = [(step.scope, step.seq) for step in journal.steps("a1")]
+    assert places == [
+        ("", 0), ("", 2), ("", 10), ("plan/B", 0), ("plan/a", 0), ("plan/a", 1)
+    ]  # fmt: skip
+
+
+def test_a_step_keeps_what_it_was_given(journal: Journal, lease: Lease) -> None:
+    """Every field of a recorded step is what was written, and its start is now in UTC."""
+    intend(journal, lease, 3, scope="s", usd=0.25, request=b'{"q": 1}')
+    record(journal, lease, 3, scope="s", cost=0.0123, result=b"r", tree="abc def")
+    (step,) = journal.steps("a1")
+    assert (step.kind, step.digest, step.request, step.result) == (
+        "model", "d" * 64, b'{"q": 1}', b"r"
+    )  # fmt: skip
+    assert (step.cost_usd, step.duration_s, step.tree) == (0.0123, 0.5, "abc def")
+    assert abs(datetime.now(UTC) - step.started_at) < timedelta(minutes=1)
+
+
+def test_an_intent_is_seen_without_a_result(journal: Journal, lease: Lease) -> None:
+    """A step that was only begun has no result, no cost and no duration."""
+    intend(journal, lease, 0, usd=0.1)
+    (step,) = journal.steps("a1")
+    assert (step.result, step.cost_usd, step.duration_s) == (None, None, None)
+
+
+def test_ordinals_follow_the_order_of_beginning(journal: Journal, lease: Lease) -> None:
+    """The order in which steps of different scopes were begun can be told afterwards."""
+    for scope in ("b", "a", "c"):
+        intend(journal, lease, 0, scope=scope)
+    steps = sorted(journal.steps("a1"), key=lambda step: step.ordinal)
+    assert [step.scope for step in steps] == ["b", "a", "c"]
+
+
+@pytest.mark.parametrize("size", [0, 1, 1024, 1025, 256 * 1024 + 1, 1024 * 1024])
+def test_bodies_round_trip(journal: Journal, lease: Lease, size: int) -> None:
+    """Requests and results of any size and any bytes come back as they were."""
+    noise, text = random.Random(size).randbytes(size), b"x" * size
+    intend(journal, lease, 0, request=noise)
+    record(journal, lease, 0, result=text)
+    (step,) = journal.steps("a1")
+    assert step.request == noise
+    assert step.result == text
+
+
+def test_large_bodies_lie_in_blobs(url: str, tmp_path: Path) -> None:
+    """With content-addressed storage at hand, large bodies lie there, and damage is seen."""
+    blobs = Blobs(tmp_path / "store")
+    journal = Journal.open(url, blobs)
+    journal.start(attempt("a1"))
+    lease = journal.acquire("a1", "first", 300)
+    intend(journal, lease, 0, request=b"y" * 300_000)
+    (file,) = [path for path in blobs.root.rglob("*") if path.is_file()]
+    assert journal.steps("a1")[0].request == b"y" * 300_000
+    file.write_bytes(b"something else")
+    with pytest.raises(JournalError, match="damaged"):
+        journal.steps("a1")
+
+
+def test_repeated_writes_change_nothing(journal: Journal, lease: Lease) -> None:
+    """The same intent and the same result a second time are the first ones."""
+    for _ in range(2):
+        intend(journal, lease, 0, usd=0.1)
+    for _ in range(2):
+        record(journal, lease, 0, cost=0.05)
+    account = journal.account("a1")
+    assert (account.billed_usd, account.calls_billed, account.calls_credited) == (0.05, 1, 1)
+
+
+def test_a_recorded_step_is_never_begun_again(journal: Journal, lease: Lease) -> None:
+    """What was paid for is not bought again, and its result is never replaced."""
+    intend(journal, lease, 0, usd=0.1)
+    record(journal, lease, 0, cost=0.05)
+    with pytest.raises(JournalError, match="step 0 of attempt a1 is recorded already"):
+        intend(journal, lease, 0, usd=0.1)
+    with pytest.raises(JournalError, match="recorded with another result"):
+        record(journal, lease, 0, cost=0.05, result=b"other")
+    assert journal.account("a1").calls_billed == 1
+
+
+def test_an_intent_keeps_its_request(journal: Journal, lease: Lease) -> None:
+    """One worker cannot begin one step with two requests."""
+    intend(journal, lease, 0, scope="s")
+    with pytest.raises(JournalError, match="step s/0 of attempt a1 is begun with another"):
+        intend(journal, lease, 0, scope="s", digest="e" * 64)
+
+
+def test_a_result_needs_an_intent(journal: Journal, lease: Lease) -> None:
+    """A result of a step that was never begun is refused."""
+    with pytest.raises(JournalError, match="not begun by this worker"):
+        record(journal, lease, 0)
+
+
+def test_a_refused_call_leaves_nothing(journal: Journal, lease: Lease) -> None:
+    """An intent that is taken back can be made again, also with another request."""
+    intend(journal, lease, 0, usd=0.1)
+    for _ in range(2):
+        journal.refuse(lease, "", 0)
+    assert journal.steps("a1") == []
+    assert journal.account("a1").billed_usd == 0
+    intend(journal, lease, 0, usd=0.2, digest="e" * 64)
+    assert journal.account("a1").billed_usd == 0.2
+
+
+def test_refusing_does_not_touch_results(journal: Journal, lease: Lease) -> None:
+    """A recorded step cannot be taken back."""
+    intend(journal, lease, 0, usd=0.1)
+    record(journal, lease, 0, cost=0.1)
+    journal.refuse(lease, "", 0)
+    assert journal.steps("a1")[0].result == b"done"
+    assert journal.account("a1").calls_billed == 1
+
+
+def test_attempts_are_declared_once(journal: Journal, started: Attempt) -> None:
+    """Starting an attempt again is nothing, and starting another under its id is refused."""
+    journal.start(started)
+    assert journal.attempt("a1") == started
+    assert journal.attempt("a2") is None
+    with pytest.raises(JournalError, match="another spec") as caught:
+        journal.start(replace(started, spec='{"model": "other"}'))
+    assert not caught.value.retryable
+
+
+def test_attempts_are_found_by_the_letters_of_their_prefix(journal: Journal) -> None:
+    """Wildcards and case have no meaning in a prefix."""
+    for name in ("ab_1", "abX1", "AB_1", "ab_2", "b"):
+        journal.start(attempt(name))
+    assert [one.attempt_id for one in journal.find("ab_")] == ["ab_1", "ab_2"]
+    assert len(journal.find("")) == 5
+
+
+def test_an_outcome_can_be_taken_back(journal: Journal, lease: Lease) -> None:
+    """An attempt ends, and one that stopped for its budget is opened again."""
+    assert journal.outcome("a1") is None
+    journal.end(lease, '{"status": "out_of_budget"}')
+    assert journal.outcome("a1") == '{"status": "out_of_budget"}'
+    journal.reopen(lease)
+    assert journal.outcome("a1") is None
+
+
+@pytest.fixture
+def parent(journal: Journal, lease: Lease) -> None:
+    """Main line 0, branch x/0, main line 1 (all paid), branch y/0 begun, main line 2."""
+    for scope, seq in [("", 0), ("x", 0), ("", 1)]:
+        intend(journal, lease, seq, scope=scope, usd=0.10)
+        record(journal, lease, seq, scope=scope, cost=0.04, tree=f"tree{seq}")
+    intend(journal, lease, 0, scope="y", usd=0.10)
+    intend(journal, lease, 2, usd=0.10)
+    record(journal, lease, 2, cost=None)
+
+
+@pytest.mark.usefixtures("parent")
+def test_a_fork_gets_the_prefix_as_credit(journal: Journal) -> None:
+    """A child has the results of all scopes before the step, and is billed for none of them."""
+    assert journal.fork("a1", attempt("child"), "", 2) == 3
+    copied = journal.steps("child")
+    assert copied == [step for step in journal.steps("a1") if step.tree is not None]
+    account = journal.account("child")
+    assert (account.billed_usd, account.calls_billed) == (0, 0)
+    assert (account.credited_usd, account.calls_credited) == (0.12, 3)
+    child = journal.attempt("child")
+    assert child is not None
+    assert (child.parent_id, child.fork_scope, child.fork_seq) == ("a1", "", 2)
+
+
+@pytest.mark.usefixtures("parent")
+def test_a_fork_goes_on_by_itself(journal: Journal) -> None:
+    """The child buys its own next step, which comes after what it was given, and can be forked."""
+    journal.fork("a1", attempt("child"), "", 1)
+    mine = journal.acquire("child", "second", 300)
+    intend(journal, mine, 1, usd=0.10)
+    record(journal, mine, 1, cost=0.07)
+    account = journal.account("child")
+    assert (account.billed_usd, account.credited_usd) == (0.07, 0.15)
+    assert max(journal.steps("child"), key=lambda step: step.ordinal).seq == 1
+    intend(journal, mine, 2, usd=0.10)
+    assert journal.fork("child", attempt("grandchild"), "", 2) == 3
+    assert journal.account("grandchild").credited_usd == 0.15
+
+
+@pytest.mark.usefixtures("parent")
+def test_a_fork_may_be_repeated(journal: Journal) -> None:
+    """Forking again copies nothing twice, and says the same."""
+    assert [journal.fork("a1", attempt("child"), "", 1) for _ in range(2)] == [2, 2]
+    journal.start(attempt("child"))
+
+
+@pytest.mark.usefixtures("parent")
+def test_a_fork_needs_its_step(journal: Journal) -> None:
+    """A step that the parent does not have is no place to fork at, and no child is left."""
+    with pytest.raises(JournalError, match="attempt a1 has no step z/7 to fork at"):
+        journal.fork("a1", attempt("child"), "z", 7)
+    assert journal.attempt("child") is None

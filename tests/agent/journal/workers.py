@@ -1,0 +1,161 @@
+"""What tests do with a journal, in their own process and in others.
+
+Functions that run in other processes stand here, where a new interpreter can import them.
+"""
+
+import random
+import resource
+from multiprocessing.connection import Connection
+from typing import Any
+
+from agent.errors import BudgetExhausted, InfrastructureError, JournalError
+from agent.journal import Attempt, Journal, Lease, Limit, Reservation
+
+EXPERIMENT = "exp"
+DIGEST = "d" * 64
+
+
+def attempt(attempt_id: str, **changed: Any) -> Attempt:
+    """An attempt with the fields that a test does not care about filled in."""
+    fields = {"experiment": EXPERIMENT, "arm": "mini", "instance_id": "i-1", "repeat": 0}
+    return Attempt(**{"attempt_id": attempt_id, "spec": "{}", **fields, **changed})
+
+
+def budget(usd: float | None = None, calls: int | None = None) -> tuple[Limit, ...]:
+    """A limit on the whole experiment."""
+    return (Limit("experiment", EXPERIMENT, usd, calls),)
+
+
+def intend(
+    journal: Journal,
+    lease: Lease,
+    seq: int,
+    *,
+    scope: str = "",
+    usd: float | None = None,
+    limits: tuple[Limit, ...] = (),
+    digest: str = DIGEST,
+    request: bytes = b"{}",
+) -> None:
+    """An intent; a model call if it reserves `usd`, a command otherwise."""
+    reservation = None if usd is None else Reservation(usd, limits)
+    kind = "command" if usd is None else "model"
+    journal.intend(lease, scope, seq, kind, digest, request, reservation)
+
+
+def record(
+    journal: Journal,
+    lease: Lease,
+    seq: int,
+    *,
+    scope: str = "",
+    cost: float | None = 0.0,
+    result: bytes = b"done",
+    tree: str | None = None,
+) -> None:
+    """The result of an intent."""
+    journal.record(lease, scope, seq, result, cost_usd=cost, duration_s=0.5, tree=tree)
+
+
+class Meter:
+    """What a model server could have charged so far, shared by processes or threads."""
+
+    def __init__(self, lock: Any, at_stake: Any, peak: Any) -> None:
+        self._lock, self._at_stake, self._peak = lock, at_stake, peak
+
+    @property
+    def peak(self) -> float:
+        """The most that was at stake at any moment, USD."""
+        return float(self._peak.value)
+
+    def add(self, usd: float) -> None:
+        """A call was sent (its worst case), or came back (the difference to its cost)."""
+        with self._lock:
+            self._at_stake.value += usd
+            self._peak.value = max(self._peak.value, self._at_stake.value)
+
+
+def spend(journal: Journal, name: str, limit_usd: float, tries: int, meter: Meter) -> float:
+    """Buy calls of random prices under a limit; the sum of what they cost."""
+    chance, paid = random.Random(name), 0.0
+    journal.start(attempt(name))
+    lease = journal.acquire(name, name, 300)
+    for seq in range(tries):
+        price = round(chance.uniform(0.01, 0.20), 4)
+        try:
+            intend(journal, lease, seq, usd=price, limits=budget(limit_usd))
+        except BudgetExhausted:
+            continue
+        meter.add(price)
+        cost = round(price * chance.random(), 4)
+        meter.add(cost - price)
+        record(journal, lease, seq, cost=cost)
+        paid += cost
+    return paid
+
+
+def spend_in_process(
+    url: str, name: str, limit_usd: float, tries: int, meter: Meter, pipe: Connection
+) -> None:
+    """`spend` with a journal of one's own; sends the sum."""
+    journal = Journal.open(url)
+    pipe.send(spend(journal, name, limit_usd, tries, meter))
+
+
+def intend_and_hang(url: str, attempt_id: str, ttl_s: float, usd: float, pipe: Connection) -> None:
+    """Send a call and never come back from it by oneself; what is done afterwards fails."""
+    journal = Journal.open(url)
+    lease = journal.acquire(attempt_id, "lost", ttl_s)
+    intend(journal, lease, 0, usd=usd)
+    pipe.send("sent")
+    pipe.recv()
+    pipe.send([_fails(journal, lease, name) for name in WRITES])
+
+
+WRITES = {
+    "record": lambda journal, lease: record(journal, lease, 0, cost=0.01),
+    "intend": lambda journal, lease: intend(journal, lease, 1, usd=0.01),
+    "refuse": lambda journal, lease: journal.refuse(lease, "", 0),
+    "renew": lambda journal, lease: journal.renew(lease, 60),
+    "end": lambda journal, lease: journal.end(lease, "{}"),
+    "reopen": lambda journal, lease: journal.reopen(lease),
+}
+"""Everything that a holder may do and others may not."""
+
+
+def _fails(journal: Journal, lease: Lease, name: str) -> str:
+    try:
+        WRITES[name](journal, lease)
+    except InfrastructureError as error:
+        return type(error).__name__
+    return "done"
+
+
+def open_at_once(url: str, pipe: Connection) -> None:
+    """Open the journal on a signal; sends what came of it."""
+    pipe.recv()
+    try:
+        journal = Journal.open(url)
+        journal.start(attempt("the same"))
+        pipe.send("open")
+    except JournalError as error:
+        pipe.send(str(error))
+
+
+def write_until_full(url: str, attempt_id: str, room: int, pipe: Connection) -> None:
+    """Write steps into `room` bytes of disk, then go on with as much as there is."""
+    journal = Journal.open(url, patience_s=0.5)
+    lease = journal.acquire(attempt_id, "writer", 300)
+    written, body = 0, random.Random(0).randbytes(20_000)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
+    try:
+        while True:
+            intend(journal, lease, written, usd=0.01)
+            record(journal, lease, written, cost=0.01, result=body)
+            written += 1
+    except JournalError as error:
+        pipe.send((written, error.retryable, str(error)))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    intend(journal, lease, written, usd=0.01)
+    record(journal, lease, written, cost=0.01, result=body)
+    pipe.send("went on")

@@ -1,0 +1,86 @@
+"""A damaged patch applies to the same base and leaves something else there."""
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.models.damage import damage
+from agent.models.patches import parse, render, renumbered
+from tests.agent.models.patch_cases import CASES, Case, make, tree_after
+
+REAL = Path(__file__).parents[4] / "shared" / "data" / "swebench"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_parsing_loses_nothing(case: Case, tmp_path: Path) -> None:
+    """What git writes comes back byte for byte, numbers worked out anew included."""
+    patch = make(case, tmp_path / "repo")
+    assert render(parse(patch)) == patch
+    assert render(renumbered(file) for file in parse(patch)) == patch
+
+
+def test_paths_are_those_of_the_tree(tmp_path: Path) -> None:
+    """New and deleted files have one side, and quoting is undone."""
+    paths = {}
+    for case in CASES:
+        patch = make(case, tmp_path / case.name)
+        paths[case.name] = [(file.old_path, file.new_path) for file in parse(patch)]
+    assert paths["new file"] == [(None, "new/b.py")]
+    assert paths["deleted file"] == [("a.py", None)]
+    assert paths["renamed"] == [("a.py", "b.py")]
+    assert paths["binary"] == [("a.bin", "a.bin")]
+    assert paths["non-ascii"] == [("größe é.py", "größe é.py")]
+    assert paths["empty file"] == [(None, "pkg/__init__.py")]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_damage_applies_and_is_wrong(case: Case, tmp_path: Path) -> None:
+    """Whatever the patch is like, every draw applies and makes another tree than the right one."""
+    repo = tmp_path / "repo"
+    patch = make(case, repo)
+    right = tree_after(repo, patch)
+    for damaged in {damage(patch, random.Random(seed)) for seed in range(12)}:
+        assert damaged != patch
+        assert tree_after(repo, damaged) != right
+
+
+@given(
+    lines=st.lists(st.sampled_from(["a == 1", "if x:", "", "# note", "return y", "b"]), max_size=9),
+    seed=st.integers(0, 99),
+    cuts=st.lists(st.integers(0, 8), max_size=4),
+)
+@settings(max_examples=25, deadline=None)
+def test_damage_of_any_edit_applies(
+    lines: list[str], seed: int, cuts: list[int], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Files made of repeated lines, edited anywhere, are damaged without losing their place."""
+    base = [line for n in range(9) for line in (f"line {n}", "same", "same", "same")]
+    edited = [line for n, line in enumerate(base) if n // 4 not in cuts]
+    at = seed % (len(edited) + 1)
+    edited[at:at] = lines
+    texts = ["".join(f"{line}\n" for line in side).encode() for side in (base, edited)]
+    if texts[0] == texts[1]:
+        return
+    repo = tmp_path_factory.mktemp("edit") / "repo"
+    patch = make(Case("edit", {"a.py": texts[0]}, {"a.py": texts[1]}), repo)
+    assert tree_after(repo, damage(patch, random.Random(seed))) != tree_after(repo, patch)
+
+
+def test_the_same_seed_does_the_same_damage(tmp_path: Path) -> None:
+    """A simulated attempt can be repeated exactly."""
+    patch = make(CASES[0], tmp_path / "repo")
+    assert damage(patch, random.Random(7)) == damage(patch, random.Random(7))
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="the SWE-bench rows are not on this machine")
+def test_real_reference_patches_can_be_damaged() -> None:
+    """Every gold patch of SWE-bench survives parsing and is damaged into a consistent diff."""
+    rows = pytest.importorskip("pyarrow.parquet").read_table(REAL / "verified_test.parquet")
+    for number, patch in enumerate(rows["patch"].to_pylist()):
+        assert render(parse(patch)) == patch
+        damaged = damage(patch, random.Random(number))
+        assert damaged not in (patch, "")
+        assert render(renumbered(file) for file in parse(damaged)) == damaged

@@ -1,0 +1,228 @@
+"""The LiteLLM provider over real HTTP, against a local server that misbehaves on request."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agent.errors import AgentError, ContextWindowExceeded, ModelError
+from agent.models.litellm_api import LiteLLMModel
+from agent.models.protocol import ModelReply, ModelRequest
+from agent.models.spec import LiteLLMSpec
+from tests.servers import openai_server as api
+
+BASH = {
+    "type": "function",
+    "function": {"name": "bash", "parameters": {"type": "object", "properties": {}}},
+}
+REQUEST = ModelRequest([{"role": "user", "content": "List the files."}], [BASH])
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "dummy")
+
+
+async def _no_sleep(seconds: float) -> None:
+    return None
+
+
+async def ask(server: Any, *, patient: bool = False, **fields: Any) -> ModelReply:
+    """One call; waits between retries are skipped unless `patient`."""
+    spec = LiteLLMSpec(**{"name": "openai/test-model", "api_base": server.url, **fields})
+    model = LiteLLMModel(spec) if patient else LiteLLMModel(spec, sleep=_no_sleep)
+    return await model.complete(REQUEST)
+
+
+@pytest.fixture
+def answer() -> Iterator[Any]:
+    with api.OpenAIServer([api.command("ls")]) as server:
+        yield server
+
+
+async def test_a_call_carries_messages_tools_and_parameters(answer: Any) -> None:
+    """The request on the wire is what the arm asked for and the specification adds."""
+    await ask(answer, temperature=0.5, max_tokens=99, extra={"seed": 3})
+    sent = answer.requests[0]
+    assert sent["messages"] == REQUEST.messages
+    assert sent["tools"] == [BASH]
+    assert (sent["temperature"], sent["seed"]) == (0.5, 3)
+    assert 99 in (sent.get("max_tokens"), sent.get("max_completion_tokens"))
+    assert answer.request_headers[0]["authorization"] == "Bearer dummy"
+
+
+async def test_the_reply_is_what_must_be_sent_back(answer: Any) -> None:
+    """The message has role, content and tool calls, and no empty fields."""
+    reply = await ask(answer)
+    assert set(reply.message) == {"role", "content", "tool_calls"}
+    assert reply.message["tool_calls"][0]["function"]["arguments"] == '{"command": "ls"}'
+    assert (reply.finish_reason, reply.retries, reply.model) == ("tool_calls", 0, "test-model")
+    assert 0 < reply.latency_s < 30
+
+
+async def test_reasoning_is_kept_for_the_next_request() -> None:
+    """What a provider needs to go on from its reasoning stays with the message."""
+    message = {"role": "assistant", "content": "hi", "reasoning_content": "Let me see."}
+    with api.OpenAIServer([api.completion(message)]) as server:
+        assert (await ask(server)).message["reasoning_content"] == "Let me see."
+
+
+async def test_usage_counts_cached_tokens_inside_the_input() -> None:
+    """Cache reads and reasoning are parts of input and output, not additions."""
+    usage = {
+        "prompt_tokens": 1000,
+        "completion_tokens": 50,
+        "total_tokens": 1050,
+        "prompt_tokens_details": {"cached_tokens": 640},
+        "completion_tokens_details": {"reasoning_tokens": 30},
+    }
+    with api.OpenAIServer([api.text("hi", usage=usage)]) as server:
+        counted = (await ask(server)).usage
+    assert (counted.input_tokens, counted.cache_read_tokens) == (1000, 640)
+    assert (counted.output_tokens, counted.reasoning_tokens) == (50, 30)
+
+
+@pytest.mark.parametrize("name", ["openai/test-model", "openai/gpt-5-nobody-has-this"])
+async def test_an_unknown_price_is_unknown(name: str) -> None:
+    """A model without a price entry costs None, even where LiteLLM says 0."""
+    with api.OpenAIServer([api.text("hi")]) as server:
+        reply = await ask(server, name=name)
+    assert (reply.usage.cost_usd, reply.cost_source) == (None, "unknown")
+
+
+async def test_a_listed_price_comes_from_litellm() -> None:
+    """A model of the price list is charged by it."""
+    with api.OpenAIServer([api.text("hi")]) as server:
+        reply = await ask(server, name="openai/gpt-4o")
+    assert reply.cost_source == "litellm"
+    assert reply.usage.cost_usd == pytest.approx(100 * 2.5e-6 + 10 * 10e-6)
+
+
+async def test_a_declared_price_is_used(answer: Any) -> None:
+    """Whoever runs a model of their own says what its tokens cost."""
+    reply = await ask(answer, input_cost_per_token=1e-3, output_cost_per_token=2e-3)
+    assert (reply.usage.cost_usd, reply.cost_source) == (pytest.approx(0.12), "declared")
+
+
+async def test_a_declared_price_of_zero_is_free(answer: Any) -> None:
+    """Free on purpose is 0, not unknown."""
+    reply = await ask(answer, input_cost_per_token=0, output_cost_per_token=0)
+    assert (reply.usage.cost_usd, reply.cost_source) == (0.0, "declared")
+
+
+async def test_the_providers_own_figure_wins() -> None:
+    """A provider that sends a cost knows best."""
+    usage = {"prompt_tokens": 5, "completion_tokens": 5, "total_tokens": 10, "cost": 0.25}
+    with api.OpenAIServer([api.text("hi", usage=usage)]) as server:
+        reply = await ask(server, name="openai/gpt-4o")
+    assert (reply.usage.cost_usd, reply.cost_source) == (0.25, "provider")
+
+
+async def test_a_reply_without_tool_call_is_a_reply() -> None:
+    """What to do about it is the arm's business."""
+    with api.OpenAIServer([api.text(None)]) as server:
+        reply = await ask(server)
+        assert len(server.requests) == 1
+    assert reply.message == {"role": "assistant", "content": None}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        api.rate_limited(),
+        api.server_error(),
+        api.error(529, "overloaded"),
+        api.Reply("<html>bad gateway</html>", 502),
+        api.dropped(),
+        api.malformed(),
+        api.Reply({"id": "x"}),
+        api.Reply("[]"),
+        api.empty_choices(),
+    ],
+)
+async def test_a_passing_fault_costs_a_retry(fault: Any) -> None:
+    """The same request goes out again, and the reply says so."""
+    with api.OpenAIServer([fault, api.command("ls")]) as server:
+        reply = await ask(server)
+        assert server.requests[0] == server.requests[1]
+    assert reply.retries == 1
+
+
+async def test_a_slow_answer_is_cut_off_and_retried() -> None:
+    """`timeout_s` bounds each request."""
+    with api.OpenAIServer([api.slow(3, api.text("late")), api.text("hi")]) as server:
+        reply = await ask(server, timeout_s=0.5)
+    assert (reply.message["content"], reply.retries) == ("hi", 1)
+
+
+async def test_retry_after_is_honoured() -> None:
+    """The next request does not come before the provider wants it."""
+    with api.OpenAIServer([api.rate_limited("0.4"), api.text("hi")]) as server:
+        await ask(server)  # LiteLLM is loaded, and does not count below
+        server.script = api.in_order([api.rate_limited("0.4"), api.text("hi")])
+        started = time.perf_counter()
+        await ask(server, patient=True)
+    assert 0.4 <= time.perf_counter() - started < 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "words"),
+    [
+        (api.unauthorised(), ModelError, r"Incorrect API key.*OPENAI_API_KEY"),
+        (api.out_of_quota(), ModelError, "exceeded your current quota"),
+        (api.error(403, "not for you"), ModelError, "not for you"),
+        (api.error(404, "no such model"), ModelError, "no such model.*api_base"),
+        (api.error(400, "bad tools"), ModelError, "bad tools"),
+        (api.context_window(), ContextWindowExceeded, "maximum context length"),
+    ],
+)
+async def test_what_no_retry_cures_fails_with_one_request(
+    fault: Any, kind: type[AgentError], words: str
+) -> None:
+    """The provider's words come through on one line, at once."""
+    with api.OpenAIServer([fault]) as server:
+        with pytest.raises(kind, match=words) as caught:
+            await ask(server)
+        assert len(server.requests) == 1
+    assert "\n" not in str(caught.value)
+    assert not getattr(caught.value, "retryable", False)
+
+
+async def test_retries_run_out() -> None:
+    """After the last one the failure is the infrastructure's, and may pass later."""
+    with api.OpenAIServer([api.server_error()] * 9) as server:
+        with pytest.raises(ModelError, match="after 2 retries") as caught:
+            await ask(server, max_retries=2)
+        assert len(server.requests) == 3
+    assert caught.value.retryable
+
+
+async def test_an_unreachable_server_is_a_retryable_failure() -> None:
+    """Nothing listens there today; something may tomorrow."""
+    with api.OpenAIServer([]) as server:
+        url = server.url
+    spec = LiteLLMSpec(name="openai/test-model", api_base=url, max_retries=1)
+    with pytest.raises(ModelError, match="connection") as caught:
+        await LiteLLMModel(spec, sleep=_no_sleep).complete(REQUEST)
+    assert caught.value.retryable
+
+
+async def test_a_cancelled_call_ends_at_once() -> None:
+    """Stopping an attempt does not wait for the provider."""
+    with api.OpenAIServer([api.slow(5, api.text("late"))]) as server:
+        call = asyncio.create_task(ask(server))
+        while not server.requests:
+            await asyncio.sleep(0.01)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+
+async def test_a_name_without_provider_is_refused_without_a_request() -> None:
+    """LiteLLM's own complaint about a model string reaches the operator."""
+    spec = LiteLLMSpec(name="nonsense")
+    with pytest.raises(ModelError, match="LLM Provider NOT provided") as caught:
+        await LiteLLMModel(spec, sleep=_no_sleep).complete(REQUEST)
+    assert not caught.value.retryable

@@ -1,0 +1,172 @@
+"""Which failures are retried, how often, and after how long."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from agent.errors import AgentError, ContextWindowExceeded, ModelError
+from agent.models.retry import (
+    EmptyAnswer,
+    Failure,
+    RetryPolicy,
+    call_with_retries,
+    classify,
+    retry_after_s,
+)
+
+ANSWERED = {"content-type": "application/json"}
+
+
+class ProviderError(Exception):
+    """An error in the shape that LiteLLM gives to all of its own."""
+
+    def __init__(
+        self, status: int, message: str = "no", headers: dict[str, str] | None = ANSWERED
+    ) -> None:
+        super().__init__(f"litellm.SomeError: SomeError: OpenAIException - {message}")
+        self.status_code = status
+        self.litellm_response_headers = headers
+
+
+class ContextWindowExceededError(ProviderError):
+    """Named like LiteLLM's."""
+
+
+class Calls:
+    """A call that fails with each of `errors` and then succeeds."""
+
+    def __init__(self, *errors: BaseException) -> None:
+        self.errors = list(errors)
+        self.waits: list[float] = []
+        self.made = 0
+
+    async def __call__(self) -> str:
+        self.made += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return "answer"
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+    async def run(self, policy: RetryPolicy | None = None) -> tuple[str, int]:
+        return await call_with_retries(
+            self, policy or RetryPolicy(), sleep=self.sleep, uniform=lambda low, high: high
+        )
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ProviderError(429), "rate limit"),
+        (ProviderError(500), "server error"),
+        (ProviderError(529), "server error"),
+        (ProviderError(408, headers=None), "timeout"),
+        (TimeoutError(), "timeout"),
+        (ProviderError(500, "Server disconnected", None), "connection"),
+        (ProviderError(500, "returned a response with no 'choices'", None), "malformed answer"),
+        (ProviderError(200, "Unable to get json response"), "malformed answer"),
+        (EmptyAnswer("no choices"), "malformed answer"),
+        (ProviderError(429, '{"code": "insufficient_quota"}'), "refused"),
+        (ProviderError(401), "refused"),
+        (ProviderError(403), "refused"),
+        (ProviderError(404), "refused"),
+        (ProviderError(422), "refused"),
+        (ContextWindowExceededError(400), "context"),
+    ],
+)
+def test_every_error_has_its_class(error: Exception, kind: str) -> None:
+    """The class decides about retries, so each status has one."""
+    failure = classify(error)
+    assert failure is not None
+    assert failure.kind == kind
+
+
+def test_what_is_no_provider_error_is_left_alone() -> None:
+    """A defect of our own is not retried as if a provider had failed."""
+    assert classify(KeyError("x")) is None
+
+
+def test_waits_grow_and_stop_growing() -> None:
+    """Backoff doubles from one second up to the longest wait."""
+    policy = RetryPolicy(longest_wait_s=5)
+    failure = Failure("rate limit", "")
+    assert [policy.wait_s(failure, n, lambda low, high: high) for n in range(4)] == [1, 2, 4, 5]
+    assert policy.wait_s(failure, 3, lambda low, high: low) == 0
+
+
+async def test_retries_are_counted() -> None:
+    """The answer says how many calls failed before it."""
+    calls = Calls(ProviderError(429), ProviderError(500))
+    assert await calls.run() == ("answer", 2)
+    assert calls.waits == [1, 2]
+
+
+async def test_retry_after_takes_the_place_of_the_backoff() -> None:
+    """The provider's own wish is granted, and never undercut."""
+    calls = Calls(ProviderError(429, headers={"Retry-After": "20"}))
+    await calls.run()
+    assert calls.waits == [25]
+
+
+async def test_a_wait_beyond_all_patience_fails_at_once() -> None:
+    """A provider that is done for the day does not hold an attempt for a day."""
+    calls = Calls(ProviderError(429, headers={"retry-after": "86400"}))
+    with pytest.raises(ModelError, match="86400 s") as caught:
+        await calls.run()
+    assert (calls.made, caught.value.retryable) == (1, False)
+
+
+async def test_garbage_is_retried_a_few_times_only() -> None:
+    """A model that keeps answering nothing is given up sooner than a busy one."""
+    calls = Calls(*[EmptyAnswer("no choices")] * 9)
+    with pytest.raises(ModelError, match="after 3 retries") as caught:
+        await calls.run()
+    assert (calls.made, caught.value.retryable) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (ProviderError(401), ModelError, "_API_KEY"),
+        (ProviderError(404), ModelError, "model's name"),
+        (ProviderError(400, '{"error": {"message": "bad \\"x\\""}}'), ModelError, "bad"),
+        (ContextWindowExceededError(400, "too long"), ContextWindowExceeded, "too long"),
+    ],
+)
+async def test_what_cannot_succeed_fails_at_once(
+    error: Exception, kind: type[AgentError], words: str
+) -> None:
+    """One call, and one line with the provider's words and a hint."""
+    calls = Calls(error)
+    with pytest.raises(kind, match=words) as caught:
+        await calls.run()
+    assert calls.made == 1
+    assert "\n" not in str(caught.value)
+    assert not getattr(caught.value, "retryable", False)
+
+
+async def test_cancellation_passes_through() -> None:
+    """A cancelled attempt stops; it is not a failed call."""
+    calls = Calls(asyncio.CancelledError())
+    with pytest.raises(asyncio.CancelledError):
+        await calls.run()
+    assert calls.made == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "2"}, 2.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after": "Sat, 01 Mar 2025 12:00:30 GMT"}, 30.0),
+        ({"retry-after": "Sat, 01 Mar 2025 11:00:00 GMT"}, 0.0),
+        ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
+        ({"retry-after": "soon"}, None),
+        ({}, None),
+    ],
+)
+def test_retry_after_in_all_its_forms(headers: dict[str, str], seconds: float | None) -> None:
+    """Seconds, milliseconds and dates are understood; nonsense is ignored."""
+    assert retry_after_s(headers, now=datetime(2025, 3, 1, 12, tzinfo=UTC)) == seconds

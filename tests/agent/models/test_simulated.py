@@ -1,0 +1,146 @@
+"""The simulated model: its skill, its trajectory, and what it pretends to cost."""
+
+import asyncio
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.errors import InvalidSpec
+from agent.models.protocol import Message, ModelReply, ModelRequest, Usage
+from agent.models.simulated import SimulatedModel
+from agent.models.spec import SimulatedSpec
+from agent.types import Task
+from tests.agent.models.patch_cases import CASES, Case, make, tree_after
+
+BASH: dict[str, Any] = {"type": "function", "function": {"name": "bash", "parameters": {}}}
+SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat patch.txt"
+PATCH = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a = 1\n+a = 2\n"
+
+
+def task(patch: str, name: str = "demo__one") -> Task:
+    return Task(name, "It is broken.", "0" * 40, patch)
+
+
+def model(patch: str = PATCH, *, seed: int = 1, name: str = "demo__one", **spec: Any) -> Any:
+    fields = {"provider": "simulated", "skill": 1.0, **spec}
+    return SimulatedModel(SimulatedSpec.model_validate(fields), task(patch, name), seed)
+
+
+def _half(seed: int) -> SimulatedSpec:
+    return SimulatedSpec(provider="simulated", skill=0.5, seed=seed)
+
+
+def command_of(message: Message) -> str | None:
+    """The command of a reply in either protocol, None when there is none."""
+    if message.get("tool_calls"):
+        return str(json.loads(message["tool_calls"][0]["function"]["arguments"])["command"])
+    found = re.search(r"```mswea_bash_command\n(.*)\n```", message["content"] or "", re.DOTALL)
+    return found.group(1) if found else None
+
+
+def work(subject: Any, repo: Path, *, native: bool = True) -> tuple[str, list[ModelReply]]:
+    """A minimal arm: run every command in the repository; the submission and the replies."""
+    messages: list[Message] = [{"role": "user", "content": "Fix it."}]
+    replies: list[ModelReply] = []
+    while len(replies) < 60:
+        request = ModelRequest(list(messages), [BASH] if native else [])
+        reply = asyncio.run(subject.complete(request))
+        replies.append(reply)
+        command = command_of(reply.message)
+        if command is None:
+            messages.append({"role": "user", "content": "No action found."})
+            continue
+        done = subprocess.run(["bash", "-c", command], cwd=repo, capture_output=True)
+        assert done.returncode == 0, (command, done.stderr.decode())
+        if command == SUBMIT:
+            return done.stdout.split(b"\n", 1)[1].decode("utf-8", "surrogateescape"), replies
+        role = {"role": "tool", "tool_call_id": "x"} if native else {"role": "user"}
+        messages += [reply.message, {**role, "content": done.stdout.decode(errors="replace")}]
+    raise AssertionError("never submitted")
+
+
+@pytest.mark.parametrize("native", [True, False], ids=["tools", "text"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_right_attempt_submits_the_reference_change(
+    case: Case, native: bool, tmp_path: Path
+) -> None:
+    """In either protocol, and whatever the patch is like, the submission has the same effect."""
+    repo = tmp_path / "repo"
+    patch = make(case, repo)
+    submission, _ = work(model(patch), repo, native=native)
+    subprocess.run(["git", "reset", "-q", "--hard"], cwd=repo, check=True)
+    subprocess.run(["git", "clean", "-fdq"], cwd=repo, check=True)
+    assert tree_after(repo, submission) == tree_after(repo, patch)
+
+
+def test_a_wrong_attempt_submits_something_else(tmp_path: Path) -> None:
+    """Without skill the patch still applies, and is not the reference."""
+    repo = tmp_path / "repo"
+    patch = make(CASES[0], repo)
+    submission, _ = work(model(patch, skill=0.0), repo)
+    subprocess.run(["git", "reset", "-q", "--hard"], cwd=repo, check=True)
+    assert tree_after(repo, submission) != tree_after(repo, patch)
+
+
+def test_skill_is_the_share_of_right_attempts() -> None:
+    """Over many attempts, about as many are right as the skill says."""
+    right = sum(model(seed=seed, skill=0.7).right for seed in range(1000))
+    assert 650 < right < 750
+
+
+def test_draws_differ_by_attempt_task_and_seed() -> None:
+    """No two cells share their luck by accident."""
+    draws = [
+        [model(seed=n, skill=0.5).right for n in range(40)],
+        [model(name=f"demo__{n}", skill=0.5).right for n in range(40)],
+        [SimulatedModel(_half(n), task(PATCH), 1).right for n in range(40)],
+    ]
+    assert all(set(column) == {True, False} for column in draws)
+    assert draws[0] != draws[1] != draws[2] != draws[0]
+
+
+async def test_the_same_question_gets_the_same_answer() -> None:
+    """A reply depends on the conversation alone, not on earlier calls."""
+    request = ModelRequest([{"role": "user", "content": "Fix it."}], [BASH])
+    subject = model(skill=0.5, malformed=0.5)
+    first = await subject.complete(request)
+    await subject.complete(ModelRequest([*request.messages, first.message], [BASH]))
+    assert await subject.complete(request) == first
+    assert await model(skill=0.5, malformed=0.5).complete(request) == first
+
+
+def test_malformed_replies_do_not_change_the_work(tmp_path: Path) -> None:
+    """After the complaint the model goes on where it was, and still submits."""
+    repo = tmp_path / "repo"
+    patch = make(CASES[0], repo)
+    clean, plain = work(model(patch), repo)
+    subprocess.run(["git", "reset", "-q", "--hard"], cwd=repo, check=True)
+    submission, replies = work(model(patch, malformed=0.4), repo)
+    assert submission == clean
+    assert len(replies) > len(plain)
+
+
+def test_usage_models_a_prompt_cache(tmp_path: Path) -> None:
+    """Each call reads the request before it from the cache and pays for what is new."""
+    repo = tmp_path / "repo"
+    base = b"# A line that takes room in the conversation.\n" * 300
+    case = Case("long", {"a.py": base}, {"a.py": base + b"x = 2\n"})
+    _, replies = work(model(make(case, repo)), repo)
+    usages = [reply.usage for reply in replies]
+    assert all(u.cache_read_tokens + u.cache_write_tokens <= u.input_tokens for u in usages)
+    assert usages[0].cache_read_tokens == 0
+    assert usages[-1].cache_read_tokens > 1000
+    total = sum(usages, Usage())
+    assert total.cost_usd is not None
+    assert 0 < total.cost_usd < 1
+    assert {reply.cost_source for reply in replies} == {"simulated"}
+
+
+def test_a_task_without_reference_patch_is_refused() -> None:
+    """There is nothing to be right about, and the operator hears so."""
+    with pytest.raises(InvalidSpec, match="reference patch"):
+        model("")

@@ -1,0 +1,89 @@
+"""Model specifications: what is accepted, and how a mistake is told."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.errors import InvalidSpec
+from agent.models import (
+    LiteLLMSpec,
+    RecordedSpec,
+    ScriptedSpec,
+    SimulatedSpec,
+    build,
+    parse,
+)
+from agent.types import Task
+
+TASK = Task("demo__one", "It is broken.", "0" * 40, "diff --git a/x b/x\n")
+
+
+def test_a_bare_string_is_a_litellm_model() -> None:
+    """The shortest form names a model and leaves everything else at its default."""
+    assert parse("openai/gpt-5") == LiteLLMSpec(name="openai/gpt-5")
+
+
+def test_a_mapping_without_provider_is_litellm() -> None:
+    """`provider` is only needed for the models that need no key."""
+    assert parse({"name": "openai/x", "timeout_s": 5}) == LiteLLMSpec(name="openai/x", timeout_s=5)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ({"provider": "simulated", "skill": 0.5}, SimulatedSpec),
+        ({"provider": "recorded", "path": "runs"}, RecordedSpec),
+        ({"provider": "scripted", "replies": ["a", {"command": "ls"}]}, ScriptedSpec),
+    ],
+)
+def test_provider_chooses_the_kind(value: dict[str, object], kind: type) -> None:
+    """Each provider has fields of its own."""
+    assert isinstance(parse(value), kind)
+
+
+def test_a_specification_survives_its_own_json() -> None:
+    """What an experiment records of a model reads back as the same model."""
+    spec = parse({"provider": "recorded", "path": "runs"})
+    assert parse(spec.model_dump(mode="json")) == spec
+    assert parse(spec) is spec
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"name": "openai/x", "temprature": 1}, "temprature"),
+        ({"provider": "simulated"}, "skill"),
+        ({"provider": "simulated", "skill": 2}, "skill"),
+        ({"provider": "oracle"}, "oracle"),
+        ({"name": "openai/x", "input_cost_per_token": 1e-6}, "output_cost_per_token"),
+        ({"name": "openai/x", "extra": {"api_key": "k"}}, "api_key"),
+        ("", "name"),
+        (7, "model"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(value: object, words: str) -> None:
+    """The operator reads one line that names the field."""
+    with pytest.raises(InvalidSpec) as caught:
+        parse(value)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        ("openai/gpt-5", "openai/gpt-5"),
+        ({"provider": "simulated", "skill": 0.25}, "simulated/skill-0.25"),
+        ({"provider": "scripted", "replies": []}, "scripted"),
+    ],
+)
+def test_build_makes_the_model_of_an_attempt(value: object, name: str) -> None:
+    """A model says what it is before it is called."""
+    assert build(parse(value), TASK, seed=1).info.name == name
+
+
+def test_build_says_which_recording_is_missing(tmp_path: Path) -> None:
+    """A folder without the instance's file is the operator's mistake."""
+    spec = RecordedSpec(provider="recorded", path=tmp_path)
+    with pytest.raises(InvalidSpec, match=r"demo__one\.traj\.json"):
+        build(spec, TASK, seed=1)

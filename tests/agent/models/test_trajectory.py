@@ -1,0 +1,163 @@
+"""Reading trajectories: published ones of 1.x, and 2.x ones that the package writes here."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.errors import InvalidSpec
+from agent.models.trajectory import load
+from tests.agent.models.mini_runs import COMMANDS, SUBMIT, run
+from tests.servers import openai_server as api
+
+PUBLISHED = Path(__file__).parents[4] / "shared" / "data" / "mini_trajectories"
+FILES = sorted(PUBLISHED.glob("*.traj.json"))
+
+CACHED = {
+    "prompt_tokens": 1000,
+    "completion_tokens": 50,
+    "total_tokens": 1050,
+    "prompt_tokens_details": {"cached_tokens": 640},
+    "completion_tokens_details": {"reasoning_tokens": 30},
+}
+
+
+@pytest.mark.skipif(not FILES, reason="the published trajectories are not on this machine")
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.split(".")[0])
+def test_published_runs_add_up(path: Path) -> None:
+    """Every call is there, and their own costs are the package's total."""
+    read = load(path)
+    assert read.instance_id == path.name.removesuffix(".traj.json")
+    assert len(read.calls) == read.api_calls
+    assert read.unpriced_calls == 0
+    assert read.unattributed_cost_usd == 0
+    assert {call.cost_source for call in read.calls} == {"provider"}
+    assert all(call.usage.input_tokens > 0 for call in read.calls)
+    assert all(call.created_at is not None for call in read.calls)
+    assert (read.native_tools, read.action_regex) == (False, r"```bash\s*\n(.*?)\n```")
+
+
+@pytest.mark.skipif(not FILES, reason="the published trajectories are not on this machine")
+def test_published_runs_have_commands_with_outputs() -> None:
+    """A reply with one block is a command, and what follows it is its output."""
+    read = load(PUBLISHED / "astropy__astropy-7166.traj.json")
+    assert read.commands[0].command.startswith("ls -R && grep -r")
+    assert read.commands[0].returncode == 0
+    assert read.commands[-1].output == read.submission
+    assert sum(call.usage.cache_read_tokens for call in read.calls) > 0
+    everything = [load(path) for path in FILES]
+    calls = sum(len(run.calls) for run in everything)
+    commands = sum(len(run.commands) for run in everything)
+    assert (calls, commands) == (313, 302)  # eleven replies had several blocks
+    assert all(c.output is not None for run in everything for c in run.commands)
+
+
+def test_tool_calls_of_2x(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls with usage and cost, commands with output and exit code, and the submission."""
+    replies = [api.command(text, usage=CACHED) for text in COMMANDS]
+    read = load(run(tmp_path, replies, monkeypatch))
+    assert (read.instance_id, read.exit_status) == ("demo__one", "Submitted")
+    assert (read.submission, read.native_tools, read.action_regex) == ("diff\n", True, None)
+    assert read.model == "openai/gpt-4o"
+    assert read.mini_version.startswith("2.")
+    assert len(read.calls) == read.api_calls == 4
+    usage = read.calls[0].usage
+    assert (usage.input_tokens, usage.cache_read_tokens, usage.reasoning_tokens) == (1000, 640, 30)
+    assert {call.cost_source for call in read.calls} == {"litellm"}
+    assert read.unattributed_cost_usd == pytest.approx(0)
+    assert [command.command for command in read.commands] == COMMANDS
+    assert [c.output for c in read.commands] == ["one\n", "two\n", "", "diff\n"]
+    assert [c.returncode for c in read.commands] == [0, 1, 0, None]
+
+
+def test_several_tool_calls_in_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them is a command of the same call."""
+    calls = [
+        {
+            "id": f"call_{text}",
+            "type": "function",
+            "function": {"name": "bash", "arguments": json.dumps({"command": f"echo {text}"})},
+        }
+        for text in "ab"
+    ]
+    both = api.completion({"role": "assistant", "content": None, "tool_calls": calls})
+    read = load(run(tmp_path, [both, *map(api.command, COMMANDS[2:])], monkeypatch))
+    assert [(c.call_seq, c.output) for c in read.commands[:2]] == [(0, "a\n"), (0, "b\n")]
+
+
+def test_text_format_of_2x(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fenced blocks are actions, under the pattern that the run was made with."""
+    replies = [api.text(f"THOUGHT: x\n\n```mswea_bash_command\n{c}\n```") for c in COMMANDS]
+    read = load(run(tmp_path, replies, monkeypatch, text=True))
+    assert (read.native_tools, read.submission) == (False, "diff\n")
+    assert read.action_regex == r"```mswea_bash_command\s*\n(.*?)\n```"
+    assert [command.command for command in read.commands] == COMMANDS
+
+
+def test_a_reply_without_action_is_a_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """2.x keeps such a reply inside the format error only; its tokens and cost count."""
+    replies = [api.text("I think."), api.command(COMMANDS[2]), api.command(SUBMIT)]
+    read = load(run(tmp_path, replies, monkeypatch))
+    assert len(read.calls) == read.api_calls == 3
+    assert read.calls[0].message == {"role": "assistant", "content": "I think."}
+    assert read.calls[0].usage.input_tokens == 100
+    assert read.unattributed_cost_usd == pytest.approx(0)
+    assert [command.call_seq for command in read.commands] == [1, 2]
+
+
+def test_the_providers_own_cost_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A price that the package does not know, but the provider sent, is the provider's."""
+    usage = {**CACHED, "cost": 0.5}
+    replies = [api.command(text, usage=usage) for text in COMMANDS[2:]]
+    read = load(run(tmp_path, replies, monkeypatch, name="openai/nobody-has-this"))
+    assert [call.usage.cost_usd for call in read.calls] == [0.5, 0.5]
+    assert {call.cost_source for call in read.calls} == {"provider"}
+
+
+def test_calls_without_any_cost_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package writes 0 where it knows no price; here that is unknown."""
+    replies = [api.command(text) for text in COMMANDS[2:]]
+    read = load(run(tmp_path, replies, monkeypatch, name="openai/nobody-has-this"))
+    assert read.unpriced_calls == 2
+    assert [call.cost_source for call in read.calls] == ["unknown", "unknown"]
+
+
+def test_a_total_without_its_parts_stays_visible(tmp_path: Path) -> None:
+    """What the calls do not account for is left as a difference, not lost."""
+    data = {
+        "info": {"model_stats": {"instance_cost": 0.75, "api_calls": 1}},
+        "messages": [{"role": "assistant", "content": "```bash\nls\n```"}],
+        "trajectory_format": "mini-swe-agent-1",
+    }
+    path = tmp_path / "x.traj.json"
+    path.write_text(json.dumps(data))
+    read = load(path)
+    assert (read.unpriced_calls, read.unattributed_cost_usd) == (1, 0.75)
+    assert [command.command for command in read.commands] == ["ls"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"info": {}, "messages": []}',
+        '{"info": {}, "messages": [], "trajectory_format": "mini-swe-agent-1.1"}',
+        '{"info": {}, "messages": [{"object": "response"}], '
+        '"trajectory_format": "mini-swe-agent-1.1"}',
+    ],
+)
+def test_what_is_no_trajectory_is_told_in_one_line(text: str | None, tmp_path: Path) -> None:
+    """The operator hears which file is wrong."""
+    path = tmp_path / "x.traj.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InvalidSpec) as caught:
+        load(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,82 @@
+"""Content-addressed storage: whole or not at all, and verified."""
+
+import hashlib
+import threading
+from pathlib import Path
+
+import pytest
+
+from agent.blobs import Blobs
+from agent.errors import JournalError
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> Blobs:
+    """A store whose folder is not there yet."""
+    return Blobs(tmp_path / "deep" / "store")
+
+
+@pytest.mark.parametrize("data", [b"", b"some bytes", bytes(range(256)) * 4096])
+def test_what_is_put_comes_back(blobs: Blobs, data: bytes) -> None:
+    """Bytes are kept under their SHA-256."""
+    digest = blobs.put(data)
+    assert digest == hashlib.sha256(data).hexdigest()
+    assert blobs.has(digest)
+    assert blobs.get(digest) == data
+
+
+def test_the_same_bytes_are_kept_once(blobs: Blobs) -> None:
+    """Putting something again does not touch the file that is there."""
+    digest = blobs.put(b"once")
+    (file,) = _files(blobs)
+    before = file.stat()
+    assert blobs.put(b"once") == digest
+    (file,) = _files(blobs)
+    assert file.stat().st_ino == before.st_ino
+
+
+def test_threads_may_put_the_same_at_the_same_time(blobs: Blobs) -> None:
+    """However many write, one whole file is left and no temporary one."""
+    data = b"z" * 1_000_000
+    threads = [threading.Thread(target=blobs.put, args=(data,)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (file,) = _files(blobs)
+    assert file.read_bytes() == data
+
+
+def test_a_missing_one_is_an_error(blobs: Blobs) -> None:
+    """What was never put cannot be had."""
+    assert not blobs.has("0" * 64)
+    with pytest.raises(JournalError, match="0000 is missing"):
+        blobs.get("0" * 64)
+
+
+def test_damage_is_noticed(blobs: Blobs) -> None:
+    """A file whose bytes changed is never handed out."""
+    digest = blobs.put(b"something")
+    (file,) = _files(blobs)
+    file.write_bytes(b"somethinG")
+    with pytest.raises(JournalError, match="is damaged") as caught:
+        blobs.get(digest)
+    assert not caught.value.retryable
+
+
+def test_an_interrupted_write_leaves_nothing(blobs: Blobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the disk refuses, neither a file nor half of one is there."""
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("agent.blobs.os.fsync", full)
+    with pytest.raises(JournalError, match="cannot keep 4 bytes: .*No space left") as caught:
+        blobs.put(b"data")
+    assert caught.value.retryable
+    assert _files(blobs) == []
+    assert not blobs.has(hashlib.sha256(b"data").hexdigest())
+
+
+def _files(blobs: Blobs) -> list[Path]:
+    return [path for path in blobs.root.rglob("*") if path.is_file()]

@@ -1,0 +1,46 @@
+"""What an arm does depends on its task and its recorded steps alone, or it could not go on."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import agent.arms
+
+ARMS = sorted(Path(agent.arms.__file__).parent.glob("*.py"))
+FORBIDDEN_MODULES = {"time", "random", "uuid", "secrets", "datetime"}
+FORBIDDEN_READS = {"os.environ.get", "os.getenv", "os.urandom", "os.getpid"}
+
+
+def undetermined(source: str) -> list[str]:
+    """The clocks, dice and environments that a piece of code looks at."""
+    return [ast.unparse(node) for node in ast.walk(ast.parse(source)) if _is_a_reading(node)]
+
+
+def _is_a_reading(node: ast.AST) -> bool:
+    match node:
+        case ast.Import(names=names):
+            return any(alias.name in FORBIDDEN_MODULES for alias in names)
+        case ast.ImportFrom(module=module):
+            return module in FORBIDDEN_MODULES
+        case ast.Attribute():
+            return ast.unparse(node) in FORBIDDEN_READS
+        case ast.Subscript(value=value):
+            return ast.unparse(value) == "os.environ"
+        case _:
+            return False
+
+
+@pytest.mark.parametrize("path", ARMS, ids=lambda path: path.stem)
+def test_no_arm_reads_the_clock_dice_or_environment(path: Path) -> None:
+    """Such readings would differ on resuming: they have to be recorded steps."""
+    assert undetermined(path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["import time", "from random import choice", "import os; os.environ['HOME']", "os.getenv('A')"],
+)
+def test_the_check_finds_what_it_is_for(source: str) -> None:
+    """Each way of looking is seen."""
+    assert undetermined(source)

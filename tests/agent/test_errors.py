@@ -1,0 +1,52 @@
+"""Errors keep what they say on their way between processes."""
+
+import pickle
+
+import pytest
+
+from agent.errors import (
+    AgentError,
+    BudgetExhausted,
+    DivergenceError,
+    FencedError,
+    InfrastructureError,
+    JournalError,
+    LeaseHeld,
+)
+
+DIVERGENCE = DivergenceError("a1", "plan/1", 3, '{\n"cmd": "ls"\n}', '{\n"cmd": "pwd"\n}')
+
+
+def test_a_divergence_shows_both_requests() -> None:
+    """The message names the step and is a unified diff from what is recorded to what is asked."""
+    lines = str(DIVERGENCE).splitlines()
+    assert lines[0] == "attempt a1 asks for something new at step plan/1/3:"
+    assert lines[1:3] == ["--- recorded", "+++ requested"]
+    assert '-"cmd": "ls"' in lines
+    assert '+"cmd": "pwd"' in lines
+    assert not isinstance(DIVERGENCE, InfrastructureError)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        DIVERGENCE,
+        BudgetExhausted("spent"),
+        JournalError("gone", retryable=False),
+        LeaseHeld("held"),
+        FencedError("fenced"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_survive_pickling(error: AgentError) -> None:
+    """Type, message and fields are the same on the other side."""
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert vars(again) == vars(error)
+
+
+def test_only_what_may_pass_is_retried() -> None:
+    """Waiting helps against a living lease, and never against a take-over."""
+    assert LeaseHeld("held").retryable
+    assert not FencedError("fenced").retryable

@@ -1,0 +1,291 @@
+"""A checkpoint is the whole work tree: it comes back byte by byte, wherever it is restored."""
+
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from agent.errors import WorkspaceError
+from agent.workspaces import Checkpoint, DockerWorkspace, HostWorkspace, Workspace
+from tests.agent.workspaces.conftest import make_repository
+
+Opener = Callable[[], Awaitable[Workspace]]
+
+NAMES = (
+    "text.txt",
+    "crlf.txt",
+    "gone.txt",
+    "tool.sh",
+    "pkg/deep/mod.py",
+    "pkg/new.py",
+    "new folder/it's",
+    "grüße/世界.txt",
+    "-dash",
+    "*?[glob]",
+    "back\\slash",
+    " space ",
+)
+OPERATIONS = (
+    "mkdir -p \"$(dirname -- {a})\"; printf 'text {n}\\n' >{a}",
+    "mkdir -p \"$(dirname -- {a})\"; printf 'a\\r\\nb {n}\\r\\n' >{a}",
+    'mkdir -p "$(dirname -- {a})"; head -c {n} /dev/urandom >{a}',
+    'mkdir -p "$(dirname -- {a})"; : >{a}',
+    "printf 'more' >>{a}",
+    "rm -rf -- {a}",
+    "chmod +x -- {a}",
+    "chmod -x -- {a}",
+    'mkdir -p "$(dirname -- {b})"; mv -- {a} {b}',
+    'mkdir -p "$(dirname -- {b})"; rm -rf -- {b}; ln -s -- {a} {b}',
+    "rm -rf -- {a}; mkdir -p -- {a}; echo in >{a}/within",
+    "echo noise >noise{n}.log",
+    "printf 'x' >$'new\\nline{n}'; printf 'y' >$'latin\\351{n}'",
+    "git add -A",
+    "git add -A; git commit -qm work{n}",
+    "git stash -u",
+    "git stash pop",
+    "git checkout -qfb branch{n}",
+    "git checkout -qf main",
+    "git reset -q --hard",
+    "git reset -q --soft base",
+    "git rm -rq --cached .",
+    "git config core.autocrlf true",
+    "git config core.fileMode false",
+    "echo '*.txt text eol=crlf filter=odd ident' >.gitattributes",
+    "echo '*.tmp' >>.gitignore; echo t >t{n}.tmp",
+)
+
+MANIFEST = r"""
+find . -path ./.git -prune -o \( -type f -o -type l \) ! -name '*.log' ! -name '*.tmp' -print0 |
+  sort -z | while IFS= read -rd '' path; do
+    printf '%q ' "$path"
+    if [[ -L $path ]]; then readlink -- "$path"; continue; fi
+    [[ -x $path ]] && printf 'x '
+    sha256sum <"$path"
+  done
+"""
+
+
+def quoted(name: str) -> str:
+    return "'./" + name.replace("'", "'\\''") + "'"
+
+
+def sequence(seed: int, length: int = 14) -> list[str]:
+    """Commands as an agent might give them, the same for the same seed."""
+    rng = random.Random(seed)
+    return [
+        rng.choice(OPERATIONS).format(
+            a=quoted(rng.choice(NAMES)), b=quoted(rng.choice(NAMES)), n=rng.randrange(1, 3000)
+        )
+        for _ in range(length)
+    ]
+
+
+async def sh(workspace: Workspace, command: str) -> str:
+    result = await workspace.run(command, timeout_s=30)
+    return result.output
+
+
+@pytest.fixture(params=["host", pytest.param("docker", marks=pytest.mark.docker)])
+async def opener(request: pytest.FixtureRequest) -> AsyncIterator[Opener]:
+    """Opens workspaces of each kind in turn; they are closed at the end."""
+    opened: list[Workspace] = []
+
+    async def open_one() -> Workspace:
+        workspace: Workspace
+        if request.param == "host":
+            workspace = await HostWorkspace.open(prepare=make_repository, base_commit="base")
+        else:
+            image = request.getfixturevalue("image")
+            workspace = await DockerWorkspace.open(image=image, base_commit="base")
+        opened.append(workspace)
+        return workspace
+
+    yield open_one
+    for workspace in opened:
+        await workspace.close()
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_whatever_was_done_comes_back(opener: Opener, seed: int) -> None:
+    """After a random sequence of work, a fresh workspace gets the same tree, files, modes and
+    links, and so does one in which other work was done."""
+    first, other = await opener(), await opener()
+    trees = set()
+    for command in sequence(seed):
+        await sh(first, command)
+        trees.add(await first.tree())
+    checkpoint = await first.checkpoint()
+    assert checkpoint.tree in trees
+    expected = await sh(first, MANIFEST)
+    await first.close()
+
+    fresh = await opener()
+    await fresh.restore(checkpoint)
+    assert await fresh.tree() == checkpoint.tree
+    assert await sh(fresh, MANIFEST) == expected
+    assert await fresh.checkpoint() == checkpoint
+
+    await sh(other, "\n".join(sequence(seed + 1000)))
+    await other.restore(checkpoint)
+    assert await sh(other, MANIFEST) == expected
+    assert await sh(other, "git rev-parse HEAD") == await sh(fresh, "git rev-parse base")
+    assert await sh(other, "git status --porcelain") == await sh(fresh, "git status --porcelain")
+    assert await other.diff() == await fresh.diff()
+
+
+async def test_the_base_has_an_empty_delta(opener: Opener) -> None:
+    """An untouched workspace is the base commit's tree, and going back there takes no delta."""
+    workspace = await opener()
+    checkpoint = await workspace.checkpoint()
+    assert checkpoint.delta == b""
+    assert checkpoint.tree == (await sh(workspace, "git rev-parse base^{tree}")).strip()
+    await sh(workspace, "echo 4 >text.txt; git commit -qam x; rm gone.txt; echo new >new.txt")
+    await workspace.restore(checkpoint)
+    assert await workspace.tree() == checkpoint.tree
+    assert await sh(workspace, "git status --porcelain; git log --oneline | wc -l") == "1\n"
+
+
+async def test_nothing_of_the_agents_repository_changes(opener: Opener) -> None:
+    """Index, stash, HEAD, branches and objects are after `tree` and `checkpoint` as before."""
+    workspace = await opener()
+    await sh(workspace, "echo 4 >text.txt; git stash -q; echo 5 >text.txt; git add -A; echo 6 >n")
+    look = "sha256sum .git/index .git/HEAD; find .git -type f | sort; git stash list"
+    before = await sh(workspace, look)
+    await workspace.tree()
+    await workspace.checkpoint()
+    assert await sh(workspace, look) == before
+
+
+TRICKS = {
+    "index deleted": "rm .git/index; echo 4 >text.txt",
+    "index broken": "echo broken >.git/index; echo 4 >text.txt",
+    "settings broken": "echo '[broken' >.git/config; echo 4 >text.txt",
+    "bare": "git config core.bare true; echo 4 >text.txt",
+    "another work tree": "git config core.worktree /tmp; echo 4 >text.txt",
+    "HEAD broken": "echo nonsense >.git/HEAD; echo 4 >text.txt",
+    "filter": "git config filter.odd.clean 'tr a-z A-Z'; echo '*.txt filter=odd' >.gitattributes",
+    "required filter": (
+        "git config filter.odd.required true; git config filter.odd.clean false;"
+        "echo '*.txt filter=odd' >.gitattributes"
+    ),
+    "encoding": "echo '*.txt working-tree-encoding=UTF-16' >.gitattributes; echo 4 >text.txt",
+    "split index": "git update-index --split-index; echo 4 >text.txt",
+    "nested repository": "git init -q sub; echo in >sub/file; echo 4 >text.txt",
+    "nested repository with a commit": (
+        "git init -q sub; cd sub; echo in >file; git add -A;"
+        "git -c user.name=T -c user.email=t@example.org commit -qm nested; cd ..; echo 4 >text.txt"
+    ),
+    "pipe and socket": (
+        "mkfifo pipe; echo 4 >text.txt;"
+        "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")'"
+    ),
+    "pipe instead of a file": "rm text.txt; mkfifo text.txt; echo 4 >crlf.txt",
+    "closed folder": "mkdir closed; echo in >closed/in; chmod 000 closed; echo 4 >text.txt",
+    "lock": "touch .git/index.lock; echo 4 >text.txt",
+    "everything": "rm -rf ./* .gitignore",
+    "large": "head -c 30000000 /dev/urandom >large.dat",
+    "ignored, by force": "echo 4 >kept.log; git add -f kept.log",
+    "ignored now": "echo 4 >text.txt; echo text.txt >>.gitignore",
+    "excluded": "echo extra >>.git/info/exclude; echo 4 >extra; echo 5 >text.txt",
+    "every name": (
+        "for n in 'a\"b' $'t\\tab' $'n\\nl' $'\\351' c:d git~1 .GIT; do echo 4 >\"$n\"; done"
+    ),
+}
+
+
+@pytest.mark.parametrize("trick", TRICKS.values(), ids=TRICKS.keys())
+async def test_tricks_do_not_lose_the_tree(opener: Opener, trick: str) -> None:
+    """Whatever an agent did to git, the tree has an id, a fresh workspace gets it, and so
+    does the workspace itself after that."""
+    workspace, fresh = await opener(), await opener()
+    before = await workspace.tree()
+    await sh(workspace, trick)
+    checkpoint = await workspace.checkpoint()
+    assert await workspace.tree() == checkpoint.tree != before
+    await fresh.restore(checkpoint)
+    assert await fresh.tree() == checkpoint.tree
+    await sh(workspace, "chmod 700 closed; echo other >text.txt; echo other >other.txt")
+    await workspace.restore(checkpoint)
+    assert await workspace.tree() == checkpoint.tree
+    assert await sh(workspace, "git rev-parse HEAD") == await sh(fresh, "git rev-parse base")
+
+
+async def test_the_tree_is_of_the_files_and_not_of_their_history(opener: Opener) -> None:
+    """What becomes ignored later, or comes back, counts as in a workspace where it always was
+    so: the tree kept up from command to command is that of a first look."""
+    kept, late = await opener(), await opener()
+    for command in (
+        "mkdir out; echo 1 >out/a; echo 1 >b",
+        "echo out/ >>.gitignore",
+        "rm gone.txt",
+        "echo gone.txt >>.gitignore",
+        "echo back >gone.txt",
+        "echo 1 >f.log; git add -f f.log",
+        "git rm -q --cached f.log",
+    ):
+        await sh(kept, command)
+        await kept.tree()
+        await sh(late, command)
+    assert await kept.tree() == await late.tree()
+    assert await kept.diff() == await late.diff()
+    assert "f.log" not in await kept.diff()
+
+
+async def test_ignored_files_of_the_start_stay(opener: Opener) -> None:
+    """What was there when the workspace was opened, such as compiled modules, survives a
+    restore; ignored files made since are removed."""
+    workspace = await opener()
+    base = await workspace.checkpoint()
+    assert await sh(workspace, "ls *.log") == "compiled.log\n"
+    await sh(workspace, "echo since >since.log; mkdir d; echo since >d/since.log; echo 4 >text.txt")
+    await workspace.restore(base)
+    assert await sh(workspace, "ls -d *.log d 2>/dev/null") == "compiled.log\n"
+
+
+async def test_a_lost_repository_is_said_to_be_lost(opener: Opener) -> None:
+    """Without .git there is no tree, no checkpoint and no way back here, but in a fresh one."""
+    workspace, fresh = await opener(), await opener()
+    await sh(workspace, "echo 4 >text.txt")
+    checkpoint = await workspace.checkpoint()
+    await sh(workspace, "rm -rf .git")
+    for look in (workspace.tree, workspace.checkpoint):
+        with pytest.raises(WorkspaceError, match="not a git repository any more") as caught:
+            await look()
+        assert not caught.value.retryable
+    with pytest.raises(WorkspaceError, match="not a git repository") as caught:
+        await workspace.restore(checkpoint)
+    assert caught.value.retryable
+    await fresh.restore(checkpoint)
+
+
+async def test_what_is_remembered_can_be_destroyed(opener: Opener) -> None:
+    """Without its scratch folder a tree takes longer and is the same."""
+    workspace = await opener()
+    await sh(workspace, "echo 4 >text.txt; echo new >new.txt")
+    checkpoint = await workspace.checkpoint()
+    scratch = workspace._scratch  # type: ignore[attr-defined]
+    await sh(workspace, f"for f in $(find {scratch} -type f); do echo broken >$f; done")
+    assert await workspace.checkpoint() == checkpoint
+    await sh(workspace, f"rm -rf {scratch}")
+    assert await workspace.checkpoint() == checkpoint
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Checkpoint("1" * 40, b""),
+        Checkpoint("1" * 40, b"no patch\n"),
+        Checkpoint("1" * 40, b"--- a/text.txt\n+++ b/text.txt\n@@ -9 +9 @@\n-no\n+yes\n"),
+    ],
+)
+async def test_a_checkpoint_that_does_not_fit_changes_nothing(
+    opener: Opener, wrong: Checkpoint
+) -> None:
+    """A delta that does not make the named tree is refused before anything is touched."""
+    workspace = await opener()
+    await sh(workspace, "echo 4 >text.txt; git add -A; echo 5 >text.txt")
+    before = await sh(workspace, MANIFEST + "git status --porcelain")
+    with pytest.raises(WorkspaceError, match="no restored tree") as caught:
+        await workspace.restore(wrong)
+    assert caught.value.retryable
+    assert await sh(workspace, MANIFEST + "git status --porcelain") == before

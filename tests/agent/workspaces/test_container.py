@@ -1,0 +1,242 @@
+"""Docker workspaces: what a container may do, and that none stays behind."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+from docker import DockerClient
+
+from agent.errors import WorkspaceError
+from agent.workspaces import DockerWorkspace, Limits, container, docker_available
+
+pytestmark = pytest.mark.docker
+
+
+async def opened(image: str, **options: object) -> DockerWorkspace:
+    return await DockerWorkspace.open(image=image, base_commit="base", **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def workspace(image: str) -> AsyncIterator[DockerWorkspace]:
+    workspace = await opened(image)
+    yield workspace
+    await workspace.close()
+
+
+async def output(workspace: DockerWorkspace, command: str) -> str:
+    return (await workspace.run(command, timeout_s=30)).output
+
+
+def labelled(client: DockerClient, run: str) -> int:
+    """How many containers of any state carry the label `run`."""
+    return len(client.containers.list(all=True, filters={"label": f"run={run}"}))
+
+
+async def test_there_is_no_network(workspace: DockerWorkspace) -> None:
+    """The loopback is the only interface, and it works."""
+    assert (await output(workspace, "ls /sys/class/net")).split() == ["lo"]
+    talk = (
+        "import socket; s = socket.create_server(('127.0.0.1', 0));"
+        "socket.create_connection(s.getsockname()); print('connected')"
+    )
+    assert await output(workspace, f'python3 -c "{talk}"') == "connected\n"
+
+
+async def test_a_network_can_be_asked_for(image: str) -> None:
+    """With `network=True` there is an interface to the outside."""
+    workspace = await opened(image, network=True)
+    assert "eth0" in await output(workspace, "ls /sys/class/net")
+    await workspace.close()
+
+
+async def test_capabilities_are_the_listed_ones(workspace: DockerWorkspace) -> None:
+    """The effective and bounding sets are the six, and none can be gained."""
+    text = await output(workspace, "grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status")
+    status = dict(line.split(":\t") for line in text.splitlines())
+    numbers = {"CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "KILL": 5, "SETGID": 6, "SETUID": 7}
+    wanted = sum(1 << numbers[name] for name in container.CAPABILITIES)
+    assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == wanted
+    assert status["NoNewPrivs"] == "1"
+    for forbidden in ("mount -t tmpfs none /mnt", "mknod /tmp/disk b 8 0", "chroot / true"):
+        assert (await workspace.run(forbidden, timeout_s=10)).exit_code != 0
+
+
+async def test_root_can_do_what_suites_and_pip_need(workspace: DockerWorkspace) -> None:
+    """Changing owners, editing others' files, becoming another user and killing its processes."""
+    sleeper = "import os; os.setgid(1000); os.setuid(1000); os.execvp('sleep', ['sleep', '60'])"
+    result = await workspace.run(
+        "set -e; touch f; chown 1000:1000 f; chmod 400 f; echo x >>f; touch -d yesterday f;"
+        f'python3 -c "{sleeper}" & sleep 0.5; kill $!; git init -q /tmp/r; git -C /tmp/r status',
+        timeout_s=20,
+    )
+    assert result.exit_code == 0, result.output
+
+
+async def test_the_hosts_environment_stays_outside(
+    image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No variable of the host is in any process of the container, and nothing is mounted."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-agents")
+    workspace = await opened(image)
+    seen = await output(workspace, "cat /proc/[0-9]*/environ | tr '\\0' '\\n'; env")
+    assert "OPENAI_API_KEY" not in seen
+    assert "PAGER=cat" in seen
+    attributes = container.client().containers.get(workspace.container_id).attrs
+    assert attributes["Mounts"] == []
+    await workspace.close()
+
+
+async def test_an_images_environment_is_active_once(workspace: DockerWorkspace) -> None:
+    """What /root/.bashrc activates is active in commands and in scripts that they start, is
+    activated once per shell, and is not read by the shell's own work."""
+    await workspace.run("echo 'export CONDA_PREFIX=/env; echo read' >>/root/.bashrc", timeout_s=5)
+    assert await output(workspace, "echo $CONDA_PREFIX") == "read\n/env\n"
+    assert await output(workspace, "bash -c 'echo $CONDA_PREFIX'") == "read\nread\n/env\n"
+    assert await workspace.read("open.txt") == b"last line without end"
+    assert await workspace.diff() == ""
+
+
+async def test_an_environment_needs_no_profile(workspace: DockerWorkspace) -> None:
+    """Without a ~/.profile that reads it, /root/.bashrc is read all the same."""
+    await workspace.run("rm ~/.profile; echo 'echo read' >/root/.bashrc", timeout_s=5)
+    assert await output(workspace, "true") == "read\n"
+
+
+async def test_a_fork_bomb_stays_inside(image: str) -> None:
+    """It meets the limit on processes, ends at the timeout, and the next command runs."""
+    workspace = await opened(image, limits=Limits(pids=100))
+    bomb = await workspace.run("bomb() { bomb | bomb & }; bomb; sleep 60", timeout_s=3)
+    assert bomb.timed_out
+    assert "Resource temporarily unavailable" in bomb.output
+    assert await output(workspace, "echo fine") == "fine\n"
+    await workspace.close()
+
+
+async def test_memory_is_limited(image: str) -> None:
+    """A command that takes too much is killed, not timed out; the shell goes on."""
+    workspace = await opened(image, limits=Limits(memory_bytes=100 * 2**20))
+    result = await workspace.run("python3 -c 'x = bytearray(400 * 2**20)'", timeout_s=30)
+    assert result.exit_code == 137
+    assert not result.timed_out
+    assert await output(workspace, "echo fine") == "fine\n"
+    await workspace.close()
+
+
+async def test_limits_reach_the_container(workspace: DockerWorkspace) -> None:
+    """What `Limits` says is what Docker enforces, without extra swap."""
+    host = container.client().containers.get(workspace.container_id).attrs["HostConfig"]
+    limits = Limits()
+    assert host["Memory"] == host["MemorySwap"] == limits.memory_bytes
+    assert host["PidsLimit"] == limits.pids
+    assert host["CpuQuota"] / host["CpuPeriod"] == limits.cpus
+
+
+async def test_orphans_are_reaped(workspace: DockerWorkspace) -> None:
+    """No zombie is left by commands whose processes lost their parents."""
+    for _ in range(5):
+        await output(workspace, "(setsid sleep 0.01 &) ; sleep 0.05")
+    assert "Z" not in await output(workspace, "cut -d' ' -f3 /proc/[0-9]*/stat")
+
+
+async def test_labels_and_digest(image: str, docker_client: DockerClient) -> None:
+    """Containers can be found by `durabench=workspace` and by the labels given."""
+    run = secrets.token_hex(4)
+    workspace = await opened(image, labels={"run": run})
+    (found,) = docker_client.containers.list(filters={"label": f"run={run}"})
+    assert found.labels["durabench"] == "workspace"
+    assert workspace.image_digest == docker_client.images.get(image).id
+    await workspace.close()
+    assert labelled(docker_client, run) == 0
+
+
+async def test_a_killed_container_is_an_error(
+    workspace: DockerWorkspace, docker_client: DockerClient
+) -> None:
+    """A command whose container dies raises within moments and can be tried again."""
+    running = asyncio.create_task(workspace.run("sleep 60", timeout_s=600))
+    await asyncio.sleep(0.3)
+    await asyncio.to_thread(docker_client.containers.get(workspace.container_id).kill)
+    start = time.monotonic()
+    with pytest.raises(WorkspaceError, match="ended") as caught:
+        await running
+    assert time.monotonic() - start < 5
+    assert caught.value.retryable
+
+
+async def test_an_unknown_image_says_how_to_get_it() -> None:
+    """The message names the image and the command, and no retry is wasted on it."""
+    with pytest.raises(
+        WorkspaceError, match=r"no image durabench/nowhere:1 .*images check"
+    ) as caught:
+        await opened("durabench/nowhere:1")
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize("root", ["/no/such/folder", "/etc/passwd"])
+async def test_an_image_without_the_root_leaves_no_container(
+    image: str, docker_client: DockerClient, root: str
+) -> None:
+    """The message names the folder, and the container is removed."""
+    run = secrets.token_hex(4)
+    with pytest.raises(WorkspaceError, match=f"cannot hold a workspace.*{root}") as caught:
+        await opened(image, root=root, labels={"run": run})
+    assert not caught.value.retryable
+    assert labelled(docker_client, run) == 0
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.02, 0.04, 0.06, 0.08, 0.1])
+async def test_a_cancelled_opening_leaves_no_container(
+    image: str, docker_client: DockerClient, after_s: float
+) -> None:
+    """Wherever creation is when it is cancelled, the container is gone afterwards."""
+    run = secrets.token_hex(4)
+    task = asyncio.create_task(opened(image, labels={"run": run}))
+    await asyncio.sleep(after_s)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert labelled(docker_client, run) == 0
+
+
+async def test_a_cancelled_close_still_removes(image: str, docker_client: DockerClient) -> None:
+    """Cancellation is delivered after the container is gone."""
+    run = secrets.token_hex(4)
+    workspace = await opened(image, labels={"run": run})
+    task = asyncio.create_task(workspace.close())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert labelled(docker_client, run) == 0
+
+
+async def test_closing_after_somebody_else_removed_it(
+    workspace: DockerWorkspace, docker_client: DockerClient
+) -> None:
+    """A container that is already gone is as good as closed."""
+    docker_client.containers.get(workspace.container_id).remove(force=True)
+    await workspace.close()
+
+
+async def test_opening_and_closing_are_quick(image: str) -> None:
+    """A container costs well under the second that a shell per command would spend soon."""
+    start = time.monotonic()
+    for _ in range(3):
+        await (await opened(image)).close()
+    assert (time.monotonic() - start) / 3 < 2
+
+
+async def test_workspaces_open_side_by_side(image: str) -> None:
+    """Eight at once each have their own files and answers."""
+    workspaces = await asyncio.gather(*(opened(image) for _ in range(8)))
+    await asyncio.gather(*(w.write("n", str(n).encode()) for n, w in enumerate(workspaces)))
+    texts = await asyncio.gather(*(output(w, "cat n") for w in workspaces))
+    await asyncio.gather(*(w.close() for w in workspaces))
+    assert texts == [str(n) for n in range(8)]
+
+
+async def test_the_daemon_is_available() -> None:
+    """With a daemon there is no reason why not."""
+    assert await docker_available() is None

@@ -1,0 +1,197 @@
+"""Host workspaces: a clean environment and a folder that goes away, and no isolation."""
+
+import asyncio
+import json
+import os
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from agent.errors import WorkspaceError
+from agent.workspaces import HostWorkspace
+
+T = TypeVar("T")
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for temporary files that holds nothing else."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def entries(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
+
+
+def prepare(path: Path) -> None:
+    path.mkdir()
+    (path / "text.txt").write_text("here\n")
+
+
+async def opened(**labels: str) -> HostWorkspace:
+    return await HostWorkspace.open(prepare=prepare, base_commit="HEAD", labels=labels)
+
+
+@pytest.fixture
+async def workspace(temporary: Path) -> AsyncIterator[HostWorkspace]:
+    workspace = await opened()
+    yield workspace
+    await workspace.close()
+
+
+async def output(workspace: HostWorkspace, command: str) -> str:
+    return (await workspace.run(command, timeout_s=20)).output
+
+
+async def test_only_a_clean_environment_is_passed_on(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys and other variables of the host are not there; what is there is known."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-agents")
+    monkeypatch.setenv("BASH_ENV", "/nowhere")
+    workspace = await opened()
+    text = await output(workspace, "env | cut -d= -f1 | sort")
+    assert "sk-not-for-agents" not in await output(workspace, "env; cat /proc/$PPID/environ")
+    await workspace.close()
+    own = {"HOME", "LANG", "PATH", "TMPDIR", "WORKSPACE_MARK"}
+    quiet = {"GIT_PAGER", "LESS", "MANPAGER", "PAGER", "PIP_PROGRESS_BAR", "TQDM_DISABLE"}
+    of_bash = {"OLDPWD", "PWD", "SHLVL", "_"}
+    assert set(text.split()) - of_bash == own | quiet
+
+
+async def test_the_running_interpreter_is_first(workspace: HostWorkspace) -> None:
+    """`python` is the one that runs this program, whatever /etc/profile does to PATH."""
+    where = await output(workspace, "type -p python python3; echo $PATH")
+    folder = str(Path(sys.executable).parent)
+    assert where.splitlines()[:2] == [f"{folder}/python", f"{folder}/python3"]
+    assert where.splitlines()[2].startswith(f"{folder}:")
+
+
+async def test_home_and_temporary_files_are_private(
+    workspace: HostWorkspace, temporary: Path
+) -> None:
+    """Neither the user's dotfiles nor a shared /tmp are within reach by their usual names."""
+    folder = str(Path(workspace.root).parent)
+    for line in (await output(workspace, "echo ~; mktemp; pwd")).splitlines():
+        assert line.startswith(folder + "/")
+    assert (await output(workspace, "git config --global --list")).strip().startswith("fatal")
+
+
+async def test_closing_leaves_no_file(temporary: Path) -> None:
+    """Read-only files and folders go as well."""
+    workspace = await opened()
+    await output(workspace, "mkdir -p a/b; touch a/b/c; chmod 400 a/b/c; chmod 500 a/b; chmod 0 a")
+    await workspace.close()
+    assert entries(temporary) == []
+
+
+async def test_closing_ends_a_running_command(temporary: Path) -> None:
+    """Whoever waits for the command hears that the shell is gone; its daemons end too."""
+    workspace = await opened()
+    command = "echo $$ >../pids; setsid -f sh -c 'echo $$ >>../pids; sleep 7654'; sleep 7654"
+    running = asyncio.create_task(workspace.run(command, timeout_s=600))
+    pids = await _within(5, lambda: _two_pids(Path(workspace.root).parent / "pids"))
+    await workspace.close()
+    with pytest.raises(WorkspaceError):
+        await running
+    await _within(5, lambda: not any(map(_runs, pids)))
+
+
+async def _within(seconds: float, reading: Callable[[], T]) -> T:
+    """The first true reading."""
+    for _ in range(int(seconds / 0.02)):
+        if value := reading():
+            return value
+        await asyncio.sleep(0.02)
+    raise AssertionError("it did not come")
+
+
+def _two_pids(file: Path) -> list[int]:
+    words = file.read_text().split() if file.exists() else []
+    return [int(word) for word in words] if len(words) == 2 else []
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return "sleep" in Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return False
+
+
+async def test_what_prepare_raises_is_passed_on_and_nothing_stays(temporary: Path) -> None:
+    """A failed checkout removes the folder."""
+
+    def broken(path: Path) -> None:
+        path.mkdir()
+        (path / "half").touch()
+        raise LookupError("no such commit")
+
+    with pytest.raises(LookupError, match="no such commit"):
+        await HostWorkspace.open(prepare=broken, base_commit="HEAD")
+    assert entries(temporary) == []
+
+
+async def test_prepare_that_makes_no_repository_is_an_error(temporary: Path) -> None:
+    """An empty preparation is found out at once, by name."""
+    with pytest.raises(WorkspaceError, match="repo: No such file or directory"):
+        await HostWorkspace.open(prepare=lambda path: None, base_commit="HEAD")
+    assert entries(temporary) == []
+
+
+async def test_a_cancelled_opening_leaves_nothing(temporary: Path) -> None:
+    """Cancelled while the repository is being prepared, it waits for that and cleans up."""
+
+    def slow(path: Path) -> None:
+        path.mkdir()
+        time.sleep(0.3)
+        (path / "late").touch()
+
+    task = asyncio.create_task(HostWorkspace.open(prepare=slow, base_commit="HEAD"))
+    await asyncio.sleep(0.1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert entries(temporary) == []
+
+
+async def test_the_folder_names_its_owner(temporary: Path) -> None:
+    """The process id is in its name and the labels are in it; others cannot look inside."""
+    workspace = await opened(experiment="bundled")
+    (folder,) = entries(temporary)
+    assert folder.name.startswith(f"durabench-{os.getpid()}-")
+    labels = json.loads((folder / "labels.json").read_text())
+    assert labels["experiment"] == "bundled"
+    assert labels["durabench.process"].startswith(f"{os.getpid()}-")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    await workspace.close()
+
+
+async def test_workspaces_do_not_end_each_others_processes(temporary: Path) -> None:
+    """The end of a command in one kills nothing in another."""
+    first, second = await opened(), await opened()
+    running = asyncio.create_task(first.run("sleep 1; echo whole", timeout_s=20))
+    await asyncio.sleep(0.3)
+    await output(second, "true")
+    await second.close()
+    assert (await running).output == "whole\n"
+    await first.close()
+
+
+async def test_without_bash_there_is_a_clear_word(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine without bash is told to install it."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(WorkspaceError, match="need bash") as caught:
+        await opened()
+    assert not caught.value.retryable
+    assert entries(temporary) == []

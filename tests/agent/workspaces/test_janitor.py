@@ -1,0 +1,253 @@
+"""The janitor removes what dead programs left, and nothing else."""
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from docker import DockerClient
+
+from agent.errors import WorkspaceError
+from agent.workspaces import DockerWorkspace, HostWorkspace, janitor, ownership
+from tests.agent.workspaces.conftest import make_repository
+
+ROOT = Path(__file__).parents[3]
+
+WORKER = """
+import asyncio, sys, tempfile
+from pathlib import Path
+from agent.workspaces import DockerWorkspace, HostWorkspace
+
+kind, attempt, where = sys.argv[1:]
+labels = {"durabench.attempt": attempt}
+
+async def main():
+    if kind == "host":
+        tempfile.tempdir = where
+        opened = await HostWorkspace.open(prepare=Path.mkdir, base_commit="HEAD", labels=labels)
+    else:
+        opened = await DockerWorkspace.open(image=where, base_commit="base", labels=labels)
+    print("open", flush=True)
+    await opened.run(f"exec -a sleeper-{attempt} sleep 600", timeout_s=600)
+
+asyncio.run(main())
+"""
+
+
+class Worker:
+    """A program with a workspace, in which a command runs."""
+
+    def __init__(self, kind: str, attempt: str, where: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", WORKER, kind, attempt, where],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+        )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == b"open\n"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def attempt() -> str:
+    return secrets.token_hex(6)
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for temporary files that holds nothing else."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[[str, str, str], Worker]]:
+    """Starts workers, which are dead at the end."""
+    workers: list[Worker] = []
+
+    def start_one(kind: str, attempt: str, where: str) -> Worker:
+        workers.append(Worker(kind, attempt, where))
+        return workers[-1]
+
+    yield start_one
+    for worker in workers:
+        if worker.process.poll() is None:
+            worker.kill()
+
+
+async def of_attempt(attempt: str, *living: str, older_than_s: float = 0) -> list[janitor.Leftover]:
+    """What would be removed of one attempt; other suites may have leftovers of their own."""
+    found = await janitor.find(living, older_than_s=older_than_s)
+    return [leftover for leftover in found if leftover.attempt == attempt]
+
+
+async def sweep_one(attempt: str) -> list[str]:
+    """Remove what is left of an attempt and no other: the rest of the machine lives."""
+    others = {one.attempt for one in await janitor.find(())} - {attempt, None}
+    return [line for line in await janitor.sweep({str(o) for o in others}) if attempt in line]
+
+
+def sleeps(attempt: str) -> bool:
+    """Whether the command of a worker still runs."""
+    sleeper = f"sleeper-{attempt}".encode()
+    return any(_read(path).startswith(sleeper) for path in Path("/proc").glob("[0-9]*/cmdline"))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.fixture(params=["host", pytest.param("docker", marks=pytest.mark.docker)])
+def place(request: pytest.FixtureRequest, temporary: Path) -> tuple[str, str]:
+    """A kind of workspace, and where a worker finds it."""
+    if request.param == "host":
+        return "host", str(temporary)
+    return "docker", str(request.getfixturevalue("image"))
+
+
+async def test_what_a_killed_program_left_is_removed(
+    place: tuple[str, str], attempt: str, start: Callable[[str, str, str], Worker]
+) -> None:
+    """While it runs nothing of it is found; when it was killed, all is, and its command ends."""
+    worker = start(place[0], attempt, place[1])
+    async with asyncio.timeout(10):
+        while not sleeps(attempt):
+            await asyncio.sleep(0.05)
+    assert await of_attempt(attempt) == []
+    worker.process.send_signal(signal.SIGSTOP)
+    assert await of_attempt(attempt) == []
+    worker.kill()
+    (leftover,) = await of_attempt(attempt)
+    assert leftover.kind == {"host": "folder", "docker": "container"}[place[0]]
+    assert attempt in str(leftover)
+    (line,) = await sweep_one(attempt)
+    assert leftover.name in line
+    assert await of_attempt(attempt) == []
+    await asyncio.sleep(0.2)
+    assert not sleeps(attempt)
+
+
+async def test_the_living_are_spared(
+    place: tuple[str, str], attempt: str, start: Callable[[str, str, str], Worker]
+) -> None:
+    """An attempt with a lease, and what is younger than asked for, stay."""
+    start(place[0], attempt, place[1]).kill()
+    assert await of_attempt(attempt, attempt) == []
+    assert await of_attempt(attempt, older_than_s=3600) == []
+    assert len(await of_attempt(attempt)) == 1
+    assert len(await sweep_one(attempt)) == 1
+
+
+async def test_what_is_somebody_elses_is_spared(
+    place: tuple[str, str],
+    attempt: str,
+    start: Callable[[str, str, str], Worker],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For another user of the machine there is nothing to find."""
+    start(place[0], attempt, place[1]).kill()
+    with monkeypatch.context() as other:
+        other.setattr(ownership, "owner", lambda: "somebody-else")
+        assert await of_attempt(attempt) == []
+    assert len(await sweep_one(attempt)) == 1
+
+
+async def test_folders_of_other_programs_are_spared(temporary: Path) -> None:
+    """A name that begins alike is no sign; only labels of our own are."""
+    (temporary / "durabench-notes").mkdir()
+    (temporary / "durabench-broken").mkdir()
+    (temporary / "durabench-broken" / "labels.json").write_text("[not labels")
+    (temporary / "durabench-foreign").mkdir()
+    (temporary / "durabench-foreign" / "labels.json").write_text(json.dumps({"a": "b"}))
+    assert [one for one in await janitor.find(()) if one.kind == "folder"] == []
+    assert len(list(temporary.iterdir())) == 3
+
+
+async def test_a_process_number_that_was_given_again_is_not_its_owner(
+    attempt: str, temporary: Path
+) -> None:
+    """A folder of a dead process is found though another process has its number now."""
+    workspace = await HostWorkspace.open(
+        prepare=make_repository, base_commit="base", labels={"durabench.attempt": attempt}
+    )
+    labels_file = Path(workspace.root).parent / "labels.json"
+    labels = json.loads(labels_file.read_text())
+    assert labels["durabench.process"] == ownership.process()
+    assert await of_attempt(attempt) == []
+    labels_file.write_text(json.dumps({**labels, "durabench.process": f"{os.getpid()}-1"}))
+    assert len(await of_attempt(attempt)) == 1
+    await workspace.close()
+
+
+@pytest.mark.docker
+async def test_an_adopted_container_belongs_to_its_new_program(
+    image: str,
+    attempt: str,
+    start: Callable[[str, str, str], Worker],
+    docker_client: DockerClient,
+) -> None:
+    """Its label names the dead process, but it is not found while the new one lives."""
+    start("docker", attempt, image).kill()
+    workspace = await DockerWorkspace.open(
+        image=image, base_commit="base", adopt=f"durabench.attempt={attempt}"
+    )
+    assert docker_client.containers.get(workspace.container_id).labels["durabench.attempt"]
+    assert await of_attempt(attempt) == []
+    await workspace.close()
+
+
+async def test_a_workspace_of_a_name_replaces_what_is_left_of_it(
+    attempt: str, temporary: Path
+) -> None:
+    """The same path again, without what was there, and the first one's close spares it."""
+
+    async def opened() -> HostWorkspace:
+        return await HostWorkspace.open(prepare=make_repository, base_commit="base", name=attempt)
+
+    first = await opened()
+    running = asyncio.create_task(first.run("touch new; sleep 8765", timeout_s=600))
+    await asyncio.sleep(0.3)
+    second = await opened()
+    assert second.root == first.root
+    with pytest.raises(WorkspaceError, match="ended"):
+        await asyncio.wait_for(running, 5)
+    await first.close()
+    assert (await second.run("ls new; cat open.txt", timeout_s=5)).output.endswith("without end")
+    await second.close()
+    assert list(temporary.iterdir()) == []
+
+
+async def test_without_docker_folders_are_found(
+    attempt: str,
+    temporary: Path,
+    start: Callable[[str, str, str], Worker],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A machine without a daemon has no containers, which is no error."""
+    start("host", attempt, str(temporary)).kill()
+    monkeypatch.setattr(janitor.container, "client", lambda: _refuse())
+    assert [one.kind for one in await of_attempt(attempt)] == ["folder"]
+    assert len(await janitor.sweep(())) == 1
+
+
+def _refuse() -> None:
+    from docker.errors import DockerException
+
+    raise DockerException("no daemon")

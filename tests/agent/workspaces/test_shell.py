@@ -1,0 +1,178 @@
+"""The framing and the bounds of a shell, against scripted and real servers."""
+
+import asyncio
+import random
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.errors import WorkspaceError
+from agent.workspaces import shell as shell_module
+from agent.workspaces.shell import Shell, server_command
+
+
+class ScriptedServer:
+    """Both streams of a shell: answers each request with `answer(token)`, in given pieces."""
+
+    def __init__(self, answer: Callable[[bytes], bytes], cuts: list[int] | None = None) -> None:
+        self._answer = answer
+        self._cuts = iter(cuts or [])
+        self._out = b""
+        self.requests: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.requests.append(data)
+        self._out += self._answer(data.split(b" ")[0])
+
+    async def drain(self) -> None:
+        return None
+
+    async def read(self, limit: int) -> bytes:
+        size = next(self._cuts, limit)
+        piece, self._out = self._out[:size], self._out[size:]
+        return piece
+
+
+def replying(output: bytes, ending: bytes = b"0 0") -> Callable[[bytes], bytes]:
+    return lambda token: token + b" begin\n" + output + b"\n" + token + b" end " + ending + b"\n"
+
+
+def scripted(server: ScriptedServer) -> Shell:
+    return Shell(server, server, name="the test")
+
+
+@given(output=st.binary(max_size=300), cuts=st.lists(st.integers(1, 40)), keep=st.integers(0, 400))
+async def test_output_is_the_same_however_the_stream_is_cut(
+    output: bytes, cuts: list[int], keep: int
+) -> None:
+    """Marks are found across reads; head and tail are the two ends; every byte is counted."""
+    shell = scripted(ScriptedServer(replying(output, b"3 1"), cuts))
+    done = await shell.run("any", timeout_s=5, keep_bytes=keep)
+    assert (done.exit_code, done.timed_out, done.output_bytes) == (3, True, len(output))
+    if len(output) <= keep:
+        assert done.head + done.tail == output
+        assert not done.left_out
+    else:
+        assert len(done.head) + len(done.tail) == keep
+        assert output.startswith(done.head)
+        assert output.endswith(done.tail)
+        assert done.left_out == len(output) - keep
+
+
+async def test_what_arrives_between_commands_is_dropped() -> None:
+    """A late write of a dying process is part of no output."""
+    server = ScriptedServer(lambda token: b"late\n" + replying(b"mine")(token) + b"later")
+    shell = scripted(server)
+    assert (await shell.run("any", timeout_s=5)).text == "mine"
+    assert (await shell.run("any", timeout_s=5)).text == "mine"
+
+
+async def test_every_request_has_a_token_of_its_own() -> None:
+    """What one command could learn is of no use to the next."""
+    server = ScriptedServer(replying(b""))
+    shell = scripted(server)
+    for _ in range(20):
+        await shell.run("any", timeout_s=5)
+    tokens = {request.split(b" ")[0] for request in server.requests}
+    assert len(tokens) == 20
+    assert all(len(token) == 32 for token in tokens)
+
+
+async def test_the_end_of_the_stream_says_what_was_heard_last() -> None:
+    """The message has the place, the last words and what to do; later commands repeat it."""
+    shell = scripted(ScriptedServer(lambda token: token + b" begin\nbash: out of memory\n"))
+    with pytest.raises(WorkspaceError, match=r"the test ended.*out of memory.*again") as caught:
+        await shell.run("any", timeout_s=5)
+    assert caught.value.retryable
+    with pytest.raises(WorkspaceError, match="the test ended"):
+        await shell.run("any", timeout_s=5)
+
+
+async def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Past the command's timeout and a grace the shell raises instead of waiting."""
+    monkeypatch.setattr(shell_module, "GRACE_S", 0.05)
+
+    class Silent(ScriptedServer):
+        async def read(self, limit: int) -> bytes:
+            await asyncio.Event().wait()
+            return b""
+
+    shell = scripted(Silent(replying(b"")))
+    with pytest.raises(WorkspaceError, match="did not end"):
+        await shell.run("any", timeout_s=0.05)
+    assert shell.gone
+
+
+@asynccontextmanager
+async def real_server(root: Path) -> AsyncIterator[Shell]:
+    """A shell on this machine, without anything that a workspace adds."""
+    process = await asyncio.create_subprocess_exec(
+        *server_command(str(root), f"test-{random.getrandbits(64):016x}"),
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=DEVNULL,
+        env={"PATH": "/opt/own tools/bin:/usr/bin:/bin", "HOME": str(root)},
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    yield Shell(process.stdout, process.stdin, name="the test")
+    process.stdin.close()
+    await asyncio.wait_for(process.communicate(), 10)
+
+
+async def test_the_server_ends_with_its_input(tmp_path: Path) -> None:
+    """Closing the request stream is enough to end an idle server."""
+    async with real_server(tmp_path) as shell:
+        await shell.greet()
+
+
+async def test_standard_input_arrives_and_need_not_be_read(tmp_path: Path) -> None:
+    """Input reaches the command; what it leaves unread does not become the next request."""
+    async with real_server(tmp_path) as shell:
+        done = await shell.run("cat", timeout_s=5, mode="plain", stdin="given\n" * 50_000)
+        assert done.text == "given\n" * 49_999 + "given"  # the last newline is the shell's
+        done = await shell.run("exit 4", timeout_s=5, mode="plain", stdin="x" * 1_000_000)
+        assert done.exit_code == 4
+        assert (await shell.run("echo fine", timeout_s=5)).text == "fine\n"
+
+
+async def test_a_profile_adds_to_the_path_and_takes_nothing_away(tmp_path: Path) -> None:
+    """What a login profile puts on PATH is first; what was there is there, in its order."""
+    (tmp_path / ".bash_profile").write_text("export PATH=/env/bin:/usr/bin:/bin\n")
+    async with real_server(tmp_path) as shell:
+        done = await shell.run("echo $PATH; type restore_path", timeout_s=5)
+        assert done.text.splitlines()[0] == "/env/bin:/opt/own tools/bin:/usr/bin:/bin"
+        assert "not found" in done.text
+
+
+async def test_plain_commands_read_no_profile(tmp_path: Path) -> None:
+    """What a profile prints is in a login command's output and in no other."""
+    (tmp_path / ".bash_profile").write_text("echo welcome\n")
+    async with real_server(tmp_path) as shell:
+        assert (await shell.run("echo hi", timeout_s=5)).text == "welcome\nhi\n"
+        assert (await shell.run("echo hi", timeout_s=5, mode="plain")).text == "hi\n"
+
+
+async def test_a_missing_root_is_said_at_the_start(tmp_path: Path) -> None:
+    """The server does not run commands somewhere else."""
+    async with real_server(tmp_path / "nowhere") as shell:
+        with pytest.raises(WorkspaceError, match="No such file or directory"):
+            await shell.greet()
+
+
+async def test_the_token_is_nowhere_a_command_would_look(tmp_path: Path) -> None:
+    """It is not in environments, arguments or open files of any process of the shell."""
+    look = "cat /proc/$PPID/{environ,cmdline} /proc/self/{environ,cmdline} | tr '\\0' '\\n'"
+    async with real_server(tmp_path) as shell:
+        sent: list[bytes] = []
+        write = shell._writer.write
+        shell._writer.write = lambda data: (sent.append(data), write(data))[1]  # type: ignore
+        seen = await shell.run(look, timeout_s=5)
+        assert sent[0].split(b" ")[0].decode() not in seen.text
+        assert "WORKSPACE_MARK" in seen.text

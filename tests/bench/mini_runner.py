@@ -1,0 +1,124 @@
+"""The `mini` arm against mini-swe-agent's own batch runner, over Docker and HTTP.
+
+16 instances of 50 commands each, a local server that answers at once, 4 workers, whole
+processes with everything that they import and start.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+
+from eval import images, instances
+from eval.types import Instance
+from tests.bench.timing import Contender, Ratio, compare
+
+INSTANCES, COMMANDS, WORKERS = 16, 50, 4
+LIMIT = 0.7
+BIN = Path(sys.executable).parent
+SERVER = Path(__file__).resolve().parents[1] / "servers" / "openai_server.py"
+
+
+def run(folder: Path, *, pairs: int) -> Ratio:
+    """Measure, and check that both arrive at the same patches.
+
+    Raises:
+        RuntimeError: a run failed, or the results differ.
+    """
+    model = _template()
+    _write_dataset(folder, model)
+    with _server(folder) as url:
+        ours = Contender("durabench", lambda own: _ours(own, folder, url))
+        theirs = Contender("mini-swe-agent", lambda own: _theirs(folder, url))
+        title = f"mini arm, {INSTANCES} instances of {COMMANDS} commands, {WORKERS} workers"
+        ratio = compare(title, ours, theirs, folder, pairs=pairs, limit=LIMIT)
+    _require_equal(folder)
+    return ratio
+
+
+def _template() -> Instance:
+    """A bundled instance whose image all rows share."""
+    first = instances.load("bundled")[:1]
+    repo = instances.task_repo("bundled")
+    assert repo is not None
+    list(images.build(first, repo))
+    return first[0]
+
+
+def _write_dataset(folder: Path, model: Instance) -> None:
+    rows = [
+        {
+            **model.row,
+            "instance_id": f"bench__row-{number}",
+            # The names under which each of the two looks for the image.
+            "image": model.image,
+            "image_name": model.image,
+        }
+        for number in range(INSTANCES)
+    ]
+    (folder / "rows").mkdir()
+    text = "".join(json.dumps(row, default=str) + "\n" for row in rows)
+    (folder / "rows" / "test.jsonl").write_text(text)
+
+
+@contextmanager
+def _server(folder: Path) -> Iterator[str]:
+    """The model: commands of the cheapest kind, then a change and its submission."""
+    turns = [f"echo step {n} && git status --short" for n in range(COMMANDS - 2)]
+    turns += [
+        "echo changed >> README.md && git diff -- README.md > patch.txt",
+        "cat patch.txt",
+        "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat patch.txt",
+    ]
+    script = folder / "turns.json"
+    script.write_text(json.dumps(turns))
+    server = subprocess.Popen(
+        [sys.executable, str(SERVER), "--port", "0", "--script", str(script)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None
+        yield server.stdout.readline().strip()
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _ours(own: Path, folder: Path, url: str) -> list[str]:
+    experiment = {
+        "name": "bench",
+        "dataset": str(folder / "rows" / "test.jsonl"),
+        "environment": "docker",
+        "concurrency": WORKERS,
+        "arms": [{"name": "mini", "agent": "mini"}],
+        "model": {"name": "openai/bench", "api_base": url},
+    }
+    path = own / "bench.yaml"
+    path.write_text(yaml.safe_dump(experiment))
+    return [str(BIN / "durabench"), "run", str(path), "--lake", str(own / "lake"), "--no-grade"]
+
+
+def _theirs(folder: Path, url: str) -> list[str]:
+    return [
+        *[str(BIN / "mini-extra"), "swebench", "--subset", str(folder / "rows")],
+        *["--split", "test", "--workers", str(WORKERS), "--model", "openai/bench"],
+        *["-c", "swebench.yaml", "-c", f"model.model_kwargs.api_base={url}", "-o", "out"],
+    ]
+
+
+def _require_equal(folder: Path) -> None:
+    import pyarrow.dataset as ds
+
+    for theirs in folder.glob("mini-swe-agent-*/out/preds.json"):
+        expected = {k: v["model_patch"] for k, v in json.loads(theirs.read_text()).items()}
+        pair = theirs.parents[1].name.rsplit("-", 1)[1]
+        lake = folder / f"durabench-{pair}" / "lake" / "predictions"
+        table = ds.dataset(lake, partitioning="hive").to_table(["instance_id", "model_patch"])
+        found = {row["instance_id"]: row["model_patch"] for row in table.to_pylist()}
+        if found != expected or len(found) != INSTANCES or not all(found.values()):
+            raise RuntimeError(f"pair {pair}: the patches differ")

@@ -1,0 +1,85 @@
+"""Whole processes, timed side by side, so that a noisy machine disturbs both alike."""
+
+import os
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A command under measurement; `prepare` gives it a fresh folder for each run."""
+
+    name: str
+    command: Callable[[Path], Sequence[str]]
+    """From the run's own folder, which is also its working directory, to the command."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Wall time of ours over theirs, pair by pair."""
+
+    title: str
+    ours_s: list[float]
+    theirs_s: list[float]
+    limit: float
+    """What the project promises."""
+
+    @property
+    def median(self) -> float:
+        """Median of the ratios of the pairs."""
+        return statistics.median(a / b for a, b in zip(self.ours_s, self.theirs_s, strict=True))
+
+    @property
+    def holds(self) -> bool:
+        """Whether the promise is kept."""
+        return self.median <= self.limit
+
+    def __str__(self) -> str:
+        ours, theirs = statistics.median(self.ours_s), statistics.median(self.theirs_s)
+        verdict = "holds" if self.holds else "DOES NOT HOLD"
+        return (
+            f"{self.title}: {ours:.1f} s against {theirs:.1f} s, ratio {self.median:.2f} "
+            f"(promised: at most {self.limit}) {verdict}"
+        )
+
+
+def compare(
+    title: str, ours: Contender, theirs: Contender, folder: Path, *, pairs: int, limit: float
+) -> Ratio:
+    """Run both in turn, `pairs` times each.
+
+    Raises:
+        RuntimeError: a run failed; the message has the end of its output.
+    """
+    seconds: dict[str, list[float]] = {ours.name: [], theirs.name: []}
+    for pair in range(pairs):
+        for contender in (ours, theirs):
+            own = folder / f"{contender.name}-{pair}"
+            own.mkdir(parents=True)
+            seconds[contender.name].append(_timed(contender, own))
+            print(f"  {contender.name}: {seconds[contender.name][-1]:.1f} s", flush=True)
+    return Ratio(title, seconds[ours.name], seconds[theirs.name], limit)
+
+
+def _timed(contender: Contender, folder: Path) -> float:
+    command = contender.command(folder)
+    environment = {
+        **os.environ,
+        "OPENAI_API_KEY": "none",
+        "MSWEA_COST_TRACKING": "ignore_errors",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
+    with (folder / "output.txt").open("w") as output:
+        start = time.perf_counter()
+        done = subprocess.run(
+            command, cwd=folder, env=environment, stdout=output, stderr=output, check=False
+        )
+        seconds = time.perf_counter() - start
+    if done.returncode != 0:
+        tail = (folder / "output.txt").read_text()[-2000:]
+        raise RuntimeError(f"{contender.name} ended with {done.returncode}:\n{tail}")
+    return seconds

@@ -1,0 +1,81 @@
+"""An attempt that is killed anywhere goes on from there, and nothing is bought twice.
+
+The process is killed with SIGKILL right before and right after every journal write and every
+command in the workspace, once for each such point; then it is run again.
+"""
+
+import asyncio
+import multiprocessing
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.journals import open_journal
+from flows.keys import attempt_key
+from flows.lake import Lake
+from flows.sweeping import leftovers
+from tests.durability import crashing
+from tests.durability.conftest import CountingServer
+
+pytestmark = pytest.mark.slow
+
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["tests.durability.crashing"])
+
+CALLS = len(crashing.COMMANDS)
+
+
+def run(lake: Path, server: CountingServer, environment: str, last: int | None) -> int | None:
+    """Run the attempt in a process of its own; its exit code."""
+    process = FORKS.Process(target=crashing.run, args=(lake, server.url, environment, last))
+    process.start()
+    process.join(timeout=120)
+    return process.exitcode
+
+
+def result(lake: Path, environment: str) -> dict[str, Any]:
+    """What an attempt came to: patch, last work tree, calls and money."""
+    store = Lake.existing(lake)
+    attempt_id = attempt_key(crashing.cell(environment))[:32]
+    journal = open_journal(store)
+    account = journal.account(attempt_id)
+    steps = journal.steps(attempt_id)
+    trees = [step.tree for step in steps if step.tree]
+    [prediction] = store.find("predictions", attempt_id)
+    return {
+        "patch": prediction["model_patch"],
+        "tree": trees[-1].split()[0],
+        "steps": [(step.seq, step.kind, step.digest) for step in steps],
+        "calls": account.calls_credited,
+        "credited": round(account.credited_usd, 9),
+        "billed": round(account.billed_usd, 9),
+    }
+
+
+@pytest.mark.parametrize("environment", ["host", pytest.param("docker", marks=pytest.mark.docker)])
+def test_a_killed_attempt_goes_on_where_it_was(
+    environment: str, counting: CountingServer, tmp_path: Path
+) -> None:
+    """The same patch, tree and steps; at most the call in flight is paid twice, and it shows."""
+    assert run(tmp_path / "undisturbed", counting, environment, None) == 0
+    expected = result(tmp_path / "undisturbed", environment)
+    assert expected["calls"] == CALLS
+    total = crashing.points_passed(tmp_path / "undisturbed")
+    attempt_id = attempt_key(crashing.cell(environment))[:32]
+    # Every point on the host; in containers, where each costs a second, every fifth.
+    for point in range(0, total, 1 if environment == "host" else 5):
+        counting.counts.clear()
+        lake = tmp_path / f"killed-{point}"
+        assert run(lake, counting, environment, point) == -signal.SIGKILL, point
+        assert run(lake, counting, environment, None) == 0, point
+        found = result(lake, environment)
+        again = sum(counting.counts.values()) - CALLS
+        assert found | {"billed": None} == expected | {"billed": None}, point
+        assert again in (0, 1), (point, counting.counts)
+        lost = round((found["billed"] - found["credited"]) / crashing.COST_USD)
+        # A call that was sent and not recorded is billed; one that was only intended may be.
+        assert again <= lost <= 1, (point, found)
+        left = asyncio.run(leftovers(Lake.existing(lake)))
+        assert [line for line in left if attempt_id in line] == [], point

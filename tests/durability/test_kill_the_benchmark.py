@@ -1,0 +1,134 @@
+"""A benchmark that is killed again and again ends as if nothing had happened."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from flows.journals import open_journal
+from flows.lake import Lake
+from tests.servers import openai_server as api
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+CELLS, KILLS, AT_ONCE = 12, 10, 4
+DURABENCH = str(Path(sys.executable).with_name("durabench"))
+TURNS = [
+    "ls",
+    "echo changed >> README.md",
+    "sleep 1; git diff -- README.md > patch.txt",
+    "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat patch.txt",
+]
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Path:
+    """Twelve bundled instances, one arm, on the host."""
+    path = tmp_path / "kill.yaml"
+    content = {
+        "name": "kill",
+        "environment": "host",
+        "select": {"slice": f"0:{CELLS}"},
+        "concurrency": AT_ONCE,
+        "arms": [{"name": "mini", "agent": "mini"}],
+    }
+    path.write_text(yaml.safe_dump({**content, "model": "openai/anything"}))
+    return path
+
+
+def start(experiment: Path, lake: Path, server: api.OpenAIServer) -> subprocess.Popen[bytes]:
+    command = [DURABENCH, "run", str(experiment), "--lake", str(lake), "--no-grade"]
+    environment = {
+        **os.environ,
+        "OPENAI_API_KEY": "throw-away",
+        "PREFECT_HOME": str(lake.parent / "prefect"),
+    }
+    return subprocess.Popen(
+        [*command, "--model", "openai/anything", "--api-base", server.url],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def results(lake_path: Path) -> dict[str, Any]:
+    """What decides a report, by instance."""
+    lake = Lake.existing(lake_path)
+    found = {}
+    for unit in lake.units("attempts", "*"):
+        [attempt] = lake.find("attempts", unit)
+        [prediction] = lake.find("predictions", unit)
+        found[attempt["instance_id"]] = (
+            attempt["outcome"],
+            attempt["model_calls"],
+            attempt["input_tokens"],
+            prediction["model_patch"],
+        )
+    return found
+
+
+def test_ten_kills_change_nothing_but_the_bill(experiment: Path, tmp_path: Path) -> None:
+    """Equal results; at most the calls in flight at each kill are asked for again."""
+    script = [api.command(turn) for turn in TURNS]
+    with api.OpenAIServer(api.by_turn(script), keep_requests=False) as server:
+        assert start(experiment, tmp_path / "undisturbed", server).wait(timeout=120) == 0
+    rng = random.Random(7)
+    asked = 0
+
+    def counted(body: dict[str, Any]) -> api.Reply:
+        nonlocal asked
+        asked += 1
+        return answer(body)
+
+    answer = api.by_turn(script)
+    lake = tmp_path / "killed"
+    with api.OpenAIServer(counted, keep_requests=False) as server:
+        for _ in range(KILLS):
+            running = start(experiment, lake, server)
+            before = asked
+            deadline = time.monotonic() + 60
+            # Work has to have begun: killing imports would prove nothing.
+            while asked == before and running.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.02)
+            time.sleep(rng.uniform(0, 1.5))
+            running.send_signal(signal.SIGKILL)
+            running.wait()
+        assert start(experiment, lake, server).wait(timeout=180) == 0
+    assert results(lake) == results(tmp_path / "undisturbed")
+    assert CELLS * len(TURNS) <= asked <= CELLS * len(TURNS) + KILLS * AT_ONCE
+    journal = open_journal(Lake.existing(lake))
+    attempts = journal.find("")
+    billed = sum(journal.account(one.attempt_id).calls_billed for one in attempts)
+    assert asked <= billed <= CELLS * len(TURNS) + KILLS * AT_ONCE
+
+
+def test_the_first_ctrl_c_loses_nothing(experiment: Path, tmp_path: Path) -> None:
+    """It ends within 30 s and says how to go on; no call is asked for twice."""
+    asked = 0
+    answer = api.by_turn([api.command(turn) for turn in TURNS])
+
+    def counted(body: dict[str, Any]) -> api.Reply:
+        nonlocal asked
+        asked += 1
+        return answer(body)
+
+    with api.OpenAIServer(counted, keep_requests=False) as server:
+        running = start(experiment, tmp_path / "lake", server)
+        deadline = time.monotonic() + 60
+        while asked < 6 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(timeout=30) == 3
+        assert asked < CELLS * len(TURNS)
+        assert start(experiment, tmp_path / "lake", server).wait(timeout=120) == 0
+    assert asked == CELLS * len(TURNS)
+    journal = open_journal(Lake.existing(tmp_path / "lake"))
+    accounts = [journal.account(one.attempt_id) for one in journal.find("")]
+    assert sum(account.calls_billed for account in accounts) == CELLS * len(TURNS)

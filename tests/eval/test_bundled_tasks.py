@@ -1,0 +1,299 @@
+"""The bundled tasks: well formed, and each decided by its own tests as it says."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval import upstream as module
+from eval.upstream import checkout, upstream
+
+TASKS = Path(module.__file__).parent / "tasks"
+IDS = sorted(path.parent.name for path in TASKS.glob("tasks/*/task.yaml"))
+PACKAGES = sorted(path.name for path in (TASKS / "repos").iterdir() if path.is_dir())
+PATCHES = ("patch", "test_patch")
+MEGABYTE = 1_000_000
+
+# Half of the obvious fix: it makes the new tests pass and breaks one that is there already.
+NAIVE_OVERLAP = """\
+diff --git a/slotwise/interval.py b/slotwise/interval.py
+--- a/slotwise/interval.py
++++ b/slotwise/interval.py
+@@ -36,5 +36,5 @@
+     def overlaps(self, other: Interval) -> bool:
+         \"\"\"Whether the two have a moment in common.\"\"\"
+-        return self.start <= other.end and other.start <= self.end
++        return self.start < other.end and other.start < self.end
+
+     def covers(self, other: Interval) -> bool:
+"""
+NAIVE_SAMPLE = """\
+diff --git a/src/gridprint/measure.py b/src/gridprint/measure.py
+--- a/src/gridprint/measure.py
++++ b/src/gridprint/measure.py
+@@ -13,5 +13,5 @@
+     \"\"\"The width of the widest cell of every column, headers included.\"\"\"
+     widths = [display_width(header) for header in headers]
+-    for row in islice(rows, SAMPLE):
++    for row in rows:
+         widths = [max(width, display_width(cell)) for width, cell in zip(widths, row)]
+     return widths
+"""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What swebench makes of one run of an evaluation script."""
+
+    resolved: bool
+    passed: dict[str, list[str]]
+    failed: dict[str, list[str]]
+    log: str
+
+
+Evaluate = Callable[[str, str], Verdict]
+
+
+@cache
+def instance(instance_id: str) -> dict[str, Any]:
+    from swebench.task.repo import load_task
+
+    loaded: dict[str, Any] = load_task(TASKS / "tasks" / instance_id)
+    return loaded
+
+
+def commands(row: dict[str, Any]) -> str:
+    """An evaluation script without the test patch in it."""
+    script: str = row["eval_script"]
+    return script.replace(row["test_patch"], "")
+
+
+def environment() -> dict[str, str]:
+    """This interpreter's `python`, and pytest without the plugins of the project around it."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    # The tasks use no plugins, and importing those found here takes longer than the tests.
+    return {**os.environ, "PATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+
+
+def run(command: list[str], folder: Path, text: bytes = b"") -> bytes:
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=environment(),
+        input=text,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        timeout=60,
+    ).stdout
+
+
+@pytest.fixture(scope="module")
+def repositories(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("repositories")
+
+
+@pytest.fixture(scope="module")
+def evaluate(repositories: Path, tmp_path_factory: pytest.TempPathFactory) -> Evaluate:
+    """Run an instance's evaluation script on the host after a patch; swebench reads the log."""
+    from swebench.harness.grading import get_eval_report
+    from swebench.harness.utils import make_test_spec
+
+    @cache
+    def evaluate_patch(instance_id: str, patch: str) -> Verdict:
+        row = instance(instance_id)
+        folder = tmp_path_factory.mktemp("evaluation")
+        work = folder / "testbed"
+        checkout(row["repo"], row["base_commit"], work, repositories)
+        if patch:
+            applied = run(["git", "apply", "--verbose", "-"], work, patch.encode())
+            assert b"Applied patch" in applied, applied.decode()
+        before = run(["git", "status", "--porcelain"], work)
+        spec = make_test_spec(row)
+        script = spec.eval_script.replace("/testbed", str(work))
+        log = folder / "test_output.txt"
+        log.write_bytes(run(["bash"], folder, script.encode()))
+        assert run(["git", "status", "--porcelain"], work) == before
+        prediction = {"instance_id": instance_id, "model_patch": patch}
+        report = get_eval_report(spec, prediction, str(log), include_tests_status=True)
+        status = report[instance_id]["tests_status"]
+        return Verdict(
+            resolved=report[instance_id]["resolved"],
+            passed={kind: status[kind]["success"] for kind in ("FAIL_TO_PASS", "PASS_TO_PASS")},
+            failed={kind: status[kind]["failure"] for kind in ("FAIL_TO_PASS", "PASS_TO_PASS")},
+            log=log.read_text(),
+        )
+
+    return evaluate_patch
+
+
+def test_the_checker_of_swebench_accepts_the_repo() -> None:
+    """No problem at all, not even a warning."""
+    from swebench.task.checks import check_task_repo
+
+    assert check_task_repo(TASKS) == []
+
+
+def test_swebench_publishes_every_task() -> None:
+    """All of them are in the one dataset and split that the repo names."""
+    from swebench.task.repo import published_tasks
+
+    published = published_tasks(TASKS)
+    assert list(published) == ["durabench/bundled"]
+    assert sorted(task["instance_id"] for task in published["durabench/bundled"]["test"]) == IDS
+
+
+def test_there_are_enough_tasks() -> None:
+    """At least twelve in at least four packages, every package with a task."""
+    assert len(IDS) >= 12
+    assert len(PACKAGES) >= 4
+    assert sorted({instance(each)["repo"].partition("/")[2] for each in IDS}) == PACKAGES
+
+
+def test_the_readme_has_every_task() -> None:
+    """The table names each instance with its kind, and no other."""
+    rows = re.findall(
+        r"^\| `(durabench__\S+)` \| (\w+) \|", (TASKS / "README.md").read_text(), re.M
+    )
+    assert dict(rows) == {each: instance(each)["kind"] for each in IDS}
+
+
+@pytest.mark.parametrize("instance_id", IDS)
+def test_a_task_is_of_one_piece(instance_id: str) -> None:
+    """Names agree, kinds are known, the patches part tests from sources, paths stay inside."""
+    row = instance(instance_id)
+    assert row["instance_id"] == instance_id
+    assert instance_id.startswith(f"{row['repo'].replace('/', '__')}-")
+    assert row["kind"] in ("bugfix", "feature")
+    changed = {key: re.findall(r"^diff --git a/(\S+)", row[key], re.M) for key in PATCHES}
+    assert changed["patch"]
+    assert changed["test_patch"]
+    assert not [path for path in changed["patch"] if path.startswith("tests/")]
+    assert not [path for path in changed["test_patch"] if not path.startswith("tests/")]
+    assert row["test_patch"] in row["eval_script"]
+    assert not re.findall(r"(?<![\w:.}=])/(?!testbed\b|bin/bash)\w+/", commands(row))
+    assert "git config" not in row["eval_script"]
+
+
+@pytest.mark.parametrize("instance_id", IDS)
+def test_the_patches_are_the_fix_of_the_history(instance_id: str, repositories: Path) -> None:
+    """Base commit plus both patches is exactly the commit after the base commit."""
+    row = instance(instance_id)
+    source = upstream(row["repo"], repositories)
+    later = run(["git", "rev-list", "--reverse", f"{row['base_commit']}..main"], source)
+    fix = later.decode().split()[0]
+    diff = ["git", "diff", "--full-index", "--no-renames", row["base_commit"], fix, "--"]
+    assert run([*diff, ".", ":!tests"], source).decode() == row["patch"]
+    assert run([*diff, "tests"], source).decode() == row["test_patch"]
+
+
+@pytest.mark.parametrize("instance_id", IDS)
+def test_dockerfiles_are_all_the_same(instance_id: str) -> None:
+    """What differs is in the bundle, so nothing has to be kept up to date in fifteen places."""
+    texts = [(TASKS / "tasks" / each / "Dockerfile").read_text() for each in (IDS[0], instance_id)]
+    assert texts[0] == texts[1]
+    assert "FROM durabench/base:bookworm\n" in texts[0]
+
+
+@pytest.mark.parametrize("instance_id", IDS)
+def test_the_gold_patch_resolves(instance_id: str, evaluate: Evaluate) -> None:
+    """Every test that decides passes with it."""
+    verdict = evaluate(instance_id, instance(instance_id)["patch"])
+    assert verdict.failed == {"FAIL_TO_PASS": [], "PASS_TO_PASS": []}
+    assert verdict.resolved
+
+
+@pytest.mark.parametrize("instance_id", IDS)
+def test_no_patch_does_not_resolve(instance_id: str, evaluate: Evaluate) -> None:
+    """At the base commit exactly the FAIL_TO_PASS tests fail."""
+    row = instance(instance_id)
+    verdict = evaluate(instance_id, "")
+    assert verdict.failed == {"FAIL_TO_PASS": row["FAIL_TO_PASS"], "PASS_TO_PASS": []}
+    assert verdict.passed == {"FAIL_TO_PASS": [], "PASS_TO_PASS": row["PASS_TO_PASS"]}
+    assert not verdict.resolved
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_suite_of_a_package_passes_at_the_tip(
+    package: str, repositories: Path, tmp_path: Path
+) -> None:
+    """The whole suite, run as the package's own configuration says."""
+    repo = f"durabench/{package}"
+    tip = run(["git", "rev-parse", "main"], upstream(repo, repositories)).decode().strip()
+    checkout(repo, tip, tmp_path / "work", repositories)
+    output = run(["python", "-m", "pytest", "-q", "-p", "no:cacheprovider"], tmp_path / "work")
+    last = output.decode().strip().splitlines()[-1]
+    assert re.fullmatch(r"\d\d+ passed in .*", last), output.decode()[-3000:]
+    assert run(["git", "status", "--porcelain"], tmp_path / "work") == b""
+
+
+@pytest.mark.parametrize(
+    ("instance_id", "patch", "broken"),
+    [
+        (
+            "durabench__slotwise-1",
+            NAIVE_OVERLAP,
+            ["tests/test_sets.py::test_adjacent_intervals_are_merged"],
+        ),
+        (
+            "durabench__gridprint-2",
+            NAIVE_SAMPLE,
+            ["tests/test_render.py::test_stream_does_not_wait_for_the_last_row"],
+        ),
+    ],
+    ids=["slotwise-1", "gridprint-2"],
+)
+def test_the_naive_fix_breaks_another_test(
+    instance_id: str, patch: str, broken: list[str], evaluate: Evaluate
+) -> None:
+    """It is not resolved, because a test that passed before fails now."""
+    verdict = evaluate(instance_id, patch)
+    assert not verdict.resolved
+    assert {*broken} <= {*verdict.failed["PASS_TO_PASS"]}
+
+
+def test_the_hang_is_bounded_by_its_own_tests(evaluate: Evaluate) -> None:
+    """The base code never returns, yet the tests fail in seconds and say why."""
+    log = evaluate("durabench__slotwise-3", "").log
+    assert log.count("Failed: still searching after two seconds") >= 3
+    [seconds] = re.findall(r" in (\d+)\.\d+s", log)
+    assert 6 <= int(seconds) < 20
+
+
+@pytest.mark.parametrize("with_gold", [True, False], ids=["gold", "base"])
+def test_one_task_prints_more_than_a_megabyte(with_gold: bool, evaluate: Evaluate) -> None:
+    """The log is that long both where its tests pass and where they fail."""
+    patch = instance("durabench__gridprint-2")["patch"] if with_gold else ""
+    assert len(evaluate("durabench__gridprint-2", patch).log.encode()) > MEGABYTE
+
+
+def test_patches_cover_what_is_easily_damaged() -> None:
+    """Among the gold patches: CRLF lines, non-ASCII lines, a new file and a deleted file."""
+    patches = {each: instance(each)["patch"] for each in IDS}
+    changes = {each: re.findall(r"^[+-].*", text, re.M) for each, text in patches.items()}
+
+    def with_change(pattern: str) -> set[str]:
+        return {each for each, lines in changes.items() if re.search(pattern, "\n".join(lines))}
+
+    assert with_change(r"\r\n") >= {"durabench__quillet-1", "durabench__quillet-3"}
+    assert with_change(r"[^\x00-\x7f]") >= {"durabench__gridprint-1"}
+    assert with_change(r"(?m)^--- /dev/null") >= {"durabench__gridprint-3", "durabench__tidyini-4"}
+    assert with_change(r"(?m)^\+\+\+ /dev/null") == {"durabench__quillet-3"}
+
+
+def test_a_deleted_file_counts(evaluate: Evaluate) -> None:
+    """The task that deletes a file is not resolved by a patch that forgets to."""
+    gold = instance("durabench__quillet-3")["patch"]
+    kept = re.sub(r"(?s)diff --git a/quillet/markup.py.*?(?=diff --git|\Z)", "", gold)
+    verdict = evaluate("durabench__quillet-3", kept)
+    assert not verdict.resolved
+    assert verdict.failed["FAIL_TO_PASS"] == [
+        "tests/test_escape.py::test_the_deprecated_module_is_gone"
+    ]

@@ -1,0 +1,169 @@
+"""A patch is graded by the official steps, and every ending has its own outcome."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval import grading
+from eval.grading import grade, grading_key
+from eval.types import Instance
+
+MakeInstance = Callable[..., Instance]
+
+ADD_IS_SUBTRACTION = "test_calc.py::test_add"
+
+
+def edited(old: str, new: str, patch: str) -> str:
+    assert old in patch
+    return patch.replace(old, new)
+
+
+async def test_the_reference_patch_is_resolved(
+    make_instance: MakeInstance, host_shell: Any, gold: str
+) -> None:
+    """The verdict comes with the tests behind it, the log and the conditions."""
+    verdict = await grade(make_instance(), gold, host_shell, timeout_s=60)
+    assert (verdict.outcome, verdict.resolved, verdict.reason) == ("resolved", True, "")
+    assert verdict.fail_to_pass_success == (ADD_IS_SUBTRACTION,)
+    assert len(verdict.pass_to_pass_success) == 2
+    assert ">>>>> Start Test Output" in verdict.log
+    assert (verdict.environment, verdict.timeout_s) == ("host", 60)
+    assert verdict.harness_version.startswith("5.")
+    assert verdict.started_at.tzinfo is not None
+    assert 0 < verdict.duration_s < 60
+
+
+async def test_the_empty_patch_is_unresolved(make_instance: MakeInstance, host_shell: Any) -> None:
+    """An empty file applies, as it does officially, and the tests still fail."""
+    verdict = await grade(make_instance(), "", host_shell, timeout_s=60)
+    assert (verdict.outcome, verdict.resolved) == ("unresolved", False)
+    assert verdict.reason == "1 of 1 failing tests still fail, 0 of 2 passing tests broke"
+
+
+async def test_a_patch_that_breaks_a_passing_test_is_unresolved(
+    make_instance: MakeInstance, host_shell: Any, gold: str
+) -> None:
+    """Fixing one test at the price of another is no resolution."""
+    patch = edited("+    return a + b", "+    return 5", gold)
+    verdict = await grade(make_instance(), patch, host_shell, timeout_s=60)
+    assert (verdict.outcome, verdict.pass_to_pass_failure) == (
+        "unresolved",
+        ("test_calc.py::test_add_zero",),
+    )
+
+
+@pytest.mark.parametrize("patch", ["this is no diff\n", "\ud800"])
+async def test_what_is_no_patch_does_not_apply(
+    make_instance: MakeInstance, host_shell: Any, patch: str
+) -> None:
+    """A malformed patch is known before any test runs."""
+    verdict = await grade(make_instance(), patch, host_shell, timeout_s=60)
+    assert (verdict.outcome, verdict.resolved) == ("patch_failed", False)
+    assert "patch" in verdict.reason
+    assert "\n" not in verdict.reason
+
+
+async def test_a_patch_with_a_shifted_context_applies_by_fuzz(
+    make_instance: MakeInstance, host_shell: Any, gold: str
+) -> None:
+    """Where git refuses, GNU patch may place the hunk, as in the official chain."""
+    patch = edited(" def double(a):", " def doubled(a):", gold)
+    verdict = await grade(make_instance(), patch, host_shell, timeout_s=60)
+    assert verdict.outcome == "resolved"
+
+
+async def test_a_patch_that_applies_in_part_leaves_nothing(
+    make_instance: MakeInstance, host_shell: Any, gold: str
+) -> None:
+    """One hunk that fits does not save another that does not."""
+    missing = gold.replace("calc.py", "other.py")
+    verdict = await grade(make_instance(), gold + missing, host_shell, timeout_s=60)
+    assert verdict.outcome == "patch_failed"
+
+
+async def test_a_patch_that_is_in_the_tree_already_counts_as_applied(
+    make_instance: MakeInstance, host_shell: Any, gold: str, repaired_repository: Path
+) -> None:
+    """The official runner looks at the reverse before it gives up, and so do we."""
+    verdict = await grade(make_instance(), gold, host_shell, timeout_s=60)
+    assert verdict.outcome == "resolved"
+
+
+async def test_tests_that_take_too_long_are_a_timeout(
+    make_instance: MakeInstance, host_shell: Any, gold: str
+) -> None:
+    """A hanging suite ends with what it had printed."""
+    instance = make_instance(eval_script="echo started\nsleep 60\n")
+    verdict = await grade(instance, gold, host_shell, timeout_s=0.5)
+    assert (verdict.outcome, verdict.reason) == ("timeout", "the tests took more than 0.5 s")
+    assert "started" in verdict.log
+
+
+async def test_a_log_that_was_cut_proves_nothing(
+    make_instance: MakeInstance, host_shell: Any, gold: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a log could hide a failure, so it is no verdict."""
+    monkeypatch.setattr(host_shell, "_limit", 1000)
+    verdict = await grade(make_instance(), gold, host_shell, timeout_s=60)
+    assert verdict.outcome == "infrastructure"
+    assert str(grading.MAX_LOG_BYTES) in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("script", "outcome", "reason"),
+    [
+        ("echo nothing", "unresolved", "no test results in the log"),
+        (
+            ": '>>>>> Start Test Output'\necho 'no tests ran'\n: '>>>>> End Test Output'",
+            "unresolved",
+            "no test results in the log (no_tests_collected)",
+        ),
+        (
+            "echo 'Cannot allocate memory'",
+            "infrastructure",
+            "the environment failed: out_of_memory",
+        ),
+    ],
+)
+async def test_a_log_without_results_says_what_was_there_instead(
+    make_instance: MakeInstance, host_shell: Any, gold: str, script: str, outcome: str, reason: str
+) -> None:
+    """swebench's own signatures tell a broken environment from a suite that never ran."""
+    instance = make_instance(eval_script=script + "\n")
+    verdict = await grade(instance, gold, host_shell, timeout_s=60)
+    assert (verdict.outcome, verdict.reason, verdict.resolved) == (outcome, reason, False)
+
+
+async def test_the_shell_s_own_failure_passes_through(
+    make_instance: MakeInstance, host_shell: Any, gold: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A workspace that is gone is the caller's to retry, and not a verdict."""
+
+    async def gone(*_: object, **__: object) -> None:
+        raise ConnectionError("the container is gone")
+
+    monkeypatch.setattr(host_shell, "run", gone)
+    with pytest.raises(ConnectionError, match="gone"):
+        await grade(make_instance(), gold, host_shell)
+
+
+async def test_the_users_own_git_configuration_is_left_alone(
+    make_instance: MakeInstance, host_shell: Any, gold: str, repository: Path
+) -> None:
+    """On the host the script's `git config --global` goes to a file of this grading."""
+    await grade(make_instance(), gold, host_shell, timeout_s=60)
+    written = (repository.parent / "eval.gitconfig").read_text()
+    assert f"directory = {repository}" in written
+
+
+def test_the_key_changes_with_everything_that_can_change_the_verdict(
+    make_instance: MakeInstance,
+) -> None:
+    """Two gradings share a key only if they are the same grading."""
+    same = (make_instance(), "sha256:1", "diff", 60.0, "docker")
+    other = (make_instance(version="2"), "sha256:2", "diff ", 61.0, "host")
+    keys = {grading_key(*same[:n], other[n], *same[n + 1 :]) for n in range(5)}
+    assert len(keys | {grading_key(*same)}) == 6
+    assert grading_key(*same) == grading_key(make_instance(), "sha256:1", "diff", 60, "docker")

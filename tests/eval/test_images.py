@@ -1,0 +1,113 @@
+"""Images are found by one look, and built once from the same ingredients."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.base_image import BASE_IMAGE, connect, ensure_base
+from eval.errors import ImageError
+from eval.images import build, check
+from eval.instances import load
+from eval.types import Instance
+
+MakeInstance = Callable[..., Instance]
+MakeTaskRepo = Callable[..., Path]
+
+
+def test_without_a_daemon_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Docker is one line, not a traceback of a connection."""
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
+    with pytest.raises(ImageError, match="no Docker daemon answers: start one or set DOCKER_HOST"):
+        connect()
+
+
+@pytest.mark.docker
+class TestWithDocker:
+    @pytest.fixture
+    def instance(self, make_instance: MakeInstance, docker_client: Any) -> Iterator[Instance]:
+        image = "durabench/test-images:tiny"
+        yield make_instance(instance_id="tiny__images-1", image=image)
+        if docker_client.api.images(name=image):
+            docker_client.images.remove(image, force=True)
+
+    @pytest.fixture
+    def repo(self, tmp_path: Path, instance: Instance, make_task_repo: MakeTaskRepo) -> Path:
+        return make_task_repo(tmp_path / "repo", instance)
+
+    def test_every_missing_image_comes_with_its_pull(
+        self, shared_data: Path, docker_client: Any
+    ) -> None:
+        """A real dataset's images are named in full, ready to be pulled."""
+        dataset = str(shared_data / "swebench" / "lite_dev.parquet")
+        statuses = check(load(dataset), dataset, client=docker_client)
+        assert len(statuses) == 23
+        for status in statuses:
+            assert status.how == f"docker pull {status.image}"
+            assert status.present == (status.image_id is not None)
+
+    @pytest.mark.parametrize("prefix", ["", "docker.io/"])
+    def test_an_image_is_found_by_any_of_its_names(
+        self, make_instance: MakeInstance, docker_client: Any, prefix: str
+    ) -> None:
+        """The default registry may be spelled out or not."""
+        instance = make_instance(image=prefix + BASE_IMAGE)
+        (status,) = check([instance], "dataset", client=docker_client)
+        assert status.present
+        assert status.image_id == docker_client.images.get(BASE_IMAGE).id
+
+    def test_a_task_repo_s_image_is_built_once(
+        self, repo: Path, instance: Instance, docker_client: Any
+    ) -> None:
+        """The second build finds everything as it was; a changed file builds again."""
+        (before,) = check([instance], str(repo), client=docker_client)
+        assert (before.present, before.how) == (False, f"durabench images build --dataset {repo}")
+        (built,) = build([instance], repo, client=docker_client)
+        (again,) = build([instance], repo, client=docker_client)
+        assert (built.action, again.action) == ("built", "current")
+        assert check([instance], str(repo), client=docker_client)[0].present
+        (repo / "tasks" / instance.instance_id / "calc.py").write_text("add = None\n")
+        assert [image.action for image in build([instance], repo, client=docker_client)] == [
+            "built"
+        ]
+
+    def test_the_context_can_be_added_to(
+        self, repo: Path, instance: Instance, docker_client: Any
+    ) -> None:
+        """The Dockerfile finds what the caller adds, and the task's folder stays as it was."""
+        folder = repo / "tasks" / instance.instance_id
+        dockerfile = folder / "Dockerfile"
+        dockerfile.write_text(dockerfile.read_text() + "COPY added.txt /\n")
+
+        def add(which: Instance, context: Path) -> None:
+            (context / "added.txt").write_text(which.instance_id)
+
+        (built,) = build([instance], repo, add, client=docker_client)
+        assert built.action == "built"
+        shown = docker_client.containers.run(instance.image, "cat /added.txt", remove=True)
+        assert shown == b"tiny__images-1"
+        assert not (folder / "added.txt").exists()
+
+    def test_a_failed_build_shows_the_end_of_its_log(
+        self, repo: Path, instance: Instance, docker_client: Any
+    ) -> None:
+        """The last lines say why, and nothing passes for built."""
+        dockerfile = repo / "tasks" / instance.instance_id / "Dockerfile"
+        dockerfile.write_text(f"FROM {BASE_IMAGE}\nRUN echo the reason && exit 3\n")
+        with pytest.raises(ImageError, match=r"cannot be built:[\s\S]*the reason\n[\s\S]*code: 3"):
+            list(build([instance], repo, client=docker_client))
+        assert not check([instance], str(repo), client=docker_client)[0].present
+
+    def test_a_task_without_a_dockerfile_is_named(
+        self, tmp_path: Path, instance: Instance, docker_client: Any
+    ) -> None:
+        """A task repo that cannot be built says which file is missing."""
+        with pytest.raises(ImageError, match="tiny__images-1: no readable Dockerfile"):
+            list(build([instance], tmp_path, client=docker_client))
+
+    def test_a_base_image_that_is_here_is_left_alone(self, docker_client: Any) -> None:
+        """Only a missing base image is made."""
+        before = docker_client.images.get(BASE_IMAGE).id
+        ensure_base(docker_client)
+        assert docker_client.images.get(BASE_IMAGE).id == before

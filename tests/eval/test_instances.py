@@ -1,0 +1,191 @@
+"""Datasets of every kind become the same typed instances, or one clear line."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from eval import harness
+from eval.errors import DatasetError
+from eval.instances import dataset_digest, load, task_repo
+from eval.types import Instance
+
+MakeRow = Callable[..., dict[str, Any]]
+
+
+def one_line(failure: pytest.ExceptionInfo[DatasetError]) -> str:
+    text = str(failure.value)
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"), [("lite_dev", 23), ("lite_test", 300), ("verified_test", 500)]
+)
+def test_the_real_datasets_load_whole(shared_data: Path, name: str, rows: int) -> None:
+    """SWE-bench Lite and Verified in the swebench 5 form need no correction."""
+    instances = load(str(shared_data / "swebench" / f"{name}.parquet"))
+    assert len(instances) == rows
+    assert all(instance.fail_to_pass and instance.image for instance in instances)
+    assert len({instance.digest for instance in instances}) == rows
+
+
+def test_one_row_is_the_same_from_every_kind_of_file(tmp_path: Path, make_row: MakeRow) -> None:
+    """Parquet, JSON lines and JSON give equal instances with equal digests."""
+    row = make_row()
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "rows.parquet")
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n\n")
+    (tmp_path / "rows.json").write_text(json.dumps([row]))
+    loaded = [load(str(tmp_path / f"rows.{kind}")) for kind in ("parquet", "jsonl", "json")]
+    assert loaded[0] == loaded[1] == loaded[2]
+    assert loaded[0][0].fail_to_pass == ("test_calc.py::test_add",)
+    assert loaded[0][0].pass_to_pass == ("test_calc.py::test_add_zero", "test_calc.py::test_double")
+
+
+@pytest.fixture
+def tiny_task_repo(tmp_path: Path, make_row: MakeRow) -> Path:
+    root = tmp_path / "task-repo"
+    for number, split in ((1, "test"), (2, "dev")):
+        row = make_row(instance_id=f"tiny__calc-{number}")
+        folder = root / "tasks" / row["instance_id"]
+        folder.mkdir(parents=True)
+        files = {
+            "problem_statement.md": row["problem_statement"],
+            "gold.patch": row["patch"],
+            "test.patch": row["test_patch"],
+            "eval.sh": row["eval_script"],
+            "tests.json": json.dumps({"FAIL_TO_PASS": ["a"], "PASS_TO_PASS": []}),
+        }
+        for name, content in files.items():
+            (folder / name).write_text(content)
+        kept = ("instance_id", "repo", "base_commit", "image", "log_parser", "eval_type")
+        task = {key: row[key] for key in kept} | {"split": split, "version": 1.5}
+        (folder / "task.yaml").write_text(json.dumps(task))
+    return root
+
+
+def test_a_task_repo_gives_the_tasks_of_one_split(tiny_task_repo: Path) -> None:
+    """A task repo holds every split, and only the one that was asked for is loaded."""
+    (instance,) = load(str(tiny_task_repo), split="dev")
+    assert (instance.instance_id, instance.version) == ("tiny__calc-2", "1.5")
+    assert task_repo(str(tiny_task_repo)) == tiny_task_repo
+
+
+def test_an_unknown_split_of_a_task_repo_names_those_there_are(tiny_task_repo: Path) -> None:
+    """A mistyped split is not an empty run."""
+    with pytest.raises(DatasetError, match="no task in split 'validation'; there is dev, test"):
+        load(str(tiny_task_repo), split="validation")
+
+
+def test_a_folder_that_is_no_task_repo_is_refused(tmp_path: Path) -> None:
+    """A folder without tasks is named as such."""
+    with pytest.raises(DatasetError, match="not a readable swebench 5 task repo") as failure:
+        load(str(tmp_path))
+    one_line(failure)
+
+
+def test_rows_from_before_swebench_5_say_what_to_use_instead(
+    tmp_path: Path, make_row: MakeRow
+) -> None:
+    """The missing columns are named, and so is a dataset that has them."""
+    row = make_row(image=None, eval_script=None, log_parser=None, eval_type=None)
+    (tmp_path / "old.jsonl").write_text(json.dumps(row))
+    with pytest.raises(DatasetError) as failure:
+        load(str(tmp_path / "old.jsonl"))
+    text = one_line(failure)
+    assert "no value for image, eval_script, log_parser, eval_type" in text
+    assert "SWE-bench/SWE-bench_Verified" in text
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"log_parser": "parse_log_nothing"}, "has no log parser 'parse_log_nothing'"),
+        ({"eval_type": "pass"}, "eval_type 'pass' must be fail_only or pass_and_fail"),
+        ({"FAIL_TO_PASS": "not json"}, "FAIL_TO_PASS must be a list of test names"),
+        ({"PASS_TO_PASS": [1]}, "PASS_TO_PASS must be a list of test names"),
+        ({"instance_id": "../escape"}, "instance_id may hold letters"),
+        ({"base_commit": "--upload-pack=x"}, "base_commit must be a commit id"),
+        ({"base_commit": 7}, "base_commit must be text, not int"),
+        ({"image": ""}, "no value for image"),
+        ({"image_assets": '{"test_patch": [{"path": "a.png"}]}'}, "image_assets are not supported"),
+        ({"image_assets": "{"}, "image_assets is not JSON"),
+    ],
+)
+def test_an_unusable_value_is_named_with_its_row(
+    tmp_path: Path, make_row: MakeRow, columns: dict[str, Any], message: str
+) -> None:
+    """Every check names file, row and column in one line."""
+    (tmp_path / "rows.jsonl").write_text(json.dumps(make_row(**columns)))
+    with pytest.raises(DatasetError) as failure:
+        load(str(tmp_path / "rows.jsonl"))
+    text = one_line(failure)
+    assert message in text
+    assert "rows.jsonl, row 1" in text
+
+
+def test_assets_that_no_test_needs_are_no_obstacle(make_instance: Callable[..., Instance]) -> None:
+    """Pictures in the problem statement are nothing that grading has to carry."""
+    assert make_instance(image_assets='{"patch": [], "problem_statement": [{"path": "a.png"}]}')
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("twice.jsonl", "{row}\n{row}\n", "tiny__calc-1 is in it more than once"),
+        ("empty.jsonl", "", "no instances in it"),
+        ("broken.jsonl", "{row}\n{{", "line 2 is not JSON"),
+        ("broken.json", "[", "cannot be read"),
+        ("object.json", "{row}", "expected a list of rows"),
+        ("text.json", '["text"]', "a row must be an object with columns, not str"),
+        ("no.parquet", "text", "cannot be read"),
+        ("rows.csv", "a,b", "a dataset file ends in .parquet, .jsonl, .json"),
+    ],
+)
+def test_an_unusable_file_is_one_line(
+    tmp_path: Path, make_row: MakeRow, name: str, content: str, message: str
+) -> None:
+    """Whatever is wrong with a file, the message names the file and the fault."""
+    (tmp_path / name).write_text(content.format(row=json.dumps(make_row())))
+    with pytest.raises(DatasetError) as failure:
+        load(str(tmp_path / name))
+    assert message in one_line(failure)
+    assert name in str(failure.value)
+
+
+def test_a_missing_file_is_not_looked_for_elsewhere() -> None:
+    """What is spelled like a path is a path, and is not sent to Hugging Face."""
+    with pytest.raises(DatasetError, match="there is no such file or folder"):
+        load("nowhere/rows.parquet")
+
+
+def test_hugging_face_out_of_reach_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the network an id that is not cached names itself and the cause."""
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    with pytest.raises(DatasetError, match="Hugging Face did not deliver it") as failure:
+        load("durabench-test/no-such-dataset")
+    one_line(failure)
+
+
+def test_a_digest_stands_for_the_content_of_the_row(make_instance: Callable[..., Instance]) -> None:
+    """Any changed column changes the digest, and a dataset's digest ignores order."""
+    one, other = make_instance(), make_instance(hints_text="look at add")
+    third = make_instance(instance_id="tiny__calc-3")
+    assert one.digest != other.digest
+    assert dataset_digest([one, third]) == dataset_digest([third, one])
+    assert dataset_digest([one, third]) != dataset_digest([other, third])
+
+
+def test_what_is_known_without_the_harness_is_what_the_harness_knows() -> None:
+    """The names that spare the slow import are names of the installed swebench."""
+    from swebench.harness.constants import EvalType
+    from swebench.harness.log_parsers import PARSER_REGISTRY
+
+    assert set(PARSER_REGISTRY) >= harness._COMMON_LOG_PARSERS
+    assert {kind.value for kind in EvalType} == harness.EVAL_TYPES

@@ -1,0 +1,115 @@
+"""A selection is the same instances, in the dataset's order, on every call."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from eval.errors import DatasetError
+from eval.instances import load
+from eval.selection import Selection, select
+from eval.types import Instance
+
+
+@pytest.fixture(scope="module")
+def lite(make_instance: Callable[..., Instance]) -> list[Instance]:
+    repos = ("django__django", "sympy__sympy")
+    return [make_instance(instance_id=f"{repos[n % 2]}-{n}") for n in range(20)]
+
+
+def ids(instances: list[Instance]) -> list[str]:
+    return [instance.instance_id for instance in instances]
+
+
+def test_an_empty_selection_keeps_everything(lite: list[Instance]) -> None:
+    """No filter, no loss."""
+    assert select(lite, Selection()) == lite
+
+
+def test_ids_come_in_the_order_of_the_dataset(lite: list[Instance]) -> None:
+    """The order in which ids are written does not matter."""
+    selection = Selection(ids=["sympy__sympy-3", "django__django-0"])
+    assert ids(select(lite, selection)) == ["django__django-0", "sympy__sympy-3"]
+
+
+def test_filters_apply_one_after_the_other(lite: list[Instance]) -> None:
+    """The slice counts what the regular expression left."""
+    selection = Selection(regex="^django", slice="1:3")
+    assert ids(select(lite, selection)) == ["django__django-2", "django__django-4"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("0:2", [0, 1]), ("18:", [18, 19]), ("-1:", [19]), ("::10", [0, 10]), (" 3 : 4 ", [3])],
+)
+def test_a_slice_is_written_as_in_python(
+    lite: list[Instance], text: str, expected: list[int]
+) -> None:
+    """Every part of a slice may be left out or be negative, but for the step."""
+    assert select(lite, Selection(slice=text)) == [lite[n] for n in expected]
+
+
+def test_a_sample_depends_on_its_seed_alone(lite: list[Instance]) -> None:
+    """The same seed draws the same instances, whatever order the dataset has."""
+    drawn = select(lite, Selection(sample=5, seed=1))
+    assert len(drawn) == 5
+    assert drawn == [instance for instance in lite if instance in drawn]
+    assert set(ids(select(lite[::-1], Selection(sample=5, seed=1)))) == set(ids(drawn))
+    assert select(lite, Selection(sample=5, seed=2)) != drawn
+
+
+def test_a_growing_sample_keeps_what_it_had(lite: list[Instance]) -> None:
+    """Instances that are paid for stay in the sample when it is enlarged."""
+    small = select(lite, Selection(sample=5))
+    assert set(ids(small)) < set(ids(select(lite, Selection(sample=10))))
+
+
+def test_an_unknown_id_is_answered_with_near_ones(lite: list[Instance]) -> None:
+    """A typing error costs one look."""
+    with pytest.raises(DatasetError, match="django__djanga-2; did you mean django__django-2"):
+        select(lite, Selection(ids=["django__djanga-2"]))
+
+
+@pytest.mark.parametrize(
+    ("selection", "message"),
+    [
+        ({"regex": "^flask"}, "regex '\\^flask'.* leaves no instance"),
+        ({"slice": "50:"}, "leaves no instance"),
+        ({"sample": 21}, "a sample of 21 cannot be drawn from 20 instances"),
+    ],
+)
+def test_a_selection_of_nothing_is_refused(
+    lite: list[Instance], selection: dict[str, object], message: str
+) -> None:
+    """A run on no instances, or on fewer than asked for, is a mistake."""
+    with pytest.raises(DatasetError, match=message):
+        select(lite, Selection.model_validate(selection))
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [("regex", "("), ("slice", "five"), ("slice", "1"), ("slice", "::0"), ("slice", "::-1")],
+)
+def test_what_cannot_be_understood_is_one_line(field: str, text: str) -> None:
+    """A bad expression fails when it is written down, and not in the middle of a run."""
+    with pytest.raises(DatasetError) as failure:
+        Selection.model_validate({field: text})
+    assert repr(text) in str(failure.value)
+    assert "\n" not in str(failure.value)
+
+
+def test_unknown_keys_are_refused() -> None:
+    """A misspelled filter must not select everything."""
+    with pytest.raises(ValidationError, match="instance_ids"):
+        Selection.model_validate({"instance_ids": ["a"]})
+
+
+def test_real_datasets_are_selected_from(shared_data: Path) -> None:
+    """Verified can be cut by repository, position and chance."""
+    verified = load(str(shared_data / "swebench" / "verified_test.parquet"))
+    django = select(verified, Selection(regex="^django__"))
+    assert len(django) == 231
+    drawn = select(verified, Selection(regex="^django__", slice=":100", sample=8, seed=3))
+    assert len(drawn) == 8
+    assert all(instance in django[:100] for instance in drawn)

@@ -1,0 +1,309 @@
+"""Repositories made of the bundled patch series: complete where allowed, and nowhere else."""
+
+import os
+import shutil
+import subprocess
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+import yaml
+
+from eval import upstream as module
+from eval.upstream import UpstreamError, bundle, checkout, series, upstream
+
+TASKS = Path(module.__file__).parent / "tasks"
+METADATA = [yaml.safe_load(path.read_text()) for path in sorted(TASKS.glob("tasks/*/task.yaml"))]
+REPOS = sorted({task["repo"] for task in METADATA})
+REPO = REPOS[0]
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Git as the user would run it in that folder."""
+    environment = {name: value for name, value in os.environ.items() if name != "GIT_DIR"}
+    done = subprocess.run(
+        ["git", *arguments], cwd=folder, env=environment, check=True, capture_output=True
+    )
+    return done.stdout.decode().strip()
+
+
+def objects(folder: Path) -> set[str]:
+    """Every object that the store has, reachable or not."""
+    listed = git(folder, "cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
+    return set(listed.split())
+
+
+def reachable(folder: Path, commit: str) -> set[str]:
+    return {line.split()[0] for line in git(folder, "rev-list", "--objects", commit).splitlines()}
+
+
+def history(repo: str, cache: Path) -> list[str]:
+    return git(upstream(repo, cache), "rev-list", "--reverse", "main").split()
+
+
+def first_base(repo: str) -> str:
+    return next(task["base_commit"] for task in METADATA if task["repo"] == repo)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("upstream") / "not" / "there yet"
+
+
+@pytest.fixture
+def hostile_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user whose git configuration does all that could get in the way."""
+    home = tmp_path / "home"
+    hooks = home / "hooks"
+    hooks.mkdir(parents=True)
+    for name in ("pre-commit", "commit-msg", "post-checkout", "applypatch-msg", "pre-applypatch"):
+        (hooks / name).write_text("#!/bin/sh\nexit 1\n")
+        (hooks / name).chmod(0o755)
+    shutil.copytree(hooks, home / "template" / "hooks")
+    (home / "commit-template").write_text("TICKET: \n")
+    (home / ".gitconfig").write_text(
+        f"[core]\n\tautocrlf = true\n\thooksPath = {hooks}\n"
+        f"[init]\n\ttemplateDir = {home / 'template'}\n\tdefaultBranch = trunk\n"
+        f"[commit]\n\tgpgSign = true\n\ttemplate = {home / 'commit-template'}\n"
+        "[gpg]\n\tprogram = /bin/false\n[am]\n\tkeepcr = false\n[fetch]\n\tfsckObjects = false\n"
+        "[user]\n\tname = Somebody\n\temail = somebody@example.org\n"
+    )
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("GIT_DIR", str(home / "elsewhere"))
+    return home
+
+
+@pytest.mark.parametrize("repo", REPOS)
+def test_a_series_gives_the_commits_it_was_made_of(repo: str, cache: Path) -> None:
+    """Replaying yields the ids in the patches, and among them every task's base commit."""
+    folder = series(repo)
+    assert folder is not None
+    recorded = [path.read_text().split()[1] for path in sorted(folder.glob("*.patch"))]
+    assert history(repo, cache) == recorded
+    assert {task["base_commit"] for task in METADATA if task["repo"] == repo} <= {*recorded}
+
+
+@pytest.mark.parametrize("repo", REPOS)
+def test_a_history_goes_on_behind_every_fix(repo: str, cache: Path) -> None:
+    """Each base commit has a fix and at least one more commit after it."""
+    commits = history(repo, cache)
+    for task in METADATA:
+        if task["repo"] == repo:
+            assert commits.index(task["base_commit"]) < len(commits) - 2
+
+
+@pytest.mark.parametrize("task", METADATA, ids=lambda task: task["instance_id"])
+def test_a_checkout_contains_nothing_newer_than_its_commit(
+    task: dict[str, str], cache: Path, tmp_path: Path
+) -> None:
+    """The object store is exactly what the base commit reaches; the fix is not in it."""
+    repo, base = task["repo"], task["base_commit"]
+    checkout(repo, base, tmp_path / "work", cache)
+    assert git(tmp_path / "work", "rev-parse", "HEAD") == base
+    assert objects(tmp_path / "work") == reachable(upstream(repo, cache), base)
+    commits = history(repo, cache)
+    fix = commits[commits.index(base) + 1]
+    with pytest.raises(subprocess.CalledProcessError):
+        git(tmp_path / "work", "cat-file", "-e", fix)
+
+
+@pytest.mark.parametrize("repo", REPOS)
+def test_a_bundle_contains_nothing_newer_than_its_commit(
+    repo: str, cache: Path, tmp_path: Path
+) -> None:
+    """A clone of it is on `main` at the base commit and has only what that reaches."""
+    base = first_base(repo)
+    bundle(repo, base, tmp_path / "context" / "base.bundle", cache)
+    git(tmp_path, "clone", "--quiet", "--branch", "main", "context/base.bundle", "clone")
+    assert git(tmp_path / "clone", "rev-parse", "main") == base
+    assert objects(tmp_path / "clone") == reachable(upstream(repo, cache), base)
+    assert [path.name for path in (tmp_path / "context").iterdir()] == ["base.bundle"]
+
+
+def test_a_bundle_is_the_same_every_time(cache: Path, tmp_path: Path) -> None:
+    """Equal bytes, so that a cached image layer stays valid."""
+    for name in ("one", "two"):
+        bundle(REPO, first_base(REPO), tmp_path / name, cache)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_a_checkout_says_nothing_of_where_it_came_from(cache: Path, tmp_path: Path) -> None:
+    """Clean, on `main`, with no remote, no reflog, and the path of the upstream nowhere."""
+    work = tmp_path / "work"
+    checkout(REPO, first_base(REPO), work, cache)
+    assert git(work, "status", "--porcelain") == ""
+    assert git(work, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+    assert git(work, "symbolic-ref", "HEAD") == "refs/heads/main"
+    assert git(work, "remote") == ""
+    assert git(work, "reflog") == ""
+    source = str(upstream(REPO, cache)).encode()
+    files = [path for path in (work / ".git").rglob("*") if path.is_file()]
+    assert [path for path in files if source in path.read_bytes()] == []
+
+
+def test_the_line_ends_of_the_sources_are_kept(cache: Path, tmp_path: Path) -> None:
+    """The package with CRLF sources has them in the work tree."""
+    checkout("durabench/quillet", first_base("durabench/quillet"), tmp_path / "work", cache)
+    sources = (tmp_path / "work" / "quillet" / "filters.py").read_bytes()
+    assert sources.count(b"\r\n") == sources.count(b"\n") > 50
+
+
+def test_the_configuration_of_the_user_does_not_matter(hostile_git: Path, tmp_path: Path) -> None:
+    """Hooks, templates, signing and autocrlf neither stop building nor change any commit."""
+    work = tmp_path / "work"
+    checkout("durabench/quillet", first_base("durabench/quillet"), work, tmp_path / "cache")
+    bundle("durabench/quillet", first_base("durabench/quillet"), tmp_path / "b", tmp_path / "cache")
+    assert not (hostile_git / "elsewhere").exists()
+    assert git(work, "rev-parse", "HEAD") == first_base("durabench/quillet")
+    assert git(work, "status", "--porcelain") == ""
+
+
+def test_commits_in_a_checkout_work_for_every_user(hostile_git: Path, tmp_path: Path) -> None:
+    """An agent can commit: there is an identity, and no hook or signature stops it."""
+    work = tmp_path / "work"
+    checkout(REPO, first_base(REPO), work, tmp_path / "cache")
+    git(work, "commit", "--allow-empty", "--message", "a change")
+    assert git(work, "log", "-1", "--format=%an %G?") == "Durabench N"
+
+
+def test_a_warm_checkout_is_fast(cache: Path, tmp_path: Path) -> None:
+    """Well under a second once the upstream repository is there."""
+    upstream(REPO, cache)
+    durations = []
+    for number in range(3):
+        started = time.perf_counter()
+        checkout(REPO, first_base(REPO), tmp_path / str(number), cache)
+        durations.append(time.perf_counter() - started)
+    assert min(durations) < 0.3
+
+
+def test_building_happens_once(cache: Path) -> None:
+    """The second call finds what the first one made."""
+    first = upstream(REPO, cache)
+    made = first.stat().st_ctime_ns
+    assert upstream(REPO, cache) == first
+    assert first.stat().st_ctime_ns == made
+
+
+@pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])
+def test_concurrent_callers_get_the_same_repository(
+    pool: type[ThreadPoolExecutor] | type[ProcessPoolExecutor], tmp_path: Path
+) -> None:
+    """Threads and processes may race for the first build; nothing is left over."""
+    processes = {"mp_context": get_context("spawn")} if pool is ProcessPoolExecutor else {}
+    with pool(4, **processes) as workers:
+        calls = [workers.submit(upstream, REPO, tmp_path / "cache") for _ in range(8)]
+        assert len({call.result() for call in calls}) == 1
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+    assert git(upstream(REPO, tmp_path / "cache"), "fsck", "--strict") == ""
+
+
+def copy_of_series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the first package's series that the module uses from now on."""
+    shutil.copytree(TASKS / "repos", tmp_path / "repos")
+    monkeypatch.setattr(module, "_SERIES", tmp_path / "repos")
+    folder = series(REPO)
+    assert folder is not None
+    return folder
+
+
+def test_a_changed_series_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache is keyed by content: without its last patch, a series is another repository."""
+    complete = upstream(REPO, tmp_path / "cache")
+    folder = copy_of_series(tmp_path, monkeypatch)
+    assert upstream(REPO, tmp_path / "cache") == complete
+    sorted(folder.glob("*.patch"))[-1].unlink()
+    shorter = upstream(REPO, tmp_path / "cache")
+    assert shorter != complete
+    assert git(shorter, "rev-parse", "main") == git(complete, "rev-parse", "main^")
+
+
+def test_a_damaged_series_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A patch that still applies but makes another commit is noticed by its id."""
+    folder = copy_of_series(tmp_path, monkeypatch)
+    last = sorted(folder.glob("*.patch"))[-1]
+    last.write_text(last.read_text().replace("Subject: [PATCH] ", "Subject: [PATCH] Not "))
+    with pytest.raises(UpstreamError, match="does not give the commits it was made of"):
+        upstream(REPO, tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_series_that_does_not_apply_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message is one line and says which step failed."""
+    folder = copy_of_series(tmp_path, monkeypatch)
+    sorted(folder.glob("*.patch"))[1].unlink()
+    with pytest.raises(UpstreamError, match="git am failed") as error:
+        upstream(REPO, tmp_path / "cache")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "repo",
+    ["django/django", "durabench/absent", "durabench/", "durabench/../repos", "tidyini", ""],
+)
+def test_unknown_repositories(repo: str, tmp_path: Path) -> None:
+    """They have no series, and asking for one is an error that names it."""
+    assert series(repo) is None
+    with pytest.raises(UpstreamError, match="is not a bundled repository"):
+        upstream(repo, tmp_path)
+
+
+@pytest.mark.parametrize("commit", ["0" * 40, "main", "--all", ""])
+def test_unknown_commits(commit: str, cache: Path, tmp_path: Path) -> None:
+    """Only complete ids of commits of the series are understood; nothing is left behind."""
+    with pytest.raises(UpstreamError, match="is not a commit of"):
+        checkout(REPO, commit, tmp_path / "work", cache)
+    with pytest.raises(UpstreamError, match="is not a commit of"):
+        bundle(REPO, commit, tmp_path / "bundle", cache)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cache_without_its_branch_is_an_error(tmp_path: Path) -> None:
+    """The message says what to remove."""
+    repository = upstream(REPO, tmp_path)
+    (repository / "refs" / "heads" / "main").write_text("0" * 40 + "\n")
+    with pytest.raises(UpstreamError, match="is damaged: remove it") as error:
+        upstream(REPO, tmp_path)
+    assert str(repository) in str(error.value)
+
+
+def test_a_cache_without_its_objects_is_an_error(tmp_path: Path) -> None:
+    """The message says what to remove, and the destination is not left half done."""
+    repository = upstream(REPO, tmp_path / "cache")
+    shutil.rmtree(repository / "objects")
+    (repository / "objects").mkdir()
+    with pytest.raises(UpstreamError, match="may be damaged, remove it") as error:
+        checkout(REPO, first_base(REPO), tmp_path / "work", tmp_path / "cache")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_cache_that_is_a_file_is_an_error(tmp_path: Path) -> None:
+    """It is an UpstreamError, not an OSError."""
+    (tmp_path / "cache").write_text("")
+    with pytest.raises(UpstreamError, match="cannot make the folder"):
+        upstream(REPO, tmp_path / "cache")
+
+
+def test_a_destination_in_use_is_left_alone(cache: Path, tmp_path: Path) -> None:
+    """A folder with something in it is refused and keeps its content; an empty one will do."""
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UpstreamError, match="is in the way"):
+        checkout(REPO, first_base(REPO), tmp_path, cache)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+    (tmp_path / "empty").mkdir()
+    checkout(REPO, first_base(REPO), tmp_path / "empty", cache)
+    assert (tmp_path / "empty" / "README.md").is_file()
+
+
+def test_without_git_there_is_one_clear_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says what is missing."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UpstreamError, match="git is not on the path"):
+        upstream(REPO, tmp_path / "cache")

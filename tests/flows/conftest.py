@@ -1,0 +1,33 @@
+"""Experiments that run in seconds."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows import experiment
+from flows.experiment import Experiment
+
+
+@pytest.fixture
+def lake_path(tmp_path: Path) -> str:
+    return str(tmp_path / "lake")
+
+
+def trial(**changes: Any) -> Experiment:
+    """Two bundled instances on the host: a skilled arm, an unskilled one and both controls."""
+    content: dict[str, Any] = {
+        "name": "trial",
+        "environment": "host",
+        "select": {"sample": 2},
+        "arms": [
+            {"name": "able", "agent": "mini", "model": {"provider": "simulated", "skill": 1}},
+            {"name": "unable", "agent": "mini", "model": {"provider": "simulated", "skill": 0}},
+            {"name": "gold", "agent": "gold"},
+            {"name": "null", "agent": "null"},
+        ],
+        "primary": {"baseline": "unable", "candidate": "able"},
+        "evaluation_timeout_s": 120,
+        **changes,
+    }
+    return experiment.parse(content, "trial")

@@ -1,0 +1,179 @@
+"""An experiment from its declaration to its report, on a real Prefect server."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.errors import WorkspaceError
+from eval import instances
+from flows import places, reporting, solve
+from flows.benchmark import benchmark
+from flows.errors import IncompleteRun, UsageError
+from flows.lake import Lake
+from tests.flows.conftest import trial
+
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
+
+
+def rows(lake_path: str, table: str) -> list[dict[str, Any]]:
+    lake = Lake.existing(lake_path)
+    return [row for unit in lake.units(table, "*") for row in lake.find(table, unit)]
+
+
+async def test_every_cell_ends_with_a_verdict(lake_path: str) -> None:
+    """The able arm and gold resolve, the unable arm and null do not; the report says so."""
+    page = await benchmark(trial(), lake_path)
+    built = reporting.read(Lake.existing(lake_path), "trial")
+    assert {arm.name: arm.resolved for arm in built.arms} == {
+        "able": 2,
+        "unable": 0,
+        "gold": 2,
+        "null": 0,
+    }
+    assert built.audits == ()
+    assert built.comparisons[0].table.only_candidate == 2
+    assert "simulated model" in Path(page).read_text()
+    assert "no isolation" in Path(page).with_name("report.md").read_text()
+
+
+async def test_every_number_can_be_traced_to_its_calls(lake_path: str) -> None:
+    """Costs and tokens of an attempt are the sums over its calls; each call is a step."""
+    await benchmark(trial(select={"sample": 1}), lake_path)
+    calls = rows(lake_path, "llm_calls")
+    steps = {(step["attempt_id"], step["seq"]): step for step in rows(lake_path, "steps")}
+    for attempt in rows(lake_path, "attempts"):
+        own = [call for call in calls if call["attempt_id"] == attempt["attempt_id"]]
+        assert attempt["model_calls"] == len(own)
+        assert attempt["cost_usd"] == pytest.approx(sum(call["cost_usd"] for call in own))
+        assert attempt["input_tokens"] == sum(call["input_tokens"] for call in own)
+        assert all(steps[call["attempt_id"], call["seq"]]["kind"] == "model" for call in own)
+    assert calls
+
+
+async def test_the_same_again_buys_nothing(lake_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No workspace is opened and no model is called; the results are the same."""
+    await benchmark(trial(), lake_path)
+    before = Counter(row["attempt_id"] for row in rows(lake_path, "attempts"))
+
+    async def refuse(*arguments: Any, **options: Any) -> None:
+        raise AssertionError("a workspace was opened")
+
+    monkeypatch.setattr(places, "_open", refuse)
+    await benchmark(trial(concurrency=1), lake_path)
+    assert Counter(row["attempt_id"] for row in rows(lake_path, "attempts")) == before
+
+
+async def test_broken_infrastructure_is_no_result_and_is_tried_again(
+    lake_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cell leaves no prediction, the others finish, and the next run completes it."""
+    real = places._open
+    victim = instances.load("bundled")[0].instance_id
+    gold = [{"name": "gold", "agent": "gold"}]
+    declared = trial(select={"ids": [victim]}, arms=gold, primary=None)
+
+    async def broken(*arguments: Any, **options: Any) -> None:
+        raise WorkspaceError("the disk is on fire", retryable=False)
+
+    monkeypatch.setattr(places, "_open", broken)
+    with pytest.raises(IncompleteRun, match="1 of 1 cells ended as infrastructure"):
+        await benchmark(declared, lake_path)
+    [attempt] = rows(lake_path, "attempts")
+    assert attempt["outcome"] == "infrastructure"
+    assert "the disk is on fire" in attempt["detail"]
+    assert rows(lake_path, "predictions") == []
+
+    monkeypatch.setattr(places, "_open", real)
+    await benchmark(declared, lake_path)
+    built = reporting.read(Lake.existing(lake_path), "trial")
+    assert built.arm("gold").resolved == 1
+
+
+async def test_what_may_pass_is_retried_at_once(
+    lake_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first failure that may pass costs a retry of the task, not another run; the attempt
+    goes on, and its row is that of its end."""
+    monkeypatch.setattr(solve.attempt, "retry_delay_seconds", [0, 0])
+    real, failures = places._open, []
+
+    async def shaky(*arguments: Any, **options: Any) -> Any:
+        if not failures:
+            failures.append(1)
+            raise WorkspaceError("a moment, please")
+        return await real(*arguments, **options)
+
+    monkeypatch.setattr(places, "_open", shaky)
+    declared = trial(select={"sample": 1}, arms=[{"name": "gold", "agent": "gold"}], primary=None)
+    await benchmark(declared, lake_path)
+    assert [row["outcome"] for row in rows(lake_path, "attempts")] == ["submitted"]
+    assert failures
+
+
+async def test_grading_can_wait(lake_path: str) -> None:
+    """Without `grade` there are predictions and no verdicts; a later run adds only those."""
+    declared = trial(select={"sample": 1}, arms=[{"name": "gold", "agent": "gold"}], primary=None)
+    await benchmark(declared, lake_path, grade=False)
+    assert (len(rows(lake_path, "predictions")), rows(lake_path, "evaluations")) == (1, [])
+    await benchmark(declared, lake_path)
+    assert len(rows(lake_path, "predictions")) == len(rows(lake_path, "evaluations")) == 1
+
+
+async def test_repeats_are_attempts_of_their_own(lake_path: str) -> None:
+    """Each repeat draws anew; one more repeat keeps the earlier attempts."""
+    arms = [{"name": "a", "agent": "mini", "model": {"provider": "simulated", "skill": 0.5}}]
+    changes: dict[str, Any] = {"select": {"sample": 1}, "arms": arms, "primary": None}
+    await benchmark(trial(**changes, repeats=2), lake_path)
+    first = {row["attempt_id"] for row in rows(lake_path, "attempts")}
+    await benchmark(trial(**changes, repeats=3), lake_path)
+    attempts = rows(lake_path, "attempts")
+    assert sorted(row["repeat"] for row in attempts) == [0, 1, 2]
+    assert first < {row["attempt_id"] for row in attempts}
+    assert len({row["seed"] for row in attempts}) == 3
+
+
+async def test_one_cell_can_be_solved_alone(lake_path: str) -> None:
+    """The `solve` flow does one cell of an experiment, and `benchmark` then finds it done."""
+    declared = trial(select={"sample": 1})
+    [instance] = [i.instance_id for i in solve_instances(declared)]
+    assert await solve.solve(declared, instance, "able", lake=lake_path) == "resolved"
+    [only] = rows(lake_path, "attempts")
+    await benchmark(declared, lake_path)
+    able = [row for row in rows(lake_path, "attempts") if row["model"] == "simulated/skill-1"]
+    assert [row["attempt_id"] for row in able] == [only["attempt_id"]]
+    with pytest.raises(UsageError, match="no arm 'other'"):
+        await solve.solve(declared, instance, "other", lake=lake_path)
+
+
+def solve_instances(declared: Any) -> list[Any]:
+    from flows import plan
+
+    return plan.load(declared)
+
+
+@pytest.mark.docker
+async def test_a_missing_image_is_infrastructure(lake_path: str, tmp_path: Path) -> None:
+    """A clear message, no prediction, and another try by the next run."""
+    row = {**instances.load("bundled")[0].row, "image": "durabench/absent:latest"}
+    dataset = tmp_path / "rows.jsonl"
+    dataset.write_text(json.dumps(row, default=str))
+    declared = trial(
+        dataset=str(dataset),
+        environment="docker",
+        select={},
+        arms=[{"name": "gold", "agent": "gold"}],
+        primary=None,
+    )
+    begun = []
+    for _ in (1, 2):
+        with pytest.raises(IncompleteRun):
+            await benchmark(declared, lake_path)
+        [attempt] = rows(lake_path, "attempts")
+        assert attempt["outcome"] == "infrastructure"
+        assert "durabench/absent:latest" in attempt["detail"]
+        begun.append(attempt["started_at"])
+    assert begun[0] < begun[1]
+    assert rows(lake_path, "predictions") == []

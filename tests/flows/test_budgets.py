@@ -1,0 +1,65 @@
+"""Budgets: nothing is sent that could exceed them, and a larger one goes on from there."""
+
+from typing import Any
+
+import pytest
+
+from flows.benchmark import benchmark
+from flows.errors import IncompleteRun
+from flows.journals import open_journal
+from flows.lake import Lake
+from tests.flows.conftest import trial
+
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
+
+ARMS = [
+    {"name": "able", "agent": "mini", "model": {"provider": "simulated", "skill": 1}},
+    {"name": "unable", "agent": "mini", "model": {"provider": "simulated", "skill": 0}},
+]
+
+
+def rows(lake_path: str, table: str) -> list[dict[str, Any]]:
+    lake = Lake.existing(lake_path)
+    return [row for unit in lake.units(table, "*") for row in lake.find(table, unit)]
+
+
+def results(lake_path: str) -> dict[str, Any]:
+    """What decides a report, by attempt."""
+    patches = {row["attempt_id"]: row["model_patch"] for row in rows(lake_path, "predictions")}
+    return {
+        row["attempt_id"]: (row["model_calls"], row["outcome"], patches.get(row["attempt_id"]))
+        for row in rows(lake_path, "attempts")
+    }
+
+
+async def test_a_spent_budget_stops_and_a_larger_one_goes_on(
+    lake_path: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Stopped cells leave no prediction; after the next run all is as if nothing had happened."""
+    undisturbed = str(tmp_path_factory.mktemp("undisturbed"))
+    await benchmark(trial(arms=ARMS), undisturbed)
+    total = sum(row["billed_usd"] for row in rows(undisturbed, "attempts"))
+
+    with pytest.raises(IncompleteRun, match="stopped by a budget"):
+        await benchmark(trial(arms=ARMS, budgets={"experiment": {"usd": total / 2}}), lake_path)
+    stopped = [row for row in rows(lake_path, "attempts") if row["outcome"] == "budget_stop"]
+    assert stopped
+    assert sum(row["billed_usd"] for row in rows(lake_path, "attempts")) <= total / 2
+    assert {row["attempt_id"] for row in stopped}.isdisjoint(
+        row["attempt_id"] for row in rows(lake_path, "predictions")
+    )
+
+    await benchmark(trial(arms=ARMS, budgets={"experiment": {"usd": total + 0.01}}), lake_path)
+    assert results(lake_path) == results(undisturbed)
+    assert sum(row["billed_usd"] for row in rows(lake_path, "attempts")) == pytest.approx(total)
+
+
+async def test_a_budget_of_calls_is_kept_per_attempt(lake_path: str) -> None:
+    """Every attempt stops at its third call; none is billed more than two."""
+    budgets = {"attempt": {"calls": 2}}
+    with pytest.raises(IncompleteRun, match="4 of 4 cells were stopped by a budget"):
+        await benchmark(trial(arms=ARMS, budgets=budgets), lake_path)
+    journal = open_journal(Lake.existing(lake_path))
+    assert [
+        journal.account(row["attempt_id"]).calls_billed for row in rows(lake_path, "attempts")
+    ] == [2, 2, 2, 2]

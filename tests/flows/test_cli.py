@@ -1,0 +1,124 @@
+"""The command line: quick help, and one clear line for whatever an operator gets wrong."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from eval import instances
+from flows.cli import app
+
+GOLD = "{name: gold, agent: gold}"
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test in a folder of its own, with the lake in it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DURABENCH_LAKE", str(tmp_path / "lake"))
+
+
+def test_help_answers_at_once() -> None:
+    """Under half a second: nothing slow is imported. The best of three, for a busy machine."""
+    command = [str(Path(sys.executable).with_name("durabench")), "--help"]
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.5
+
+
+def fails(*arguments: str, because: str) -> None:
+    """Exit code 2, one line with the reason, no traceback, and nothing written."""
+    before = set(Path.cwd().rglob("*"))
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == 2, result.output
+    [line] = result.stderr.strip().splitlines()
+    assert line.startswith("durabench: ")
+    assert because in line
+    assert set(Path.cwd().rglob("*")) == before
+
+
+def experiment(text: str) -> str:
+    Path("trial.yaml").write_text(text)
+    return "trial.yaml"
+
+
+def dataset(**changes: object) -> str:
+    row = {**instances.load("bundled")[0].row, **changes}
+    kept = {key: value for key, value in row.items() if value is not None}
+    Path("rows.jsonl").write_text(json.dumps(kept, default=str))
+    return "rows.jsonl"
+
+
+def test_an_unknown_key_is_refused() -> None:
+    """The key is named with its place."""
+    path = experiment(f"name: t\narms: [{GOLD}]\ncolour: red\n")
+    fails("run", path, because="trial.yaml: colour: unknown key")
+
+
+def test_an_unknown_arm_is_refused() -> None:
+    """The known ones are named."""
+    path = experiment("name: t\narms: [{name: a, agent: golden}]\n")
+    fails("run", path, because="'mini', 'gold' or 'null'")
+
+
+def test_a_missing_experiment_is_refused() -> None:
+    """The path is named."""
+    fails("run", "absent.yaml", because="cannot read the experiment absent.yaml")
+
+
+def test_an_unknown_experiment_has_near_matches() -> None:
+    """An empty folder is no lake."""
+    fails("report", "absent", because="there is no lake")
+
+
+def test_an_unknown_attempt_is_refused() -> None:
+    """The way to list them is told."""
+    fails("trace", "absent", because="durabench status NAME --cells")
+
+
+def test_a_missing_folder_of_trajectories_is_refused() -> None:
+    """Nothing is declared for an import that brings nothing."""
+    fails("import", "mini", "absent", "-d", "bundled", "--name", "x", because="no *.traj.json")
+
+
+@pytest.mark.usefixtures("prefect")
+class TestBehindPrefect:
+    """What only turns out when the flow reads its data."""
+
+    def test_a_row_without_the_swebench_5_columns_is_refused(self) -> None:
+        """The missing columns are named, and what to use instead."""
+        rows = dataset(image=None, eval_script=None)
+        path = experiment(f"name: t\ndataset: {rows}\narms: [{GOLD}]\nenvironment: host\n")
+        fails("run", path, because="no value for image, eval_script; use a swebench 5 dataset")
+
+    def test_an_unknown_instance_is_refused(self) -> None:
+        """Near matches are offered."""
+        path = experiment(f"name: t\nselect: {{ids: [durabench__x-1]}}\narms: [{GOLD}]\n")
+        fails("run", path, because="not in the dataset: durabench__x-1")
+
+    def test_docker_that_is_asked_for_and_absent_is_refused(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The way out is told."""
+        monkeypatch.setattr("agent.workspaces.container._connect", refuse_docker)
+        path = experiment(f"name: t\narms: [{GOLD}]\n")
+        fails("run", path, "-e", "docker", because="environment: docker was asked for, but")
+
+    def test_a_lake_that_cannot_be_written_is_refused(self) -> None:
+        """The path and the ways to choose another are told."""
+        Path("file").touch()
+        path = experiment(f"name: t\narms: [{GOLD}]\nenvironment: host\n")
+        fails("run", path, "--lake", "file", because="cannot write to the lake")
+
+
+def refuse_docker() -> None:
+    from docker.errors import DockerException
+
+    raise DockerException("no socket")

@@ -1,0 +1,86 @@
+"""An experiment file: what is accepted, and how a mistake is told."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.errors import DatasetError
+from flows import experiment
+from flows.errors import UsageError
+from flows.experiment import BUILT_IN, Experiment
+
+MINI = {"name": "mini", "agent": "mini", "model": "openai/anything"}
+GOLD = {"name": "gold", "agent": "gold"}
+
+
+def parse(**content: Any) -> Experiment:
+    return experiment.parse({"name": "trial", "arms": [GOLD], **content}, "trial.yaml")
+
+
+def test_the_bundled_experiment_is_valid() -> None:
+    """It compares two simulated skills and has both controls."""
+    bundled = experiment.load(BUILT_IN / "bundled.yaml")
+    assert [arm.agent for arm in bundled.arms] == ["mini", "mini", "gold", "null"]
+    assert bundled.primary is not None
+
+
+def test_a_bare_string_is_a_litellm_model() -> None:
+    """`model: openai/anything` needs no block."""
+    declared = parse(arms=[MINI])
+    spec = declared.model_of(declared.arm("mini"))
+    assert spec is not None
+    assert spec.provider == "litellm"
+
+
+def test_the_experiments_model_serves_every_arm_that_names_none() -> None:
+    """The same base model in both arms is the default."""
+    arms = [{"name": "a", "agent": "mini"}, {**MINI, "name": "b"}, GOLD]
+    declared = parse(arms=arms, model={"provider": "simulated", "skill": 0.5})
+    providers = [spec.provider if spec else None for spec in map(declared.model_of, declared.arms)]
+    assert providers == ["simulated", "litellm", None]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"colour": "red"}, "colour: unknown key"),
+        ({"arms": [{**GOLD, "skill": 1}]}, "arms.0.skill: unknown key"),
+        ({"arms": [{"name": "a", "agent": "golden"}]}, "arms.0.agent: Input should be"),
+        ({"arms": []}, "arms: List should have at least 1 item"),
+        ({"arms": [GOLD, GOLD]}, "two arms have the same name"),
+        ({"arms": [{"name": "a", "agent": "mini"}]}, "arm 'a' needs a model"),
+        ({"name": "No Spaces"}, "name: String should match pattern"),
+        ({"primary": {"baseline": "gold", "candidate": "x"}}, "names no arm of this experiment"),
+        ({"repeats": 0}, "repeats: Input should be greater than or equal to 1"),
+        ({"model": {"provider": "simulated", "skill": 2}}, "skill"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_the_key(content: dict[str, Any], message: str) -> None:
+    """The operator reads where it is and what is wrong."""
+    with pytest.raises(UsageError, match=r"^trial\.yaml: ") as caught:
+        parse(**content)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_mistake_in_the_selection_is_told_by_the_selection() -> None:
+    """It names the expression that cannot be read."""
+    with pytest.raises(DatasetError, match="'\\(' is not a regular expression"):
+        parse(select={"regex": "("})
+
+
+@pytest.mark.parametrize("text", ["", "- a list", "name: [unclosed", "just words"])
+def test_a_file_that_is_no_experiment_is_refused(text: str, tmp_path: Path) -> None:
+    """One line, whatever the file holds."""
+    path = tmp_path / "trial.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=r"trial\.yaml") as caught:
+        experiment.load(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_digest_follows_the_declaration() -> None:
+    """The same content has the same digest; any change has another."""
+    assert parse().digest == parse().digest
+    assert parse().digest != parse(seed=1).digest

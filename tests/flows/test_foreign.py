@@ -1,0 +1,128 @@
+"""Results from elsewhere: real mini-swe-agent trajectories, and predictions files."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from flows import exporting, foreign, reporting
+from flows.cli import app
+from flows.errors import UsageError
+from flows.lake import Lake
+
+
+@pytest.fixture
+def trajectories(shared_data: Path) -> Path:
+    return shared_data / "mini_trajectories"
+
+
+@pytest.fixture
+def source(shared_data: Path) -> foreign.Source:
+    return foreign.Source("gemini", str(shared_data / "swebench" / "verified_test.parquet"))
+
+
+def info(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text())["info"]
+    return content
+
+
+def test_an_import_keeps_every_figure(
+    trajectories: Path, source: foreign.Source, tmp_path: Path
+) -> None:
+    """Cost and calls per instance are the trajectory's own; so is the patch."""
+    lake = str(tmp_path / "lake")
+    imported = foreign.import_mini(trajectories, source, "mini", lake)
+    store = Lake.existing(lake)
+    attempts = {
+        row["instance_id"]: row
+        for unit in store.units("attempts", "*")
+        for row in store.find("attempts", unit)
+    }
+    assert len(imported) == len(attempts) == 13
+    for instance_id, attempt in attempts.items():
+        own = info(trajectories / f"{instance_id}.traj.json")
+        assert attempt["cost_usd"] == own["model_stats"]["instance_cost"]
+        assert attempt["model_calls"] == own["model_stats"]["api_calls"]
+        [prediction] = store.find("predictions", attempt["attempt_id"])
+        assert prediction["model_patch"] == own["submission"]
+        calls = store.find("llm_calls", attempt["attempt_id"])
+        assert sum(call["cost_usd"] for call in calls) == pytest.approx(attempt["cost_usd"])
+        assert attempt["cache_read_tokens"] == sum(call["cache_read_tokens"] for call in calls)
+
+
+def test_every_step_is_numbered_once(
+    trajectories: Path, source: foreign.Source, tmp_path: Path
+) -> None:
+    """Calls and the commands they asked for share one sequence without gaps."""
+    foreign.import_mini(trajectories, source, "mini", str(tmp_path))
+    store = Lake.existing(str(tmp_path))
+    for unit in store.units("attempts", "*"):
+        steps = sorted(store.find("steps", unit), key=lambda step: step["seq"])
+        assert [step["seq"] for step in steps] == list(range(len(steps)))
+        assert steps[0]["kind"] == "model"
+        calls = {call["seq"] for call in store.find("llm_calls", unit)}
+        assert calls == {step["seq"] for step in steps if step["kind"] == "model"}
+
+
+def test_the_report_works_on_an_import(
+    trajectories: Path, source: foreign.Source, tmp_path: Path
+) -> None:
+    """No audit fails; the total is the sum of the trajectories' own figures."""
+    imported = foreign.import_mini(trajectories, source, "mini", str(tmp_path))
+    built = reporting.read(Lake.existing(str(tmp_path)), "gemini")
+    assert built.audits == ()
+    assert built.arm("mini").cost.usd == pytest.approx(sum(run.cost_usd for run in imported))
+
+
+def test_calls_without_a_cost_are_counted_and_named(
+    trajectories: Path, source: foreign.Source, tmp_path: Path
+) -> None:
+    """A provider that sent no cost leaves an unknown price, which the import says aloud."""
+    name = "django__django-11163"
+    content = json.loads((trajectories / f"{name}.traj.json").read_text())
+    edited = copy.deepcopy(content)
+    replies = [m for m in edited["messages"] if m["role"] == "assistant"]
+    for message in replies[:2]:
+        del message["extra"]["response"]["usage"]["cost"]
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / f"{name}.traj.json").write_text(json.dumps(edited))
+    arguments = ["--dataset", source.dataset, "--name", "x", "--lake", str(tmp_path / "lake")]
+    result = CliRunner().invoke(app, ["import", "mini", str(tmp_path / "runs"), *arguments])
+    assert result.exit_code == 0, result.output
+    assert f"2 calls came without a cost: {name} (2)" in " ".join(result.stdout.split())
+    [cell] = reporting.read(Lake.existing(str(tmp_path / "lake")), "x").cells
+    assert cell.is_cost_complete is False
+
+
+def test_importing_again_adds_nothing(
+    trajectories: Path, source: foreign.Source, tmp_path: Path
+) -> None:
+    """The same files are the same attempts."""
+    foreign.import_mini(trajectories, source, "mini", str(tmp_path))
+    before = sorted(tmp_path.rglob("*.parquet"))
+    foreign.import_mini(trajectories, source, "mini", str(tmp_path))
+    assert sorted(tmp_path.rglob("*.parquet")) == before
+
+
+def test_an_export_is_the_official_format(
+    trajectories: Path, source: foreign.Source, tmp_path: Path
+) -> None:
+    """swebench's own reader takes the file."""
+    from swebench.harness.utils import get_predictions_from_file
+
+    foreign.import_mini(trajectories, source, "mini", str(tmp_path))
+    [(path, count)] = exporting.predictions("gemini", None, 0, str(tmp_path))
+    read = get_predictions_from_file(str(path), source.dataset, "test")
+    assert count == len(read) == 13
+    assert set(read[0]) == {"instance_id", "model_name_or_path", "model_patch"}
+    with pytest.raises(UsageError, match="no prediction of repeat 7"):
+        list(exporting.predictions("gemini", None, 7, str(tmp_path)))
+
+
+def test_arm_names_fit_into_paths() -> None:
+    """Whatever a submission calls itself becomes the name of a folder."""
+    assert foreign.arm_name("OpenAI/GPT-5 (high)") == "openai-gpt-5-high"
+    assert foreign.arm_name("../..") == "unnamed"

@@ -1,0 +1,101 @@
+"""Cache keys: what they hold, and that no field is forgotten."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from eval.types import Instance
+from flows import experiment
+from flows.cells import Cell, Place, Submission
+from flows.experiment import Experiment
+from flows.keys import CELL_KEY_FIELDS, CELL_KEY_IGNORED, attempt_key, evaluation_key
+
+INSTANCE = Instance(
+    instance_id="a__b-1",
+    repo="a/b",
+    version="1",
+    base_commit="0" * 40,
+    problem_statement="",
+    patch="",
+    test_patch="",
+    image="image",
+    eval_script="",
+    log_parser="parse_log_pytest",
+    eval_type="pass_and_fail",
+    fail_to_pass=(),
+    pass_to_pass=(),
+    row={},
+    digest="row",
+)
+
+
+HERE = Place("docker", "sha256:1")
+
+
+def cell(place: Place = HERE, repeat: int = 0, **changes: Any) -> Cell:
+    content: dict[str, Any] = {
+        "name": "trial",
+        "arms": [{"name": "a", "agent": "mini"}],
+        "model": {"provider": "simulated", "skill": 0.5},
+        **changes,
+    }
+    declared = experiment.parse(content, "test")
+    return Cell(declared, declared.arms[0], INSTANCE, repeat, place)
+
+
+def test_every_field_of_an_experiment_is_in_the_key_or_ignored_for_a_reason() -> None:
+    """A new field has to be decided on before it can be used."""
+    assert not CELL_KEY_FIELDS.keys() & CELL_KEY_IGNORED.keys()
+    assert CELL_KEY_FIELDS.keys() | CELL_KEY_IGNORED.keys() == Experiment.model_fields.keys()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "another"},
+        {"seed": 1},
+        {"network": True},
+        {"model": {"provider": "simulated", "skill": 0.6}},
+        {"arms": [{"name": "b", "agent": "mini"}]},
+        {"arms": [{"name": "a", "agent": "mini", "options": {"step_limit": 3}}]},
+        {"repeat": 1},
+        {"place": Place("host")},
+    ],
+)
+def test_what_decides_an_attempt_changes_its_key(changes: dict[str, Any]) -> None:
+    """Another name, model, arm, limit, repeat or environment is another attempt."""
+    assert attempt_key(cell(**changes)) != attempt_key(cell())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"concurrency": 9},
+        {"repeats": 3},
+        {"evaluation_timeout_s": 5},
+        {"place": Place("docker", "sha256:2")},
+    ],
+)
+def test_what_does_not_is_not_bought_again(changes: dict[str, Any]) -> None:
+    """An image that was built again, more repeats, more workers: the attempt stands."""
+    assert attempt_key(cell(**changes)) == attempt_key(cell())
+
+
+SUBMISSION = Submission("trial", "a", INSTANCE, 0, "attempt", "patch", HERE, 60.0)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"patch": "other"},
+        {"place": Place("docker", "sha256:2")},
+        {"place": Place("host")},
+        {"timeout_s": 61.0},
+        {"attempt_id": "another"},
+        {"instance": replace(INSTANCE, digest="edited")},
+    ],
+)
+def test_what_decides_a_verdict_changes_its_key(changes: dict[str, Any]) -> None:
+    """Patch, image, environment, timeout and row are graded again when they change."""
+    assert evaluation_key(replace(SUBMISSION, **changes)) != evaluation_key(SUBMISSION)

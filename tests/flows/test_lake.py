@@ -1,0 +1,85 @@
+"""The lake's files: whole or not at all, in the declared columns."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.errors import UsageError
+from flows.lake import Lake
+
+PREDICTION = {
+    "attempt_id": "1",
+    "instance_id": "a__b-1",
+    "repeat": 0,
+    "model_name_or_path": "a",
+    "model_patch": "diff",
+    "patch_sha256": "0",
+}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake.open(tmp_path / "lake")
+
+
+def test_rows_come_back_as_they_were_written(lake: Lake) -> None:
+    """One unit is one file under its experiment and arm."""
+    path = lake.write("predictions", "trial", "a", "1", [PREDICTION])
+    assert path == lake.root / "predictions/experiment=trial/arm=a/1.parquet"
+    assert lake.read("predictions", "trial", "a", "1") == [PREDICTION]
+    assert lake.find("predictions", "1") == [PREDICTION]
+    assert lake.units("predictions", "*") == ["1"]
+
+
+def test_no_rows_make_no_file(lake: Lake) -> None:
+    """An attempt without a model call leaves no empty file."""
+    assert lake.write("predictions", "trial", "a", "1", []) is None
+    assert not (lake.root / "predictions").exists()
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {**PREDICTION, "colour": "red"},
+        {key: value for key, value in PREDICTION.items() if key != "repeat"},
+        {**PREDICTION, "repeat": None},
+        {**PREDICTION, "repeat": "many"},
+    ],
+)
+def test_a_row_that_does_not_fit_leaves_nothing_behind(lake: Lake, row: dict[str, Any]) -> None:
+    """Unknown, missing, null and mistyped columns are refused before a file appears."""
+    with pytest.raises(Exception, match="colour|repeat|many"):
+        lake.write("predictions", "trial", "a", "1", [row])
+    assert [path for path in lake.root.rglob("*") if path.is_file()] == []
+
+
+def test_a_failed_write_leaves_no_part_of_a_file(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the final rename fails, the temporary file is gone as well."""
+
+    def refuse(self: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(OSError, match="No space"):
+        lake.write("predictions", "trial", "a", "1", [PREDICTION])
+    assert [path for path in lake.root.rglob("*") if path.is_file()] == []
+
+
+def test_a_lake_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    """The path is a file: one line that names it and the way out."""
+    blocked = tmp_path / "file"
+    blocked.touch()
+    with pytest.raises(UsageError, match=r"cannot write to the lake .*file.*DURABENCH_LAKE"):
+        Lake.open(blocked)
+
+
+def test_the_environment_names_the_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`DURABENCH_LAKE` where no path is given, `./lake` where neither is."""
+    monkeypatch.setenv("DURABENCH_LAKE", str(tmp_path / "named"))
+    assert Lake.existing().root == tmp_path / "named"
+    monkeypatch.delenv("DURABENCH_LAKE")
+    monkeypatch.chdir(tmp_path)
+    assert Lake.existing().root == Path.cwd() / "lake"

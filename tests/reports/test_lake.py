@@ -1,0 +1,90 @@
+"""The lake as DuckDB views."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from reports.columns import PARTITION, TABLES
+from reports.errors import ReportError
+from reports.lake import list_experiments, open_lake
+from tests.reports.lake_fixture import LakeBuilder
+
+
+def test_every_table_is_a_view_with_its_declared_columns(lake: LakeBuilder) -> None:
+    """Tables without any file are empty views with the columns of the declaration."""
+    lake.declare(["a"], ["i1"])
+    connection = open_lake(lake.root, "trial")
+    for name, table in TABLES.items():
+        view = connection.sql(f"from {name}")
+        assert view.columns == [*PARTITION, *table.schema.names]
+        assert len(view.fetchall()) == (1 if name == "experiments" else 0)
+
+
+def test_views_hold_one_experiment_only(lake: LakeBuilder) -> None:
+    """Rows of other experiments in the same lake are not seen."""
+    lake.declare(["a"], ["i1"])
+    other = LakeBuilder(lake.root, "other")
+    other.declare(["a", "b"], ["i1"])
+    other.cell("b", "i1")
+    connection = open_lake(lake.root, "trial")
+    assert connection.sql("select experiment, arm from experiments").fetchall() == [("trial", "a")]
+    assert connection.sql("from attempts").fetchall() == []
+    assert list_experiments(lake.root) == ["other", "trial"]
+
+
+def test_names_that_look_like_numbers_stay_text(tmp_path: Path) -> None:
+    """Arm `007` and experiment `2026` keep their spelling."""
+    lake = LakeBuilder(tmp_path, "2026")
+    lake.declare(["007"], ["i1"])
+    rows = open_lake(tmp_path, "2026").sql("select experiment, arm from experiments").fetchall()
+    assert rows == [("2026", "007")]
+
+
+def test_a_lake_path_may_hold_any_character(tmp_path: Path) -> None:
+    """Quotes, glob characters and `=` in the folder's path mean themselves."""
+    root = tmp_path / "it's [a]*? run=3"
+    lake = LakeBuilder(root)
+    lake.declare(["a"], ["i1"])
+    lake.cell("a", "i1")
+    assert len(open_lake(root, "trial").sql("from attempts").fetchall()) == 1
+
+
+def test_a_column_that_older_files_lack_is_null(lake: LakeBuilder) -> None:
+    """Files written before a column existed still read."""
+    lake.declare(["a"], ["i1"])
+    path = lake.write("predictions", "a", [])
+    old = pa.table({"attempt_id": ["x"], "instance_id": ["i1"]})
+    pq.write_table(old, path)
+    rows = open_lake(lake.root, "trial").sql("select attempt_id, model_patch from predictions")
+    assert rows.fetchall() == [("x", None)]
+
+
+def test_files_that_are_not_finished_are_not_read(lake: LakeBuilder) -> None:
+    """Only names that end in `.parquet` count; a temporary file may be half written."""
+    lake.declare(["a"], ["i1"])
+    folder = lake.write("attempts", "a", []).parent
+    (folder / "unit.parquet.tmp").write_bytes(b"half")
+    assert open_lake(lake.root, "trial").sql("from attempts").fetchall() == []
+
+
+def test_a_missing_lake_says_what_to_do(tmp_path: Path) -> None:
+    """One line with the path."""
+    with pytest.raises(ReportError, match=r"no lake at .*nowhere: run an experiment first"):
+        open_lake(tmp_path / "nowhere", "trial")
+
+
+def test_an_empty_lake_says_so(tmp_path: Path) -> None:
+    """A folder without any experiment is told apart from an unknown experiment."""
+    with pytest.raises(ReportError, match="holds no experiment yet"):
+        open_lake(tmp_path, "trial")
+
+
+def test_an_unknown_experiment_names_near_matches(lake: LakeBuilder) -> None:
+    """A typing error is answered with the name that was meant, anything else with all names."""
+    lake.declare(["a"], ["i1"])
+    with pytest.raises(ReportError, match="did you mean trial"):
+        open_lake(lake.root, "trail")
+    with pytest.raises(ReportError, match="known: trial"):
+        open_lake(lake.root, "../../zzz")

@@ -1,0 +1,90 @@
+"""The report as Markdown."""
+
+from reports.build import build
+from reports.markdown import render
+from tests.reports.lake_fixture import LakeBuilder
+
+
+def test_the_parts_come_in_the_order_of_importance(two_arms: LakeBuilder) -> None:
+    """Answer, arms, paired table, source."""
+    text = render(build(two_arms.root, "trial"))
+    heads = [line for line in text.splitlines() if line.startswith("#")]
+    assert heads == [
+        "# trial",
+        "## Arms",
+        "## careful against quick (primary)",
+        "## Every pair of arms",
+        "## Source",
+    ]
+    assert text.endswith("swebench 5.0.2\n")
+
+
+def test_the_golden_rows(two_arms: LakeBuilder) -> None:
+    """Percentages with one decimal, dollars and p-values with three digits."""
+    text = render(build(two_arms.root, "trial"))
+    for line in (
+        "**careful resolves as many as quick (2 of 4 against 2 of 4, exact McNemar p = 1.00, not "
+        "distinguishable from chance); it costs 3.00\N{MULTIPLICATION SIGN} as much ($1.50 against "
+        "$0.500 per instance).**",
+        "| quick | test/model | 4 | 2 | 50.0 % | 15.0 % to 85.0 % | $2.00 | $0.500 | $1.00 | 2.0 "
+        "| 10.0 s |",
+        "| quick resolved | 1 | 1 |",
+        "| not resolved | 1 | 1 |",
+        "| quick | careful | primary | 1 | 1 | 1 | 1 | 0.0 | 1.00 | 3.00\N{MULTIPLICATION SIGN} "
+        "| 4 |",
+        "| quick | 400 | 160 | 40 | 80 | 20 |",
+        "Only careful: `i3`.",
+        "Only quick: `i2`.",
+    ):
+        assert line in text
+
+
+def test_failed_audits_stand_above_the_answer(two_arms: LakeBuilder) -> None:
+    """With name, number of rows and an example."""
+    two_arms.attempt("quick", "elsewhere", attempt_id="stray")
+    text = render(build(two_arms.root, "trial"))
+    assert "**Audit `undeclared_cell` found 1 row:**" in text
+    assert text.index("undeclared_cell") < text.index("careful resolves")
+
+
+def test_nothing_resolved_and_nothing_known_are_words(lake: LakeBuilder) -> None:
+    """No division by zero, no invented zero."""
+    lake.declare(["a", "b"], ["i1"])
+    lake.cell("a", "i1", "unresolved")
+    lake.cell("b", "i1", cost_usd=None, unpriced_calls=2)
+    text = render(build(lake.root, "trial"))
+    assert "| $0.500 | $0.500 | none resolved |" in text
+    assert "| unknown | unknown | unknown |" in text
+
+
+def test_data_cannot_write_markdown(lake: LakeBuilder) -> None:
+    """Pipes, backticks and markup in names stay text and keep tables whole."""
+    weird = "a`b``|<script>*x*\n_y_"
+    lake.declare(["quick", "careful"], [weird], dataset="<b>|[x](y)", model="m|x*")
+    lake.cell("careful", weird)
+    lake.cell("quick", weird, "unresolved")
+    text = render(build(lake.root, "trial"))
+    assert "Only careful: ```a`b``|<script>*x* _y_```." in text
+    assert r"\<b\>\|\[x\](y)" in text
+    assert r"| quick | m\|x\* | 1 |" in text
+
+
+def test_long_lists_of_differences_stop(lake: LakeBuilder) -> None:
+    """Twenty names, then the number of the others."""
+    names = [f"i{n:02d}" for n in range(23)]
+    lake.declare(["quick", "careful"], names)
+    for name in names:
+        lake.cell("careful", name)
+    text = render(build(lake.root, "trial"))
+    assert "`i19` and 3 more." in text
+    assert "`i20`" not in text
+
+
+def test_an_experiment_that_has_not_begun_says_so(lake: LakeBuilder) -> None:
+    """And one arm alone has nothing to compare."""
+    lake.declare(["a"], ["i1"])
+    assert "**Nothing has run yet: 1 cell planned.**" in render(build(lake.root, "trial"))
+    lake.cell("a", "i1")
+    text = render(build(lake.root, "trial"))
+    assert "a resolves 1 of 1 (100.0 %, 95 % interval 20.7 % to 100.0 %)" in text
+    assert "Every pair" not in text

@@ -1,0 +1,131 @@
+"""The report as one HTML page."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from reports.build import build
+from reports.page import MARKS, render
+from reports.types import STATES
+from tests.reports.lake_fixture import LakeBuilder
+
+VOID = {"meta", "input", "br", "link", "img", "hr"}
+
+
+class Outline(HTMLParser):
+    """Checks that tags nest; collects ids, text and what would be fetched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.fetched: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.note(tag, attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.note(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def note(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            if name in {"src", "href", "xlink:href", "action"} and not (value or "").startswith(
+                "#"
+            ):
+                self.fetched.append(value or "")
+
+
+def outline(html: str) -> Outline:
+    """A parsed page in which every tag was closed."""
+    parser = Outline()
+    parser.feed(html)
+    parser.close()
+    assert parser.open == []
+    return parser
+
+
+def test_the_page_is_whole_and_fetches_nothing(two_arms: LakeBuilder) -> None:
+    """Balanced tags, unique ids, no address and no script anywhere."""
+    html = render(build(two_arms.root, "trial"))
+    page = outline(html)
+    assert page.fetched == []
+    assert not {"script", "link", "iframe", "img"} & page.tags
+    assert "http" not in html
+    assert "@import" not in html
+    assert len(page.ids) == len(set(page.ids))
+    assert html.lstrip().startswith("<!doctype html>\n<html lang=")
+    assert "<title>trial" in html
+
+
+def test_figures_are_themed_and_described(two_arms: LakeBuilder) -> None:
+    """Three drawings with a text in their place, in the page's colours, none left over."""
+    html = render(build(two_arms.root, "trial"))
+    drawings = re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL)
+    assert len(drawings) == 3
+    for drawing in drawings:
+        assert re.search(
+            r'role="img" aria-labelledby="[a-z-]+-alt"><title id="[a-z-]+-alt">', drawing
+        )
+        assert "var(--arm-1" in drawing
+        assert not re.search(r"#[0-9a-f]{6}\b(?!\))", drawing)
+    assert "quick 50.0 % (15.0 % to 85.0 %)" in drawings[0]
+    assert "careful $1.50, 50.0 %" in drawings[1]
+
+
+def test_the_same_lake_gives_the_same_page(two_arms: LakeBuilder) -> None:
+    """No clock and no random ids."""
+    pages = {render(build(two_arms.root, "trial")) for _ in range(2)}
+    assert len(pages) == 1
+
+
+def test_data_is_escaped(lake: LakeBuilder) -> None:
+    """Ids, models, reasons and details are data, never markup."""
+    weird = "<script>alert(1)</script>&\"'"
+    lake.declare(["a"], [weird, "i2"], model=weird, dataset=weird)
+    lake.cell("a", weird)
+    lake.attempt("a", "i2", outcome="infrastructure", detail=weird)
+    html = render(build(lake.root, "trial"))
+    assert "script" not in outline(html).tags
+    assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 4
+
+
+def test_every_instance_and_the_marks_are_shown(two_arms: LakeBuilder) -> None:
+    """The grid, the filter of what differs, the sources; warnings and audits on top."""
+    two_arms.attempt("quick", "stray", environment="host")
+    html = render(build(two_arms.root, "trial"))
+    for shown in ("i1", "i4", "only where careful and quick differ", "marts/pairs.sql", "abc"):
+        assert shown in html
+    assert html.count('<tr class="same">') == 2
+    assert html.index("undeclared_cell") < html.index('<p class="answer">')
+
+
+@pytest.mark.parametrize(
+    ("arms", "cells"),
+    [(["a"], []), (["a"], [None]), (["a", "b"], [None, 0.0]), (list("abcdefghij"), [0.01, 5.0])],
+    ids=["nothing run", "unknown costs", "free", "ten arms"],
+)
+def test_unusual_experiments_still_draw(
+    lake: LakeBuilder, arms: list[str], cells: list[float | None]
+) -> None:
+    """No cost, no attempt, or more arms than colours."""
+    lake.declare(arms, ["i1", "i2"])
+    for arm in arms:
+        for n, cost in enumerate(cells, start=1):
+            lake.cell(arm, f"i{n}", cost_usd=cost, unpriced_calls=2 if cost is None else 0)
+    outline(render(build(lake.root, "trial")))
+
+
+def test_every_state_has_its_own_sign() -> None:
+    """So that no state is told by colour alone."""
+    assert MARKS.keys() == STATES.keys()
+    assert len(set(MARKS.values())) == len(MARKS)

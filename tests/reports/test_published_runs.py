@@ -1,0 +1,92 @@
+"""Three published runs over 500 instances, with every number computed a second time."""
+
+from itertools import combinations
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from scipy.stats import binomtest
+
+from reports.build import build
+from reports.page import render
+from reports.types import PairedTable, Report
+from tests.reports.lake_fixture import NOON, LakeBuilder, attempt_row, evaluation_row
+
+RUNS = Path("../shared/data/mini_runs/verified_three_models.parquet")
+
+
+@pytest.fixture(scope="module")
+def runs() -> pd.DataFrame:
+    """One row per model and instance: resolved, cost, calls."""
+    path = Path(__file__).parents[2] / RUNS
+    if not path.exists():
+        pytest.skip(f"needs {RUNS}, which is not part of the project")
+    return pd.read_parquet(path)
+
+
+@pytest.fixture(scope="module")
+def report(runs: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """The report of the three runs, imported as totals without calls and patches."""
+    lake = LakeBuilder(tmp_path_factory.mktemp("lake"))
+    lake.declare(list(runs.model.unique()), sorted(runs.instance_id.unique()))
+    imported = {"environment": "imported", "started_at": None, "duration_s": None}
+    for arm, rows in runs.groupby("model"):
+        ids = [{"attempt_id": f"{arm}/{i}", "instance_id": i} for i in rows.instance_id]
+        spent = zip(rows.cost_usd, rows.api_calls, strict=True)
+        lake.write(
+            "attempts",
+            str(arm),
+            [
+                attempt_row(**key, **imported, cost_usd=cost, model_calls=calls)
+                for key, (cost, calls) in zip(ids, spent, strict=True)
+            ],
+        )
+        lake.write(
+            "evaluations",
+            str(arm),
+            [
+                evaluation_row(
+                    **key,
+                    **imported,
+                    outcome="resolved" if resolved else "unresolved",
+                    resolved=resolved,
+                )
+                for key, resolved in zip(ids, rows.resolved, strict=True)
+            ],
+        )
+    return build(lake.root, "trial")
+
+
+def test_arms_agree_with_pandas(report: Report, runs: pd.DataFrame) -> None:
+    """Counts, sums and means."""
+    for arm in report.arms:
+        rows = runs[runs.model == arm.name]
+        assert (arm.planned, arm.resolved) == (len(rows), rows.resolved.sum())
+        assert arm.cost.usd == pytest.approx(rows.cost_usd.sum(), rel=1e-12)
+        assert arm.cost_per_resolved == pytest.approx(rows.cost_usd.sum() / rows.resolved.sum())
+        assert arm.mean_calls == pytest.approx(rows.api_calls.mean())
+    assert (report.audits, report.source.declared_at) == ((), NOON.replace(tzinfo=None))
+
+
+def test_pairs_agree_with_pandas(report: Report, runs: pd.DataFrame) -> None:
+    """Paired tables, p-values and cost ratios of all three pairs."""
+    wide = runs.pivot_table(
+        index="instance_id", columns="model", values="resolved", aggfunc="first"
+    )
+    cost = runs.groupby("model").cost_usd.sum()
+    expected = list(combinations(runs.model.unique(), 2))
+    assert [(pair.baseline, pair.candidate) for pair in report.comparisons] == expected
+    for pair in report.comparisons:
+        a, b = wide[pair.baseline].astype(bool), wide[pair.candidate].astype(bool)
+        only_a, only_b = int((a & ~b).sum()), int((~a & b).sum())
+        assert pair.table == PairedTable(int((a & b).sum()), only_a, only_b, int((~a & ~b).sum()))
+        p = binomtest(only_a, only_a + only_b).pvalue
+        assert pair.p_value == pytest.approx(p, abs=1e-9)
+        assert pair.cost_ratio == pytest.approx(cost[pair.candidate] / cost[pair.baseline])
+
+
+def test_the_page_holds_every_instance(report: Report, runs: pd.DataFrame) -> None:
+    """A table of 500 rows, within its own container."""
+    html = render(report)
+    assert html.count('<th scope="row">') >= 500
+    assert all(instance in html for instance in runs.instance_id.unique())

@@ -1,0 +1,71 @@
+"""The statistics against statsmodels, published examples and their own symmetries."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.proportion import proportion_confint
+
+from reports.statistics import mcnemar_exact, wilson_interval
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "low", "high"),
+    [
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0000, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
+def test_wilson_gives_the_intervals_of_newcombe_1998(
+    successes: int, trials: int, low: float, high: float
+) -> None:
+    """Newcombe (1998), Statistics in Medicine 17, 857-872, table I, method 3."""
+    interval = wilson_interval(successes, trials)
+    assert interval.low == pytest.approx(low, abs=5e-5)
+    assert interval.high == pytest.approx(high, abs=5e-5)
+
+
+@given(st.integers(1, 600).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_wilson_equals_statsmodels_and_is_symmetric(counts: tuple[int, int]) -> None:
+    """Same numbers as `proportion_confint`; failures have the mirrored interval."""
+    successes, trials = counts
+    interval = wilson_interval(successes, trials)
+    expected = proportion_confint(successes, trials, method="wilson")
+    assert (interval.low, interval.high) == pytest.approx(expected, abs=1e-9)
+    mirrored = wilson_interval(trials - successes, trials)
+    assert (1 - mirrored.high, 1 - mirrored.low) == pytest.approx(expected, abs=1e-9)
+    assert 0 <= interval.low <= successes / trials <= interval.high <= 1
+
+
+def test_wilson_without_trials_knows_nothing() -> None:
+    """The whole range."""
+    interval = wilson_interval(0, 0)
+    assert (interval.low, interval.high) == (0, 1)
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(-1, 3), (4, 3)])
+def test_wilson_refuses_impossible_counts(successes: int, trials: int) -> None:
+    """More successes than trials, or fewer than none, are a programming error."""
+    with pytest.raises(ValueError, match="successes of"):
+        wilson_interval(successes, trials)
+
+
+def test_mcnemar_gives_the_value_of_fagerland_2013() -> None:
+    """Airway hyper-responsiveness before and after transplantation: 1 and 7 discordant pairs."""
+    assert mcnemar_exact(1, 7) == pytest.approx(0.0703125, abs=1e-12)
+
+
+@given(st.integers(0, 300), st.integers(0, 300))
+def test_mcnemar_equals_statsmodels_and_is_symmetric(first: int, second: int) -> None:
+    """Same p-value as the exact test of statsmodels, whichever arm is named first."""
+    p = mcnemar_exact(first, second)
+    expected = float(mcnemar([[0, first], [second, 0]], exact=True).pvalue)
+    assert p == pytest.approx(min(1.0, expected), abs=1e-9)
+    assert p == mcnemar_exact(second, first)
+
+
+def test_mcnemar_without_discordant_pairs_is_one() -> None:
+    """Nothing tells the arms apart."""
+    assert mcnemar_exact(0, 0) == 1.0

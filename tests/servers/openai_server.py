@@ -1,0 +1,257 @@
+"""A local OpenAI-compatible chat server whose answers and faults are a script.
+
+In a test:
+
+    with OpenAIServer([rate_limited(retry_after="0.1"), command("ls")]) as server:
+        ...  # server.url is the `api_base`, server.requests what was asked
+
+As a process of its own, for benchmarks; it prints `http://127.0.0.1:PORT/v1` when it is ready:
+
+    python openai_server.py --port 0 --script turns.json
+
+where turns.json is a list; entry n (a shell command, or an object with fields of `Reply`)
+answers every conversation that holds n assistant messages, and the last entry repeats.
+"""
+
+import argparse
+import itertools
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What one request gets back."""
+
+    body: dict[str, Any] | str = ""
+    """A JSON document, or the very text to send."""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    delay_s: float = 0.0
+    """How long to wait before answering, seconds."""
+    drop: bool = False
+    """Close the connection instead of answering."""
+
+
+Script = Callable[[dict[str, Any]], Reply]
+"""From a parsed request body to its reply."""
+
+USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+
+
+def completion(
+    message: dict[str, Any],
+    *,
+    usage: dict[str, Any] | None = None,
+    finish_reason: str = "stop",
+    model: str = "test-model",
+) -> Reply:
+    """A chat completion with one choice."""
+    choice = {"index": 0, "message": message, "finish_reason": finish_reason}
+    return Reply(
+        {
+            "id": "chatcmpl-test",
+            "object": "chat.completion",
+            "created": 1_700_000_000,
+            "model": model,
+            "choices": [choice],
+            "usage": usage or USAGE,
+        }
+    )
+
+
+def text(content: str | None, **options: Any) -> Reply:
+    """An answer without a tool call."""
+    return completion({"role": "assistant", "content": content}, **options)
+
+
+def command(shell: str, **options: Any) -> Reply:
+    """An answer that calls the `bash` tool."""
+    call = {"name": "bash", "arguments": json.dumps({"command": shell})}
+    message = {
+        "role": "assistant",
+        "content": "I run a command.",
+        "tool_calls": [{"id": "call_test", "type": "function", "function": call}],
+    }
+    return completion(message, finish_reason="tool_calls", **options)
+
+
+def error(status: int, message: str, *, code: str | None = None, **headers: str) -> Reply:
+    """An error document in the provider's form."""
+    document = {"error": {"message": message, "type": "test_error", "param": None, "code": code}}
+    return Reply(document, status, headers)
+
+
+def rate_limited(retry_after: str | None = None) -> Reply:
+    """429; `retry_after` is the header's text: seconds or an HTTP date."""
+    reply = error(429, "Rate limit reached for requests", code="rate_limit_exceeded")
+    return reply if retry_after is None else replace(reply, headers={"Retry-After": retry_after})
+
+
+def out_of_quota() -> Reply:
+    """429 that no waiting cures."""
+    return error(429, "You exceeded your current quota", code="insufficient_quota")
+
+
+def server_error() -> Reply:
+    """500."""
+    return error(500, "The server had an error")
+
+
+def unauthorised() -> Reply:
+    """401."""
+    return error(401, "Incorrect API key provided", code="invalid_api_key")
+
+
+def context_window() -> Reply:
+    """400 for a conversation that is too long."""
+    detail = "This model's maximum context length is 8192 tokens, your messages have 9000."
+    return error(400, detail, code="context_length_exceeded")
+
+
+def malformed() -> Reply:
+    """200 with a body that is cut off in the middle of its JSON."""
+    return Reply('{"id": "chatcmpl-test", "object": "chat.comp')
+
+
+def empty_choices() -> Reply:
+    """200 with no choice in it."""
+    reply = text("")
+    assert isinstance(reply.body, dict)
+    return replace(reply, body={**reply.body, "choices": []})
+
+
+def dropped() -> Reply:
+    """The connection is closed before an answer."""
+    return Reply(drop=True)
+
+
+def slow(seconds: float, reply: Reply) -> Reply:
+    """The same reply, later."""
+    return replace(reply, delay_s=seconds)
+
+
+def in_order(replies: Sequence[Reply]) -> Script:
+    """The replies one after the other; a request too many gets a 400 that says so."""
+    upcoming = itertools.chain(replies, itertools.repeat(error(400, "the script ran out")))
+    lock = threading.Lock()
+
+    def script(body: dict[str, Any]) -> Reply:
+        with lock:
+            return next(upcoming)
+
+    return script
+
+
+def by_turn(replies: Sequence[Reply]) -> Script:
+    """Reply n to a conversation with n assistant messages; the last reply repeats."""
+
+    def script(body: dict[str, Any]) -> Reply:
+        turn = sum(message["role"] == "assistant" for message in body["messages"])
+        return replies[min(turn, len(replies) - 1)]
+
+    return script
+
+
+class OpenAIServer:
+    """Serves `POST /v1/chat/completions` while the `with` block runs."""
+
+    def __init__(
+        self, script: Sequence[Reply] | Script, *, port: int = 0, keep_requests: bool = True
+    ) -> None:
+        self.script = script if callable(script) else in_order(script)
+        self.requests: list[dict[str, Any]] = []
+        """Bodies in the order of their arrival; empty when they are not kept."""
+        self.request_headers: list[dict[str, str]] = []
+        self._keep_requests = keep_requests
+        self._http = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
+        self._http.daemon_threads = True
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._http.server_port}/v1"
+
+    def __enter__(self) -> "OpenAIServer":
+        threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+    def serve_forever(self) -> None:
+        """Serve in this thread until the process is interrupted."""
+        self._http.serve_forever()
+
+    def answer(self, body: dict[str, Any], headers: dict[str, str]) -> Reply:
+        if self._keep_requests:
+            self.requests.append(body)
+            self.request_headers.append(headers)
+        return self.script(body)
+
+
+def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        # Headers and body are two small writes, and a kept-alive connection would wait
+        # 40 ms for an acknowledgement between them.
+        wbufsize = -1
+        disable_nagle_algorithm = True
+
+        def do_POST(self) -> None:
+            length = int(self.headers.get("Content-Length", 0))
+            body = json.loads(self.rfile.read(length))
+            reply = server.answer(body, {k.lower(): v for k, v in self.headers.items()})
+            time.sleep(reply.delay_s)
+            try:
+                self._drop() if reply.drop else self._send(reply)
+            except OSError:
+                self.close_connection = True  # the client gave up waiting
+
+        def _drop(self) -> None:
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+        def _send(self, reply: Reply) -> None:
+            content = reply.body if isinstance(reply.body, str) else json.dumps(reply.body)
+            payload = content.encode()
+            self.send_response(reply.status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(payload)))
+            for name, value in reply.headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(payload)
+            self.wfile.flush()
+
+        def log_message(self, *args: object) -> None:
+            """Keep the terminal for the program under test."""
+
+    return Handler
+
+
+def _read_turns(path: Path) -> list[Reply]:
+    entries = json.loads(path.read_text())
+    return [command(entry) if isinstance(entry, str) else Reply(**entry) for entry in entries]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Serve scripted chat completions.")
+    parser.add_argument("--port", type=int, default=0, help="0 picks a free one")
+    parser.add_argument("--script", type=Path, required=True, help="JSON list of turns")
+    options = parser.parse_args()
+    script = by_turn(_read_turns(options.script))
+    server = OpenAIServer(script, port=options.port, keep_requests=False)
+    print(server.url, flush=True)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""A real PostgreSQL of its own, on a free loopback port, from Debian's package `postgresql`.
+
+with PostgresServer() as server:
+    url = server.create_database()
+    server.restart()
+"""
+
+import itertools
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+
+REQUIRE_POSTGRES = "DURABENCH_REQUIRE_POSTGRES"
+"""Where this is set, a test that cannot have PostgreSQL fails instead of being skipped."""
+
+PROGRAMS = Path("/usr/lib/postgresql")
+
+
+def require_postgres() -> Path:
+    """The folder of the newest installed server; skips or fails where there is none."""
+    found = sorted(PROGRAMS.glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
+    if found:
+        return found[-1].parent
+    reason = f"no PostgreSQL in {PROGRAMS}: apt-get install postgresql"
+    if os.environ.get(REQUIRE_POSTGRES):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class PostgresServer:
+    """A server with an empty cluster, gone with the context."""
+
+    def __init__(self) -> None:
+        self._programs = require_postgres()
+        # PostgreSQL refuses to run as root.
+        self._user = "postgres" if os.geteuid() == 0 else None
+        self._folder = Path(tempfile.mkdtemp(prefix="durabench-postgres-"))
+        self._numbers = itertools.count(1)
+        self.port = free_port()
+
+    def __enter__(self) -> "PostgresServer":
+        if self._user is not None:
+            account = pwd.getpwnam(self._user)
+            os.chown(self._folder, account.pw_uid, account.pw_gid)
+        try:
+            self._run("initdb", "-D", self._data, "-U", "bench", "-A", "trust", "-E", "UTF8")
+            self.start()
+        except BaseException:
+            shutil.rmtree(self._folder)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if (self._folder / "data/postmaster.pid").exists():
+            self.stop("immediate")
+        shutil.rmtree(self._folder)
+
+    def start(self) -> None:
+        """Start it, on the same port every time; returns when it takes connections."""
+        options = f"-c listen_addresses=127.0.0.1 -p {self.port} -c unix_socket_directories="
+        log = str(self._folder / "log")
+        self._run("pg_ctl", "-D", self._data, "-w", "-l", log, "-o", options, "start")
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop it: `fast` ends every connection, `immediate` is a crash."""
+        self._run("pg_ctl", "-D", self._data, "-w", "-m", mode, "stop")
+
+    def restart(self, *, away_s: float = 0.0, mode: str = "fast") -> None:
+        """Stop it, and start it again after `away_s` seconds."""
+        self.stop(mode)
+        time.sleep(away_s)
+        self.start()
+
+    def create_database(self) -> str:
+        """A new empty database; its SQLAlchemy URL."""
+        name = f"bench_{next(self._numbers)}"
+        where = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "bench"]
+        self._run("createdb", *where, name)
+        return f"postgresql+psycopg://bench@127.0.0.1:{self.port}/{name}"
+
+    @property
+    def _data(self) -> str:
+        return str(self._folder / "data")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        # To a file: the server inherits the output, and a pipe would stay open with it.
+        output = self._folder / "output"
+        with output.open("wb") as file:
+            done = subprocess.run(
+                [str(self._programs / program), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                cwd="/",
+                user=self._user,
+                group=self._user,
+                extra_groups=[] if self._user else None,
+                timeout=120,
+            )
+        if done.returncode:
+            raise RuntimeError(f"{program} failed: {output.read_text(errors='replace')[-2000:]}")
