@@ -1,5 +1,6 @@
 # Each target makes `.venv` from a bare python3 (3.11 or newer) and requirements.lock first,
-# with uv where it is installed and pip where not.
+# with uv where it is installed and pip where not. The lock is the whole closure, so nothing
+# is resolved again on installing (--no-deps).
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -30,18 +31,18 @@ format: .venv/ready  ## Write what `check` asks of the formatter
 
 lock: .venv/ready  ## Resolve requirements.lock again from pyproject.toml
 	$(BIN)/uv pip compile --universal --generate-hashes --no-emit-index-url --no-header \
-		--extra dev --quiet --output-file requirements.lock pyproject.toml
+		--no-strip-extras --extra dev --quiet --output-file requirements.lock pyproject.toml
 
 .venv/ready: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "durabench needs Python 3.11 or newer; try: make PYTHON=python3.12" >&2; exit 1; }
 	@if command -v uv >/dev/null; then \
 		uv venv --quiet --clear --python $(PYTHON) .venv && \
-		uv pip install --quiet --python $(BIN)/python --compile-bytecode -r requirements.lock && \
+		uv pip install --quiet --python $(BIN)/python --compile-bytecode --no-deps -r requirements.lock && \
 		uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .; \
 	else \
 		$(PYTHON) -m venv --clear .venv && \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock && \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock && \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .; \
 	fi
 	@touch $@
