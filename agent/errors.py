@@ -4,6 +4,7 @@
     ├── InvalidSpec            the operator wrote something that cannot be: one line, exit code 2
     ├── ContextWindowExceeded  the conversation no longer fits: a known end of the attempt
     ├── BudgetExhausted        the next call could cost more than is left; nothing was sent
+    ├── OutOfTime              a limit on the time of the attempt or a part of it was reached
     ├── Interrupted            the operator asked to stop: nothing is lost, run again to go on
     ├── DivergenceError        the arm asks for something else than what is recorded
     └── InfrastructureError    the world broke: raised, retried by the flow, never a result
@@ -34,6 +35,10 @@ class ContextWindowExceeded(AgentError):
 
 class BudgetExhausted(AgentError):
     """A budget does not allow the next call; a larger one lets the attempt go on from here."""
+
+
+class OutOfTime(AgentError):
+    """The time of the attempt, or of a part of it, is used up; the arm decides what that means."""
 
 
 class DivergenceError(AgentError):

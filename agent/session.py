@@ -1,61 +1,190 @@
 """The one door between agent code and the world.
 
-An arm calls the model and runs commands only through its `Session`, so that every contact is
-one numbered `Step`, written down before and after it happens. Resuming is running the arm
-again from the top: steps that are recorded answer at once, the first that is not is live.
+An arm calls models and works in its workspace only through its `Session`, so that every
+contact is one numbered `Step`, written down before and after it happens. Resuming is running
+the arm again from the top: steps that are recorded answer at once, the first that is not is
+live.
+
+Steps are numbered within a scope, a path such as `plan/3` or `step-2/candidate-1`. Scopes in
+one workspace take turns; branches have a workspace of their own and may run at the same time.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
-from agent.errors import ContextWindowExceeded, DivergenceError
+from pydantic import TypeAdapter
+
+from agent.deadlines import Deadline, covered_s
+from agent.errors import ContextWindowExceeded, DivergenceError, OutOfTime
 from agent.journal import RecordedStep
-from agent.models.protocol import Model, ModelReply, ModelRequest
+from agent.models.protocol import Message, Model, ModelReply, ModelRequest
 from agent.steplog import NoLog, StepLog
-from agent.steps import Step, StepKind, canonical, digest, encode, from_record
-from agent.workspaces.protocol import Checkpoint, CommandResult, Workspace
+from agent.steps import (
+    ActionResult,
+    CutOff,
+    Result,
+    Step,
+    StepKind,
+    canonical,
+    digest,
+    encode,
+    from_record,
+)
+from agent.workbench import BASE, Workbench, Workspaces
+from agent.workspaces.protocol import CommandResult, Workspace
 
-R = TypeVar("R", ModelReply, CommandResult)
+T = TypeVar("T")
+
+
+@dataclass
+class _Attempt:
+    """What all scopes of an attempt share."""
+
+    attempt_id: str
+    models: Mapping[str, Model]
+    workspaces: Workspaces
+    log: StepLog
+    on_step: Callable[[Step], None]
+    may_go_on: Callable[[], None]
+    recorded: dict[tuple[str, int], RecordedStep]
+    steps: list[Step] = field(default_factory=list)
+    scopes: set[str] = field(default_factory=set)
+
+    def spent_s(self, scope: str) -> float:
+        """What earlier runs used of the time of a scope and those inside it."""
+        inside = f"{scope}/" if scope else ""
+        steps = self.recorded.values()
+        return covered_s(s for s in steps if s.scope == scope or s.scope.startswith(inside))
+
+
+@dataclass(frozen=True)
+class _Request:
+    """One contact with the world, before it happens."""
+
+    kind: StepKind
+    whole: bytes
+    """All of it, canonical: what its digest is of."""
+    kept: dict[str, Any]
+    """What the record keeps of it."""
+    run: Callable[[float], Awaitable[Result]]
+    """Does it, within so many seconds."""
+    ceiling_usd: Callable[[], float | None] = lambda: 0.0
 
 
 class Session:
-    """The steps of one attempt, in the order in which they were finished."""
+    """One scope of an attempt; the one that is made first is the attempt's main line."""
 
     def __init__(
         self,
         *,
         attempt_id: str,
-        model: Model | None,
-        workspace: Workspace,
+        models: Mapping[str, Model],
+        workspaces: Workspaces,
         log: StepLog | None = None,
         on_step: Callable[[Step], None] = lambda step: None,
         may_go_on: Callable[[], None] = lambda: None,
+        limit_s: float | None = None,
     ) -> None:
-        """`may_go_on` is asked before every live step and raises where it may not."""
-        self.attempt_id = attempt_id
-        self.workspace = workspace
-        self.steps: list[Step] = []
-        self._model = model
-        self._log = log or NoLog()
-        self._recorded = {(step.scope, step.seq): step for step in self._log.recorded}
-        self._on_step = on_step
-        self._may_go_on = may_go_on
-        self._scope = ""
+        """`models` by role; the one of role `""` answers every role that has none.
+
+        `may_go_on` is asked before every live step and raises where it may not. `limit_s`
+        bounds the time of the attempt over all its runs.
+        """
+        log = log or NoLog()
+        recorded = {(step.scope, step.seq): step for step in log.recorded}
+        self._attempt = _Attempt(attempt_id, models, workspaces, log, on_step, may_go_on, recorded)
+        self._begin("", Workbench("", workspaces, log), [], "the attempt", limit_s)
+
+    def _begin(
+        self,
+        scope: str,
+        bench: Workbench,
+        deadlines: list[Deadline],
+        what: str,
+        limit_s: float | None,
+    ) -> None:
+        if scope in self._attempt.scopes:
+            raise ValueError(f"scope {scope!r} was used before; its steps would be mistaken")
+        self._attempt.scopes.add(scope)
+        self._scope = scope
+        self._bench = bench
+        own = [] if limit_s is None else [Deadline(what, limit_s, self._attempt.spent_s(scope))]
+        self._deadlines = [*deadlines, *own]
         self._next_seq = 0
-        self._messages_kept = 0
+        self._conversation: list[Message] = []
         self._calls_answered = 0
-        self._tree = self._log.tree
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._bench.close()
+
+    def scope(self, name: str, *, limit_s: float | None = None) -> "Session":
+        """A part of this line of work with numbers of its own, in the same workspace.
+
+        Raises:
+            ValueError: there was a scope of that name.
+        """
+        return self._child(name, self._bench, limit_s)
+
+    @asynccontextmanager
+    async def branch(
+        self, name: str, tree: str, *, limit_s: float | None = None
+    ) -> AsyncIterator["Session"]:
+        """A line of work in a workspace of its own that begins at a `tree` of this attempt.
+
+        Raises:
+            ValueError: there was a scope of that name.
+        """
+        path = f"{self._scope}/{name}" if self._scope else name
+        bench = Workbench(path, self._attempt.workspaces, self._attempt.log, tree)
+        async with self._child(name, bench, limit_s) as child:
+            yield child
+
+    def _child(self, name: str, bench: Workbench, limit_s: float | None) -> "Session":
+        child = object.__new__(Session)
+        child._attempt = self._attempt
+        path = f"{self._scope}/{name}" if self._scope else name
+        child._begin(path, bench, self._deadlines, path, limit_s)
+        return child
 
     @property
-    def model(self) -> Model:
-        """The model of this attempt; arms that need none run without."""
-        if self._model is None:
+    def attempt_id(self) -> str:
+        return self._attempt.attempt_id
+
+    @property
+    def steps(self) -> list[Step]:
+        """The steps of the attempt, in the order in which they were finished."""
+        return self._attempt.steps
+
+    @property
+    def root(self) -> str:
+        """Absolute path of the repository, as commands see it."""
+        return self._attempt.workspaces.root
+
+    @property
+    def tree(self) -> str:
+        """The work tree after the last step, for `branch` and `take`; `BASE` at first."""
+        return self._bench.tree
+
+    def model(self, role: str = "") -> Model:
+        """The model that answers a role."""
+        models = self._attempt.models
+        if role not in models and "" not in models:
             raise ValueError("this arm asks for a model, and the experiment gives it none")
-        return self._model
+        return models[role if role in models else ""]
 
     async def call(self, request: ModelRequest) -> ModelReply:
         """One model call, as a step.
@@ -63,99 +192,175 @@ class Session:
         Raises:
             BudgetExhausted: the call could cost more than is left; nothing was sent.
             DivergenceError: the recorded step at this place asked something else.
+            OutOfTime: the time of this line of work was over before it was answered.
         """
-        new, self._messages_kept = request.messages[self._messages_kept :], len(request.messages)
-        numbered = replace(request, number=self._calls_answered)
+        model = self.model(request.role)
+        numbered = replace(request, number=self._calls_answered, scope=self._scope)
+        asked = {"messages": request.messages, "tools": request.tools, "role": request.role}
+
+        async def answer(left_s: float) -> Result:
+            async with asyncio.timeout(left_s if left_s < float("inf") else None):
+                return await model.complete(numbered)
+
         reply = await self._step(
-            "model",
-            {"messages": request.messages, "tools": request.tools},
-            {"messages": new},
-            lambda: self.model.complete(numbered),
-            lambda: self.model.ceiling_usd(numbered),
+            _Request(
+                "model",
+                canonical(asked),
+                {"role": request.role, "messages": self._new(request.messages)},
+                answer,
+                lambda: model.ceiling_usd(numbered),
+            )
         )
+        assert isinstance(reply, ModelReply)
         self._calls_answered += 1
         return reply
+
+    def _new(self, messages: list[Message]) -> list[Message]:
+        """What was not in the scope's conversation before; all of it if that was changed."""
+        before, self._conversation = self._conversation, list(messages)
+        return messages[len(before) :] if messages[: len(before)] == before else messages
 
     async def run(self, command: str, *, timeout_s: float) -> CommandResult:
         """One command in the workspace, as a step.
 
         Raises:
             DivergenceError: the recorded step at this place asked something else.
+            OutOfTime: the time of this line of work was over before it ended.
         """
         request = {"command": command, "timeout_s": timeout_s}
-        return await self._step(
-            "command", request, request, lambda: self.workspace.run(command, timeout_s=timeout_s)
-        )
 
-    async def _step(
+        async def execute(left_s: float) -> Result:
+            workspace = await self._bench.ready()
+            result = await workspace.run(command, timeout_s=min(timeout_s, left_s))
+            if result.timed_out and left_s < timeout_s:
+                raise TimeoutError
+            return result
+
+        result = await self._step(_Request("command", canonical(request), request, execute))
+        assert isinstance(result, CommandResult)
+        return result
+
+    async def act(
         self,
-        kind: StepKind,
+        name: str,
         request: dict[str, Any],
-        kept: dict[str, Any],
-        run: Callable[[], Awaitable[R]],
-        ceiling_usd: Callable[[], float | None] = lambda: 0.0,
-    ) -> R:
-        """Answer from the record, or run and record. `kept` is what the record keeps of it."""
-        seq, self._next_seq = self._next_seq, self._next_seq + 1
-        whole = canonical(request)
-        known = self._recorded.get((self._scope, seq))
-        if known is not None and known.result is not None:
-            step = self._replayed(known, kind, kept, digest(whole))
-        else:
-            self._may_go_on()
-            # In a thread: the first time, the price list of a model may have to be loaded.
-            ceiling = await asyncio.to_thread(ceiling_usd)
-            step = await self._live(seq, kind, kept, whole, ceiling, run)
-        self.steps.append(step)
-        self._on_step(step)
-        return step.result  # type: ignore[return-value]  # of the kind that was asked for
+        work: Callable[[Workspace], Awaitable[T]],
+        result_type: type[T],
+    ) -> T:
+        """Whatever else touches the workspace, as one step: it is repeated as a whole.
 
-    def _replayed(
-        self, known: RecordedStep, kind: StepKind, kept: dict[str, Any], requested: str
-    ) -> Step:
-        if known.digest != requested or known.kind != kind:
+        `result_type` is anything that pydantic turns into JSON and back.
+
+        Raises:
+            DivergenceError: the recorded step at this place asked something else.
+            OutOfTime: the time of this line of work was over before it ended.
+        """
+        adapter = TypeAdapter(result_type)
+
+        async def execute(left_s: float) -> Result:
+            workspace = await self._bench.ready()
+            try:
+                async with asyncio.timeout(left_s if left_s < float("inf") else None):
+                    done = await work(workspace)
+            except TimeoutError:
+                await self._bench.close()  # the work may have been at any point
+                raise
+            return ActionResult(adapter.dump_python(done, mode="json"))
+
+        asked = {"action": name, **request}
+        result = await self._step(_Request("action", canonical(asked), asked, execute))
+        assert isinstance(result, ActionResult)
+        return adapter.validate_python(result.content)
+
+    async def diff(self) -> str:
+        """Everything that differs from the base commit, as a step."""
+        return await self.act("diff", {}, lambda workspace: workspace.diff(), str)
+
+    async def take(self, tree: str) -> None:
+        """Make the work tree one that another line of work of this attempt left, as a step."""
+
+        async def put(workspace: Workspace) -> None:
+            await self._bench.put(tree)
+
+        await self.act("take", {"tree": tree}, put, type(None))
+
+    async def _step(self, request: _Request) -> Result:
+        """Answer from the record, or run and record.
+
+        Raises:
+            OutOfTime: it was cut off, now or then.
+        """
+        seq, self._next_seq = self._next_seq, self._next_seq + 1
+        known = self._attempt.recorded.get((self._scope, seq))
+        if known is not None and known.result is not None:
+            step = self._replayed(known, request)
+        else:
+            self._attempt.may_go_on()
+            step = await self._live(seq, request)
+        self._attempt.steps.append(step)
+        self._attempt.on_step(step)
+        if isinstance(step.result, CutOff):
+            raise OutOfTime(step.result.cut_off)
+        return step.result
+
+    def _replayed(self, known: RecordedStep, request: _Request) -> Step:
+        if known.digest != digest(request.whole) or known.kind not in (request.kind, "limit"):
             raise DivergenceError(
                 self.attempt_id,
                 known.scope,
                 known.seq,
                 known.request.decode("utf-8", "replace"),
-                canonical(kept).decode("utf-8", "replace"),
+                canonical(request.kept).decode("utf-8", "replace"),
             )
+        if known.tree is not None:
+            self._bench.replayed(known.tree)
         return from_record(known)
 
-    async def _live(
-        self,
-        seq: int,
-        kind: StepKind,
-        kept: dict[str, Any],
-        whole: bytes,
-        ceiling: float | None,
-        run: Callable[[], Awaitable[R]],
-    ) -> Step:
-        request_digest, place = digest(whole), (self._scope, seq)
-        await self._log.intend(*place, kind, request_digest, canonical(kept), ceiling)
+    async def _live(self, seq: int, request: _Request) -> Step:
+        log, place = self._attempt.log, (self._scope, seq)
+        deadline = min(self._deadlines, key=lambda each: each.left_s, default=None)
+        over = deadline is not None and deadline.left_s <= 0
+        kind: StepKind = "limit" if over else request.kind
+        # In a thread: the first time, the price list of a model may have to be loaded.
+        ceiling = await asyncio.to_thread(request.ceiling_usd) if kind == "model" else 0.0
+        request_digest = digest(request.whole)
+        await log.intend(*place, kind, request_digest, canonical(request.kept), ceiling)
         started_at, clock = datetime.now(UTC), time.perf_counter()
+        result: Result
         try:
-            result = await run()
+            if deadline is None:
+                result = await request.run(float("inf"))
+            elif over:
+                result = CutOff(deadline.what)
+            else:
+                result = await request.run(deadline.left_s)
+        except TimeoutError:
+            if deadline is None or deadline.left_s > 0:
+                raise
+            result = CutOff(deadline.what)
         except ContextWindowExceeded:
-            await self._log.refuse(*place)
+            await log.refuse(*place)
             raise
         duration = time.perf_counter() - clock
-        await self._log.record(
+        await log.record(
             *place,
             encode(result),
-            cost_usd=result.usage.cost_usd if isinstance(result, ModelReply) else 0.0,
+            cost_usd=_cost_usd(kind, result),
             duration_s=duration,
-            checkpoint=await self._changed() if kind == "command" else None,
+            tree=await self._bench.changed() if _may_change_files(kind, result) else None,
         )
-        return Step(self._scope, seq, kind, kept, request_digest, result, started_at, duration)
+        return Step(*place, kind, request.kept, request_digest, result, started_at, duration)
 
-    async def _changed(self) -> Checkpoint | None:
-        """The work tree, if it is not what the last step left and somebody keeps it."""
-        if not self._log.keeps_trees:
-            return None
-        tree = await self.workspace.tree()
-        if tree == self._tree:
-            return None
-        self._tree = tree
-        return await self.workspace.checkpoint()
+
+def _cost_usd(kind: StepKind, result: Result) -> float | None:
+    """What a step cost; of a model call that was cut off nobody knows."""
+    if isinstance(result, ModelReply):
+        return result.usage.cost_usd
+    return None if kind == "model" else 0.0
+
+
+def _may_change_files(kind: StepKind, result: Result) -> bool:
+    return kind == "command" or (kind == "action" and isinstance(result, ActionResult))
+
+
+__all__ = ["BASE", "Session"]

@@ -19,14 +19,12 @@ class StepLog(Protocol):
         """The steps of earlier runs of the attempt."""
         ...
 
-    @property
-    def keeps_trees(self) -> bool:
-        """Whether work trees are to be written down."""
+    async def keep(self, checkpoint: Checkpoint) -> str:
+        """Put a work tree away; what `kept` and `record` know it by."""
         ...
 
-    @property
-    def tree(self) -> str | None:
-        """The git tree that the recorded steps left; None at the base commit."""
+    async def kept(self, tree: str) -> Checkpoint:
+        """The work tree that `keep` called so."""
         ...
 
     async def intend(
@@ -54,7 +52,7 @@ class StepLog(Protocol):
         *,
         cost_usd: float | None,
         duration_s: float,
-        checkpoint: Checkpoint | None,
+        tree: str | None,
     ) -> None:
         """Write down what came of it, and the work tree where it changed."""
         ...
@@ -65,11 +63,19 @@ class StepLog(Protocol):
 
 
 class NoLog:
-    """Remembers nothing: for attempts that are not worth resuming."""
+    """Remembers work trees while the program runs: for attempts not worth resuming."""
 
     recorded: Sequence[RecordedStep] = ()
-    keeps_trees = False
-    tree: str | None = None
+
+    def __init__(self) -> None:
+        self._trees: dict[str, Checkpoint] = {}
+
+    async def keep(self, checkpoint: Checkpoint) -> str:
+        self._trees[checkpoint.tree] = checkpoint
+        return checkpoint.tree
+
+    async def kept(self, tree: str) -> Checkpoint:
+        return self._trees[tree]
 
     async def intend(
         self,
@@ -90,7 +96,7 @@ class NoLog:
         *,
         cost_usd: float | None,
         duration_s: float,
-        checkpoint: Checkpoint | None,
+        tree: str | None,
     ) -> None:
         return
 
@@ -130,6 +136,15 @@ class JournalLog:
             self.journal.intend, self.lease, scope, seq, kind, digest, request, reservation
         )
 
+    async def keep(self, checkpoint: Checkpoint) -> str:
+        """`<tree> <digest of its delta>`; safe before any step names it."""
+        delta = await asyncio.to_thread(self.blobs.put, checkpoint.delta)
+        return f"{checkpoint.tree} {delta}"
+
+    async def kept(self, tree: str) -> Checkpoint:
+        tree_id, delta = tree.split()
+        return Checkpoint(tree_id, await asyncio.to_thread(self.blobs.get, delta))
+
     async def record(
         self,
         scope: str,
@@ -138,42 +153,18 @@ class JournalLog:
         *,
         cost_usd: float | None,
         duration_s: float,
-        checkpoint: Checkpoint | None,
+        tree: str | None,
     ) -> None:
-        def write() -> None:
-            # The tree is safe before the step that names it.
-            tree = None
-            if checkpoint is not None:
-                tree = f"{checkpoint.tree} {self.blobs.put(checkpoint.delta)}"
-            self.journal.record(
-                self.lease, scope, seq, result, cost_usd=cost_usd, duration_s=duration_s, tree=tree
-            )
-
-        await asyncio.to_thread(write)
+        await asyncio.to_thread(
+            self.journal.record,
+            self.lease,
+            scope,
+            seq,
+            result,
+            cost_usd=cost_usd,
+            duration_s=duration_s,
+            tree=tree,
+        )
 
     async def refuse(self, scope: str, seq: int) -> None:
         await asyncio.to_thread(self.journal.refuse, self.lease, scope, seq)
-
-    @property
-    def keeps_trees(self) -> bool:
-        """Always: a resumed attempt goes on from the tree of its last step."""
-        return True
-
-    @property
-    def tree(self) -> str | None:
-        """The git tree that the recorded steps left; None at the base commit."""
-        last = self._last_with_tree()
-        return last.split()[0] if last else None
-
-    def checkpoint(self) -> Checkpoint | None:
-        """The work tree that the recorded steps left; None at the base commit."""
-        last = self._last_with_tree()
-        if last is None:
-            return None
-        tree, delta = last.split()
-        return Checkpoint(tree, self.blobs.get(delta))
-
-    def _last_with_tree(self) -> str | None:
-        """`<tree> <digest of its delta>` of the last step that changed the work tree."""
-        changed = [step for step in self.recorded if step.tree is not None]
-        return max(changed, key=lambda step: step.ordinal).tree if changed else None

@@ -4,14 +4,33 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from agent.journal import RecordedStep
 from agent.models.protocol import ModelReply, Usage
 from agent.workspaces.protocol import CommandResult
 
-StepKind = Literal["model", "command"]
-Result = ModelReply | CommandResult
+StepKind = Literal["model", "command", "action", "limit"]
+"""`action`: several contacts with the workspace under one name, such as a tool; `limit`: a
+step that was not begun because time had run out."""
+
+
+@dataclass(frozen=True)
+class ActionResult:
+    """What an action came to, as JSON."""
+
+    content: Any
+
+
+@dataclass(frozen=True)
+class CutOff:
+    """The step did not come to its end: time had run out."""
+
+    cut_off: str
+    """Which time."""
+
+
+Result = ModelReply | CommandResult | ActionResult | CutOff
 
 
 @dataclass(frozen=True)
@@ -52,9 +71,15 @@ def encode(result: Result) -> bytes:
 def decode(kind: str, recorded: bytes) -> Result:
     """What `encode` was given."""
     content = json.loads(recorded.decode("utf-8", "surrogatepass"))
-    if kind == "model":
-        return ModelReply(**{**content, "usage": Usage(**content["usage"])})
-    return CommandResult(**content)
+    if "cut_off" in content:
+        return CutOff(**content)
+    match kind:
+        case "model":
+            return ModelReply(**{**content, "usage": Usage(**content["usage"])})
+        case "command":
+            return CommandResult(**content)
+        case _:
+            return ActionResult(**content)
 
 
 def from_record(recorded: RecordedStep) -> Step:
@@ -65,14 +90,13 @@ def from_record(recorded: RecordedStep) -> Step:
     """
     if recorded.result is None:
         raise ValueError(f"step {recorded.scope}/{recorded.seq} has no result")
-    kind: StepKind = "model" if recorded.kind == "model" else "command"
     return Step(
         recorded.scope,
         recorded.seq,
-        kind,
+        cast(StepKind, recorded.kind),
         json.loads(recorded.request.decode("utf-8", "surrogatepass")),
         recorded.digest,
-        decode(kind, recorded.result),
+        decode(recorded.kind, recorded.result),
         recorded.started_at,
         recorded.duration_s or 0.0,
         replayed=True,

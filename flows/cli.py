@@ -183,7 +183,7 @@ def trace(
 @app.command()
 def fork(
     attempt: Annotated[str, typer.Argument(help="attempt id, or its beginning")],
-    at: Annotated[int, typer.Option(help="first step that is not kept; see trace")],
+    at: Annotated[str, typer.Option(help="first step that is not kept, as trace shows it")],
     model: ModelOption = None,
     api_base: ApiBaseOption = None,
     lake: LakeOption = None,

@@ -226,6 +226,7 @@ def _calls(cell: Row, run: Trajectory) -> Iterable[Row]:
             **cell,
             "scope": "",
             "seq": seq,
+            "role": "",
             "model": run.model,
             **rows.tokens(call.usage),
             "cost_usd": call.usage.cost_usd,

@@ -23,8 +23,10 @@ class Fork:
     kept_steps: int
 
 
-def fork(prefix: str, step: int, model: dict[str, object] | None, lake_path: str | None) -> Fork:
-    """Copy the steps before `step` of the attempt whose id begins with `prefix`.
+def fork(prefix: str, step: str, model: dict[str, object] | None, lake_path: str | None) -> Fork:
+    """Copy the steps begun before `step` of the attempt whose id begins with `prefix`.
+
+    `step` is a number, within a scope after its path, such as `12` or `step-2/candidate-1/3`.
 
     `model` answers the rest; None keeps the parent's. The copied calls are credited to the new
     attempt and billed to nobody again.
@@ -40,7 +42,9 @@ def fork(prefix: str, step: int, model: dict[str, object] | None, lake_path: str
     parent = parents[0]
     if journal.holder(parent.attempt_id):
         raise UsageError(f"attempt {parent.attempt_id} is still running; stop it, or wait")
-    if step not in {recorded.seq for recorded in journal.steps(parent.attempt_id)}:
+    scope, _, number = step.rpartition("/")
+    places = {(recorded.scope, str(recorded.seq)) for recorded in journal.steps(parent.attempt_id)}
+    if (scope, number) not in places:
         raise UsageError(
             f"attempt {parent.attempt_id} has no step {step}; `durabench trace` lists them"
         )
@@ -48,7 +52,7 @@ def fork(prefix: str, step: int, model: dict[str, object] | None, lake_path: str
     plan = asyncio.run(prepare(child, lake_path))
     cell = plan.cell(parent.arm, parent.instance_id, 0)
     attempt = declared(cell, attempt_key(cell)[:32])
-    kept = open_journal(lake).fork(parent.attempt_id, attempt, "", step)
+    kept = open_journal(lake).fork(parent.attempt_id, attempt, scope, int(number))
     return Fork(child, parent.arm, parent.instance_id, kept)
 
 

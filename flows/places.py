@@ -3,17 +3,27 @@
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import WorkspaceError
-from agent.workspaces import DockerWorkspace, HostWorkspace, docker_available, ownership
-from agent.workspaces.protocol import Checkpoint, Environment, Workspace
+from agent.workspaces import (
+    DockerWorkspace,
+    HostWorkspace,
+    container,
+    docker_available,
+    ownership,
+)
+from agent.workspaces.protocol import Environment, Workspace
 from eval import images, upstream
 from eval.types import Instance
 from flows.cells import Place
 from flows.errors import UsageError
 
 CACHE_VARIABLE = "DURABENCH_CACHE"
+
+WORKSPACE_LABEL = "durabench.workspace"
+"""On the container of an attempt: which of its workspaces it holds."""
 
 
 def cache_folder() -> Path:
@@ -50,45 +60,77 @@ def find(
     }
 
 
-@asynccontextmanager
-async def workspace(
-    instance: Instance,
-    place: Place,
-    purpose: str,
-    checkpoint: Checkpoint | None = None,
-    *,
-    folder: str | None = None,
-) -> AsyncIterator[Workspace]:
-    """A workspace at the base commit of an instance, or at a checkpoint; gone at the end.
+@dataclass(frozen=True)
+class AttemptWorkspaces:
+    """The workspaces of one attempt, as its session opens them."""
 
-    `purpose` names the attempt or the grading. The same `folder`, or purpose where there is
-    none, gets the same paths on the host, so that a conversation that names them can go on.
+    instance: Instance
+    place: Place
+    attempt_id: str
+    origin_id: str
+    """The attempt that this one was forked from first: its paths stand in the conversation."""
+
+    @property
+    def root(self) -> str:
+        """Absolute path of the repository in the main workspace, as commands see it."""
+        if self.place.environment == "docker":
+            return container.ROOT
+        return HostWorkspace.root_of(_folder(self.origin_id, ""))
+
+    @asynccontextmanager
+    async def open(self, name: str, *, goes_on: bool) -> AsyncIterator[Workspace]:
+        """The workspace of that name at the base commit, or taken over; gone at the end.
+
+        Raises:
+            WorkspaceError: it cannot be had.
+        """
+        labels = {
+            **_labels(self.attempt_id, self.instance),
+            WORKSPACE_LABEL: f"{self.attempt_id}/{name}",
+        }
+        folder = _folder(self.origin_id, name)
+        adopt = f"{WORKSPACE_LABEL}={labels[WORKSPACE_LABEL]}" if goes_on else None
+        opened = await _open(self.instance, self.place, labels, folder, adopt)
+        try:
+            yield opened
+        finally:
+            await opened.close()
+
+
+@asynccontextmanager
+async def workspace(instance: Instance, place: Place, purpose: str) -> AsyncIterator[Workspace]:
+    """A workspace at the base commit of an instance, for a grading; gone at the end.
 
     Raises:
         WorkspaceError: it cannot be had.
     """
-    goes_on = checkpoint is not None
-    opened = await _open(instance, place, purpose, folder or purpose, goes_on=goes_on)
+    opened = await _open(instance, place, _labels(purpose, instance), purpose, None)
     try:
-        if checkpoint is not None:
-            await opened.restore(checkpoint)
         yield opened
     finally:
         await opened.close()
 
 
+def _labels(purpose: str, instance: Instance) -> dict[str, str]:
+    return {ownership.ATTEMPT: purpose, "durabench.instance": instance.instance_id}
+
+
+def _folder(attempt_id: str, name: str) -> str:
+    """Name of a host workspace: that of the attempt, and for a branch which one."""
+    return "-".join([attempt_id, *name.split("/")]) if name else attempt_id
+
+
 async def _open(
-    instance: Instance, place: Place, purpose: str, folder: str, *, goes_on: bool
+    instance: Instance, place: Place, labels: dict[str, str], folder: str, adopt: str | None
 ) -> Workspace:
-    """`goes_on`: a container that a dead process left may be taken over, and is then reset."""
-    labels = {ownership.ATTEMPT: purpose, "durabench.instance": instance.instance_id}
+    """`adopt`: the label of a container that a dead process left and that may be taken over."""
     if place.environment == "docker":
         return await DockerWorkspace.open(
             image=instance.image,
             base_commit=instance.base_commit,
             labels=labels,
             network=place.network,
-            adopt=f"{ownership.ATTEMPT}={purpose}" if goes_on else None,
+            adopt=adopt,
         )
 
     def prepare(path: Path) -> None:

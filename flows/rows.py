@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from agent.models.protocol import ModelReply, Usage
 from agent.models.spec import LiteLLMSpec, ModelSpec, SimulatedSpec
-from agent.steps import Step
+from agent.steps import ActionResult, CutOff, Result, Step
 from agent.types import Outcome
 from agent.workspaces.protocol import CommandResult
 from eval.types import Evaluation, Instance
@@ -63,7 +63,9 @@ def attempt_row(record: AttemptRecord) -> Row:
         "detail": text(record.outcome.detail),
         "started_at": record.started_at,
         "duration_s": record.duration_s,
-        **usage_totals([step.result.usage for step in record.steps if _is_call(step)]),
+        **usage_totals(
+            [step.result.usage for step in record.steps if isinstance(step.result, ModelReply)]
+        ),
         "billed_usd": record.billed_usd,
         "seed": cell.seed,
         "image": cell.instance.image if cell.place.environment == "docker" else "",
@@ -78,6 +80,7 @@ def call_rows(record: AttemptRecord) -> Iterable[Row]:
         if isinstance(step.result, ModelReply):
             yield {
                 **_step_columns(record, step),
+                "role": step.request.get("role", ""),
                 "model": step.result.model,
                 **tokens(step.result.usage),
                 "cost_usd": step.result.usage.cost_usd,
@@ -211,10 +214,6 @@ def versions() -> dict[str, str]:
     return {package: version(package) for package in packages}
 
 
-def _is_call(step: Step) -> bool:
-    return isinstance(step.result, ModelReply)
-
-
 def _cell_columns(attempt_id: str, instance_id: str, repeat: int) -> Row:
     return {"attempt_id": attempt_id, "instance_id": instance_id, "repeat": repeat}
 
@@ -234,21 +233,43 @@ def tokens(usage: Usage) -> Row:
     return {name: count for name, count in asdict(usage).items() if name != "cost_usd"}
 
 
-def _result_columns(result: ModelReply | CommandResult) -> dict[str, Any]:
-    if isinstance(result, ModelReply):
-        message = json.dumps(result.message, ensure_ascii=False)
+def _result_columns(result: Result) -> dict[str, Any]:
+    if isinstance(result, CommandResult):
         return {
-            "result": text(message),
-            "exit_code": None,
-            "output_bytes": None,
-            "timed_out": False,
+            "result": output_json(result.output),
+            "exit_code": result.exit_code,
+            "output_bytes": result.output_bytes,
+            "timed_out": result.timed_out,
         }
     return {
-        "result": output_json(result.output),
-        "exit_code": result.exit_code,
-        "output_bytes": result.output_bytes,
-        "timed_out": result.timed_out,
+        "result": text(_json_result(result)),
+        "exit_code": None,
+        "output_bytes": None,
+        "timed_out": isinstance(result, CutOff),
     }
+
+
+def _json_result(result: ModelReply | ActionResult | CutOff) -> str:
+    match result:
+        case ModelReply(message=message):
+            return json.dumps(message, ensure_ascii=False)
+        case ActionResult(content=content):
+            return json.dumps(_shortened(content), ensure_ascii=False)
+        case CutOff(cut_off=what):
+            return json.dumps({"cut_off": what})
+
+
+def _shortened(content: Any) -> Any:
+    """The same JSON with every long text in it shortened from the middle."""
+    match content:
+        case str():
+            return _shorten(content)
+        case list():
+            return [_shortened(each) for each in content]
+        case dict():
+            return {name: _shortened(each) for name, each in content.items()}
+        case _:
+            return content
 
 
 def output_json(output: str) -> str:

@@ -97,7 +97,7 @@ def debug(
 
 
 def fork(
-    attempt: str, step: int, model: str | None, api_base: str | None, lake: str | None
+    attempt: str, step: str, model: str | None, api_base: str | None, lake: str | None
 ) -> None:
     """Fork an attempt before a step and carry it on, showing every step."""
     with prefect_api():

@@ -117,11 +117,13 @@ def step(shown: "Shown", *, full: bool = False) -> None:
     """One step of a trace."""
     place = f"{shown.scope}/{shown.seq}" if shown.scope else str(shown.seq)
     if shown.message is None:
-        _out.rule(f"{place} command  exit code {shown.exit_code}", align="left", style="dim")
+        what = "action" if shown.exit_code is None else f"command  exit code {shown.exit_code}"
+        _out.rule(f"{place} {what}", align="left", style="dim")
         _out.print(_brief(f"$ {shown.command}", full), markup=False, style="cyan")
         _out.print(_brief(shown.output, full), markup=False)
         return
-    _out.rule(f"{place} model  {_usd(shown.cost_usd)}", align="left", style="bold")
+    role = f" {shown.role}" if shown.role else ""
+    _out.rule(f"{place} model{role}  {_usd(shown.cost_usd)}", align="left", style="bold")
     _out.print(_brief(shown.message.get("content") or "", full), markup=False)
     for call in shown.message.get("tool_calls") or []:
         function = call["function"]

@@ -129,20 +129,17 @@ def _limits(cell: Cell, lease: Lease) -> tuple[Limit, ...]:
 async def _solve(cell: Cell, log: JournalLog) -> Outcome:
     show, attempt_id = on_step.get(), log.lease.attempt_id
     spec = cell.experiment.model_of(cell.arm)
-    model = models.build(spec, cell.task, cell.seed) if spec else None
-    checkpoint = await asyncio.to_thread(log.checkpoint)
+    built = {"": models.build(spec, cell.task, cell.seed)} if spec else {}
     origin = await asyncio.to_thread(_origin, log.journal, attempt_id)
-    async with places.workspace(
-        cell.instance, cell.place, attempt_id, checkpoint, folder=origin
-    ) as workspace:
-        session = Session(
-            attempt_id=attempt_id,
-            model=model,
-            workspace=workspace,
-            log=log,
-            on_step=lambda step: show(cell, step),
-            may_go_on=stopping.check,
-        )
+    async with Session(
+        attempt_id=attempt_id,
+        models=built,
+        workspaces=places.AttemptWorkspaces(cell.instance, cell.place, attempt_id, origin),
+        log=log,
+        on_step=lambda step: show(cell, step),
+        may_go_on=stopping.check,
+        limit_s=cell.arm.options.time_limit_s,
+    ) as session:
         return await ARMS[cell.arm.agent].solve(cell.task, session, cell.arm.options)
 
 

@@ -4,10 +4,12 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from agent.journal import Journal
 from agent.models.protocol import ModelReply
-from agent.steps import Step, from_record
+from agent.steps import ActionResult, CutOff, Step, from_record
+from agent.workspaces.protocol import CommandResult
 from flows import showing
 from flows.errors import UsageError
 from flows.journals import existing_journal
@@ -23,8 +25,9 @@ class Shown:
     seq: int
     scope: str
     message: Row | None
-    """The model's answer; None for a command."""
+    """The model's answer; None for what happened in the workspace."""
     cost_usd: float | None
+    role: str = ""
     command: str = ""
     output: str = ""
     exit_code: int | None = None
@@ -80,22 +83,39 @@ def _journaled(journal: Journal | None, attempt_id: str, follow: bool) -> Iterat
 
 def shown(step: Step) -> Shown:
     """A step of a session, for showing."""
-    if isinstance(step.result, ModelReply):
-        reply = step.result
-        return Shown(step.seq, step.scope, reply.message, reply.usage.cost_usd)
-    done = step.result
-    command = step.request["command"]
-    return Shown(step.seq, step.scope, None, 0.0, command, done.output, done.exit_code)
+    place, asked = (step.seq, step.scope), command_of(step.request)
+    match step.result:
+        case ModelReply(message=message, usage=usage):
+            return Shown(*place, message, usage.cost_usd, step.request.get("role", ""))
+        case CommandResult(output=output, exit_code=exit_code):
+            return Shown(*place, None, 0.0, "", asked, output, exit_code)
+        case ActionResult(content=content):
+            return Shown(*place, None, 0.0, "", asked, output_of(content))
+        case CutOff(cut_off=what):
+            return Shown(*place, None, None, "", asked, f"cut off: {what}")
+
+
+def command_of(request: Row) -> str:
+    """A request for work in the workspace in one line; empty for a model call."""
+    if "action" in request:
+        arguments = {name: value for name, value in request.items() if name != "action"}
+        return f"{request['action']} {json.dumps(arguments, ensure_ascii=False)}"
+    return str(request.get("command", ""))
+
+
+def output_of(content: Any) -> str:
+    """What an action has to show."""
+    shown = content.get("output", content) if isinstance(content, dict) else content
+    return shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False, indent=1)
 
 
 def _filed(lake: Lake, attempt_id: str) -> Iterator[Shown]:
-    costs = {call["seq"]: call["cost_usd"] for call in lake.find("llm_calls", attempt_id)}
-    for row in sorted(lake.find("steps", attempt_id), key=lambda row: row["seq"]):
-        result = json.loads(row["result"])
+    calls = {(call["scope"], call["seq"]): call for call in lake.find("llm_calls", attempt_id)}
+    for row in sorted(lake.find("steps", attempt_id), key=lambda row: (row["scope"], row["seq"])):
+        place, result = (row["seq"], row["scope"]), json.loads(row["result"])
         if row["kind"] == "model":
-            yield Shown(row["seq"], row["scope"], result, costs.get(row["seq"]))
+            call = calls[row["scope"], row["seq"]]
+            yield Shown(*place, result, call["cost_usd"], call["role"])
         else:
-            command = json.loads(row["request"])["command"]
-            yield Shown(
-                row["seq"], row["scope"], None, 0.0, command, result["output"], row["exit_code"]
-            )
+            asked = command_of(json.loads(row["request"]))
+            yield Shown(*place, None, 0.0, "", asked, output_of(result), row["exit_code"])

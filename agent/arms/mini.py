@@ -30,7 +30,7 @@ from minisweagent.models.utils.actions_toolcall import (
 )
 
 from agent.arms.options import ArmOptions
-from agent.errors import ContextWindowExceeded
+from agent.errors import ContextWindowExceeded, OutOfTime
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from agent.session import Session
 from agent.types import Outcome, OutcomeStatus, Task
@@ -49,7 +49,7 @@ async def solve(task: Task, session: Session, options: ArmOptions) -> Outcome:
     Raises:
         InfrastructureError: the model or the workspace broke.
     """
-    settings = _settings(session.model.info, session.workspace.root, options)
+    settings = _settings(session.model().info, session.root, options)
     door = _Door(asyncio.get_running_loop())
     agent = DefaultAgent(
         _SessionModel(session, door, settings["model"]),
@@ -61,6 +61,8 @@ async def solve(task: Task, session: Session, options: ArmOptions) -> Outcome:
             info = await asyncio.wrap_future(thread.submit(agent.run, task.statement))
         except ContextWindowExceeded as error:
             return Outcome("gave_up", "", f"ContextWindowExceeded: {error}")
+        except OutOfTime as error:
+            return Outcome("out_of_time", "", str(error))
         finally:
             door.close()
     return Outcome(_status(info, agent), info.get("submission", ""), info["exit_status"])
@@ -125,7 +127,7 @@ class _SessionModel:
         self.config = settings
         self._session = session
         self._door = door
-        self._info = session.model.info
+        self._info = session.model().info
 
     def query(self, messages: list[Settings], **kwargs: Any) -> Settings:
         sent = [{k: v for k, v in message.items() if k != "extra"} for message in messages]

@@ -17,3 +17,6 @@ class ArmOptions(BaseModel):
     command_timeout_s: float | None = Field(
         default=None, gt=0, description="seconds per command (mini-swe-agent's own: 60)"
     )
+    time_limit_s: float | None = Field(
+        default=None, gt=0, description="seconds of work per attempt, over all its runs"
+    )

@@ -32,9 +32,9 @@ async def gold(task: Task, session: Session, options: ArmOptions) -> Outcome:
             f"{task.id}: the reference patch does not apply: {applied.output.strip()[-500:]}",
             retryable=False,
         )
-    return Outcome("submitted", await session.workspace.diff(), "reference patch")
+    return Outcome("submitted", await session.diff(), "reference patch")
 
 
 async def null(task: Task, session: Session, options: ArmOptions) -> Outcome:
     """Hand in what an untouched workspace differs by: nothing."""
-    return Outcome("submitted", await session.workspace.diff(), "no change")
+    return Outcome("submitted", await session.diff(), "no change")

@@ -45,6 +45,9 @@ WORKSPACE_LABEL = "durabench=workspace"
 NAME_PREFIX = "durabench-"
 """Of the containers' names, which go on with the process that has the container now."""
 
+ROOT = "/testbed"
+"""Where the images of SWE-bench have the repository."""
+
 _SCRATCH = "/var/tmp/.durabench"  # noqa: S108 - inside a container of our own
 _PROCESS_MARK = "container"  # processes of other containers are out of sight anyway
 _CPU_PERIOD_US = 100_000
@@ -88,7 +91,7 @@ class DockerWorkspace(ShellWorkspace):
         *,
         image: str,
         base_commit: str,
-        root: str = "/testbed",
+        root: str = ROOT,
         labels: Mapping[str, str] | None = None,
         network: bool = False,
         limits: Limits | None = None,

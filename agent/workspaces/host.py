@@ -27,6 +27,7 @@ LABELS_FILE = "labels.json"
 MARK = "durabench.mark"
 """The label that says what the processes of a folder carry in their environment."""
 
+_REPOSITORY = "repo"
 _STREAM_BYTES = 2**20
 _END_TIMEOUT_S = 5.0
 _KILL_ROUNDS = 100
@@ -84,6 +85,11 @@ class HostWorkspace(ShellWorkspace):
             raise
         return workspace
 
+    @staticmethod
+    def root_of(name: str) -> str:
+        """Where the repository of the workspace of that name is, opened or not."""
+        return str(_path_of(name) / _REPOSITORY)
+
     async def close(self) -> None:
         """Kill every process that was started here and remove the folder."""
         await uninterrupted(self._folder.close())
@@ -97,7 +103,7 @@ class _Folder:
         labels = {**ownership.labels(labels), MARK: self._mark}
         try:
             self.path = _named(name) if name else _anonymous()
-            self.repository = self.path / "repo"
+            self.repository = self.path / _REPOSITORY
             (self.path / LABELS_FILE).write_text(json.dumps(labels), encoding="utf-8")
             (self.path / "tmp").mkdir()
             _fill_home(self.path / "home")
@@ -154,8 +160,12 @@ def _anonymous() -> Path:
     return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")).resolve()
 
 
+def _path_of(name: str) -> Path:
+    return Path(tempfile.gettempdir()).resolve() / f"{PREFIX}{os.getuid()}-{name}"
+
+
 def _named(name: str) -> Path:
-    path = Path(tempfile.gettempdir()).resolve() / f"{PREFIX}{os.getuid()}-{name}"
+    path = _path_of(name)
     if path.exists():
         discard(path)
     path.mkdir(mode=0o700)

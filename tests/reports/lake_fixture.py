@@ -41,6 +41,7 @@ _ATTEMPT = {
 _CALL = {
     "repeat": 0,
     "scope": "",
+    "role": "",
     "model": "test/model",
     "input_tokens": 50,
     "cache_read_tokens": 20,

@@ -12,6 +12,7 @@ from agent.arms.options import ArmOptions
 from agent.session import Session
 from agent.types import Task
 from agent.workspaces import HostWorkspace
+from tests.agent.workspaces_on_host import HostWorkspaces
 
 COMMANDS = [
     "echo hello > greeting.txt",
@@ -33,12 +34,13 @@ async def test_an_arm_turns_a_task_into_an_outcome_with_a_patch() -> None:
     """The whole of `agent/` in ten lines; the model is a list of replies."""
     task = Task(id="demo", statement="Say hello.", base_commit="HEAD", reference_patch="")
     spec = models.parse({"provider": "scripted", "replies": [{"command": c} for c in COMMANDS]})
-    workspace = await HostWorkspace.open(prepare=repository, base_commit="HEAD")
     session = Session(
-        attempt_id="demo", model=models.build(spec, task, seed=0), workspace=workspace
+        attempt_id="demo",
+        models={"": models.build(spec, task, seed=0)},
+        workspaces=HostWorkspaces(repository),
     )
-    outcome = await ARMS["mini"].solve(task, session, ArmOptions())
-    await workspace.close()
+    async with session:
+        outcome = await ARMS["mini"].solve(task, session, ArmOptions())
 
     assert outcome.status == "submitted"
     assert "-goodbye\n+hello\n" in outcome.patch

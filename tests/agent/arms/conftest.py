@@ -13,7 +13,7 @@ from agent.arms.options import ArmOptions
 from agent.models.protocol import Model
 from agent.session import Session
 from agent.types import Outcome, Task
-from agent.workspaces import HostWorkspace
+from tests.agent.workspaces_on_host import HostWorkspaces
 
 REFERENCE = """\
 diff --git a/greeting.txt b/greeting.txt
@@ -59,11 +59,11 @@ def solve() -> Solver:
         task: Task = TASK,
     ) -> tuple[Outcome, Session]:
         built = models.build(models.parse(model), task, 0) if isinstance(model, dict) else model
-        workspace = await HostWorkspace.open(prepare=make_repository, base_commit="HEAD")
-        try:
-            session = Session(attempt_id="attempt", model=built, workspace=workspace)
+        async with Session(
+            attempt_id="attempt",
+            models={"": built} if built else {},
+            workspaces=HostWorkspaces(make_repository),
+        ) as session:
             return await ARMS[arm].solve(task, session, options or ArmOptions()), session
-        finally:
-            await workspace.close()
 
     return run

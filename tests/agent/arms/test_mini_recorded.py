@@ -43,7 +43,7 @@ async def test_a_tool_call_recording_gives_the_same_patch(
     recording = trajectory.load(recorded_by_the_package)
     assert recording.submission
     assert outcome.patch == recording.submission
-    assert session.model.info.native_tools
+    assert session.model().info.native_tools
     replies = [step.result for step in session.steps if step.kind == "model"]
     assert [reply.usage.cost_usd for reply in replies] == [
         call.usage.cost_usd for call in recording.calls
@@ -60,7 +60,7 @@ async def test_a_text_recording_replays_every_call_with_its_price(
     _, session = await solve(spec, task=replace(TASK, id=name))
     recording = trajectory.load(path)
     replies: list[Any] = [step.result for step in session.steps if step.kind == "model"]
-    assert not session.model.info.native_tools
+    assert not session.model().info.native_tools
     assert len(replies) == recording.api_calls
     total = sum(reply.usage.cost_usd for reply in replies)
     assert total == pytest.approx(recording.instance_cost_usd)

@@ -1,0 +1,229 @@
+"""Scopes, branches, replay and time limits of a session."""
+
+import asyncio
+import subprocess
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent import models
+from agent.blobs import Blobs
+from agent.errors import DivergenceError, OutOfTime
+from agent.journal import Attempt, Journal
+from agent.leasing import held
+from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
+from agent.session import BASE, Session
+from agent.steplog import JournalLog
+from agent.types import Task
+from agent.workspaces.protocol import Workspace
+from tests.agent.workspaces_on_host import HostWorkspaces
+
+ASK = ModelRequest([{"role": "user", "content": "?"}])
+TASK = Task("t", "statement", "HEAD", "")
+
+
+def prepare(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "file.txt").write_text("base\n")
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
+    for command in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "base"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+
+
+class Runs:
+    """One attempt that can be run any number of times over the same journal."""
+
+    def __init__(self, folder: Path) -> None:
+        self.workspaces = HostWorkspaces(prepare)
+        self.journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
+        self._blobs = Blobs(folder / "blobs")
+        self.journal.start(Attempt("a", "experiment", "arm", "instance", 0, "{}"))
+
+    @asynccontextmanager
+    async def session(self, model: Any = None, **options: Any) -> AsyncIterator[Session]:
+        async with held(self.journal, "a") as lease:
+            recorded = self.journal.steps("a")
+            async with Session(
+                attempt_id="a",
+                models={"": model or scripted("one", "two", "three")},
+                workspaces=self.workspaces,
+                log=JournalLog(self.journal, lease, self._blobs, recorded),
+                **options,
+            ) as session:
+                yield session
+
+
+def scripted(*replies: str) -> Any:
+    return models.build(models.parse({"provider": "scripted", "replies": [*replies]}), TASK, 0)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Runs:
+    return Runs(tmp_path)
+
+
+async def text(workspace: Workspace) -> str:
+    return (await workspace.read("file.txt")).decode()
+
+
+async def candidates(session: Session) -> list[str]:
+    """Two branches from the same tree at the same time, of which the second is taken."""
+    await session.run("echo common >> file.txt", timeout_s=10)
+    start = session.tree
+
+    async def work(number: int) -> str:
+        async with session.branch(f"candidate-{number}", start) as branch:
+            reply = await branch.call(ASK)
+            await branch.run(f"echo {reply.message['content']}-{number} >> file.txt", timeout_s=10)
+            return branch.tree
+
+    trees = await asyncio.gather(*(work(number) for number in range(2)))
+    await session.take(trees[1])
+    return [await session.act("read", {}, text, str), await session.diff()]
+
+
+async def test_branches_work_side_by_side_from_one_tree(runs: Runs) -> None:
+    """Each has its own workspace, steps and conversation; what is taken is the work tree."""
+    async with runs.session() as session:
+        content, diff = await candidates(session)
+    assert content == "base\ncommon\none-1\n"
+    assert "+one-1" in diff
+    assert {step.scope for step in session.steps} == {"", "candidate-0", "candidate-1"}
+    assert sorted(runs.workspaces.opened) == ["", "candidate-0", "candidate-1"]
+
+
+async def test_what_is_recorded_needs_neither_model_nor_workspace(runs: Runs) -> None:
+    """A finished attempt that is run again opens nothing, asks nobody and says the same."""
+    async with runs.session() as session:
+        first = await candidates(session)
+    runs.workspaces.opened.clear()
+    async with runs.session(scripted()) as session:
+        assert await candidates(session) == first
+    assert runs.workspaces.opened == []
+    assert all(step.replayed for step in session.steps)
+
+
+@pytest.mark.parametrize("kept", range(9))
+async def test_a_run_that_ends_anywhere_is_carried_on(runs: Runs, kept: int) -> None:
+    """However many steps are recorded, branches among them, the end is the same."""
+
+    class Stopped(Exception):
+        pass
+
+    def may_go_on() -> None:
+        nonlocal kept
+        if kept == 0:
+            raise Stopped
+        kept -= 1
+
+    with pytest.raises(Stopped):
+        async with runs.session(may_go_on=may_go_on) as session:
+            await candidates(session)
+            raise Stopped
+    async with runs.session() as session:
+        content, _ = await candidates(session)
+    assert content == "base\ncommon\none-1\n"
+
+
+async def test_scopes_number_their_own_steps_in_one_workspace(runs: Runs) -> None:
+    """What one scope leaves in the work tree the next one finds."""
+    async with runs.session() as session:
+        await session.scope("first").run("echo more >> file.txt", timeout_s=10)
+        assert await session.scope("second").act("read", {}, text, str) == "base\nmore\n"
+    assert [(step.scope, step.seq) for step in session.steps] == [("first", 0), ("second", 0)]
+
+
+async def test_a_scope_cannot_be_opened_twice(runs: Runs) -> None:
+    """Its steps would be taken for those of the first."""
+    async with runs.session() as session:
+        session.scope("plan")
+        with pytest.raises(ValueError, match="was used before"):
+            session.scope("plan")
+
+
+async def test_another_request_at_a_recorded_step_is_a_divergence(runs: Runs) -> None:
+    """Both sides are shown; nothing is asked."""
+    async with runs.session() as session:
+        await session.scope("plan").call(ASK)
+    async with runs.session() as session:
+        with pytest.raises(DivergenceError, match=r"step plan/0"):
+            await session.scope("plan").call(ModelRequest([{"role": "user", "content": "!"}]))
+
+
+async def test_taking_the_base_undoes_everything(runs: Runs) -> None:
+    """`BASE` is the tree of the base commit, also after a resume."""
+    async with runs.session() as session:
+        await session.run("echo more >> file.txt", timeout_s=10)
+        await session.take(BASE)
+    async with runs.session() as session:
+        await session.run("echo more >> file.txt", timeout_s=10)
+        await session.take(BASE)
+        assert await session.act("read", {}, text, str) == "base\n"
+
+
+class Slow:
+    """Answers after a while; says whether it was cut off."""
+
+    info = ModelInfo("slow", "scripted")
+    cut_off = False
+
+    def ceiling_usd(self, request: ModelRequest) -> float:
+        return 0.25
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            self.cut_off = True
+            raise
+        return ModelReply({"role": "assistant"}, Usage(), "none", "slow")
+
+
+async def limited(session: Session, kind: str) -> list[str]:
+    """A phase that runs out of time in a command, an action or a call, and what follows."""
+    seen = []
+    phase = session.scope("phase", limit_s=0.5)
+    try:
+        if kind == "command":
+            await phase.run("sleep 60", timeout_s=120)
+        elif kind == "action":
+            await phase.act("slow", {}, lambda w: w.run("sleep 60", timeout_s=120), Any)
+        else:
+            await phase.call(ASK)
+    except OutOfTime as error:
+        seen.append(str(error))
+    try:
+        await phase.run("echo never", timeout_s=10)
+    except OutOfTime:
+        seen.append("not begun")
+    seen.append((await session.run("cat file.txt", timeout_s=10)).output)
+    return seen
+
+
+@pytest.mark.parametrize("kind", ["command", "action", "model"])
+async def test_a_time_limit_ends_what_is_running(runs: Runs, kind: str) -> None:
+    """Commands and calls are cut off, later steps not begun; a replay comes to the same."""
+    model, clock = Slow(), time.monotonic()
+    async with runs.session(model) as session:
+        first = await limited(session, kind)
+    assert time.monotonic() - clock < 10
+    assert first == ["phase has used its 0.5 s", "not begun", "base\n"]
+    assert model.cut_off == (kind == "model")
+    async with runs.session(model) as session:
+        assert await limited(session, kind) == first
+    # Nobody knows what a call that was cut off costs: it is billed at its reservation.
+    assert runs.journal.account("a").billed_usd == (0.25 if kind == "model" else 0)
+
+
+async def test_the_limit_of_an_attempt_counts_all_its_runs(runs: Runs) -> None:
+    """A second run has what the first left over."""
+    async with runs.session(limit_s=1.0) as session:
+        await session.run("sleep 0.8", timeout_s=10)
+    async with runs.session(limit_s=1.0) as session:
+        await session.run("sleep 0.8", timeout_s=10)
+        with pytest.raises(OutOfTime, match="the attempt has used its 1 s"):
+            await session.run("sleep 0.8", timeout_s=10)

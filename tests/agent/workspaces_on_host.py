@@ -1,0 +1,35 @@
+"""The host workspaces of an attempt that nobody else works on."""
+
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from agent.workspaces import HostWorkspace
+
+
+class HostWorkspaces:
+    """Opens workspaces of the repository that `prepare` makes; counts them."""
+
+    def __init__(self, prepare: Callable[[Path], None], base_commit: str = "HEAD") -> None:
+        self.opened: list[str] = []
+        self._prepare = prepare
+        self._base_commit = base_commit
+        self._name = secrets.token_hex(8)
+
+    @property
+    def root(self) -> str:
+        return HostWorkspace.root_of(self._name)
+
+    @asynccontextmanager
+    async def open(self, name: str, *, goes_on: bool) -> AsyncIterator[HostWorkspace]:
+        self.opened.append(name)
+        workspace = await HostWorkspace.open(
+            prepare=self._prepare,
+            base_commit=self._base_commit,
+            name="-".join([self._name, *name.split("/")]) if name else self._name,
+        )
+        try:
+            yield workspace
+        finally:
+            await workspace.close()
