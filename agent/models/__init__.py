@@ -4,11 +4,12 @@ spec.py           what an experiment may ask for, as data; `parse` reads it
 protocol.py       messages in, one assistant message and its usage out
 litellm_api.py    any LiteLLM model string
 retry.py          which failures of it are tried again, and after how long
-simulated.py      a seeded stand-in that knows the reference patch
+simulated/        a seeded stand-in that knows the reference patch
 damage.py         how it gets a patch wrong
-patches.py        unified diffs as data, for damage.py
-recorded.py       replays the model side of a mini-swe-agent trajectory
-trajectory.py     reads such a trajectory
+patches.py        unified diffs as data, for both
+recorded.py       replays the model side of an earlier run
+trajectory.py     reads what mini-swe-agent leaves of a run
+durabench_trajectory.py  reads and writes the model side of our own attempts
 scripted.py       a fixed list of replies
 usage.py, chat.py token counts and messages, for all of them
 """

@@ -26,11 +26,16 @@ def essential(message: Mapping[str, Any]) -> Message:
     return kept
 
 
+def tool_call(name: str, arguments: str, *, call_id: str, content: str | None = None) -> Message:
+    """An assistant message that calls one tool; `arguments` is JSON, as models write it."""
+    call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+    return {"role": "assistant", "content": content, "tool_calls": [call]}
+
+
 def bash_call(command: str, *, call_id: str, content: str | None = None) -> Message:
     """An assistant message that runs a command through the `bash` tool."""
-    function = {"name": "bash", "arguments": json.dumps({"command": command})}
-    call = {"id": call_id, "type": "function", "function": function}
-    return {"role": "assistant", "content": content, "tool_calls": [call]}
+    arguments = json.dumps({"command": command})
+    return tool_call("bash", arguments, call_id=call_id, content=content)
 
 
 def tokens(messages: Iterable[Mapping[str, Any]]) -> int:

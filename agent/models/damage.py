@@ -25,7 +25,8 @@ _CODE_SWAPS: tuple[tuple[str, str], ...] = (
     (r"\bif (.+):", r"if not (\1):"),
     (r"\breturn (?!None\b)\S.*?(?=\r?$)", "return None"),
 )
-_PROSE = (".md", ".rst", ".txt")
+PROSE = (".md", ".rst", ".txt")
+"""How names of files end that hold no code."""
 
 _UNRELATED = """\
 diff --git a/left_undone.txt b/left_undone.txt
@@ -65,7 +66,7 @@ def _text(files: Files) -> str:
 def _wrong_logic(files: Files, rng: random.Random) -> Iterator[Files]:
     """Every added line of one hunk that has logic in it says something else."""
     for index, number in _hunks(files, rng):
-        if not str(files[index].new_path).endswith(_PROSE):
+        if not str(files[index].new_path).endswith(PROSE):
             lines = tuple(_twisted(line, rng) for line in files[index].hunks[number].lines)
             yield _with_lines(files, index, number, lines)
 
@@ -83,7 +84,7 @@ def _twisted(line: str, rng: random.Random) -> str:
 
 def _part_missing(files: Files, rng: random.Random) -> Iterator[Files]:
     """One file or one hunk of several is left undone."""
-    code = [i for i, file in enumerate(files) if not str(file.new_path).endswith(_PROSE)]
+    code = [i for i, file in enumerate(files) if not str(file.new_path).endswith(PROSE)]
     if len(code) > 1:
         drop = rng.choice(code)
         yield [file for i, file in enumerate(files) if i != drop]

@@ -20,6 +20,9 @@ from agent.models.usage import usage_of
 _ASSUMED_OUTPUT_TOKENS = 64_000
 """What a call may generate where neither the experiment nor LiteLLM's list sets a limit."""
 
+_MARKED_BY = {"anthropic", "azure_ai", "bedrock", "databricks", "openrouter", "vertex_ai"}
+"""Through whom Claude models take cache markers, by LiteLLM's documentation."""
+
 
 @functools.cache
 def load() -> ModuleType:
@@ -111,6 +114,7 @@ class LiteLLMModel:
             "reasoning_effort": spec.reasoning_effort,
         }
         return {
+            **(_cache_points() if _takes_cache_markers(spec.name) else {}),
             **spec.extra,
             **{name: value for name, value in optional.items() if value is not None},
             "model": spec.name,
@@ -155,6 +159,29 @@ class LiteLLMModel:
         except Exception:  # LiteLLM raises a bare Exception for a model that it does not list
             return None, "unknown"
         return (cost, "litellm") if known else (None, "unknown")
+
+
+def _cache_points() -> dict[str, Any]:
+    """Cache up to the instructions, which all conversations of a role share, and up to the end,
+    for the next call of this one."""
+    points = [{"location": "message", "role": "system"}, {"location": "message", "index": -1}]
+    return {"cache_control_injection_points": points}
+
+
+@functools.cache
+def _takes_cache_markers(name: str) -> bool:
+    """Whether a model caches what is marked, and nothing else.
+
+    Most providers cache by themselves. Google's, which do so too, would take the markers for an
+    order to keep the text, at a charge.
+    """
+    litellm = load()
+    try:
+        provider = litellm.get_llm_provider(name)[1]
+    except Exception:  # LiteLLM has several classes for a name that it cannot place
+        return False
+    marked = provider in _MARKED_BY and "claude" in name.lower()
+    return marked and bool(litellm.utils.supports_prompt_caching(name))
 
 
 def _prices(listed: dict[str, Any], *kinds: str) -> list[float]:

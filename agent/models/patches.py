@@ -6,6 +6,15 @@ from dataclasses import dataclass, replace
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)", re.DOTALL)
 _NO_NEWLINE = "\\"
+_BINARY = "GIT binary patch"
+_SIDES = (
+    ("--- a/", "+++ b/"),
+    ('--- "a/', '+++ "b/'),
+    ("--- /dev/null", "+++ /dev/null"),
+    ("old mode ", "new mode "),
+    ("new file mode ", "deleted file mode "),
+)
+"""How header lines begin that say the same of the old and of the new side."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +34,16 @@ class Hunk:
     @property
     def new_count(self) -> int:
         return sum(_kind(line) in " +" for line in self.lines)
+
+    @property
+    def old_lines(self) -> tuple[str, ...]:
+        """The lines before, without their first character."""
+        return tuple(line[1:] for line in self.lines if _kind(line) in " -")
+
+    @property
+    def new_lines(self) -> tuple[str, ...]:
+        """The lines after, without their first character."""
+        return tuple(line[1:] for line in self.lines if _kind(line) in " +")
 
     @property
     def changes(self) -> bool:
@@ -48,6 +67,20 @@ class FilePatch:
     def new_path(self) -> str | None:
         """The path after, None for a deleted file."""
         return self._path("+++ ", "rename to ", 1)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every path that the change touches: two for a renamed file."""
+        return tuple(dict.fromkeys(path for path in (self.old_path, self.new_path) if path))
+
+    @property
+    def name(self) -> str:
+        """The path to speak of: the new one, where there is one."""
+        return self.paths[-1]
+
+    @property
+    def is_binary(self) -> bool:
+        return _BINARY in self.header
 
     @property
     def deletes(self) -> bool:
@@ -136,6 +169,47 @@ def renumbered(file: FilePatch) -> FilePatch:
         hunks.append(replace(hunk, new_start=start))
         shift += hunk.new_count - hunk.old_count
     return replace(file, hunks=tuple(hunks))
+
+
+def undoing(file: FilePatch) -> FilePatch:
+    """The patch that takes a change back, binary ones included. Of renamed files it knows
+    nothing: `Workspace.diff` writes them as one that goes and one that comes.
+    """
+    hunks = tuple(
+        Hunk(hunk.new_start, hunk.old_start, hunk.section, tuple(map(_swapped, hunk.lines)))
+        for hunk in file.hunks
+    )
+    return FilePatch(_undoing_header(file.header), hunks)
+
+
+def _swapped(line: str) -> str:
+    return {"+": "-", "-": "+"}.get(line[:1], line[:1]) + line[1:]
+
+
+def _undoing_header(header: tuple[str, ...]) -> tuple[str, ...]:
+    end = header.index(_BINARY) + 1 if _BINARY in header else len(header)
+    lines = [_other_side(line) for line in header[:end]]
+    for at in range(len(lines) - 1):  # the old side stands before the new one
+        if lines[at].startswith(("+++ ", "new mode ")):
+            lines[at], lines[at + 1] = lines[at + 1], lines[at]
+    there, back = _halves(header[end:])
+    return (*lines, *back, *there)
+
+
+def _other_side(line: str) -> str:
+    for here, there in _SIDES:
+        for mark, other in ((here, there), (there, here)):
+            if line.startswith(mark):
+                return other + line.removeprefix(mark)
+    if found := re.fullmatch(r"index (\w+)\.\.(\w+)(.*)", line):
+        return f"index {found[2]}..{found[1]}{found[3]}"
+    return line
+
+
+def _halves(data: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """A binary change and the way back, each of which ends in an empty line."""
+    middle = data.index("") + 1 if "" in data else 0
+    return data[:middle], data[middle:]
 
 
 def _range(start: int, count: int) -> str:

@@ -51,7 +51,12 @@ class ModelRequest:
     tools: list[dict[str, Any]] = field(default_factory=list)
     """OpenAI function definitions; empty for a text protocol."""
     number: int = 0
-    """Calls of the attempt that were answered before this one; the session counts them."""
+    """Calls of the scope that were answered before this one; the session counts them."""
+    role: str = ""
+    """What the answer is for, such as `planner` or `step_reviewer`; `""` where an arm has one
+    conversation only."""
+    scope: str = ""
+    """The branch of the attempt that asks, such as `step-2/candidate-1`; `""` for its trunk."""
 
 
 @dataclass(frozen=True)

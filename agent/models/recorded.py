@@ -1,51 +1,57 @@
-"""Replays the model side of a mini-swe-agent trajectory, with its tokens and costs."""
+"""Replays the model side of an earlier run, with its tokens and costs."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from agent.errors import InvalidSpec, ModelError
+from agent.models import durabench_trajectory, trajectory
+from agent.models.durabench_trajectory import DurabenchTrajectory, RecordedReply
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from agent.models.spec import RecordedSpec
-from agent.models.trajectory import Trajectory, load
+from agent.models.trajectory import Trajectory
 from agent.types import Task
 
 
 class RecordedModel:
-    """Answers call n with the n-th recorded answer, whatever is asked."""
+    """Answers call n of a scope with the n-th answer recorded there, whatever is asked."""
 
-    def __init__(self, trajectory: Trajectory) -> None:
-        self.info = ModelInfo(
-            name=trajectory.model,
-            provider="recorded",
-            native_tools=trajectory.native_tools,
-            action_regex=trajectory.action_regex,
-        )
-        self._trajectory = trajectory
+    def __init__(self, instance_id: str, info: ModelInfo, calls: Iterable[RecordedReply]) -> None:
+        self.info = info
+        self._instance_id = instance_id
+        self._calls = {(call.scope, call.number): call for call in calls}
 
     def ceiling_usd(self, request: ModelRequest) -> float:
         """What the recorded call cost."""
-        following = self._trajectory.calls[request.number : request.number + 1]
-        return sum(call.usage.cost_usd or 0.0 for call in following)
+        call = self._calls.get((request.scope, request.number))
+        return (call.usage.cost_usd or 0.0) if call else 0.0
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        """The next recorded answer.
+        """The recorded answer.
 
         Raises:
-            ModelError: the recording has ended.
+            ModelError: the recording has ended, or another role was asked at this place.
         """
-        calls = self._trajectory.calls
-        if request.number >= len(calls):
-            name = self._trajectory.instance_id
+        call = self._calls.get((request.scope, request.number))
+        if call is None:
+            raise ModelError(self._ended(request.scope), retryable=False)
+        if call.role != request.role:
             raise ModelError(
-                f"the recording of {name} ended after {len(calls)} calls", retryable=False
+                f"the recording of {self._instance_id} has an answer of role {call.role!r} where "
+                f"{request.role!r} is asked (call {request.number} of scope {request.scope!r})",
+                retryable=False,
             )
-        call = calls[request.number]
         return ModelReply(
             message=dict(call.message),
             usage=call.usage,
             cost_source="unknown" if call.usage.cost_usd is None else "recorded",
-            model=self._trajectory.model,
+            model=self.info.name,
             finish_reason=call.finish_reason,
         )
+
+    def _ended(self, scope: str) -> str:
+        count = sum(recorded == scope for recorded, _ in self._calls)
+        place = f" in scope {scope!r}" if scope else ""
+        return f"the recording of {self._instance_id} ended after {count} calls{place}"
 
 
 def for_task(spec: RecordedSpec, task: Task) -> RecordedModel:
@@ -55,10 +61,37 @@ def for_task(spec: RecordedSpec, task: Task) -> RecordedModel:
         InvalidSpec: there is no such file, or it is no recording of this task.
     """
     path = _file(spec.path, task.id)
-    trajectory = load(path)
-    if trajectory.instance_id != task.id:
-        raise InvalidSpec(f"{path}: records {trajectory.instance_id}, not {task.id}")
-    return RecordedModel(trajectory)
+    recorded: Trajectory | DurabenchTrajectory
+    if durabench_trajectory.is_one(path):
+        recorded = durabench_trajectory.load(path)
+        model = _ours(recorded)
+    else:
+        recorded = trajectory.load(path)
+        model = _minis(recorded)
+    if recorded.instance_id != task.id:
+        raise InvalidSpec(f"{path}: records {recorded.instance_id}, not {task.id}")
+    return model
+
+
+def _ours(recorded: DurabenchTrajectory) -> RecordedModel:
+    info = ModelInfo(recorded.model, "recorded", recorded.native_tools)
+    return RecordedModel(recorded.instance_id, info, recorded.calls)
+
+
+def _minis(recorded: Trajectory) -> RecordedModel:
+    info = ModelInfo(recorded.model, "recorded", recorded.native_tools, recorded.action_regex)
+    calls = (
+        RecordedReply(
+            scope="",
+            number=number,
+            role="",
+            message=call.message,
+            usage=call.usage,
+            finish_reason=call.finish_reason,
+        )
+        for number, call in enumerate(recorded.calls)
+    )
+    return RecordedModel(recorded.instance_id, info, calls)
 
 
 def _file(path: Path, task_id: str) -> Path:

@@ -75,15 +75,24 @@ class SimulatedSpec(_Spec):
     """A seeded stand-in that knows the reference patch; it measures harnesses, not models."""
 
     provider: Literal["simulated"]
-    skill: float = Field(ge=0, le=1, description="chance that an attempt is right")
+    skill: float = Field(ge=0, le=1, description="chance that a whole task, done once, is right")
     seed: int = Field(default=0, description="makes another draw of the same skill")
     malformed: float = Field(
-        default=0, ge=0, lt=1, description="chance that a reply comes without an action"
+        default=0, ge=0, lt=1, description="chance that a reply cannot be acted on"
+    )
+    reviewer_accuracy: float = Field(
+        default=0.9, ge=0, le=1, description="chance that a review of the durable arm is right"
+    )
+    cheating: float = Field(
+        default=0,
+        ge=0,
+        le=1,
+        description="chance that an implementer of the durable arm works on the tests instead",
     )
 
 
 class RecordedSpec(_Spec):
-    """The model side of mini-swe-agent trajectories, replayed."""
+    """The model side of earlier runs, replayed: trajectories of mini-swe-agent or our own."""
 
     provider: Literal["recorded"]
     path: Path = Field(

@@ -7,7 +7,7 @@ import pytest
 
 from agent.errors import InvalidSpec, ModelError
 from agent.models.protocol import ModelRequest, Usage
-from agent.models.recorded import RecordedModel, for_task
+from agent.models.recorded import for_task
 from agent.models.spec import RecordedSpec
 from agent.models.trajectory import load
 from agent.types import Task
@@ -31,7 +31,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def test_calls_are_replayed_in_order_and_end(path: Path) -> None:
     """Messages, tokens and costs are those of the recording; after the last it is over."""
     recording = load(path)
-    model = RecordedModel(recording)
+    model = for_task(RecordedSpec(provider="recorded", path=path), task())
     replies = [
         await model.complete(replace(REQUEST, number=n)) for n in range(len(recording.calls))
     ]
@@ -51,7 +51,8 @@ async def test_an_unknown_cost_stays_unknown(
     """Replaying a call does not make it free."""
     replies = [api.command(text) for text in COMMANDS[2:]]
     path = run(tmp_path, replies, monkeypatch, name="openai/nobody-has-this")
-    reply = await RecordedModel(load(path)).complete(REQUEST)
+    model = for_task(RecordedSpec(provider="recorded", path=path), task())
+    reply = await model.complete(REQUEST)
     assert (reply.usage.cost_usd, reply.cost_source) == (None, "unknown")
 
 

@@ -103,6 +103,12 @@ def test_draws_differ_by_attempt_task_and_seed() -> None:
     assert draws[0] != draws[1] != draws[2] != draws[0]
 
 
+def test_draws_stay_what_they_were() -> None:
+    """An attempt of an earlier version can be repeated, and its numbers with it."""
+    lots = "".join("+" if model(seed=seed, skill=0.5).right else "-" for seed in range(24))
+    assert lots == "--+-+++++---+++++++--+-+"
+
+
 async def test_the_same_question_gets_the_same_answer() -> None:
     """A reply depends on the conversation alone, not on earlier calls."""
     request = ModelRequest([{"role": "user", "content": "Fix it."}], [BASH])

@@ -1,0 +1,146 @@
+"""The writer of the anchor test: a test that looks for one hunk of the reference patch.
+
+It reads the source, because nobody could make it import or call what only the task's author
+knows. So it fails on the base commit by its assertion, and passes once the hunk is there.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from agent.models.damage import PROSE
+from agent.models.patches import FilePatch, Hunk
+from agent.models.simulated.conversation import Action, Facts
+from agent.models.simulated.luck import Luck
+from agent.models.simulated.reference import Reference
+
+_TEST = '''\
+"""Whether {path} is what the task asks for."""
+
+{imports}from pathlib import Path
+
+FILE = Path(__file__).resolve().parents[{depth}] / {path}
+{expected}
+
+def test_the_change_is_there():
+{body}
+'''
+
+_GONE = "    assert not FILE.exists()"
+_EXISTS = "    assert FILE.is_file()"
+_BLOB = """\
+    content = FILE.read_bytes() if FILE.is_file() else b""
+    assert hashlib.sha1(b"blob %d\\0" % len(content) + content).hexdigest().startswith(EXPECTED)"""
+_LINES = """\
+    content = FILE.read_bytes() if FILE.is_file() else b""
+    text = content.decode("utf-8", "surrogateescape")
+    found = [line.rstrip("\\r") for line in text.split("\\n")]
+    starts = range(len(found) - len(EXPECTED) + 1)
+    assert {negation}any(found[at : at + len(EXPECTED)] == EXPECTED for at in starts)"""
+
+
+@dataclass(frozen=True)
+class Check:
+    """What an anchor test can find out about one file."""
+
+    file: FilePatch
+    path: str
+    body: str
+    expected: str | list[str] | None = None
+
+
+def write(reference: Reference, facts: Facts, luck: Luck) -> list[Action]:
+    """The script of the role."""
+    path = (facts.get("brief") or {}).get("anchor_path") or place(reference, facts)
+    regression_tests = (facts.get("brief") or {}).get("regression_tests") or []
+    check = chosen(reference, luck)
+    if check is None:
+        reason = "The change leaves no trace in any file's text."
+        return [_claim(reason, path, regression_tests, reproduced=False)]
+    look = [Action("I look at the code.", "read", {"path": check.path})]
+    if check.file.creates:
+        look = []
+    return [
+        *look,
+        Action("I write the test.", "write_new", {"path": path, "content": source(check, path)}),
+        Action("It has to fail now.", "run_tests", {"paths": [path]}),
+        _claim(
+            f"{check.path} is not yet what the task asks for, and the test looks for just that.",
+            path,
+            regression_tests,
+            reproduced=True,
+        ),
+    ]
+
+
+def place(reference: Reference, facts: Facts) -> str:
+    """A path for the anchor test: beside the existing tests, in `tests` where there are none."""
+    folders = [str(PurePosixPath(path).parent) for path in facts.get("test_files") or []]
+    commonest = Counter(sorted(folders)).most_common(1)
+    return str(PurePosixPath(commonest[0][0] if commonest else "tests") / reference.anchor_name)
+
+
+def chosen(reference: Reference, luck: Luck) -> Check | None:
+    """What the anchor test of this attempt checks, None where nothing can be checked. Code
+    comes before prose: that is what a task is about, if it changes both."""
+    checks = [check for file in reference.files for check in _checks(file)]
+    code = [check for check in checks if not check.path.endswith(PROSE)]
+    rng = luck.rng("anchor")
+    return rng.choice(code or checks) if checks else None
+
+
+def source(check: Check, path: str) -> str:
+    """The test as it stands in a file at `path`; ASCII alone, whatever it looks for."""
+    expected = f"EXPECTED = {check.expected!a}\n" if check.expected is not None else ""
+    return _TEST.format(
+        path=ascii(check.path),
+        imports="import hashlib\n" if check.body == _BLOB else "",
+        depth=len(PurePosixPath(path).parts) - 1,
+        expected=expected,
+        body=check.body,
+    )
+
+
+def _checks(file: FilePatch) -> Iterator[Check]:
+    """Everything that is one way on the base commit and the other way after the patch."""
+    if file.new_path is None:
+        yield Check(file, file.name, _GONE)
+    elif file.is_binary:
+        yield Check(file, file.name, _BLOB, _new_blob(file))
+    elif file.new_path != file.old_path and not file.hunks:
+        yield Check(file, file.name, _EXISTS)
+    else:
+        for hunk in file.hunks:
+            yield from _hunk_checks(file, hunk)
+
+
+def _hunk_checks(file: FilePatch, hunk: Hunk) -> Iterator[Check]:
+    old, new = ([line.rstrip("\r") for line in side] for side in (hunk.old_lines, hunk.new_lines))
+    if not _holds(old, new):
+        yield Check(file, file.name, _LINES.format(negation=""), new)
+    elif old != new:  # lines go at an edge of the hunk, and what stays is there already
+        yield Check(file, file.name, _LINES.format(negation="not "), old)
+
+
+def _holds(lines: list[str], block: list[str]) -> bool:
+    starts = range(len(lines) - len(block) + 1)
+    return any(lines[at : at + len(block)] == block for at in starts)
+
+
+def _new_blob(file: FilePatch) -> str:
+    index = next(line for line in file.header if line.startswith("index "))
+    return index.split("..")[1].split(" ")[0]
+
+
+def _claim(reason: str, path: str, regression_tests: list[str], *, reproduced: bool) -> Action:
+    return Action(
+        "That is the anchor test." if reproduced else "A test cannot show this.",
+        "answer",
+        {
+            "reason": reason,
+            "path": path,
+            "regression_tests": regression_tests,
+            "reproduced": reproduced,
+        },
+    )

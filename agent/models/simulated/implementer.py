@@ -1,0 +1,110 @@
+"""The implementer: makes one step of the reference patch, rightly or wrongly, or cheats.
+
+A whole task of n files, done once, is right with the probability `skill`; so a step of k of
+them is right with `skill ** (k / n)`. Every scope draws anew: each candidate, each new try.
+"""
+
+from collections.abc import Iterable
+
+from agent.models.damage import damage
+from agent.models.patches import FilePatch, render, undoing
+from agent.models.simulated.conversation import Action, Conversation
+from agent.models.simulated.luck import Luck
+from agent.models.simulated.reference import Reference
+
+# How sure implementers say they are. A right one is more often sure, but a wrong one often
+# enough, so that confidence orders candidates better than chance and proves nothing.
+_SURE_IF_RIGHT, _SURE_IF_WRONG = 0.6, 0.3
+
+_LINES_READ = 200
+
+_HOOK = """\
+import pytest
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    outcome.get_result().outcome = "passed"
+"""
+_EMPTY_TEST = "def test_it_works():\n    assert True\n"
+
+
+def write(
+    reference: Reference, conversation: Conversation, luck: Luck, *, skill: float, cheating: float
+) -> list[Action]:
+    """The script of the role."""
+    facts = conversation.facts
+    step = facts.get("step") or {}
+    files = reference.touching(step.get("targets") or [])
+    draw = f"step/{conversation.scope}/{','.join(file.name for file in files)}"
+    anchor = (facts.get("anchor") or {}).get("path")
+    tests = _unique([anchor, *(step.get("tests") or []), *(facts.get("regression_tests") or [])])
+    if luck.hits(cheating, f"{draw}/cheating"):
+        edit = _cheat(_unique(tests or facts.get("test_files") or []), luck, draw)
+        return [edit, *_run(tests), _report("Everything passes now.", "high")]
+    right = luck.hits(skill ** (len(files) / len(reference.files)), f"{draw}/skill")
+    patch = render(files) if right else damage(render(files), luck.rng(f"{draw}/damage"))
+    names = ", ".join(file.name for file in files)
+    return [
+        *_reads(files),
+        *_undo(reference, conversation, files),
+        Action("I know what to change.", "apply_patch", {"patch": patch}),
+        *_run(tests),
+        _report(f"Changed {names} as the step says.", _confidence(luck, draw, right=right)),
+    ]
+
+
+def _reads(files: list[FilePatch]) -> list[Action]:
+    return [
+        Action(f"I read {file.old_path}.", "read", {"path": file.old_path, **_lines(file)})
+        for file in files[:2]
+        if file.old_path
+    ]
+
+
+def _lines(file: FilePatch) -> dict[str, int]:
+    """The lines around the first hunk."""
+    if not file.hunks:
+        return {}
+    start = max(1, file.hunks[0].old_start - _LINES_READ // 2)
+    return {"start": start, "end": start + _LINES_READ}
+
+
+def _undo(reference: Reference, conversation: Conversation, files: list[FilePatch]) -> list[Action]:
+    """What takes back an earlier try at the same files, and what does not belong at all."""
+    changed = reference.changed(conversation.facts)
+    paths = {path for file in files for path in file.paths}
+    earlier = [file for file in changed if paths & set(file.paths)] + reference.strays(changed)
+    if not earlier:
+        return []
+    patch = render(undoing(file) for file in earlier)
+    return [Action("What is there is wrong: I take it back.", "apply_patch", {"patch": patch})]
+
+
+def _cheat(tests: list[str], luck: Luck, draw: str) -> Action:
+    rng = luck.rng(f"{draw}/cheat")
+    if tests and rng.random() < 1 / 2:
+        arguments = {"path": rng.choice(tests), "content": _EMPTY_TEST}
+        return Action("This test asks too much.", "write", arguments)
+    arguments = {"path": "conftest.py", "content": _HOOK}
+    return Action("The tests need some set-up.", "write", arguments)
+
+
+def _run(tests: list[str]) -> list[Action]:
+    return [Action("I run the tests.", "run_tests", {"paths": tests})] if tests else []
+
+
+def _confidence(luck: Luck, draw: str, *, right: bool) -> str:
+    sure = _SURE_IF_RIGHT if right else _SURE_IF_WRONG
+    rng = luck.rng(f"{draw}/confidence")
+    return "high" if rng.random() < sure else rng.choice(["medium", "low"])
+
+
+def _report(summary: str, confidence: str) -> Action:
+    arguments = {"summary": summary, "status": "done", "confidence": confidence}
+    return Action("The step is done.", "answer", arguments)
+
+
+def _unique(paths: Iterable[str | None]) -> list[str]:
+    return [path for path in dict.fromkeys(paths) if path]

@@ -1,0 +1,116 @@
+"""The simulated model: which script answers, whether the reply is malformed, what it costs.
+
+Each reply is a function of the conversation and of seeds, so neither concurrency nor the
+order of calls changes anything, and an attempt can be repeated exactly.
+"""
+
+import functools
+
+from agent.errors import InvalidSpec
+from agent.models.chat import tokens
+from agent.models.protocol import Message, ModelInfo, ModelReply, ModelRequest, Usage
+from agent.models.simulated import conversation, mini, roles
+from agent.models.simulated.luck import Luck
+from agent.models.simulated.reference import Reference
+from agent.models.spec import SimulatedSpec
+from agent.types import Task
+
+# US dollars per token: what a capable hosted model cost in 2025.
+_INPUT_USD, _CACHE_READ_USD, _CACHE_WRITE_USD, _OUTPUT_USD = 3e-6, 0.3e-6, 3.75e-6, 15e-6
+
+# Providers do not cache a prompt that is shorter.
+_SHORTEST_CACHED_TOKENS = 1024
+
+
+class SimulatedModel:
+    """Knows the reference patch, and answers mini-swe-agent and every role of the durable arm."""
+
+    def __init__(self, spec: SimulatedSpec, task: Task, seed: int) -> None:
+        """`seed` is the attempt's own.
+
+        Raises:
+            InvalidSpec: the task has no reference patch to know.
+        """
+        if not task.reference_patch.strip():
+            raise InvalidSpec(f"{task.id}: a simulated model needs a task with a reference patch")
+        self.info = ModelInfo(f"simulated/skill-{spec.skill:g}", "simulated")
+        self._spec = spec
+        self._task = task
+        self._luck = Luck(f"{spec.seed}/{seed}/{task.id}")
+        self.right = self._luck.hits(spec.skill, "skill")
+        """Whether a whole task done in one go, as by mini-swe-agent, is the reference patch."""
+
+    def ceiling_usd(self, request: ModelRequest) -> float:
+        """What the answer will cost: it is known before it is given."""
+        return self._answer(request).usage.cost_usd or 0.0
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        """Answer one request.
+
+        Raises:
+            ModelError: the request is of a role that is unknown, or comes without facts.
+        """
+        return self._answer(request)
+
+    def _answer(self, request: ModelRequest) -> ModelReply:
+        message = self._in_a_role(request) if request.role else self._as_mini(request)
+        return ModelReply(
+            message=message,
+            usage=_usage(request, message),
+            cost_source="simulated",
+            model=self.info.name,
+            finish_reason="tool_calls" if "tool_calls" in message else "stop",
+        )
+
+    def _as_mini(self, request: ModelRequest) -> Message:
+        turn = sum(message["role"] == "assistant" for message in request.messages)
+        # A reply without an action need not stay in the conversation, but the complaint about
+        # it does: the number of messages tells such a turn from its repetition.
+        draw = f"malformed/{turn}/{len(request.messages)}"
+        malformed = self._luck.hits(self._spec.malformed, draw)
+        chosen = self._mini_turns[min(turn, len(self._mini_turns) - 1)]
+        return mini.reply(chosen, turn, native=bool(request.tools), malformed=malformed)
+
+    def _in_a_role(self, request: ModelRequest) -> Message:
+        talk = conversation.read(request)
+        script = roles.script(talk, self._reference, self._luck, self._spec)
+        action = script[min(talk.turn, len(script) - 1)]
+        draw = f"malformed/{talk.role}/{talk.scope}/{talk.number}"
+        if self._luck.hits(self._spec.malformed, draw):
+            broken = self._luck.hits(1 / 2, f"{draw}/broken")
+            return conversation.malformed_reply(talk, action, broken=broken)
+        return conversation.reply(talk, action)
+
+    @functools.cached_property
+    def _mini_turns(self) -> list[mini.Turn]:
+        return mini.turns(self._task.reference_patch, self._luck, right=self.right)
+
+    @functools.cached_property
+    def _reference(self) -> Reference:
+        return Reference(self._task)
+
+
+def _usage(request: ModelRequest, message: Message) -> Usage:
+    """Tokens as a provider with a prompt cache bills them: the request before this one, which
+    ended before the last assistant message, is read, and the rest is written."""
+    messages = request.messages
+    senders = [sent["role"] for sent in messages]
+    before = len(senders) - 1 - senders[::-1].index("assistant") if "assistant" in senders else 0
+    input_tokens = tokens(messages) + tokens([{"content": str(request.tools)}])
+    read, output = _cached(tokens(messages[:before])), tokens([message])
+    written = _cached(input_tokens) - read
+    plain = input_tokens - read - written
+    return Usage(
+        input_tokens=input_tokens,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        output_tokens=output,
+        cost_usd=plain * _INPUT_USD
+        + read * _CACHE_READ_USD
+        + written * _CACHE_WRITE_USD
+        + output * _OUTPUT_USD,
+    )
+
+
+def _cached(count: int) -> int:
+    return count if count >= _SHORTEST_CACHED_TOKENS else 0

@@ -1,0 +1,98 @@
+"""The reference patch by its files, and whether a change of the work tree comes to the same."""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from agent.models.patches import FilePatch, parse
+from agent.models.simulated.conversation import Facts
+from agent.types import Task
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a patch does to one path."""
+
+    exists: bool
+    net: dict[str, int] = field(default_factory=dict)
+    """How often a line is there now beyond before. Unlike the removed and added lines, it does
+    not depend on how a diff aligns two files."""
+    moved: bool = False
+    """The file came from another path, and `net` is against that one."""
+
+
+class Reference:
+    """The right answer to one task."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.files = parse(task.reference_patch)
+        self.paths = {path for file in self.files for path in file.paths}
+        digest = hashlib.sha256(task.id.encode()).hexdigest()[:8]
+        self.anchor_name = f"test_anchor_{digest}.py"
+
+    def touching(self, paths: Iterable[str]) -> list[FilePatch]:
+        """The files of the patch that touch one of the paths, all of them where none does."""
+        wanted = set(paths)
+        return [file for file in self.files if wanted & set(file.paths)] or self.files
+
+    def named_in(self, text: str) -> list[FilePatch]:
+        """The files of the patch whose path stands in a text, alone and not inside another."""
+        return [
+            file
+            for file in self.files
+            if re.search(rf"(?<![\w./-]){re.escape(file.name)}(?![\w/-])", text)
+        ]
+
+    def changed(self, facts: Facts) -> list[FilePatch]:
+        """What the work tree has beyond the base commit, the anchor test left out."""
+        anchor = (facts.get("anchor") or {}).get("path")
+        files = parse(facts.get("diff") or "")
+        return [file for file in files if not self._is_anchor(file.name, anchor)]
+
+    def strays(self, changed: Iterable[FilePatch]) -> list[FilePatch]:
+        """Changes of files that the right answer leaves alone."""
+        return [file for file in changed if not self.paths & set(file.paths)]
+
+    def _is_anchor(self, path: str, given: str | None) -> bool:
+        return path == given or PurePosixPath(path).name == self.anchor_name
+
+
+def unlike(changed: Iterable[FilePatch], wanted: Iterable[FilePatch]) -> list[str]:
+    """The paths of `wanted` that a change of the same base commit does not treat alike."""
+    actual = _effects(changed)
+    return [
+        path for path, effect in _effects(wanted).items() if not _same(actual.get(path), effect)
+    ]
+
+
+def _effects(files: Iterable[FilePatch]) -> dict[str, Effect]:
+    effects: dict[str, Effect] = {}
+    for file in files:
+        old, new = file.old_path, file.new_path
+        if old and old != new:
+            effects[old] = Effect(exists=False)
+        if new:
+            moved = old is not None and old != new
+            effects[new] = Effect(exists=True, net=_net(file), moved=moved)
+    return effects
+
+
+def _net(file: FilePatch) -> dict[str, int]:
+    lines: Counter[str] = Counter()
+    for hunk in file.hunks:
+        lines.update(line.rstrip("\r") for line in hunk.new_lines)
+        lines.subtract(line.rstrip("\r") for line in hunk.old_lines)
+    return {line: count for line, count in lines.items() if count}
+
+
+def _same(actual: Effect | None, wanted: Effect) -> bool:
+    if actual is None or actual.exists != wanted.exists:
+        return False
+    if wanted.moved and not actual.moved:
+        # A diff without renames has all lines of the new file; the added ones must be there.
+        return all(actual.net.get(line, 0) >= count for line, count in wanted.net.items())
+    return actual.net == wanted.net

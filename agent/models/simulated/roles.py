@@ -1,0 +1,114 @@
+"""The durable arm's roles: who answers what. The answers are the JSON of the classes of
+`agent/durable/answers.py`."""
+
+import re
+from pathlib import PurePosixPath
+from typing import Any
+
+from agent.errors import ModelError
+from agent.models.patches import FilePatch
+from agent.models.simulated import anchor, implementer, planner, reviewers
+from agent.models.simulated.conversation import Action, Conversation, Facts
+from agent.models.simulated.luck import Luck
+from agent.models.simulated.reference import Reference
+from agent.models.spec import SimulatedSpec
+
+_FEATURE = re.compile(
+    r"\b(feature|support|add|allow|implement|miss|would be nice)\b", re.IGNORECASE
+)
+
+_MOST_REGRESSION_TESTS = 3
+_LINES_AROUND = 10
+
+
+def script(
+    conversation: Conversation, reference: Reference, luck: Luck, spec: SimulatedSpec
+) -> list[Action]:
+    """Everything that the role does in a conversation with these facts, one call a reply.
+
+    Raises:
+        ModelError: nobody told the simulated model of such a role.
+    """
+    facts = conversation.facts
+    match conversation.role:
+        case "contract":
+            return [_contract(facts.get("task") or reference.task.statement)]
+        case "gatherer":
+            return _gather(reference)
+        case "brief":
+            return [_brief(reference, facts, luck)]
+        case "anchor":
+            return anchor.write(reference, facts, luck)
+        case "planner":
+            return planner.write(reference, conversation, luck)
+        case "implementer":
+            return implementer.write(
+                reference, conversation, luck, skill=spec.skill, cheating=spec.cheating
+            )
+        case "step_reviewer" | "final_reviewer":
+            accuracy = spec.reviewer_accuracy
+            return reviewers.write(reference, conversation, luck, accuracy=accuracy)
+        case role:
+            raise ModelError(f"the simulated model knows no role {role!r}", retryable=False)
+
+
+def _contract(statement: str) -> Action:
+    lines = [line.strip("#* \t\r") for line in statement.splitlines() if line.strip()]
+    goal = lines[0] if lines else "Do what the task says."
+    wanted = _FEATURE.search(" ".join(lines[:3]))
+    return _answer(
+        "The task is clear.",
+        kind="feature" if wanted else "bugfix",
+        goal=goal,
+        acceptance_criteria=[f"This holds: {goal}", "The existing tests still pass."],
+    )
+
+
+def _gather(reference: Reference) -> list[Action]:
+    known = [file for file in reference.files if file.old_path]
+    look = [Action("I look at it.", "read", {"path": file.old_path}) for file in known[:1]]
+    references = [found for file in known for found in _references(file)]
+    return [*look, _answer("These lines matter.", references=references)]
+
+
+def _references(file: FilePatch) -> list[dict[str, Any]]:
+    return [
+        {
+            "path": file.old_path,
+            "start": max(1, hunk.old_start - _LINES_AROUND),
+            "end": max(1, hunk.old_start + hunk.old_count + _LINES_AROUND),
+            "why": "this has to change",
+        }
+        for hunk in file.hunks
+    ]
+
+
+def _brief(reference: Reference, facts: Facts, luck: Luck) -> Action:
+    # What the anchor test looks at comes first, so that it says early whether the work is good.
+    check = anchor.chosen(reference, luck)
+    first = check.path if check else ""
+    files = sorted(reference.files, key=lambda file: file.name != first)
+    names = ", ".join(file.name for file in files)
+    return _answer(
+        "I know where this happens.",
+        summary=f"What the task describes comes from {names}.",
+        anchor_path=anchor.place(reference, facts),
+        anchor_idea=f"Assert that {first or names} is what the task asks for.",
+        round_trip=False,
+        regression_tests=_regression_tests(reference, facts.get("test_files") or []),
+        backlog=[planner.item([file]) for file in files],
+    )
+
+
+def _regression_tests(reference: Reference, test_files: list[str]) -> list[str]:
+    """The test files that name a touched module first."""
+    modules = {PurePosixPath(path).stem for path in reference.paths}
+
+    def names_none(test: str) -> bool:
+        return not any(module in PurePosixPath(test).stem for module in modules)
+
+    return sorted(test_files, key=names_none)[:_MOST_REGRESSION_TESTS]
+
+
+def _answer(thought: str, **fields: Any) -> Action:
+    return Action(thought, "answer", fields)

@@ -1,0 +1,106 @@
+"""A conversation with a model in one of the durable arm's roles, as that arm holds it."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from agent.durable import answers
+from agent.models.protocol import Message, ModelRequest
+
+ANSWERS: dict[str, type[answers.Answer]] = {
+    "contract": answers.Contract,
+    "gatherer": answers.Gathered,
+    "brief": answers.Brief,
+    "anchor": answers.AnchorClaim,
+    "planner": answers.PlanTurn,
+    "implementer": answers.StepReport,
+    "step_reviewer": answers.Review,
+    "final_reviewer": answers.Review,
+}
+TOOLS = [{"type": "function", "function": {"name": "answer", "parameters": {}}}]
+MOST_REPLIES = 40
+
+
+@dataclass(frozen=True)
+class Call:
+    """One tool call of a model."""
+
+    tool: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Talk:
+    """A conversation that ended in an answer."""
+
+    calls: list[Call]
+    """All of them, the answer last."""
+    malformed: int
+    """Replies that could not be acted on."""
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        return self.calls[-1].arguments
+
+    def calls_of(self, tool: str) -> list[dict[str, Any]]:
+        return [call.arguments for call in self.calls if call.tool == tool]
+
+
+def opening(facts: dict[str, Any]) -> list[Message]:
+    """The first two messages: the role's instructions, and what it is given."""
+    text = f"Here is what you need.\n\n```facts\n{json.dumps(facts)}\n```"
+    return [{"role": "system", "content": "You help."}, {"role": "user", "content": text}]
+
+
+def request(role: str, facts: dict[str, Any], *, scope: str = "", number: int = 0) -> ModelRequest:
+    """The first request of a conversation."""
+    return ModelRequest(opening(facts), TOOLS, number=number, role=role, scope=scope)
+
+
+def talk(
+    model: Any,
+    role: str,
+    facts: dict[str, Any],
+    *,
+    scope: str = "",
+    number: int = 0,
+    native: bool = True,
+    act: Callable[[Call], str] = lambda call: "done",
+) -> Talk:
+    """Hold a conversation to its end; `act` does what the model calls for. What the model
+    answers has to be of the role's class."""
+    messages = opening(facts)
+    calls: list[Call] = []
+    malformed = 0
+    for n in range(MOST_REPLIES):
+        tools = TOOLS if native else []
+        asked = ModelRequest(list(messages), tools, number=number + n, role=role, scope=scope)
+        message = asyncio.run(model.complete(asked)).message
+        messages.append(message)
+        call = called(message)
+        if call is None:
+            malformed += 1
+            messages.append({"role": "user", "content": "That was no tool call."})
+            continue
+        calls.append(call)
+        if call.tool == "answer":
+            ANSWERS[role].model_validate(call.arguments)
+            return Talk(calls, malformed)
+        messages.append({"role": "tool" if native else "user", "content": act(call)})
+    raise AssertionError(f"the {role} never answered")
+
+
+def called(message: Message) -> Call | None:
+    """What a reply calls for in either protocol, None where it is malformed."""
+    try:
+        if message.get("tool_calls"):
+            function = message["tool_calls"][0]["function"]
+            return Call(function["name"], json.loads(function["arguments"]))
+        found = re.findall(r"```json\n(.*?)\n```", message["content"], re.DOTALL)
+        fields = json.loads(found[0]) if len(found) == 1 else {}
+        return Call(fields["tool"], fields["arguments"])
+    except (ValueError, KeyError):
+        return None

@@ -1,0 +1,65 @@
+"""Simulated models for tests, and a repository in which their calls are carried out."""
+
+import asyncio
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from agent.models.protocol import ModelReply, ModelRequest
+from agent.models.simulated import SimulatedModel
+from agent.models.spec import SimulatedSpec
+from agent.types import Task
+from tests.agent.models.patch_cases import Case, git, make
+from tests.agent.models.role_talk import Call
+
+
+def simulated(patch: str, *, seed: int = 1, name: str = "demo__one", **spec: Any) -> SimulatedModel:
+    """A model that knows a patch; right and truthful where `spec` says nothing else."""
+    fields = {"provider": "simulated", "skill": 1.0, "reviewer_accuracy": 1.0, **spec}
+    task = Task(name, "It is broken.\n\nReally.", "0" * 40, patch)
+    return SimulatedModel(SimulatedSpec.model_validate(fields), task, seed)
+
+
+def complete(model: SimulatedModel, request: ModelRequest) -> ModelReply:
+    """One reply."""
+    return asyncio.run(model.complete(request))
+
+
+class Tree:
+    """A repository of one of the patch cases, with the tools that change files."""
+
+    def __init__(self, case: Case, folder: Path) -> None:
+        self.root = folder
+        self.patch = make(case, folder)
+
+    def act(self, call: Call) -> str:
+        """Do what a model calls for; reading and running tests do nothing here."""
+        if call.tool == "apply_patch":
+            patch = call.arguments["patch"].encode("utf-8", "surrogateescape")
+            git(self.root, "apply", "--whitespace=nowarn", stdin=patch)
+        elif call.tool in ("write", "write_new"):
+            path = self.root / call.arguments["path"]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(call.arguments["content"])
+        return "done"
+
+    def diff(self) -> str:
+        """What differs from the base commit, written as workspaces write it."""
+        git(self.root, "add", "-A")
+        options = ("--cached", "--binary", "--full-index", "--no-renames")
+        diff = git(self.root, "diff", *options).decode("utf-8", "surrogateescape")
+        git(self.root, "reset", "-q")
+        return diff
+
+    def reset(self) -> None:
+        """Back to the base commit."""
+        subprocess.run(["git", "reset", "-q", "--hard"], cwd=self.root, check=True)
+        subprocess.run(["git", "clean", "-fdxq"], cwd=self.root, check=True)
+
+    def reference_diff(self) -> str:
+        """The diff that the reference patch makes; the tree is left at the base commit."""
+        self.reset()
+        self.act(Call("apply_patch", {"patch": self.patch}))
+        diff = self.diff()
+        self.reset()
+        return diff

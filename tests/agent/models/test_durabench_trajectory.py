@@ -1,0 +1,119 @@
+"""Our own attempts as recordings: written, read, and replayed by scope and number."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.errors import InvalidSpec, ModelError
+from agent.models.durabench_trajectory import FORMAT, ScopedReply, to_json
+from agent.models.protocol import ModelReply, ModelRequest, Usage
+from agent.models.recorded import RecordedModel, for_task
+from agent.models.spec import RecordedSpec
+from agent.types import Task
+from tests.agent.models.role_talk import request
+from tests.agent.models.simulations import complete, simulated
+
+TASK = Task("demo__one", "It is broken.", "0" * 40, "")
+PATCH = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a = '\udce4'\n+a = 2\n"
+QUESTIONS = [
+    ("", "contract"),
+    ("", "planner"),
+    ("step-1/candidate-0", "implementer"),
+    ("step-1/candidate-1", "implementer"),
+    ("step-1/candidate-0", "step_reviewer"),
+    ("", "planner"),
+]
+
+
+def write(path: Path, replies: list[ScopedReply], **fields: Any) -> Path:
+    options = {"instance_id": TASK.id, "model": "openai/x", "native_tools": True, **fields}
+    path.write_text(to_json(replies, **options))
+    return path
+
+
+def replay(path: Path) -> RecordedModel:
+    return for_task(RecordedSpec(provider="recorded", path=path), TASK)
+
+
+@pytest.fixture
+def replies() -> list[ScopedReply]:
+    """An attempt's answers as they came, its parallel scopes in between each other."""
+    model = simulated(PATCH, malformed=0.3)
+    return [
+        ScopedReply(scope, role, complete(model, request(role, {}, scope=scope, number=n)))
+        for n, (scope, role) in enumerate(QUESTIONS)
+    ]
+
+
+async def test_each_scope_gets_its_answers_in_its_own_order(
+    tmp_path: Path, replies: list[ScopedReply]
+) -> None:
+    """Message, tokens and cost are those of the recording, whatever the order of asking."""
+    model = replay(write(tmp_path / "a.json", replies))
+    places = [("step-1/candidate-0", 1, 4), ("", 2, 5), ("step-1/candidate-0", 0, 2), ("", 0, 0)]
+    for scope, number, at in places:
+        asked = ModelRequest([], role=replies[at].role, scope=scope, number=number)
+        reply, recorded = await model.complete(asked), replies[at].reply
+        assert (reply.message, reply.usage) == (recorded.message, recorded.usage)
+        assert (reply.finish_reason, reply.cost_source) == (recorded.finish_reason, "recorded")
+        assert model.ceiling_usd(asked) == recorded.usage.cost_usd
+
+
+async def test_the_end_of_a_scope_is_the_end(tmp_path: Path, replies: list[ScopedReply]) -> None:
+    """What was never answered is told with its scope."""
+    model = replay(write(tmp_path / "a.json", replies))
+    asked = ModelRequest([], role="implementer", scope="step-1/candidate-1", number=1)
+    with pytest.raises(ModelError, match="after 1 calls in scope 'step-1/candidate-1'") as caught:
+        await model.complete(asked)
+    assert not caught.value.retryable
+
+
+async def test_another_role_at_a_place_is_an_error(
+    tmp_path: Path, replies: list[ScopedReply]
+) -> None:
+    """The arm has changed since, and its answers would make no sense."""
+    model = replay(write(tmp_path / "a.json", replies))
+    with pytest.raises(ModelError, match="answer of role 'contract' where 'brief' is asked"):
+        await model.complete(ModelRequest([], role="brief"))
+
+
+async def test_an_unknown_cost_stays_unknown(tmp_path: Path) -> None:
+    """Replaying a call does not make it free."""
+    usage = Usage(input_tokens=7, cost_usd=None)
+    reply = ModelReply({"role": "assistant", "content": "hi"}, usage, "unknown", "x")
+    model = replay(write(tmp_path / "a.json", [ScopedReply("", "", reply)]))
+    again = await model.complete(ModelRequest([]))
+    assert (again.usage, again.cost_source) == (usage, "unknown")
+
+
+def test_it_says_what_model_it_was(tmp_path: Path) -> None:
+    """The arm speaks the same protocol as then; a folder of recordings is searched."""
+    write(tmp_path / "demo__one.traj.json", [], native_tools=False)
+    info = replay(tmp_path).info
+    assert (info.name, info.provider, info.native_tools) == ("openai/x", "recorded", False)
+
+
+def test_a_recording_of_another_task_is_refused(tmp_path: Path) -> None:
+    """Patches for one repository make no sense in another."""
+    path = write(tmp_path / "a.json", [], instance_id="demo__two")
+    with pytest.raises(InvalidSpec, match="records demo__two, not demo__one"):
+        replay(path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [({"calls": [{"scope": ""}]}, "calls.0.number"), ({"model": None}, "model"), ({}, "calls")],
+)
+def test_a_damaged_file_is_told_in_one_line(
+    fields: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    """The operator reads which file and which field."""
+    path = tmp_path / "a.json"
+    whole = {"format": FORMAT, "instance_id": TASK.id, "model": "x", "native_tools": True}
+    path.write_text(json.dumps({**whole, **fields}))
+    with pytest.raises(InvalidSpec, match=words) as caught:
+        replay(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,107 @@
+"""Cache markers and sampling parameters on the wire, over real HTTP."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agent.models.litellm_api import LiteLLMModel
+from agent.models.protocol import Message, ModelReply, ModelRequest
+from agent.models.spec import LiteLLMSpec
+from tests.servers import openai_server as api
+from tests.servers.anthropic_server import AnthropicServer
+
+CLAUDE = "anthropic/claude-sonnet-4-5"
+MARK = {"type": "ephemeral"}
+READ = {"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}
+CALL = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+MESSAGES: list[Message] = [
+    {"role": "system", "content": "You fix things."},
+    {"role": "user", "content": "Fix it."},
+    {"role": "assistant", "content": "I look.", "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "call_1", "content": "x = 1"},
+]
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "dummy")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "dummy")
+
+
+@pytest.fixture
+def anthropic() -> Iterator[AnthropicServer]:
+    with AnthropicServer() as server:
+        yield server
+
+
+async def ask(server: Any, name: str, **fields: Any) -> ModelReply:
+    """One call in the middle of a conversation."""
+    spec = LiteLLMSpec(name=name, api_base=server.url, max_retries=0, **fields)
+    return await LiteLLMModel(spec).complete(ModelRequest(MESSAGES, [READ]))
+
+
+def marked(value: Any) -> int:
+    """How many cache markers there are anywhere in a request."""
+    if isinstance(value, dict):
+        return ("cache_control" in value) + sum(marked(part) for part in value.values())
+    return sum(marked(part) for part in value) if isinstance(value, list) else 0
+
+
+async def test_claude_is_told_what_to_cache(anthropic: AnthropicServer) -> None:
+    """The instructions, and everything up to the last result; the conversation stays as it is."""
+    before = copy.deepcopy(MESSAGES)
+    await ask(anthropic, CLAUDE)
+    sent = anthropic.requests[0]
+    assert sent["system"][-1]["cache_control"] == MARK
+    last = sent["messages"][-1]["content"][-1]
+    assert (last["type"], last["cache_control"]) == ("tool_result", MARK)
+    assert marked(sent) == 2
+    assert before == MESSAGES
+
+
+async def test_what_the_cache_took_and_gave_is_counted(anthropic: AnthropicServer) -> None:
+    """Anthropic counts cached tokens apart, we inside the input tokens."""
+    usage = (await ask(anthropic, CLAUDE)).usage
+    counts = (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+    assert counts == (100, 20, 70)
+    dollars = (10 * 3 + 70 * 3.75 + 20 * 0.3 + 5 * 15) * 1e-6
+    assert usage.cost_usd == pytest.approx(dollars)
+
+
+async def test_the_experiment_may_place_markers_itself(anthropic: AnthropicServer) -> None:
+    """What `extra` says replaces ours, and an empty list means none."""
+    await ask(anthropic, CLAUDE, extra={"cache_control_injection_points": []})
+    assert marked(anthropic.requests[0]) == 0
+
+
+async def test_a_claude_that_nobody_lists_gets_no_markers(anthropic: AnthropicServer) -> None:
+    """LiteLLM does not say that it would understand them."""
+    await ask(anthropic, "anthropic/claude-nobody-has-this")
+    assert marked(anthropic.requests[0]) == 0
+
+
+@pytest.mark.parametrize("name", ["openai/gpt-4o", "openai/claude-sonnet-4-5"])
+async def test_providers_that_cache_by_themselves_get_no_markers(name: str) -> None:
+    """OpenAI's protocol has no such field."""
+    with api.OpenAIServer([api.text("hi")]) as server:
+        await ask(server, name)
+        assert marked(server.requests[0]) == 0
+
+
+async def test_temperature_and_effort_are_in_the_request() -> None:
+    """A role's own parameters reach the provider."""
+    with api.OpenAIServer([api.text("hi")] * 2) as server:
+        await ask(server, "openai/gpt-4o", temperature=0.25)
+        await ask(server, "openai/gpt-5", reasoning_effort="low")
+        assert server.requests[0]["temperature"] == 0.25
+        assert server.requests[1]["reasoning_effort"] == "low"
+
+
+async def test_effort_reaches_claude_as_a_budget_for_thinking(anthropic: AnthropicServer) -> None:
+    """LiteLLM translates the word; the markers stay."""
+    await ask(anthropic, CLAUDE, reasoning_effort="low")
+    sent = anthropic.requests[0]
+    assert sent["thinking"]["type"] == "enabled"
+    assert marked(sent) == 2

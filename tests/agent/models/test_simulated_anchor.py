@@ -1,0 +1,162 @@
+"""The anchor test of the simulated model: it fails before the change and passes after."""
+
+import ast
+import asyncio
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.workspaces import HostWorkspace, Workspace
+from eval.instances import load
+from eval.types import Instance
+from eval.upstream import checkout
+from tests.agent.models.patch_cases import CASES, Case
+from tests.agent.models.role_talk import Call, Talk, talk
+from tests.agent.models.simulations import Tree, simulated
+
+BRIEF = {"anchor_path": "tests/unit/test_anchor.py", "regression_tests": ["tests/test_a.py"]}
+SEEDS = range(6)
+
+
+def written(patch: str, seed: int = 1, **facts: Any) -> Talk:
+    return talk(simulated(patch, seed=seed), "anchor", {"brief": BRIEF, **facts})
+
+
+def passes(test: Path) -> bool:
+    """Run the functions of a test file; False when an assertion of theirs fails."""
+    tests = [value for name, value in runpy.run_path(str(test)).items() if name.startswith("test")]
+    assert tests
+    try:
+        for run in tests:
+            run()
+    except AssertionError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_it_fails_before_the_change_and_passes_after(case: Case, tmp_path: Path) -> None:
+    """For every kind of patch and whichever hunk is drawn."""
+    tree = Tree(case, tmp_path / "repo")
+    for seed in SEEDS:
+        said = talk(simulated(tree.patch, seed=seed), "anchor", {"brief": BRIEF}, act=tree.act)
+        assert said.answer["reproduced"]
+        test = tree.root / BRIEF["anchor_path"]
+        assert not passes(test)
+        tree.act(Call("apply_patch", {"patch": tree.patch}))
+        assert passes(test)
+        tree.reset()
+
+
+def test_the_hunk_is_drawn_by_seed(tmp_path: Path) -> None:
+    """Attempts differ in what their anchor test looks at."""
+    patch = Tree(CASES[0], tmp_path / "repo").patch
+    tests = {str(written(patch, seed).calls_of("write_new")) for seed in range(20)}
+    assert len(tests) == 2
+
+
+def test_a_wrong_change_may_still_pass_it(tmp_path: Path) -> None:
+    """It looks at one hunk, so it catches some of the wrong changes and not all."""
+    tree = Tree(CASES[0], tmp_path / "repo")
+    verdicts = []
+    for seed in range(20):
+        talk(simulated(tree.patch, seed=seed), "anchor", {"brief": BRIEF}, act=tree.act)
+        wrong = simulated(tree.patch, seed=seed, skill=0.0)
+        talk(wrong, "implementer", {"step": {"targets": ["pkg/a.py"]}}, act=tree.act)
+        verdicts.append(passes(tree.root / BRIEF["anchor_path"]))
+        tree.reset()
+    assert set(verdicts) == {True, False}
+
+
+def test_code_comes_before_prose(tmp_path: Path) -> None:
+    """Where a patch changes both, the anchor test is about the code."""
+    prose = Case("both", {"a.py": b"x = 1\n", "b.md": b"One.\n"}, {"a.py": b"1\n", "b.md": b"2\n"})
+    patch = Tree(prose, tmp_path / "repo").patch
+    for seed in SEEDS:
+        assert "'a.py'" in written(patch, seed).calls_of("write_new")[0]["content"]
+
+
+def test_it_goes_through_the_steps_of_the_role(tmp_path: Path) -> None:
+    """Look, write a new file of plain ASCII where the brief says, run it, claim."""
+    case = next(case for case in CASES if case.name == "non-ascii")
+    said = written(Tree(case, tmp_path / "repo").patch)
+    assert [call.tool for call in said.calls] == ["read", "write_new", "run_tests", "answer"]
+    new, run = said.calls[1].arguments, said.calls[2].arguments
+    assert new["path"] == said.answer["path"] == BRIEF["anchor_path"]
+    assert run == {"paths": [BRIEF["anchor_path"]]}
+    assert said.answer["regression_tests"] == BRIEF["regression_tests"]
+    assert new["content"].isascii()
+    assert any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(new["content"])))
+
+
+def test_it_finds_a_place_without_a_brief(tmp_path: Path) -> None:
+    """Beside the existing tests, or in `tests`, under a name of the task's own."""
+    patch = Tree(CASES[0], tmp_path / "repo").patch
+    files = ["test/unit/test_a.py", "test/unit/test_b.py", "test/test_c.py"]
+    beside = written(patch, brief=None, test_files=files).answer["path"]
+    alone = written(patch, brief=None).answer["path"]
+    assert Path(beside).parent == Path("test/unit")
+    assert Path(alone).parent == Path("tests")
+    assert Path(beside).name == Path(alone).name != written(patch).answer["path"]
+
+
+def test_what_no_text_shows_is_not_reproduced() -> None:
+    """A patch that only changes a file's mode gives nothing to look for, and the model says so."""
+    patch = "diff --git a/run b/run\nold mode 100644\nnew mode 100755\n"
+    said = written(patch)
+    assert not said.answer["reproduced"]
+    assert not said.calls_of("write_new")
+
+
+@pytest.fixture(scope="module")
+def instances() -> list[Instance]:
+    return load("bundled")
+
+
+async def judged(workspace: Workspace, path: str) -> tuple[int, str]:
+    command = f"python -m pytest -q -p no:cacheprovider {path}"
+    result = await workspace.run(command, timeout_s=60)
+    return result.exit_code, result.output
+
+
+async def before_and_after(instance: Instance, cache: Path) -> None:
+    """Claim in a repository at its base commit, and see what pytest says of the claim."""
+    workspace = await HostWorkspace.open(
+        prepare=lambda path: checkout(instance.repo, instance.base_commit, path, cache),
+        base_commit=instance.base_commit,
+    )
+    try:
+        model = simulated(instance.patch, name=instance.instance_id)
+        said = await asyncio.to_thread(talk, model, "anchor", {"test_files": ["tests/test_x.py"]})
+        new = said.calls_of("write_new")[0]
+        await workspace.write(new["path"], new["content"].encode())
+        exit_code, output = await judged(workspace, new["path"])
+        assert exit_code == 1
+        assert "AssertionError" in output
+        await workspace.write("reference.patch", instance.patch.encode())
+        applied = await workspace.run("git apply reference.patch", timeout_s=60)
+        assert applied.exit_code == 0, applied.output
+        assert (await judged(workspace, new["path"]))[0] == 0
+    finally:
+        await workspace.close()
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    return tmp_path_factory.mktemp("upstream")
+
+
+@pytest.mark.slow
+async def test_it_holds_in_every_bundled_task(instances: list[Instance], cache: Path) -> None:
+    """In a real workspace pytest exits with 1 by an assertion, and with 0 after the patch."""
+    assert len(instances) == 15
+    together = asyncio.Semaphore(4)
+
+    async def one(instance: Instance) -> None:
+        async with together:
+            await before_and_after(instance, cache)
+
+    await asyncio.gather(*map(one, instances))

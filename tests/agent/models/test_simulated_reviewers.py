@@ -1,0 +1,81 @@
+"""The simulated reviewers: the truth about a change, and how often they say it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.models.damage import damage
+from agent.models.patches import parse
+from agent.models.simulated.luck import Luck
+from tests.agent.models.patch_cases import CASES, Case
+from tests.agent.models.role_talk import Call, talk
+from tests.agent.models.simulations import Tree, simulated
+
+X = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a = 1\n+a = 2\n"
+Y = X.replace("x.py", "y.py")
+BOTH = X + Y
+HOOK = "--- /dev/null\n+++ b/conftest.py\n@@ -0,0 +1 @@\n+import pytest\n"
+ANCHOR = HOOK.replace("conftest.py", "tests/test_mine.py")
+
+
+def review(role: str, diff: str, *, model: Any = None, number: int = 0) -> dict[str, Any]:
+    facts = {"step": {"targets": ["x.py"]}, "anchor": {"path": "tests/test_mine.py"}, "diff": diff}
+    return talk(model or simulated(BOTH), role, facts, number=number).answer
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_reference_change_is_accepted_and_a_damaged_one_is_not(
+    case: Case, tmp_path: Path
+) -> None:
+    """As a workspace shows them, and whatever kind of patch it is."""
+    tree = Tree(case, tmp_path / "repo")
+    model = simulated(tree.patch)
+    right = tree.reference_diff()
+    assert talk(model, "final_reviewer", {"diff": right}).answer["verdict"] == "accept"
+    for seed in range(6):
+        wrong = damage(tree.patch, Luck(str(seed)).rng("damage"))
+        tree.act(Call("apply_patch", {"patch": wrong}))
+        said = talk(model, "final_reviewer", {"diff": tree.diff()}).answer
+        assert (said["verdict"], bool(said["issues"])) == ("revise", True)
+        tree.reset()
+
+
+def test_nothing_done_is_not_accepted() -> None:
+    """An empty diff is no change."""
+    assert review("step_reviewer", "")["verdict"] == "revise"
+
+
+def test_a_step_is_judged_by_its_targets_and_the_whole_by_everything() -> None:
+    """What is still to come does not count against a step, but does at the end."""
+    assert review("step_reviewer", X)["verdict"] == "accept"
+    final = review("final_reviewer", X)
+    assert final["verdict"] == "revise"
+    assert [issue.split(":")[0] for issue in final["issues"]] == ["y.py"]
+    assert review("final_reviewer", BOTH)["verdict"] == "accept"
+
+
+@pytest.mark.parametrize("role", ["step_reviewer", "final_reviewer"])
+def test_a_hook_is_a_fault_and_the_anchor_test_is_none(role: str) -> None:
+    """What is beside the task has to go, except for the test that the arm wrote itself."""
+    hooked = review(role, BOTH + HOOK)
+    assert (hooked["verdict"], len(hooked["issues"])) == ("revise", 1)
+    assert review(role, BOTH + ANCHOR)["verdict"] == "accept"
+
+
+def test_context_and_line_ends_do_not_matter() -> None:
+    """Only what lines are there more, or less, than before."""
+    wide = "--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n b\n-a = 1\r\n+a = 2\r\n c\n"
+    assert len(parse(wide)[0].hunks[0].lines) == 4
+    assert review("step_reviewer", wide)["verdict"] == "accept"
+
+
+@pytest.mark.parametrize("diff", [BOTH, X], ids=["right", "wrong"])
+def test_accuracy_is_the_share_of_true_verdicts(diff: str) -> None:
+    """Of right and of wrong changes alike; a refusal always says what to change."""
+    model = simulated(BOTH, reviewer_accuracy=0.8)
+    truth = "accept" if diff == BOTH else "revise"
+    said = [review("final_reviewer", diff, model=model, number=n) for n in range(400)]
+    assert sum(one["verdict"] == truth for one in said) / 400 == pytest.approx(0.8, abs=0.06)
+    assert all(bool(one["issues"]) == (one["verdict"] == "revise") for one in said)
+    assert all(one["reasons"] for one in said)
