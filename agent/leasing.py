@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from agent.errors import FencedError
+from agent.errors import FencedError, JournalError
 from agent.journal import Journal, Lease
 from agent.workspaces import ownership
 
@@ -46,6 +46,8 @@ async def _beat(
         except FencedError:
             holder.cancel()
             raise
+        except JournalError:
+            continue  # while the database is away nobody can take the attempt over either
 
 
 def _acquire(journal: Journal, attempt_id: str, ttl_s: float) -> Lease:

@@ -1,7 +1,7 @@
 """The two ends of an attempt: what an arm is given and what it leaves."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 OutcomeStatus = Literal["submitted", "gave_up", "out_of_steps", "out_of_budget", "out_of_time"]
 """How an attempt ended by its own rules. Broken infrastructure is never one of these."""
@@ -29,3 +29,5 @@ class Outcome:
     patch: str
     detail: str = ""
     """The arm's own word for the ending, such as mini-swe-agent's exit status."""
+    report: dict[str, Any] | None = None
+    """What the arm has to say of itself, as JSON: plan, evidence, usage by role."""

@@ -218,11 +218,17 @@ def export(
         Path | None, typer.Option("--output", "-o", help="folder; default <lake>/exports/NAME")
     ] = None,
     repeat: Annotated[int, typer.Option(help="which attempt, where cells repeat")] = 0,
+    trajectories: Annotated[
+        bool, typer.Option("--trajectories", help="the model side too, for `provider: recorded`")
+    ] = False,
     lake: LakeOption = None,
 ) -> None:
     """Write each arm's all_preds.jsonl, as `swebench eval` takes it."""
     from flows import exporting
 
+    if trajectories:
+        for path, count in exporting.trajectories(name, output, repeat, lake):
+            typer.echo(f"{path}: {count} calls")
     for path, count in exporting.predictions(name, output, repeat, lake):
         typer.echo(f"{path}: {count} predictions")
 

@@ -1,12 +1,18 @@
-"""From the lake to the official harness's predictions files."""
+"""What others take: predictions files of the official harness, and recordings of attempts."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
+from agent.journal import Journal
+from agent.models import durabench_trajectory
+from agent.models.durabench_trajectory import ScopedReply
+from agent.models.protocol import ModelReply
+from agent.steps import from_record
 from eval.predictions import write_jsonl
 from eval.types import Prediction
 from flows.errors import UsageError
-from flows.lake import Lake
+from flows.journals import existing_journal
+from flows.lake import Lake, whole
 
 
 def predictions(
@@ -45,3 +51,48 @@ def predictions(
         path.parent.mkdir(parents=True, exist_ok=True)
         write_jsonl(path, own)
         yield path, len(own)
+
+
+def trajectories(
+    experiment: str, output: Path | None, repeat: int, lake_path: str | None
+) -> Iterator[tuple[Path, int]]:
+    """Write `<output>/<arm>/<instance>.traj.json`, the model side of every attempt that ended.
+
+    `provider: recorded` replays such a folder. Paths and numbers of calls.
+
+    Raises:
+        UsageError: the journal of the lake has no attempt of the experiment.
+    """
+    lake = Lake.existing(lake_path)
+    journal = existing_journal(lake)
+    attempts = journal.find("") if journal else []
+    chosen = [a for a in attempts if (a.experiment, a.repeat) == (experiment, repeat)]
+    if journal is None or not chosen:
+        raise UsageError(f"the journal has no attempt of {experiment!r} in repeat {repeat}")
+    folder = output or lake.root / "exports" / experiment
+    for attempt in chosen:
+        if journal.outcome(attempt.attempt_id) is None:
+            continue
+        replies = _replies(journal, attempt.attempt_id)
+        path = folder / attempt.arm / f"{attempt.instance_id}.traj.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole(path) as temporary:
+            temporary.write_text(
+                durabench_trajectory.to_json(
+                    replies,
+                    instance_id=attempt.instance_id,
+                    model=replies[0].reply.model if replies else "none",
+                    native_tools=any("tool_calls" in each.reply.message for each in replies),
+                )
+            )
+        yield path, len(replies)
+
+
+def _replies(journal: Journal, attempt_id: str) -> list[ScopedReply]:
+    ended = [step for step in journal.steps(attempt_id) if step.result is not None]
+    steps = map(from_record, sorted(ended, key=lambda step: step.ordinal))
+    return [
+        ScopedReply(step.scope, step.request.get("role", ""), step.result)
+        for step in steps
+        if isinstance(step.result, ModelReply)
+    ]

@@ -7,7 +7,8 @@ other rows of its attempt, so an attempt that is listed is complete.
 
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from agent.errors import InfrastructureError
 from flows.errors import UsageError
 from reports.columns import TABLES
 
@@ -62,18 +64,15 @@ class Lake:
 
         Raises:
             pyarrow.ArrowInvalid: a row does not fit the declared columns.
+            InfrastructureError: the disk refuses; nothing of the file is left.
         """
         content = list(rows)
         if not content:
             return None
-        folder = self._folder(table, experiment, arm)
-        folder.mkdir(parents=True, exist_ok=True)
-        final, temporary = folder / f"{unit}.parquet", folder / f".{unit}.{uuid.uuid4().hex}"
-        try:
-            pq.write_table(_arrow(table, content), temporary, compression="zstd")
-            temporary.replace(final)
-        finally:
-            temporary.unlink(missing_ok=True)
+        arrow = _arrow(table, content)
+        final = self._folder(table, experiment, arm) / f"{unit}.parquet"
+        with whole(final) as temporary:
+            pq.write_table(arrow, temporary, compression="zstd")
         return final
 
     def has(self, table: str, experiment: str, arm: str, unit: str) -> bool:
@@ -118,6 +117,27 @@ class Lake:
 
     def _folder(self, table: str, experiment: str, arm: str) -> Path:
         return self.root / table / f"experiment={experiment}" / f"arm={arm}"
+
+
+@contextmanager
+def whole(final: Path) -> Iterator[Path]:
+    """A temporary name beside `final`, which becomes it when the block has written it.
+
+    Raises:
+        InfrastructureError: the disk refuses; nothing of the file is left.
+    """
+    temporary = final.with_name(f".{final.stem}.{uuid.uuid4().hex}")
+    try:
+        final.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        temporary.replace(final)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else error
+        raise InfrastructureError(
+            f"{final} cannot be written: {reason}; free some space or mend the disk, and run again"
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _location(path: str | Path | None) -> Path:

@@ -1,12 +1,13 @@
 """Prefect's API for one command: the server that is configured, or a private one.
 
 The private server is Prefect's own, a child process on a free loopback port with the user's
-own Prefect database. Starting it here, and not on the flow's first request, lets it come up
-while this process is still importing and reading its data.
+own Prefect database. Starting it first of all, and not on the flow's first request, lets it
+come up while this process is still importing and reading its data.
 """
 
 import atexit
 import ctypes
+import gc
 import os
 import signal
 import socket
@@ -30,6 +31,16 @@ _QUIET = {
 # A server that lives for one command schedules nothing and shows nothing.
 _PRIVATE = ["--no-ui", "--no-scheduler", "--no-late-runs", "--analytics-off"]
 
+# What it imports stays, and a third of its start would go into looking for garbage there.
+_SERVER = """
+import gc, runpy
+gc.disable()
+import prefect.server.api.server
+gc.freeze()
+gc.enable()
+runpy.run_module("prefect", run_name="__main__", alter_sys=True)
+"""
+
 
 @contextmanager
 def prefect_api() -> Iterator[None]:
@@ -40,19 +51,29 @@ def prefect_api() -> Iterator[None]:
     """
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
+    # Until `settle`: what is imported from here on stays.
+    gc.disable()
+    port = _free_port()
+    server = None if "PREFECT_API_URL" in os.environ else _start(port)
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     if PREFECT_API_URL.value():
+        if server is not None:  # a profile names an API, which only Prefect can tell
+            _stop(server)
         yield
         return
-    port = _free_port()
-    server = _start(port)
-    # Not at the end of the block: Prefect sends its last events when the process exits, and
-    # would wait for a server that is gone.
-    atexit.register(_stop, server)
-    url = f"http://127.0.0.1:{port}/api"
-    with temporary_settings({PREFECT_API_URL: url}):
+    with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
         yield
+
+
+def settle() -> None:
+    """Collect garbage from now on, but not look for it in what is imported.
+
+    Those are a million objects, and looking at all of them takes a second, again and again
+    and for the last time when the process ends.
+    """
+    gc.freeze()
+    gc.enable()
 
 
 async def wait_until_ready() -> None:
@@ -74,8 +95,8 @@ async def wait_until_ready() -> None:
 
 
 def _start(port: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "prefect", "server", "start", *_PRIVATE]
-    return subprocess.Popen(
+    command = [sys.executable, "-c", _SERVER, "server", "start", *_PRIVATE]
+    server = subprocess.Popen(
         [*command, "--host", "127.0.0.1", "--port", str(port)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -83,6 +104,10 @@ def _start(port: int) -> subprocess.Popen[bytes]:
         start_new_session=True,  # Ctrl-C is for the command, which stops the server itself
         preexec_fn=_end_with_parent if sys.platform == "linux" else None,
     )
+    # Not at the end of the flow: Prefect sends its last events when the process exits, and
+    # would wait for a server that is gone. What is registered first is called last.
+    atexit.register(_stop, server)
+    return server
 
 
 def _end_with_parent() -> None:

@@ -24,6 +24,15 @@ SHOWN_CHARACTERS = 64_000
 
 LOG_TAIL_CHARACTERS = 4_000
 
+NO_REPORT: Row = {
+    "workflow_status": None,
+    "agent_verdict": None,
+    "reproduced": None,
+    "prediction_emitted": None,
+    "report": None,
+}
+"""These columns of an attempt whose arm has nothing to say of itself."""
+
 
 @dataclass(frozen=True)
 class Interruption:
@@ -61,6 +70,7 @@ def attempt_row(record: AttemptRecord) -> Row:
         "environment": cell.place.environment,
         "outcome": record.outcome.status,
         "detail": text(record.outcome.detail),
+        **_report_columns(record.outcome),
         "started_at": record.started_at,
         "duration_s": record.duration_s,
         **usage_totals(
@@ -72,6 +82,15 @@ def attempt_row(record: AttemptRecord) -> Row:
         "image_digest": cell.place.image_digest,
         "versions": json.dumps(versions()),
     }
+
+
+def _report_columns(outcome: Outcome | Interruption) -> Row:
+    """What an arm says of itself: four separate statements, and all of it."""
+    report = outcome.report if isinstance(outcome, Outcome) else None
+    if report is None:
+        return NO_REPORT
+    stated = {name: report.get(name) for name in NO_REPORT}
+    return {**stated, "report": text(json.dumps(report, ensure_ascii=False))}
 
 
 def call_rows(record: AttemptRecord) -> Iterable[Row]:

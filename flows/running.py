@@ -17,7 +17,7 @@ from flows.cells import Cell
 from flows.errors import IncompleteRun, UsageError
 from flows.experiment import Experiment
 from flows.lake import Lake
-from flows.prefect_api import prefect_api, wait_until_ready
+from flows.prefect_api import prefect_api, settle, wait_until_ready
 
 T = TypeVar("T")
 
@@ -161,6 +161,7 @@ def _run(flow: Coroutine[Any, Any, T], needs_litellm: bool = False) -> T:
             # It takes seconds to import, while the server takes seconds to come up.
             waits.append(asyncio.to_thread(litellm_api.load))
         await asyncio.gather(*waits)
+        settle()
         return await flow
 
     try:

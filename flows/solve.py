@@ -15,6 +15,7 @@ from agent.arms import ARMS
 from agent.errors import BudgetExhausted, InfrastructureError, Interrupted
 from agent.journal import Attempt, Journal, Lease, Limit
 from agent.leasing import held
+from agent.models.spec import ModelSpec
 from agent.session import Session
 from agent.steplog import JournalLog
 from agent.steps import Step, from_record
@@ -64,6 +65,8 @@ async def attempt(cell: Cell, lake: Lake) -> str:
                 started_at,
                 time.perf_counter() - clock,
             )
+            # The rows are the holder's: who lost the attempt must not write over its successor's.
+            await asyncio.to_thread(journal.check, lease)
             record(lake, finished)
 
         try:
@@ -129,7 +132,7 @@ def _limits(cell: Cell, lease: Lease) -> tuple[Limit, ...]:
 async def _solve(cell: Cell, log: JournalLog) -> Outcome:
     show, attempt_id = on_step.get(), log.lease.attempt_id
     spec = cell.experiment.model_of(cell.arm)
-    built = {"": models.build(spec, cell.task, cell.seed)} if spec else {}
+    built = _models(cell, spec) if spec else {}
     origin = await asyncio.to_thread(_origin, log.journal, attempt_id)
     async with Session(
         attempt_id=attempt_id,
@@ -141,6 +144,13 @@ async def _solve(cell: Cell, log: JournalLog) -> Outcome:
         limit_s=cell.arm.options.time_limit_s,
     ) as session:
         return await ARMS[cell.arm.agent].solve(cell.task, session, cell.arm.options)
+
+
+def _models(cell: Cell, own: ModelSpec) -> dict[str, models.Model]:
+    """What answers each role; all that have nothing of their own are one model."""
+    roles = cell.arm.options.profile.roles
+    specs = {"": own, **{role: settings.of(own) for role, settings in roles.items()}}
+    return {role: models.build(spec, cell.task, cell.seed) for role, spec in specs.items()}
 
 
 def _origin(journal: Journal, attempt_id: str) -> str:

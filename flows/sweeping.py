@@ -4,19 +4,29 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from agent.errors import InfrastructureError
 from agent.workspaces import janitor
 from flows.journals import existing_journal
 from flows.lake import Lake
+from flows.progress import say
 
 
 @asynccontextmanager
 async def swept(lake: Lake) -> AsyncIterator[None]:
-    """Sweep before the block and after it, however it ends."""
+    """Sweep before the block and after it, however it ends.
+
+    Raises:
+        InfrastructureError: what has to be asked does not answer, before the block. After it,
+            that hides nothing: what is left is for the next sweep.
+    """
     await sweep(lake)
     try:
         yield
     finally:
-        await sweep(lake)
+        try:
+            await sweep(lake)
+        except InfrastructureError as error:
+            say(f"leftovers stay until the next run: {error}")
 
 
 async def sweep(lake: Lake) -> list[str]:

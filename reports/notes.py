@@ -15,6 +15,7 @@ def write_notes(
         *_about_losses(arms),
         *_about_costs(arms),
         *_about_declaration(source, comparisons),
+        *_about_models(arms, comparisons),
         *_about_repeats(source),
     ]
     return tuple(sorted(notes, key=lambda note: note.level != "warning"))
@@ -86,6 +87,21 @@ def _about_declaration(source: Source, comparisons: tuple[Comparison, ...]) -> I
         "is not the declared primary one" if source.primary else "was not declared beforehand"
     )
     yield Note("note", f"The comparison shown first {declared}: exploratory.")
+
+
+def _about_models(
+    arms: tuple[ArmSummary, ...], comparisons: tuple[Comparison, ...]
+) -> Iterator[Note]:
+    """An arm is worth its cost on the model that the other one has, or the model is compared."""
+    models = {arm.name: arm.model for arm in arms}
+    for pair in comparisons[:1]:
+        one, other = models[pair.baseline], models[pair.candidate]
+        if one != other and "none" not in (one, other):
+            yield Note(
+                "warning",
+                f"{pair.baseline} and {pair.candidate} have different models ({one} and {other}): "
+                "the comparison shown first is not one of agents alone.",
+            )
 
 
 def _about_repeats(source: Source) -> Iterator[Note]:

@@ -3,6 +3,7 @@
 | agent | what it is |
 |---|---|
 | `mini` | mini-swe-agent's own `DefaultAgent`, its own SWE-bench prompts and limits |
+| `durable` | plans, reproduces, makes and verifies step by step: see `agent.durable` |
 | `gold` | applies the reference patch: proves that image and grader work |
 | `null` | changes nothing: proves that the tests notice |
 """
@@ -18,7 +19,7 @@ from agent.types import Outcome, Task
 
 Solve = Callable[[Task, Session, ArmOptions], Awaitable[Outcome]]
 
-ArmKind = Literal["mini", "gold", "null"]
+ArmKind = Literal["mini", "durable", "gold", "null"]
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,15 @@ async def _mini(task: Task, session: Session, options: ArmOptions) -> Outcome:
     return await mini.solve(task, session, options)
 
 
+async def _durable(task: Task, session: Session, options: ArmOptions) -> Outcome:
+    from agent.durable import arm
+
+    return await arm.solve(task, session, options)
+
+
 ARMS: dict[ArmKind, Arm] = {
     "mini": Arm(_mini, needs_model=True),
+    "durable": Arm(_durable, needs_model=True),
     "gold": Arm(reference.gold, needs_model=False),
     "null": Arm(reference.null, needs_model=False),
 }

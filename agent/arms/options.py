@@ -2,6 +2,8 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from agent.durable.profile import Profile
+
 
 class ArmOptions(BaseModel):
     """Limits of one attempt. `null` keeps the arm's own default."""
@@ -19,4 +21,7 @@ class ArmOptions(BaseModel):
     )
     time_limit_s: float | None = Field(
         default=None, gt=0, description="seconds of work per attempt, over all its runs"
+    )
+    profile: Profile = Field(
+        default_factory=Profile, description="settings of the durable arm; others ignore it"
     )

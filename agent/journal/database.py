@@ -1,5 +1,6 @@
 """The connection to SQLite or PostgreSQL: transactions that survive its absence."""
 
+import math
 import sqlite3
 import threading
 import time
@@ -49,16 +50,40 @@ def _clock_postgresql(element: clock, compiler: Any, **options: Any) -> str:
     return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS DOUBLE PRECISION)"
 
 
+class _Outage:
+    """Since when the database is away, as all threads together see it.
+
+    Where every call waited on its own, an attempt that fails, cleans up after itself and is
+    tried again would wait many times over. Being read is not being back: a full disk is read.
+    """
+
+    def __init__(self) -> None:
+        self._began = self._last = -math.inf
+
+    def began(self, now: float, patience_s: float) -> float:
+        """When the absence that is seen now was first seen."""
+        if now - self._last > patience_s:
+            self._began = now
+        self._last = now
+        return self._began
+
+    def over(self) -> None:
+        """The database has written."""
+        self._last = -math.inf
+
+
 class Database:
     """Runs transactions, again where the database was away for less than `patience_s`.
 
-    Work may therefore run more than once, the last time after a commit whose answer got
+    An absence is waited for once: what is called when it has lasted that long fails at once.
+    Work may run more than once, the last time after a commit whose answer got
     lost, and has to leave the same behind as if it had run once.
     """
 
     def __init__(self, url: URL, patience_s: float) -> None:
         self.url = url
         self.patience_s = patience_s
+        self._outage = _Outage()
         self._engine = _engine(url)
         self._writer = self._engine.execution_options(**{WRITES: True})
         self._writing: AbstractContextManager[Any] = nullcontext()
@@ -83,7 +108,9 @@ class Database:
 
         def run() -> T:
             with self._writing:
-                return _transaction(self._writer, work)
+                result = _transaction(self._writer, work)
+            self._outage.over()
+            return result
 
         return self._patiently(run, self.patience_s if patience_s is None else patience_s)
 
@@ -92,21 +119,26 @@ class Database:
         self._engine.dispose()
 
     def _patiently(self, run: Callable[[], T], patience_s: float) -> T:
-        until, pause = time.monotonic() + patience_s, FIRST_PAUSE_S
+        called, pause = time.monotonic(), FIRST_PAUSE_S
         while True:
             try:
                 return run()
             except (DBAPIError, sqlite3.Error, PoolTimeout) as error:
-                passes = _passes(error)
-                if not passes or time.monotonic() + pause > until:
-                    raise self._failure(error, retryable=passes) from error
+                now = time.monotonic()
+                if not _passes(error):
+                    raise self._failure(error, retryable=False) from error
+                since = min(called, self._outage.began(now, patience_s))
+                if now + pause > since + patience_s:
+                    raise self._failure(error, retryable=True) from error
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
 
     def _failure(self, error: Exception, *, retryable: bool) -> JournalError:
         cause = str(getattr(error, "orig", None) or error).strip().splitlines() or ["no reason"]
         where = self.url.render_as_string(hide_password=True)
-        return JournalError(f"the journal at {where} fails: {cause[0]}", retryable=retryable)
+        remedy = "; free some space and run again" if "is full" in cause[0] else ""
+        message = f"the journal at {where} fails: {cause[0]}{remedy}"
+        return JournalError(message, retryable=retryable)
 
 
 def _transaction(engine: Engine, work: Work[T]) -> T:

@@ -32,8 +32,8 @@ class Journal:
     """Append-only steps, with their leases and their ledger, in SQLite or PostgreSQL.
 
     Any number of threads, processes and machines may use one journal. Every method is one
-    transaction, durable when it returns, and is tried again for up to `PATIENCE_S` while the
-    database is away. All of them raise JournalError when it stays away. Steps are named by
+    transaction, durable when it returns, and is tried again until the database has been away
+    for `PATIENCE_S`. All of them raise JournalError when it stays away. Steps are named by
     (scope, seq) within an attempt; amounts are USD.
     """
 
@@ -133,6 +133,14 @@ class Journal:
             FencedError: it was taken over.
         """
         self._database.write(lambda connection: leases.renew(connection, lease, ttl_s))
+
+    def check(self, lease: Lease) -> None:
+        """Return if the lease was not taken over until now.
+
+        Raises:
+            FencedError: it was.
+        """
+        self._database.read(lambda connection: leases.check(connection, lease))
 
     def release(self, lease: Lease) -> None:
         """Give the lease back; nothing happens if it was taken over."""

@@ -8,9 +8,10 @@ programs left, as `ownership` tells whose it is.
 
 from agent.workspaces.container import DockerWorkspace, Limits, docker_available
 from agent.workspaces.host import HostWorkspace
-from agent.workspaces.protocol import Checkpoint, CommandResult, Environment, Workspace
+from agent.workspaces.protocol import Change, Checkpoint, CommandResult, Environment, Workspace
 
 __all__ = [
+    "Change",
     "Checkpoint",
     "CommandResult",
     "DockerWorkspace",

@@ -1,11 +1,15 @@
 # Runs one command after another for `agent.workspaces.shell`, which is at the other end of
-# standard input and output. Needs bash 4.4, setsid and head; grep and /proc for stragglers.
+# standard input and output. Needs bash 4.4; grep and /proc for stragglers, find for changes.
+#
+# Starting a process costs as much as many a command, so it does that as seldom as it can.
 #
 # Arguments  the folder in which every command starts, and a mark for the environment of
 #            every command, by which processes that left its group are found again
-# Request    "TOKEN SECONDS MODE COMMAND_BYTES INPUT_BYTES\n", the command, its input
-#            (MODE is `login` or `plain`; the input is text, for it passes a variable)
-# Answer     "TOKEN begin\n", the output, "\nTOKEN end STATUS TIMED_OUT\n"
+# Request    "TOKEN SECONDS MODE COMMAND_BYTES INPUT_BYTES STAMP\n", the command, its input
+#            (MODE is `login` or `plain`; the input is text, for it passes a variable; STAMP
+#            is the path of a file, or nothing)
+# Answer     "TOKEN begin\n", the output, "\nTOKEN end STATUS TIMED_OUT CHANGED\n"
+#            (CHANGED is 0 where neither the folder nor its git index changed since the stamp)
 #
 # The token is new in each request and no command sees it: it is neither exported nor an
 # argument, and the request stream is not among a command's file descriptors.
@@ -29,9 +33,11 @@ eval "$(</dev/fd/9)" 9<&-'
 # Prints the process group of the command, and its exit status when it ends.
 supervise() {
   cd -- "$root" 2>&"$out" || cd /
-  exec 9< <(printf %s "$command")
+  if ((${#command} < pipe_takes)); then exec 9<<<"$command"
+  else exec 9< <(printf %s "$command"); fi
   if [[ $input ]]; then exec 8< <(printf %s "$input"); else exec 8</dev/null; fi
-  WORKSPACE_MARK=$mark setsid bash "$flags" "$prologue" bash "$PATH" \
+  set -m # gives the command a process group, and does not make it ignore SIGINT
+  WORKSPACE_MARK=$mark bash "$flags" "$prologue" bash "$PATH" \
     <&8 >&"$out" 2>&1 8<&- {out}>&- &
   exec 8<&- 9<&- {out}>&-
   printf '%d\n' $!
@@ -39,11 +45,22 @@ supervise() {
   printf '%d\n' $?
 }
 
+# Whether there are processes that were not there when this one began. In a container there are
+# mostly none, and nothing to look for.
+newcomers() {
+  local process
+  for process in /proc/[0-9]*; do
+    [[ ${resident[$process]-} || $process == "/proc/$supervisor_pid" ]] || return 0
+  done
+  return 1
+}
+
 # A process can leave the group with setsid, but hardly its environment. Killing takes a
 # moment to show, hence the rounds; a process that the kernel holds must not hold us too.
 kill_stragglers() {
   local round found
   for ((round = 0; round < 100; round++)); do
+    newcomers || return
     mapfile -t found < <(grep -lsF "WORKSPACE_MARK=$mark" /proc/[0-9]*/environ)
     ((${#found[@]})) || return
     found=("${found[@]#/proc/}")
@@ -53,9 +70,10 @@ kill_stragglers() {
 
 # Sets status and timed_out. A supervisor that was killed from within leaves no status.
 run() {
-  local supervisor group failure=0
+  local supervisor supervisor_pid group failure=0
   status=137 timed_out=0
   exec {supervisor}< <(supervise)
+  supervisor_pid=$!
   read -r -u "$supervisor" group || exit 1
   read -r -t "$seconds" -u "$supervisor" status || failure=$?
   ((failure > 128)) && status=124 timed_out=1
@@ -64,14 +82,39 @@ run() {
   exec {supervisor}<&-
 }
 
+# Whether anything in the folder, or the index of its repository, may have changed since the
+# file $stamp did. The time of a change is the kernel's own, which no command can set.
+has_changed() {
+  local seen finder any answer=0
+  exec {seen}< <(
+    cd -- "$root" &&
+      exec find . .git/index -path ./.git -prune -o -cnewer "$stamp" -print -quit 2>&1
+  )
+  finder=$!
+  read -r -t 5 -N 1 -u "$seen" any
+  case $? in
+    0) ;; # a name, or what went wrong
+    1) wait "$finder" && answer=1 ;;
+    *) kill -KILL "$finder" ;;
+  esac
+  exec {seen}<&-
+  return "$answer"
+}
+
 cd -- "$root" 2>&1 || exit 1
 exec {out}>&1 2>/dev/null # bash reports every job that a signal ended
-while read -r token seconds mode command_bytes input_bytes; do
-  command=$(head -c "$command_bytes") input=
-  ((input_bytes)) && input=$(head -c "$input_bytes")
+declare -A resident
+for process in /proc/[0-9]*; do resident[$process]=yes; done
+# Up to this size a here-string is a pipe and needs no room on a disk, in bash 5.1 and newer.
+pipe_takes=$((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 501 ? 0 : 1000))
+while read -r token seconds mode command_bytes input_bytes stamp; do
+  LC_ALL=C IFS= read -r -N "$command_bytes" command
+  LC_ALL=C IFS= read -r -N "$input_bytes" input
   flags=-pc
   [[ $mode == login ]] && flags=-lc
   printf '%s begin\n' "$token"
   run
-  printf '\n%s end %d %d\n' "$token" "${status:-137}" "$timed_out"
+  changed=1
+  [[ ! $stamp ]] || has_changed || changed=0
+  printf '\n%s end %d %d %d\n' "$token" "${status:-137}" "$timed_out" "$changed"
 done

@@ -204,9 +204,14 @@ class _Container:
         Starting it again ends every process in it, and an exec that hangs, and serves one
         that Docker's own end has stopped.
         """
+        from docker.errors import ImageNotFound
+
         with docker_errors(self._image):
             daemon = client()
-            digest = daemon.images.get(self._image).id
+            try:
+                digest = daemon.images.get(self._image).id
+            except ImageNotFound:  # which a new container is refused for, too
+                return False
             for found in owned_containers(daemon, label):
                 host = found.attrs["HostConfig"]
                 if (found.attrs["Image"], host["NetworkMode"]) != (digest, network_mode):
@@ -368,14 +373,16 @@ def docker_errors(image: str) -> Iterator[None]:
         yield
     except ImageNotFound as error:
         raise WorkspaceError(
-            f"there is no image {image} on this machine; "
-            "`durabench images check` says what brings it",
+            f"there is no image {image} on this machine: bring it with `docker pull {image}`, "
+            "or with `durabench images build` where it is built here, and run again",
             retryable=False,
         ) from error
     except APIError as error:
         raise WorkspaceError(f"Docker refused: {error.explanation or error}") from error
     except RequestException as error:
-        raise WorkspaceError(f"Docker stopped answering ({_one_line(error)})") from error
+        raise WorkspaceError(
+            f"Docker stopped answering ({_one_line(error)}): start it and run again"
+        ) from error
     except DockerException as error:
         raise WorkspaceError(
             f"no Docker daemon answers ({_one_line(error)}); start Docker, check DOCKER_HOST, "

@@ -5,10 +5,12 @@ import base64
 import re
 import shlex
 from abc import ABC, abstractmethod
-from pathlib import Path
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from agent.errors import WorkspaceError
-from agent.workspaces.protocol import Checkpoint, CommandResult
+from agent.workspaces.protocol import Change, ChangeStatus, Checkpoint, CommandResult
 from agent.workspaces.shell import DEFAULT_OUTPUT_BYTES, Finished, Mode, Shell
 
 PAGERS_OFF = {
@@ -45,13 +47,33 @@ mkdir -p -- "$(dirname -- {path})" && base64 -d {redirect} {path}
 _WORK_TREE = Path(__file__).with_name("work_tree.sh").read_text(encoding="utf-8")
 
 
+_RESOLVE = "cd {root} && realpath -mz -- . {path}"
+
+_STATUSES: dict[str, ChangeStatus] = {
+    "A": "added",
+    "M": "modified",
+    "D": "deleted",
+    "T": "typechange",
+}
+
 # Set back by more than the kernel's clock tick, and before the tree is read: what changes in
 # the same tick, or meanwhile, counts as changed the next time.
 _STAMP = (
     "t=$(($(date +%s%N) / 1000 - 20000)); "
     'touch -d "@$((t / 1000000)).$(printf %06d $((t % 1000000)))" {scratch}/stamp'
 )
-_TOUCHED = "cd {root} && find . -path ./.git -prune -o -cnewer {scratch}/stamp -print -quit 2>&1"
+_TOUCHED = (
+    "cd {root} &&"
+    " find . .git/index -path ./.git -prune -o -cnewer {scratch}/stamp -print -quit 2>&1"
+)
+
+
+class _Opening(NamedTuple):
+    """What is known of the repository as it was when the workspace was opened."""
+
+    base: str
+    tree: str
+    files_digest: str
 
 
 class ShellWorkspace(ABC):
@@ -69,7 +91,7 @@ class ShellWorkspace(ABC):
         self._base_commit = base_commit
         self._scratch = scratch
         self._last_tree: str | None = None
-        self._base: str | None = None
+        self._opening: _Opening | None = None
 
     @property
     def root(self) -> str:
@@ -133,6 +155,86 @@ class ShellWorkspace(ABC):
             self._expect_success(done, f"cannot write {path}")
             redirect = ">>"
 
+    async def resolve(self, path: str) -> str | None:
+        """Where a path leads with every symbolic link followed, whether it exists or not:
+        relative to the root (`.` for the root itself), or None where that is outside it.
+
+        Raises:
+            OSError: the path cannot be one, such as an empty one.
+        """
+        names = {"root": shlex.quote(self._root), "path": shlex.quote(path)}
+        done = await self._execute(_RESOLVE.format(**names))
+        self._expect_success(done, f"cannot resolve {path}")
+        root, real, _ = done.head.decode(errors="surrogateescape").split("\0")
+        if not PurePosixPath(real).is_relative_to(root):
+            return None
+        return str(PurePosixPath(real).relative_to(root))
+
+    async def original(self, path: str) -> bytes | None:
+        """The content that the file at a path relative to the root had at the opening, None
+        if there was none. Of a symbolic link, where it leads.
+
+        Raises:
+            WorkspaceError: the repository was destroyed, or the shell is gone.
+        """
+        work = f"name={shlex.quote(path)}\nfirmly original"
+        done = await self._work_tree(work, keep_bytes=MAX_FILE_BYTES)
+        if done.exit_code == 44:
+            return None
+        return self._output(done, f"original of {path}")
+
+    async def changes(self, since: str | None = None) -> list[Change]:
+        """What differs from the opening, in the order of the paths.
+
+        Files that were there at the opening without being tracked, and were ignored, are left
+        out: nobody knows what they were. So is the inside of other repositories, but for
+        what is new in it.
+
+        Raises:
+            WorkspaceError: the repository was destroyed (retrying does not help), or the
+                shell is gone.
+        """
+        work = (
+            "firmly changes"
+            if since is None
+            else f"want={shlex.quote(since)}\nfirmly changes_since"
+        )
+        listed = await self._git(work, "changes", keep_bytes=MAX_FILE_BYTES)
+        fields = listed.decode(errors="surrogateescape").split("\0")[:-1]
+        found = [
+            Change(path, _STATUSES[status])
+            for status, path in zip(fields[::2], fields[1::2], strict=True)
+        ]
+        return sorted(found, key=lambda change: change.path)
+
+    async def put_back(self, paths: Sequence[str]) -> None:
+        """Make exactly these paths what they were at the opening; a folder that gave way to
+        a link or a file on the way to one of them comes back as a whole.
+
+        Raises:
+            ValueError: a path is not relative to the root, leads out of it or into `.git`.
+            WorkspaceError: it cannot be done; a fresh workspace can help.
+        """
+        for path in paths:
+            _expect_inside(path)
+        given = "".join(f"{path}\0" for path in paths)
+        await self.write(f"{self._scratch}/given", given.encode(errors="surrogateescape"))
+        await self._git("firmly put_back", "files put back", retryable=True)
+
+    async def apply(self, patch: str) -> None:
+        """Apply a unified diff to the work tree: all of it, or nothing. Line counts of its
+        hunks that are wrong are put right.
+
+        Raises:
+            ValueError: git's reason why it does not apply.
+            WorkspaceError: the repository was destroyed, or the shell is gone.
+        """
+        given = f"{self._scratch}/given"
+        await self.write(given, patch.encode(errors="surrogateescape"))
+        done = await self._work_tree("apply || { apply --recount 2>/dev/null; }")
+        if done.exit_code:
+            raise ValueError(done.text.strip())
+
     async def diff(self) -> str:
         """Everything that differs from the base commit; bytes that are not UTF-8 are
         surrogate escapes, so encode it with `errors="surrogateescape"`.
@@ -163,8 +265,8 @@ class ShellWorkspace(ABC):
         """Whether anything in the work tree changed since the last tree.
 
         A third of the price of asking git, and most commands only read. The time of a change
-        is the kernel's own, which no command can set. The index does not count, which `git
-        status` writes: an ignored file that is added by force is seen with the next change.
+        is the kernel's own, which no command can set. Of git's own files the index counts, by
+        which an ignored file can be added by force.
         """
         names = {"root": shlex.quote(self._root), "scratch": shlex.quote(self._scratch)}
         done = await self._execute(_TOUCHED.format(**names))
@@ -181,8 +283,9 @@ class ShellWorkspace(ABC):
         tree, _, delta = made.partition(b"\n")
         return Checkpoint(_tree_id(tree), delta)
 
-    async def restore(self, checkpoint: Checkpoint) -> None:
-        """Make the work tree that of the checkpoint, and the repository what it was at first.
+    async def restore(self, checkpoint: Checkpoint | None) -> None:
+        """Make the work tree that of the checkpoint, or of the opening where that is None,
+        and the repository what it was at first.
 
         Branches, settings and the index are those of the opening; ignored files are too,
         except that what was there at the opening and changed since is left as it is.
@@ -191,6 +294,9 @@ class ShellWorkspace(ABC):
         Raises:
             WorkspaceError: the tree is not the checkpoint's; a fresh workspace can help.
         """
+        if checkpoint is None:
+            await self._git("firmly restore_opening", "restored tree", retryable=True)
+            return
         given = f"{self._scratch}/given"
         await self.write(given, checkpoint.delta)
         work = f"want={shlex.quote(checkpoint.tree)}\nfirmly restore"
@@ -198,15 +304,16 @@ class ShellWorkspace(ABC):
 
     async def _begin(self) -> bool:
         """Remember how the repository is; whether there is one. Done once, before any command."""
-        found = await self._git("begin", "repository", retryable=True)
-        self._base = found.decode().strip() or None
-        return self._base is not None
+        return self._remember(await self._git("begin", "repository", retryable=True))
 
     async def _begin_again(self) -> bool:
         """Whether another program remembered how the repository was; that is gone on with."""
-        found = await self._git("begun", "repository", retryable=True)
-        self._base = found.decode().strip() or None
-        return self._base is not None
+        return self._remember(await self._git("begun", "repository", retryable=True))
+
+    def _remember(self, known: bytes) -> bool:
+        fields = known.decode().split()
+        self._opening = _Opening(*fields) if fields else None
+        return self._opening is not None
 
     async def _git(
         self,
@@ -217,14 +324,24 @@ class ShellWorkspace(ABC):
         retryable: bool = False,
     ) -> bytes:
         """The output of a function of `work_tree.sh`; `what` names it in the error."""
+        done = await self._work_tree(work, keep_bytes=keep_bytes)
+        return self._output(done, what, retryable=retryable)
+
+    async def _work_tree(self, work: str, *, keep_bytes: int = DEFAULT_OUTPUT_BYTES) -> Finished:
+        """Run a function of `work_tree.sh`."""
+        opening = self._opening or _Opening(self._base_commit, "", "")
         settings = {
             "root": self._root,
             "scratch": self._scratch,
-            "base": self._base or self._base_commit,
+            "base": opening.base,
+            "opening": opening.tree,
+            "files_digest": opening.files_digest,
         }
         lines = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
         script = "\n".join([*lines, _WORK_TREE, work])
-        done = await self._execute(script, timeout_s=_GIT_TIMEOUT_S, keep_bytes=keep_bytes)
+        return await self._execute(script, timeout_s=_GIT_TIMEOUT_S, keep_bytes=keep_bytes)
+
+    def _output(self, done: Finished, what: str, *, retryable: bool = False) -> bytes:
         if done.exit_code or done.left_out:
             reason = "it is too large" if done.left_out else done.text.strip()[-500:]
             raise WorkspaceError(
@@ -258,6 +375,12 @@ class ShellWorkspace(ABC):
     def _expect_success(self, done: Finished, failure: str) -> None:
         if done.exit_code:
             raise OSError(f"{failure}: {done.text.strip() or f'exit {done.exit_code}'}")
+
+
+def _expect_inside(path: str) -> None:
+    parts = PurePosixPath(path).parts
+    if not parts or parts[0] in ("/", "//", ".git") or ".." in parts or "\0" in path:
+        raise ValueError(f"not a path of a file inside the repository: {path!r}")
 
 
 def _tree_id(output: bytes) -> str:

@@ -59,6 +59,8 @@ class Finished:
     """What follows the head: without a gap where `output_bytes` is the length of both."""
     output_bytes: int
     duration_s: float
+    changed: bool
+    """False where nothing in the server's folder changed since the stamp that was given."""
 
     @property
     def left_out(self) -> int:
@@ -137,8 +139,12 @@ class Shell:
         mode: Mode = "login",
         keep_bytes: int = DEFAULT_OUTPUT_BYTES,
         stdin: str = "",
+        stamp: str = "",
     ) -> Finished:
         """Run `command` with `stdin`, and end every process that it leaves.
+
+        Whether anything in the server's folder, but for `.git`, has changed since the file
+        `stamp` did is seen afterwards; without one, it counts as changed.
 
         Raises:
             WorkspaceError: the server does not answer, in time or ever again.
@@ -148,7 +154,7 @@ class Shell:
                 raise WorkspaceError(self.gone)
             try:
                 async with asyncio.timeout(timeout_s + GRACE_S):
-                    return await self._exchange(command, stdin, mode, timeout_s, keep_bytes)
+                    return await self._exchange(command, stdin, mode, timeout_s, keep_bytes, stamp)
             except TimeoutError:
                 self._give_up(f"did not end a command {GRACE_S:.0f} s after its timeout")
             except (EOFError, OSError) as error:
@@ -158,19 +164,25 @@ class Shell:
                 raise
 
     async def _exchange(
-        self, command: str, stdin: str, mode: Mode, timeout_s: float, keep_bytes: int
+        self,
+        command: str,
+        stdin: str,
+        mode: Mode,
+        timeout_s: float,
+        keep_bytes: int,
+        stamp: str,
     ) -> Finished:
         start = monotonic()
         token = secrets.token_hex(16).encode()
         with suppress(ConnectionError):  # a server that has ended said why; that is read below
-            await self._send(token, command, stdin, mode, timeout_s)
+            await self._send(token, command, stdin, mode, timeout_s, stamp)
         # A killed process may still have been writing when its command was over.
         await self._until(token + b" begin\n", _Kept(_LAST_WORDS_BYTES))
         output = _Kept(keep_bytes)
         await self._until(b"\n" + token + b" end ", output)
         ending = _Kept(_LAST_WORDS_BYTES)
         await self._until(b"\n", ending)
-        exit_code, timed_out = map(int, ending.head.split())
+        exit_code, timed_out, changed = map(int, ending.head.split())
         return Finished(
             exit_code=exit_code,
             timed_out=bool(timed_out),
@@ -178,14 +190,15 @@ class Shell:
             tail=output.tail,
             output_bytes=output.total,
             duration_s=monotonic() - start,
+            changed=bool(changed),
         )
 
     async def _send(
-        self, token: bytes, command: str, stdin: str, mode: Mode, timeout_s: float
+        self, token: bytes, command: str, stdin: str, mode: Mode, timeout_s: float, stamp: str
     ) -> None:
         body = command.encode(errors="surrogateescape")
         given = stdin.encode()
-        header = f" {timeout_s:.3f} {mode} {len(body)} {len(given)}\n".encode()
+        header = f" {timeout_s:.3f} {mode} {len(body)} {len(given)} {stamp}\n".encode()
         self._writer.write(token + header + body + given)
         await self._writer.drain()
 

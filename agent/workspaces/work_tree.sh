@@ -1,20 +1,23 @@
 # What the work tree holds, seen past everything that its user may have done to git: its index,
 # settings, hooks and branches are not looked at. For `agent.workspaces.repository`, which sets
-# root, scratch, base and want, and calls one function. Needs bash, git 2.20, coreutils, find.
+# root, scratch, base, opening, files_digest and want, and calls one function. Needs bash,
+# git 2.20, coreutils, find.
 #
 # In $scratch  start    .git without its objects, as it was when the workspace was opened
 #              present  what was not tracked then, ignored or not
+#              files    every file that was there then, sorted
+#              opening  the patch from the base commit to the tree that was there then
+#              known    the ids of the base commit and of that tree, and the digest of `files`
 #              bytes    a git folder for checkpoints, which takes files byte by byte
 #              patch    one for patches, with the line endings that .gitattributes asks for
 #              objects  what those two write; the rest they find in the repository
-#              base     the id of the base commit
 
 unset "${!GIT_@}"
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1
 export GIT_NO_REPLACE_OBJECTS=1 LC_ALL=C
 cd -- "$root" || exit
 
-# Remembers the start, once. Prints the base commit's id, or nothing without a repository.
+# Remembers the start, once. Prints what is known of it, or nothing without a repository.
 begin() {
   if [[ ! $(begun) ]]; then
     local id
@@ -22,14 +25,21 @@ begin() {
     [[ -d .git/objects ]] || return 0
     base=$id
     mkdir -p -m 700 -- "$scratch" && copy_repository .git "$scratch/start" || return
-    look bytes && git read-tree "$base" && git ls-files -zo --directory >"$scratch/present" ||
-      return
-    printf '%s\n' "$id" >"$scratch/base"
+    look bytes && git read-tree "$base" && git ls-files -zo --directory >"$scratch/present" &&
+      files >"$scratch/files" && collect && opening=$(git write-tree) &&
+      difference >"$scratch/opening" || return
+    files_digest=$(digest_of_files) &&
+      printf '%s %s %s\n' "$base" "$opening" "$files_digest" >"$scratch/known"
   fi
-  cat -- "$scratch/base"
+  cat -- "$scratch/known"
 }
 
-begun() { [[ ! -d $scratch/start || ! -f $scratch/base ]] || cat -- "$scratch/base"; }
+begun() { [[ ! -d $scratch/start || ! -f $scratch/known ]] || cat -- "$scratch/known"; }
+
+# Whatever is no folder, in other repositories inside this one too, where git does not look.
+files() { find . -name .git -prune -o ! -type d "$@" -printf '%P\0' | sort -z; }
+
+digest_of_files() { sha256sum <"$scratch/files" | cut -d ' ' -f 1; }
 
 copy_repository() {
   mkdir -p -- "$2" || return
@@ -126,6 +136,87 @@ difference() {
     "$base" --
 }
 
+# Prints what was changed since the opening: status and path in turn, each ending in NUL.
+# What is new is new though git would ignore it, and a pipe in place of a file is a change.
+changes() {
+  look bytes && open_folders && know_opening && collect &&
+    compare "$opening" --diff-filter=a >"$scratch/delta" || return
+  {
+    comm -z -23 <(files) <(files_at_opening) | sed -z 's/^/A\x00/'
+    comm -z -12 <(files ! -type f ! -type l) <(files_at_opening) | sed -z 's/^/T\x00/'
+  } >>"$scratch/delta"
+  cat -- "$scratch/delta"
+}
+
+# Prints what is not as in the tree $want, of what is tracked or not ignored. The tree is not
+# known any more where $scratch was destroyed since.
+changes_since() {
+  look bytes || return
+  if ! git cat-file -e "$want" 2>/dev/null; then
+    know_opening && want=$opening || return
+  fi
+  collect && compare "$want" >"$scratch/delta" && cat -- "$scratch/delta"
+}
+
+compare() {
+  git diff-index --cached -z --name-status --no-renames --ignore-submodules=all "${@:2}" "$1" --
+}
+
+# The list is in reach of what runs in the workspace. One that was changed says nothing: then
+# only what git had in its tree was there.
+files_at_opening() {
+  if [[ $(digest_of_files) == "$files_digest" ]]; then
+    cat -- "$scratch/files"
+  else
+    git ls-tree -rz --name-only "$opening" | sort -z
+  fi
+}
+
+# The objects of the opening's tree may be lost with those of $scratch.
+know_opening() {
+  git cat-file -e "$opening" 2>/dev/null || aim "$opening" "$scratch/opening"
+}
+
+# Makes the paths in $scratch/given, each ending in NUL, what they were at the opening.
+put_back() {
+  look bytes && know_opening || return
+  local -x GIT_INDEX_FILE=$scratch/target GIT_LITERAL_PATHSPECS=1
+  local path obstacle=
+  git read-tree "$opening" || return
+  while IFS= read -rd '' path; do
+    find_obstacle "$path" && printf '%s\0' "$obstacle"
+  done <"$scratch/given" | sort -zu >"$scratch/wanted"
+  xargs -0r rm -rf -- <"$scratch/wanted" || return
+  xargs -0r git ls-files -z -- <"$scratch/wanted" | git checkout-index -fz --stdin
+}
+
+# Sets obstacle to what has to go before a path can be put back: the path, or the first of its
+# parents that is no folder any more. False where that parent was none at the opening either.
+find_obstacle() {
+  local parent= rest=$1
+  while [[ $rest == */* ]]; do
+    parent+=${rest%%/*} rest=${rest#*/}
+    if [[ -L $parent || (-e $parent && ! -d $parent) ]]; then
+      [[ $parent == "$obstacle" ]] && return
+      [[ $(git cat-file -t "$opening:$parent" 2>/dev/null) == blob ]] && return 1
+      obstacle=$parent
+      return
+    fi
+    parent+=/
+  done
+  obstacle=$1
+}
+
+# Applies the patch in $scratch/given to the work tree: all of it or nothing.
+apply() { look bytes && git apply --whitespace=nowarn "$@" -- "$scratch/given"; }
+
+# Prints what the path in $name is at the opening; exits with 44 if there is no such file.
+original() {
+  look bytes && know_opening || return
+  git cat-file -e "$opening:$name" 2>/dev/null || exit 44
+  git cat-file blob "$opening:$name"
+}
+
 # Makes the work tree $want, which is the base commit with the patch in $scratch/given.
 restore() {
   look bytes || return
@@ -133,9 +224,8 @@ restore() {
     echo "$scratch was removed, and with it how the repository was at first" >&2
     return 1
   fi
-  aim && reset_repository || return
-  # A folder is opened before find looks into it.
-  find . -path ./.git -prune -o -type d ! -perm -u=rwx -exec chmod u+rwx -- {} \;
+  aim "$want" "$scratch/given" && reset_repository || return
+  open_folders
   find . -path ./.git -prune -o \( -type p -o -type s \) -exec rm -f -- {} +
   collect || return
   drop_nested
@@ -145,13 +235,22 @@ restore() {
   return 1
 }
 
+restore_opening() {
+  cp -- "$scratch/opening" "$scratch/given" && want=$opening && restore
+}
+
+# A folder is opened before find looks into it.
+open_folders() {
+  find . -path ./.git -prune -o -type d ! -perm -u=rwx -exec chmod u+rwx -- {} \;
+}
+
+# Makes the objects of the tree of that id, which is the base commit with that patch.
 aim() {
   local -x GIT_INDEX_FILE=$scratch/target
   git read-tree "$base" || return
-  [[ ! -s $scratch/given ]] ||
-    git apply --cached --binary --whitespace=nowarn -- "$scratch/given" || return
-  [[ $(git write-tree) == "$want" ]] && return
-  echo "the base commit with the delta is not tree $want" >&2
+  [[ ! -s $2 ]] || git apply --cached --binary --whitespace=nowarn -- "$2" || return
+  [[ $(git write-tree) == "$1" ]] && return
+  echo "the base commit with the delta is not tree $1" >&2
   return 1
 }
 

@@ -1,33 +1,44 @@
-"""A model server that counts what it is asked, whatever anybody's journal says."""
+"""What these tests run against: a model server that counts, and journals in either database."""
 
 import json
+import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from flows.journals import VARIABLE
+from tests.servers.postgres import PostgresServer, require_postgres
 
-class CountingServer:
-    """Counts requests by the number of the call within its attempt."""
+NewJournal = Callable[[], str | None]
+"""Makes an empty journal the one of this process; its URL, None for SQLite in the lake."""
 
-    def __init__(self) -> None:
-        counts = self.counts = Counter[int]()
 
+class JsonServer:
+    """Answers each POST of a JSON document, on loopback, every one in a thread of its own."""
+
+    def __init__(self, answer: Callable[[Any], object]) -> None:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                counts[json.loads(body)["number"]] += 1
-                self.send_response(200)
-                self.send_header("Content-Length", "2")
-                self.end_headers()
-                self.wfile.write(b"{}")
+                content = json.dumps(answer(json.loads(body))).encode()
+                try:
+                    self.send_response(200)
+                    self.send_header("Content-Length", str(len(content)))
+                    self.end_headers()
+                    self.wfile.write(content)
+                except OSError:
+                    self.close_connection = True  # the caller is dead
 
             def log_message(self, *arguments: object) -> None:
                 return
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
@@ -36,8 +47,55 @@ class CountingServer:
         self._server.server_close()
 
 
+class CountingServer(JsonServer):
+    """Counts what it is asked, whatever anybody's journal says."""
+
+    def __init__(self) -> None:
+        self.counts = Counter[int]()
+        """Requests by the number of the call within its attempt."""
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+        self._lock = threading.Lock()
+        super().__init__(self._answer)
+
+    def _answer(self, call: dict[str, int]) -> dict[str, str]:
+        with self._lock:
+            self.counts[call["number"]] += 1
+        self.may_answer.wait(timeout=60)
+        return {}
+
+
 @pytest.fixture
 def counting() -> Iterator[CountingServer]:
     server = CountingServer()
     yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for all tests of this process."""
+    require_postgres()
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def new_journal(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> NewJournal:
+    """Makes journals in one of the databases; workspaces are in the test's own folder."""
+    server: PostgresServer | None = None
+    if request.param == "postgresql":
+        server = request.getfixturevalue("postgres")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def new() -> str | None:
+        monkeypatch.delenv(VARIABLE, raising=False)
+        if server is None:
+            return None
+        url = server.create_database()
+        monkeypatch.setenv(VARIABLE, url)
+        return url
+
+    return new

@@ -1,15 +1,20 @@
-"""One attempt in a process that kills itself at a chosen point, as a power cut would.
+"""One attempt in a process that kills or stops itself at a chosen point.
 
 The points are the moments right before and right after every journal write and every command
-in the workspace. They are put around the real classes here; the product knows nothing of them.
+in the workspace, and while a model call is on its way. They are put around the real classes
+here; the product knows nothing of them.
 """
 
 import asyncio
 import json
 import os
 import signal
-import urllib.request
+import tempfile
+import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +23,7 @@ from agent.models.chat import bash_call
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
 from agent.workspaces.repository import ShellWorkspace
 from eval import instances
-from flows import experiment, solve
+from flows import experiment, journals, solve
 from flows.cells import Cell, Place
 from flows.lake import Lake
 from flows.sweeping import swept
@@ -36,55 +41,105 @@ COMMANDS = (
 COST_USD = 0.01
 
 
+@dataclass(frozen=True)
+class Setting:
+    """What a process needs to know; a forked one has neither environment nor patches of ours."""
+
+    lake: Path
+    url: str
+    """Of the model server."""
+    database: str | None
+    """Of the journal; None for SQLite in the lake."""
+
+    def enter(self) -> Lake:
+        """Take it over in this process, with the workspaces beside the lake."""
+        os.environ.pop(journals.VARIABLE, None)
+        if self.database is not None:
+            os.environ[journals.VARIABLE] = self.database
+        tempfile.tempdir = str(self.lake.parent)
+        return Lake.open(self.lake)
+
+
+def ask(url: str, content: dict[str, Any], sent: Callable[[], None] = lambda: None) -> Any:
+    """The server's answer; `sent` is called between the question and the answer."""
+    connection = HTTPConnection(url.removeprefix("http://"), timeout=60)
+    try:
+        connection.request("POST", "/", json.dumps(content))
+        sent()
+        return json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
+
+
 class CountedModel:
     """Answers over HTTP from a server that counts, independently of the journal."""
 
     info = ModelInfo("counted", "litellm")
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, sent: Callable[[], None]) -> None:
         self._url = url
+        self._sent = sent
 
     def ceiling_usd(self, request: ModelRequest) -> float:
         return COST_USD
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        body = json.dumps({"number": request.number}).encode()
-        sent = urllib.request.Request(self._url, body, {"Content-Type": "application/json"})
-        await asyncio.to_thread(lambda: urllib.request.urlopen(sent, timeout=30).read())
+        await asyncio.to_thread(ask, self._url, {"number": request.number}, self._sent)
         command = COMMANDS[request.number]
         message = bash_call(command, call_id=f"call_{request.number}", content="next")
         return ModelReply(message, Usage(1, 0, 0, 1, 0, COST_USD), "declared", "counted")
 
 
 class Points:
-    """Counts the points that are passed and ends the process at one of them."""
+    """Names the points as they are passed, and sends this process a signal at one of them.
 
-    def __init__(self, last: int | None) -> None:
-        self.passed = 0
+    A name is `<when> <what> <n>`, such as `before record 3`; n counts from 0.
+    """
+
+    def __init__(self, last: str | None, number: signal.Signals) -> None:
+        self.passed: list[str] = []
         self._last = last
+        self._number = number
+        self._times = Counter[str]()
+        self._renewing = threading.Lock()
 
-    def point(self) -> None:
-        if self.passed == self._last:
-            os.kill(os.getpid(), signal.SIGKILL)
-        self.passed += 1
+    def point(self, name: str) -> None:
+        numbered = f"{name} {self._times[name]}"
+        if numbered == self._last:
+            # Who is stopped with SQLite's lock stops everybody, so not inside a transaction.
+            with self._renewing:
+                signal.pthread_kill(threading.get_ident(), self._number)
+        self._times[name] += 1
+        self.passed.append(numbered)
 
-    def around(self, call: Callable[..., Any]) -> Callable[..., Any]:
+    def around(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*arguments: Any, **options: Any) -> Any:
-            self.point()
+            self.point(f"before {name}")
             result = call(*arguments, **options)
-            self.point()
+            self.point(f"after {name}")
             return result
 
         return counted
 
-    def around_async(self, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    def around_async(
+        self, name: str, call: Callable[..., Awaitable[Any]]
+    ) -> Callable[..., Awaitable[Any]]:
         async def counted(*arguments: Any, **options: Any) -> Any:
-            self.point()
+            self.point(f"before {name}")
             result = await call(*arguments, **options)
-            self.point()
+            self.point(f"after {name}")
             return result
 
         return counted
+
+    def not_within(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """The same call, outside of which the signal is sent."""
+
+        def guarded(*arguments: Any, **options: Any) -> Any:
+            with self._renewing:
+                return call(*arguments, **options)
+
+        return guarded
 
 
 def cell(environment: str) -> Cell:
@@ -99,22 +154,30 @@ def cell(environment: str) -> Cell:
     return Cell(declared, declared.arms[0], instances.load("bundled")[0], 0, place)
 
 
-def run(lake: Path, url: str, environment: str, last: int | None) -> None:
-    """Run the attempt, killed at point `last`; leaves the number of points that it passed."""
-    points = Points(last)
+def put_around(points: Points, url: str) -> None:
+    """Put the points around the classes of this process, and give it the counted model."""
     for name in WRITES:
-        setattr(Journal, name, points.around(getattr(Journal, name)))
-    ShellWorkspace.run = points.around_async(ShellWorkspace.run)  # type: ignore[method-assign]
-    solve.models.build = lambda spec, task, seed: CountedModel(url)  # type: ignore[assignment]
-    asyncio.run(_attempt(cell(environment), Lake.open(lake)))
-    (lake / "points.txt").write_text(str(points.passed))
+        setattr(Journal, name, points.around(name, getattr(Journal, name)))
+    Journal.renew = points.not_within(Journal.renew)  # type: ignore[method-assign]
+    ShellWorkspace.run = points.around_async("run", ShellWorkspace.run)  # type: ignore[method-assign]
+    model = CountedModel(url, lambda: points.point("during call"))
+    solve.models.build = lambda spec, task, seed: model  # type: ignore[assignment]
 
 
-async def _attempt(one: Cell, lake: Lake) -> None:
+def run(setting: Setting, environment: str, last: str | None) -> None:
+    """Run the attempt, killed at point `last`; leaves the names of the points that it passed."""
+    points, lake = Points(last, signal.SIGKILL), setting.enter()
+    put_around(points, setting.url)
+    asyncio.run(attempt(cell(environment), lake))
+    (lake.root / "points.txt").write_text("\n".join(points.passed))
+
+
+async def attempt(one: Cell, lake: Lake) -> None:
+    """Run the attempt at a cell as a flow does."""
     async with swept(lake):
         await solve.attempt.fn(one, lake)
 
 
-def points_passed(lake: Path) -> int:
-    """How many points the attempt in this lake passed without being killed."""
-    return int((lake / "points.txt").read_text())
+def points_passed(lake: Path) -> list[str]:
+    """The points that the attempt in this lake passed without being killed."""
+    return (lake / "points.txt").read_text().splitlines()

@@ -1,11 +1,11 @@
 """An attempt that is killed anywhere goes on from there, and nothing is bought twice.
 
 The process is killed with SIGKILL right before and right after every journal write and every
-command in the workspace, once for each such point; then it is run again.
+command in the workspace, and with every call on its way, once for each such point; then it is
+run again.
 """
 
 import asyncio
-import multiprocessing
 import signal
 from pathlib import Path
 from typing import Any
@@ -17,19 +17,18 @@ from flows.keys import attempt_key
 from flows.lake import Lake
 from flows.sweeping import leftovers
 from tests.durability import crashing
-from tests.durability.conftest import CountingServer
+from tests.durability.conftest import CountingServer, NewJournal
+from tests.durability.crashing import Setting
+from tests.durability.processes import FORKS
 
-pytestmark = pytest.mark.slow
-
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["tests.durability.crashing"])
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 CALLS = len(crashing.COMMANDS)
 
 
-def run(lake: Path, server: CountingServer, environment: str, last: int | None) -> int | None:
+def run(setting: Setting, environment: str, last: str | None) -> int | None:
     """Run the attempt in a process of its own; its exit code."""
-    process = FORKS.Process(target=crashing.run, args=(lake, server.url, environment, last))
+    process = FORKS.Process(target=crashing.run, args=(setting, environment, last))
     process.start()
     process.join(timeout=120)
     return process.exitcode
@@ -54,28 +53,41 @@ def result(lake: Path, environment: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("environment", ["host", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.mark.parametrize(
+    ("environment", "new_journal", "every"),
+    [
+        pytest.param("host", "sqlite", 1, id="host"),
+        # In containers, where each costs a second, every fifth.
+        pytest.param("docker", "sqlite", 5, id="docker", marks=pytest.mark.docker),
+        pytest.param("host", "postgresql", 5, id="postgresql"),
+    ],
+    indirect=["new_journal"],
+)
 def test_a_killed_attempt_goes_on_where_it_was(
-    environment: str, counting: CountingServer, tmp_path: Path
+    environment: str,
+    new_journal: NewJournal,
+    every: int,
+    counting: CountingServer,
+    tmp_path: Path,
 ) -> None:
     """The same patch, tree and steps; at most the call in flight is paid twice, and it shows."""
-    assert run(tmp_path / "undisturbed", counting, environment, None) == 0
-    expected = result(tmp_path / "undisturbed", environment)
+    undisturbed = Setting(tmp_path / "undisturbed", counting.url, new_journal())
+    assert run(undisturbed, environment, None) == 0
+    expected = result(undisturbed.lake, environment)
     assert expected["calls"] == CALLS
-    total = crashing.points_passed(tmp_path / "undisturbed")
+    points = crashing.points_passed(undisturbed.lake)
     attempt_id = attempt_key(crashing.cell(environment))[:32]
-    # Every point on the host; in containers, where each costs a second, every fifth.
-    for point in range(0, total, 1 if environment == "host" else 5):
+    for point in points[::every]:
         counting.counts.clear()
-        lake = tmp_path / f"killed-{point}"
-        assert run(lake, counting, environment, point) == -signal.SIGKILL, point
-        assert run(lake, counting, environment, None) == 0, point
-        found = result(lake, environment)
+        setting = Setting(tmp_path / point.replace(" ", "-"), counting.url, new_journal())
+        assert run(setting, environment, point) == -signal.SIGKILL, point
+        assert run(setting, environment, None) == 0, point
+        found = result(setting.lake, environment)
         again = sum(counting.counts.values()) - CALLS
         assert found | {"billed": None} == expected | {"billed": None}, point
         assert again in (0, 1), (point, counting.counts)
         lost = round((found["billed"] - found["credited"]) / crashing.COST_USD)
         # A call that was sent and not recorded is billed; one that was only intended may be.
         assert again <= lost <= 1, (point, found)
-        left = asyncio.run(leftovers(Lake.existing(lake)))
+        left = asyncio.run(leftovers(Lake.existing(setting.lake)))
         assert [line for line in left if attempt_id in line] == [], point

@@ -210,6 +210,18 @@ def test_simulated_models_and_host_workspaces_are_marked(lake: LakeBuilder) -> N
     assert "Host workspaces: no isolation (arm b)" in text
 
 
+def test_a_comparison_of_different_models_says_so(lake: LakeBuilder) -> None:
+    """Which model each side has is told; a control arm without a model is no such case."""
+    lake.declare(["a"], ["i1"], model="large", arm_order=0)
+    lake.declare(["b"], ["i1"], model="small", arm_order=1)
+    assert "a and b have different models (large and small)" in warnings(build(lake.root, "trial"))
+
+
+def test_equal_models_need_no_word(two_arms: LakeBuilder) -> None:
+    """It is the default, and a warning that always stands there is none."""
+    assert "different models" not in warnings(build(two_arms.root, "trial"))
+
+
 def test_the_latest_declaration_sets_the_denominator(lake: LakeBuilder) -> None:
     """Attempts outside it are told by an audit, and the change by a warning."""
     lake.declare(["a"], ["i1", "i2"])

@@ -1,4 +1,4 @@
-"""The rolling planner: one file of the reference patch after another."""
+"""The rolling planner: one part of the reference patch after another."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -53,7 +53,7 @@ def _items(reference: Reference, facts: Facts) -> list[str]:
     """The backlog as given; the whole patch where the work begins without one."""
     backlog = facts.get("backlog") or []
     begins = not facts.get("completed_steps") and not facts.get("last_step")
-    return backlog if backlog or not begins else [item([file]) for file in reference.files]
+    return backlog if backlog or not begins else [item(part) for part in reference.parts]
 
 
 def _next(

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from agent.models.damage import PROSE
 from agent.models.patches import FilePatch, parse
 from agent.models.simulated.conversation import Facts
 from agent.types import Task
@@ -33,6 +34,14 @@ class Reference:
         self.paths = {path for file in self.files for path in file.paths}
         digest = hashlib.sha256(task.id.encode()).hexdigest()[:8]
         self.anchor_name = f"test_anchor_{digest}.py"
+
+    @property
+    def parts(self) -> list[list[FilePatch]]:
+        """What can be done in one step: the code, whose files need each other, and each prose
+        file by itself."""
+        code = [file for file in self.files if not file.name.endswith(PROSE)]
+        prose = [[file] for file in self.files if file.name.endswith(PROSE)]
+        return [code, *prose] if code else prose
 
     def touching(self, paths: Iterable[str]) -> list[FilePatch]:
         """The files of the patch that touch one of the paths, all of them where none does."""

@@ -87,8 +87,8 @@ def _brief(reference: Reference, facts: Facts, luck: Luck) -> Action:
     # What the anchor test looks at comes first, so that it says early whether the work is good.
     check = anchor.chosen(reference, luck)
     first = check.path if check else ""
-    files = sorted(reference.files, key=lambda file: file.name != first)
-    names = ", ".join(file.name for file in files)
+    parts = sorted(reference.parts, key=lambda part: all(file.name != first for file in part))
+    names = ", ".join(file.name for part in parts for file in part)
     return _answer(
         "I know where this happens.",
         summary=f"What the task describes comes from {names}.",
@@ -96,7 +96,7 @@ def _brief(reference: Reference, facts: Facts, luck: Luck) -> Action:
         anchor_idea=f"Assert that {first or names} is what the task asks for.",
         round_trip=False,
         regression_tests=_regression_tests(reference, facts.get("test_files") or []),
-        backlog=[planner.item([file]) for file in files],
+        backlog=[planner.item(part) for part in parts],
     )
 
 

@@ -117,6 +117,7 @@ WRITES = {
     "intend": lambda journal, lease: intend(journal, lease, 1, usd=0.01),
     "refuse": lambda journal, lease: journal.refuse(lease, "", 0),
     "renew": lambda journal, lease: journal.renew(lease, 60),
+    "check": lambda journal, lease: journal.check(lease),
     "end": lambda journal, lease: journal.end(lease, "{}"),
     "reopen": lambda journal, lease: journal.reopen(lease),
 }

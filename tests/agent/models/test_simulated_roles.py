@@ -130,16 +130,16 @@ def test_the_gatherer_points_at_the_hunks() -> None:
     assert all(reference["start"] < 40 < reference["end"] for reference in found)
 
 
-def test_the_brief_has_a_place_tests_and_one_step_a_file() -> None:
-    """Regression tests that name a touched module come first; the anchor's file leads."""
+def test_the_brief_has_a_place_tests_and_steps_that_stand_alone() -> None:
+    """Regression tests that name a touched module come first; code is changed together."""
     files = [f"test/test_{name}.py" for name in ("a", "b", "c", "y", "x")]
     brief = talk(simulated(BOTH), "brief", {"test_files": files}).answer
     assert brief["regression_tests"] == ["test/test_y.py", "test/test_x.py", "test/test_a.py"]
-    assert sorted(brief["backlog"]) == ["Change pkg/x.py", "Change pkg/y.py"]
+    assert brief["backlog"] == ["Change pkg/x.py, pkg/y.py"]
     claim = talk(simulated(BOTH), "anchor", {"brief": brief})
     assert claim.answer["path"] == brief["anchor_path"]
-    looked_at = brief["backlog"][0].removeprefix("Change ")
-    assert looked_at in claim.calls_of("write_new")[0]["content"]
+    documented = talk(simulated(BOTH + X.replace("x.py", "x.md")), "brief", {}).answer
+    assert sorted(documented["backlog"]) == ["Change pkg/x.md", "Change pkg/x.py, pkg/y.py"]
 
 
 def plan(*, number: int = 0, **facts: Any) -> dict[str, Any]:
@@ -159,8 +159,8 @@ def test_the_planner_takes_the_first_line_of_the_backlog() -> None:
 def test_the_planner_begins_without_a_backlog() -> None:
     """In degraded mode there is no brief, and the whole change is the work."""
     turn = plan(brief=None, backlog=[], last_step=None, completed_steps=[])
-    assert turn["next_step"]["targets"] == ["pkg/x.py"]
-    assert turn["backlog"] == ["Change pkg/y.py"]
+    assert turn["next_step"]["targets"] == ["pkg/x.py", "pkg/y.py"]
+    assert turn["backlog"] == []
 
 
 def test_the_planner_is_done_when_nothing_remains() -> None:
@@ -201,7 +201,7 @@ def test_the_planner_sometimes_asks_before_it_has_seen_the_code() -> None:
     turns = [talk(simulated(BOTH), "planner", FACTS, number=n).answer for n in range(40)]
     asking = [turn for turn in turns if turn["context_needed"]]
     assert 0 < len(asking) < 40
-    assert all(turn["next_step"] is None and len(turn["backlog"]) == 2 for turn in asking)
+    assert all(turn["next_step"] is None and len(turn["backlog"]) == 1 for turn in asking)
     assert not any(turn["done"] for turn in turns)
 
 

@@ -5,6 +5,7 @@ import secrets
 import subprocess
 import tarfile
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -41,21 +42,28 @@ def make_repository(path: Path) -> None:
     subprocess.run(["bash", "-c", REPOSITORY], cwd=path, check=True)
 
 
-@pytest.fixture(scope="session")
-def image(docker_client: DockerClient) -> Iterator[str]:
-    """An image with the repository in /testbed."""
+@contextmanager
+def image_of(script: str, client: DockerClient) -> Iterator[str]:
+    """An image with what the script makes in /testbed; gone at the end."""
     tag = f"durabench-test/{secrets.token_hex(4)}:repo"
     dockerfile = f"FROM {BASE_IMAGE}\nWORKDIR /testbed\nCOPY make.sh /\nRUN bash /make.sh\n"
     context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w") as archive:
-        for name, text in (("Dockerfile", dockerfile), ("make.sh", REPOSITORY)):
+        for name, text in (("Dockerfile", dockerfile), ("make.sh", script)):
             entry = tarfile.TarInfo(name)
             entry.size = len(text.encode())
             archive.addfile(entry, io.BytesIO(text.encode()))
     context.seek(0)
-    docker_client.images.build(fileobj=context, custom_context=True, tag=tag, rm=True)
+    client.images.build(fileobj=context, custom_context=True, tag=tag, rm=True, network_mode="none")
     yield tag
-    docker_client.images.remove(tag, force=True)
+    client.images.remove(tag, force=True)
+
+
+@pytest.fixture(scope="session")
+def image(docker_client: DockerClient) -> Iterator[str]:
+    """An image with the repository in /testbed."""
+    with image_of(REPOSITORY, docker_client) as tag:
+        yield tag
 
 
 @pytest.fixture(params=["host", pytest.param("docker", marks=pytest.mark.docker)])

@@ -38,7 +38,7 @@ class ScriptedServer:
         return piece
 
 
-def replying(output: bytes, ending: bytes = b"0 0") -> Callable[[bytes], bytes]:
+def replying(output: bytes, ending: bytes = b"0 0 1") -> Callable[[bytes], bytes]:
     return lambda token: token + b" begin\n" + output + b"\n" + token + b" end " + ending + b"\n"
 
 
@@ -51,7 +51,7 @@ async def test_output_is_the_same_however_the_stream_is_cut(
     output: bytes, cuts: list[int], keep: int
 ) -> None:
     """Marks are found across reads; head and tail are the two ends; every byte is counted."""
-    shell = scripted(ScriptedServer(replying(output, b"3 1"), cuts))
+    shell = scripted(ScriptedServer(replying(output, b"3 1 1"), cuts))
     done = await shell.run("any", timeout_s=5, keep_bytes=keep)
     assert (done.exit_code, done.timed_out, done.output_bytes) == (3, True, len(output))
     if len(output) <= keep:
@@ -136,10 +136,49 @@ async def test_standard_input_arrives_and_need_not_be_read(tmp_path: Path) -> No
     """Input reaches the command; what it leaves unread does not become the next request."""
     async with real_server(tmp_path) as shell:
         done = await shell.run("cat", timeout_s=5, mode="plain", stdin="given\n" * 50_000)
-        assert done.text == "given\n" * 49_999 + "given"  # the last newline is the shell's
+        assert done.text == "given\n" * 50_000
         done = await shell.run("exit 4", timeout_s=5, mode="plain", stdin="x" * 1_000_000)
         assert done.exit_code == 4
         assert (await shell.run("echo fine", timeout_s=5)).text == "fine\n"
+
+
+async def test_what_changed_since_a_stamp_is_seen(tmp_path: Path) -> None:
+    """A change counts from the stamp on, in files, folders and git's index, and to a file that
+    pretends to be old; without a stamp, or one that can be read, everything counts."""
+    stamp = str(tmp_path / "stamp")
+    root = tmp_path / "root"
+    root.mkdir()
+    async with real_server(root) as shell:
+
+        async def changed(command: str, stamp: str = stamp) -> bool:
+            done = await shell.run(command, timeout_s=5, mode="plain", stamp=stamp)
+            return done.changed
+
+        async def settle() -> None:
+            await shell.run(f"sleep 0.02; touch {stamp}; sleep 0.02", timeout_s=5)
+
+        await shell.run("mkdir -p .git sub && touch .git/index sub/file", timeout_s=5)
+        assert await changed(":"), "there is no such stamp"
+        await settle()
+        assert not await changed("cat sub/file && touch .git/other")
+        assert await changed(":", stamp="")
+        for command in (
+            "echo more >> sub/file && touch -d 2001-01-01 sub/file",
+            "rm sub/file",
+            "mkdir sub/empty",
+            "touch .git/index",
+        ):
+            assert await changed(command)
+            assert await changed(":"), "until the next stamp"
+            await settle()
+            assert not await changed(":")
+
+
+async def test_a_command_can_be_interrupted(tmp_path: Path) -> None:
+    """SIGINT is not ignored in what a command starts, as it is in a shell's background jobs."""
+    async with real_server(tmp_path) as shell:
+        done = await shell.run("grep SigIgn /proc/self/status", timeout_s=5, mode="plain")
+        assert int(done.text.split()[1], 16) & 0b110 == 0
 
 
 async def test_a_profile_adds_to_the_path_and_takes_nothing_away(tmp_path: Path) -> None:

@@ -1,0 +1,25 @@
+"""Phase 2: the repository in a few thousand tokens, and which of its files are tests."""
+
+import asyncio
+
+from agent.durable.state import Repository
+from agent.index import SymbolIndex, draw, read_sources
+from agent.paths import is_test_module
+from agent.session import Session
+from agent.types import Task
+from agent.workspaces.protocol import Workspace
+
+MOST_TEST_FILES = 200
+
+
+async def look_around(task: Task, map_tokens: int, session: Session) -> Repository:
+    """The repository as it is at the base commit, seen with the task in mind."""
+
+    async def look(workspace: Workspace) -> Repository:
+        texts = (await read_sources(workspace)).texts
+        index = await asyncio.to_thread(SymbolIndex, texts)
+        tests = sorted(path for path in texts if is_test_module(path))
+        shown = draw(texts, index, task.statement, map_tokens)
+        return Repository(shown, tests[:MOST_TEST_FILES])
+
+    return await session.act("look around", {"map_tokens": map_tokens}, look, Repository)

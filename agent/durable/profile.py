@@ -1,0 +1,85 @@
+"""What an experiment may set about the durable arm: models by role, and how much of each phase."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agent.durable.answers import Confidence
+from agent.errors import InvalidSpec
+from agent.models.spec import LiteLLMSpec, ModelSpec
+
+Role = Literal[
+    "contract",
+    "gatherer",
+    "brief",
+    "anchor",
+    "planner",
+    "implementer",
+    "step_reviewer",
+    "final_reviewer",
+]
+
+Count = Annotated[int, Field(ge=1, le=1000)]
+
+
+class _Declared(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RoleModel(_Declared):
+    """What answers one role, where it is not simply the arm's model."""
+
+    model: ModelSpec | None = Field(default=None, description="none: the arm's own model")
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    reasoning_effort: str | None = Field(default=None, description="the provider's word for it")
+
+    def of(self, own: ModelSpec) -> ModelSpec:
+        """What answers the role, in an arm whose own model is given.
+
+        Raises:
+            InvalidSpec: temperature or effort is set for a model that has none.
+        """
+        spec = self.model or own
+        changes = {
+            name: value
+            for name in ("temperature", "reasoning_effort")
+            if (value := getattr(self, name)) is not None
+        }
+        if not changes:
+            return spec
+        if not isinstance(spec, LiteLLMSpec):
+            raise InvalidSpec(f"a {spec.provider} model has no {' and no '.join(changes)}")
+        return spec.model_copy(update=changes)
+
+
+class Profile(_Declared):
+    """The durable arm's settings; the defaults are what reports compare unless they say so."""
+
+    roles: dict[Role, RoleModel] = Field(default_factory=dict)
+    reproduction: Literal["wanted", "required", "off"] = Field(
+        default="wanted",
+        description="required: an attempt without a failing anchor test ends as blocked",
+    )
+    anchor_tries: Count = Field(default=2, description="anchor tests written before giving up")
+    plan_turns: Count = Field(default=12, description="turns of the planner in all")
+    plan_tool_uses: int = Field(default=2, ge=0, description="read-only tools per planner turn")
+    step_rounds: Count = Field(default=30, description="model calls per candidate of a step")
+    final_rounds: Count = Field(default=2, description="final reviews before the attempt ends")
+    candidates: dict[Confidence, Count] = Field(
+        default={"high": 1, "medium": 2, "low": 4},
+        description="candidates of a step by the confidence of the first",
+    )
+    parallel: Count = Field(default=2, description="candidates at the same time")
+    context_tokens: int = Field(
+        default=128_000, ge=1000, description="window of the models, tokens"
+    )
+    map_tokens: int = Field(default=4_000, ge=100, description="repository map, tokens")
+    test_command: str = Field(
+        default="python -m pytest -q -rA --no-header -p no:cacheprovider {paths}",
+        description="how tests are run; {paths} are the test files",
+    )
+    test_timeout_s: float = Field(default=600, gt=0, description="seconds per run of tests")
+    command_timeout_s: float = Field(default=120, gt=0, description="seconds per other command")
+    phase_limit_s: float | None = Field(
+        default=None, gt=0, description="seconds of work per reproduction, step or verification"
+    )

@@ -1,0 +1,155 @@
+"""Phase 3: the task as a failing test. Whether it is one, a machine decides."""
+
+import ast
+import re
+from dataclasses import replace
+
+from agent.durable.answers import AnchorClaim, Brief
+from agent.durable.conversation import converse, prompt_beside
+from agent.durable.roles import toolbox
+from agent.durable.state import Anchor, Reproduction, State
+from agent.durable.verification import run_tests
+from agent.paths import is_test_support
+from agent.session import Session
+from agent.tools import TestRun
+from agent.workspaces.protocol import Workspace
+
+REPRODUCIBLE = frozenset({"bugfix", "feature"})
+"""Kinds of task that are begun with a failing test."""
+
+_WRITER_ROUNDS = 16
+_TESTS_FAILED = 1
+_NOT_BY_ASSERTION = re.compile(
+    r"\b(ImportError|ModuleNotFoundError|SyntaxError|IndentationError|TabError|NameError)\b"
+    r"|fixture '.*' not found|error(s)? during collection"
+)
+
+
+async def reproduce(state: State, session: Session) -> Reproduction:
+    """A brief, an anchor test that fails on the base commit, and the tests to run with it.
+
+    Without an anchor `problem` says why, and the work tree is as it was.
+    """
+    brief = await _brief(state, session.scope("brief"))
+    if brief is None:
+        return Reproduction(problem="no brief could be had")
+    found = replace(Reproduction(brief), regression_tests=state.known_tests(brief.regression_tests))
+    if state.contract.kind not in REPRODUCIBLE or state.profile.reproduction == "off":
+        found = replace(found, problem=f"a {state.contract.kind} task is not begun with a test")
+    else:
+        found = await _anchored(state, found, session)
+    return await _with_baseline(state, found, session.scope("baseline"))
+
+
+async def _brief(state: State, session: Session) -> Brief | None:
+    facts = state.as_facts("task", "contract", "repository_map", "test_files")
+    prompt = prompt_beside(__file__, "reproduction_brief")
+    return (await converse(session, "brief", prompt, facts, Brief, state.limits())).answer
+
+
+async def _anchored(state: State, found: Reproduction, session: Session) -> Reproduction:
+    """With an anchor, or with the reason why the last try was none."""
+    start, problem = session.tree, ""
+    for number in range(1, state.profile.anchor_tries + 1):
+        writing = session.scope(f"anchor-{number}")
+        claim = await _claim(state, found, problem, writing)
+        if claim is None or not claim.reproduced:
+            problem = claim.reason if claim else "the writer gave no valid answer"
+        else:
+            anchor, problem = await _checked(state, claim, writing)
+            if anchor is not None:
+                named = state.known_tests([*found.regression_tests, *claim.regression_tests])
+                return replace(found, anchor=anchor, regression_tests=named)
+        await writing.take(start)
+    return replace(found, problem=problem)
+
+
+async def _claim(
+    state: State, found: Reproduction, problem: str, session: Session
+) -> AnchorClaim | None:
+    assert found.brief is not None
+    facts = {
+        **state.as_facts("task", "contract", "repository_map", "test_files"),
+        "brief": found.brief.model_dump(),
+        "earlier_problem": problem,
+    }
+    exchange = await converse(
+        session,
+        "anchor",
+        prompt_beside(__file__, "reproduction_anchor"),
+        facts,
+        AnchorClaim,
+        state.limits(_WRITER_ROUNDS),
+        toolbox("anchor", state),
+    )
+    return exchange.answer
+
+
+async def _checked(state: State, claim: AnchorClaim, session: Session) -> tuple[Anchor | None, str]:
+    """The anchor if the claim holds, or what is wrong with it."""
+    if is_test_support(claim.path):
+        return None, f"{claim.path} is configuration of a test runner, not a test"
+    content = await session.act(
+        "read anchor", {"path": claim.path}, lambda w: _new_file(w, claim.path), str
+    )
+    if not content:
+        return None, f"{claim.path} is no new file"
+    if not asserts_something(content):
+        return None, f"{claim.path} asserts nothing that can fail"
+    done = await run_tests([claim.path], state.tools, session)
+    problem = not_reproduced(done)
+    return (None, problem) if problem else (Anchor(claim.path, content, done.output), "")
+
+
+async def _new_file(workspace: Workspace, path: str) -> str:
+    """Its content if it is not in the base commit, else nothing."""
+    added = {change.path for change in await workspace.changes() if change.status == "added"}
+    return (await workspace.read(path)).decode("utf-8", "replace") if path in added else ""
+
+
+def not_reproduced(done: TestRun) -> str:
+    """What keeps a run from showing that the task is not done; empty if it shows it."""
+    if done.exit_code == 0:
+        return "the test passes although nothing has been done yet"
+    if done.exit_code != _TESTS_FAILED:
+        return f"the test does not run: exit code {done.exit_code}\n{done.output[-2000:]}"
+    if done.errors or _NOT_BY_ASSERTION.search(done.output):
+        return f"the test fails by an error, not at an assertion\n{done.output[-2000:]}"
+    return ""
+
+
+def asserts_something(source: str) -> bool:
+    """Whether a Python test has an assertion that depends on what is tested, by its syntax.
+
+    `assert` of an expression with a call or a name in it, `self.assert...(...)` of `unittest`,
+    and `pytest.raises` count; constants do not.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return False
+    return any(_is_assertion(node) for node in ast.walk(tree))
+
+
+def _is_assertion(node: ast.AST) -> bool:
+    match node:
+        case ast.Assert(test=test):
+            return _depends_on_something(test)
+        case ast.Call(func=ast.Attribute(attr=name), args=args) if name.startswith("assert"):
+            return any(_depends_on_something(argument) for argument in args)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="pytest"), attr="raises")):
+            return True
+        case _:
+            return False
+
+
+def _depends_on_something(expression: ast.expr) -> bool:
+    return any(isinstance(node, ast.Call | ast.Name) for node in ast.walk(expression))
+
+
+async def _with_baseline(state: State, found: Reproduction, session: Session) -> Reproduction:
+    """With what fails of the regression set before anything was changed."""
+    if not found.regression_tests:
+        return found
+    done = await run_tests(found.regression_tests, state.tools, session)
+    return replace(found, failing_before=frozenset([*done.failed, *done.errors]))

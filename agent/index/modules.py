@@ -1,0 +1,102 @@
+"""Which file of a repository a module's name means, seen from the file that imports it.
+
+Nothing is installed or executed: the folders themselves say it, by the usual layouts
+(packages at the root or in `src`, namespace packages, scripts and tests beside their helpers).
+"""
+
+import sys
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import PurePosixPath
+
+_USUAL_ROOTS = ("", "src", "lib", "python")
+
+
+class Modules:
+    """The modules of a repository. A module is named by the path of its file, a package by its
+    `__init__.py`, and a package without one by its folder's path with a `/` at the end."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._files = {path for path in paths if path.endswith((".py", ".pyi"))}
+        self._folders = {
+            str(folder) for path in self._files for folder in PurePosixPath(path).parents
+        }
+        self._found: dict[tuple[str, str], str | None] = {}
+
+    def name(self, path: str) -> str:
+        """The dotted name by which a file is most likely imported."""
+        parts = PurePosixPath(path).with_suffix("").parts
+        start = len(PurePosixPath(self._root(path)).parts)
+        if start == len(parts) - 1:  # in no package: as seen from the root
+            start = 1 if len(parts) > 1 and parts[0] in _USUAL_ROOTS else 0
+        names = parts[start:]
+        return ".".join(names[:-1] if names[-1] == "__init__" and len(names) > 1 else names)
+
+    def imported(self, module: str, level: int, importer: str) -> str | None:
+        """The module that `import module` means in a file, None where it is none of the
+        repository; `level` counts the dots of a relative import."""
+        parts = module.split(".") if module else []
+        if level:
+            folder = PurePosixPath(importer).parent
+            for _ in range(level - 1):
+                folder = folder.parent
+            found = self._package(str(folder))
+        else:
+            found, parts = self._top(parts[0], importer), parts[1:]
+        for part in parts:
+            if found is None:
+                return None
+            found = self.submodule(found, part)
+        return found
+
+    def submodule(self, module: str, name: str) -> str | None:
+        """A module inside of a package, None if there is none."""
+        if module.endswith("/"):
+            return self._in(module.rstrip("/"), name)
+        path = PurePosixPath(module)
+        return self._in(str(path.parent), name) if path.stem == "__init__" else None
+
+    def _in(self, folder: str, name: str) -> str | None:
+        stem = name if folder in (".", "") else f"{folder}/{name}"
+        for path in (f"{stem}/__init__.py", f"{stem}.py", f"{stem}/__init__.pyi", f"{stem}.pyi"):
+            if path in self._files:
+                return path
+        return f"{stem}/" if stem in self._folders else None
+
+    def _package(self, folder: str) -> str | None:
+        inside = "" if folder == "." else f"{folder}/"
+        for path in (f"{inside}__init__.py", f"{inside}__init__.pyi"):
+            if path in self._files:
+                return path
+        return inside or "./" if folder in self._folders else None
+
+    def _top(self, name: str, importer: str) -> str | None:
+        key = (name, str(PurePosixPath(importer).parent))
+        if key not in self._found:
+            self._found[key] = self._search(name, importer)
+        return self._found[key]
+
+    def _search(self, name: str, importer: str) -> str | None:
+        own = PurePosixPath(self._root(importer))
+        near = [str(own), *map(str, own.parents), *_USUAL_ROOTS]
+        roots = near if name in sys.stdlib_module_names else [*near, *self._package_roots]
+        found = [path for root in roots if (path := self._in(root, name)) is not None]
+        # A folder without an `__init__.py` counts when no root has a real module.
+        return next((path for path in found if not path.endswith("/")), next(iter(found), None))
+
+    def _root(self, path: str) -> str:
+        """The folder that has to be on Python's path for a file to be imported."""
+        folder = PurePosixPath(path).parent
+        while folder.name and self._is_package(folder):
+            folder = folder.parent
+        return str(folder)
+
+    def _is_package(self, folder: PurePosixPath) -> bool:
+        return f"{folder}/__init__.py" in self._files or f"{folder}/__init__.pyi" in self._files
+
+    @cached_property
+    def _package_roots(self) -> list[str]:
+        """The folders with packages in them, the least deep ones first."""
+        packages = (PurePosixPath(path).parent for path in self._files if "/__init__.py" in path)
+        roots = {folder.parent for folder in packages if not self._is_package(folder.parent)}
+        return [str(root) for root in sorted(roots, key=lambda root: (len(root.parts), root))]

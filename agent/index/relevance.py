@@ -1,0 +1,146 @@
+"""How much a task's text has to do with the files and names of a repository."""
+
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import PurePosixPath
+
+_PATH = re.compile(r"[\w-]+(?:[./]+[\w-]+)+")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_CODE = re.compile(r"`([^`\n]+)`|\b(\w+)\(|\b(\w+(?:\.\w+)+)\b")
+_UNSPECIFIC = ("__init__", "__main__", "setup", "index")
+_MOST_TERMS = 64
+_SHORTEST_TERM = 3
+_MOST_PARTS = 12
+_WEIGHT_OF_CODE = 3
+_TERMS_OF_A_NAME = 3  # that a definition shares with the task to fit it fully
+# BM25's usual parameters: how soon repetition stops to count, and how much length does.
+_SATURATION, _LENGTH = 1.2, 0.75
+
+_STOP_WORDS = frozenset(
+    _WORD.findall(
+        """
+    about above after again all also and another any are because been before being below both
+    but can cannot class code could def did does doing done each else error even every example
+    expected file first following for from function get give had has have here how however
+    import instead into issue its just like line make many may method more most must need not
+    now off one only other our out over own python raise return same see self should since
+    some still such test than that the their them then there these they this those through too
+    try two under use used using value very was way were what when where which while who why
+    will with without work would yes you your true false none
+    """
+    )
+)
+
+
+class Relevance:
+    """Files and names weighed by one task; pure arithmetic on text, the same every time."""
+
+    def __init__(self, task: str, texts: Mapping[str, str]) -> None:
+        """`texts` are the files of the repository by their paths."""
+        self._task = task
+        self._names = frozenset(_WORD.findall(task))
+        self._marked = frozenset(
+            name for match in _CODE.finditer(task) for name in _WORD.findall(match[0])
+        )
+        self._paths = frozenset(chain.from_iterable(map(_runs, _PATH.findall(task))))
+        lowered = {path: f"{path}\n{text}".lower() for path, text in texts.items()}
+        self._weights = _rarity(self._terms(), lowered.values())
+        self._fit = _scaled(_bm25(lowered, self._weights))
+        self._most = sum(sorted(self._weights.values(), reverse=True)[:_TERMS_OF_A_NAME]) or 1.0
+
+    def of_file(self, path: str) -> float:
+        """How well a file fits the task, from 0 to 1: BM25 over its path and content, where a
+        term counts inside of a longer word as well. A file that the task names gets 1 more."""
+        return self._fit[path] + self._names_path(path)
+
+    def of_name(self, name: str, explanation: str) -> float:
+        """How well a definition fits the task by its name and what is said of it: from 0 to 1
+        by the words they share, rare ones for more, and up to 1 more where the task has the
+        very name."""
+        shared = {*terms(name), *terms(explanation)} & self._weights.keys()
+        fit = sum(self._weights[term] for term in shared) / self._most
+        return min(1.0, fit) + self._mentions(name)
+
+    def _terms(self) -> list[str]:
+        """The task's words and the parts of its identifiers; of a long text those that are
+        used most, in code for more."""
+        counts: dict[str, int] = {}
+        for name in _WORD.findall(self._task):
+            weight = _WEIGHT_OF_CODE if name in self._marked or is_code_like(name) else 1
+            for term in terms(name):
+                counts[term] = counts.get(term, 0) + weight
+        return sorted(counts, key=lambda term: (-counts[term], term))[:_MOST_TERMS]
+
+    def _names_path(self, path: str) -> bool:
+        """Whether the task has a file's name or the end of its path or of its dotted module."""
+        pure = PurePosixPath(path)
+        module = pure.with_suffix("").parts
+        named = {"/".join(pure.parts[start:]) for start in range(len(pure.parts))}
+        named |= {".".join(module[start:]) for start in range(len(module) - 1)}
+        if pure.stem in _UNSPECIFIC:
+            named.discard(pure.name)
+        return not named.isdisjoint(self._paths)
+
+    def _mentions(self, name: str) -> float:
+        """Less for a word that may be English: one that is not marked as code."""
+        if name not in self._names:
+            return 0.0
+        return 1.0 if name in self._marked or is_code_like(name) else 0.3
+
+
+def is_code_like(name: str) -> bool:
+    """Whether a name is hardly a word of a language: `read_csv`, `DataFrame`, `utf8`."""
+    return "_" in name.strip("_") or any(map(str.isdigit, name)) or name[1:].lower() != name[1:]
+
+
+def terms(name: str) -> list[str]:
+    """The parts of an identifier or word that tell something, without plural endings."""
+    parts = (part.lower() for part in _PART.findall(name))
+    return [
+        _singular(part) for part in parts if len(part) >= _SHORTEST_TERM and part not in _STOP_WORDS
+    ]
+
+
+def _singular(word: str) -> str:
+    is_plural = word.endswith("s") and not word.endswith(("ss", "us", "is"))
+    return word[:-1] if is_plural and len(word) > _SHORTEST_TERM else word
+
+
+def _runs(path: str) -> Iterator[str]:
+    """Every part of a path or dotted name that begins and ends with a name in it: of
+    `a.b.c` also `a.b` and `b.c`."""
+    names = [match.span() for match in re.finditer(r"[\w-]+", path)]
+    for index, (start, _) in enumerate(names):
+        for _, end in names[index : index + _MOST_PARTS]:
+            yield path[start:end]
+
+
+def _rarity(wanted: Sequence[str], lowered: Collection[str]) -> dict[str, float]:
+    """BM25's weight of every term that is there: the fewer texts have it, the more."""
+    having = {term: sum(term in text for text in lowered) for term in wanted}
+    return {
+        term: math.log(1 + (len(lowered) - count + 0.5) / (count + 0.5))
+        for term, count in having.items()
+        if count
+    }
+
+
+def _bm25(lowered: Mapping[str, str], weights: Mapping[str, float]) -> dict[str, float]:
+    average = sum(map(len, lowered.values())) / max(1, len(lowered))
+    scores = {}
+    for path, text in lowered.items():
+        damping = _SATURATION * (1 - _LENGTH + _LENGTH * len(text) / average)
+        counts = [(weight, text.count(term)) for term, weight in weights.items()]
+        scores[path] = math.fsum(
+            weight * count * (_SATURATION + 1) / (count + damping) for weight, count in counts
+        )
+    return scores
+
+
+def _scaled(scores: Mapping[str, float]) -> dict[str, float]:
+    """The best one is 1."""
+    best = max(scores.values(), default=0.0) or 1.0
+    return {path: score / best for path, score in scores.items()}

@@ -1,0 +1,239 @@
+"""A map of a repository for one task, within a budget of tokens.
+
+It shows the definitions that matter most by what the task says and by how much they are used,
+file by file, then the test files, then how many files there are that it does not show.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import PurePosixPath
+
+from agent.index.relevance import Relevance
+from agent.index.symbols import Definition, SymbolIndex
+from agent.index.tests_of import find_tests
+from agent.paths import is_test_file
+
+_CHARS_PER_TOKEN = 4  # as `agent.models.chat.tokens` counts
+
+# Shares of the budget that test files and what is left out get at most; files get the rest.
+_TESTS_SHARE, _LEFT_OUT_SHARE = 0.2, 0.1
+# Of the room for test files: what those get that are named.
+_NAMED_SHARE = 0.6
+_DEEPEST_FOLDER = 3
+
+_SIGNATURE_CHARS = 120
+_DOC_CHARS = 80
+
+_PATH_CHARS = 200
+_MORE_CHARS = 24  # of the line that counts a file's other definitions
+
+_WEIGHT_OF_FILE, _WEIGHT_OF_NAME, _WEIGHT_OF_USE = 1.0, 1.5, 0.15
+_WEIGHT_OF_KIND = {"module": 0.0, "class": 1.0, "function": 1.0, "method": 0.8, "variable": 0.4}
+_WEIGHT_OF_PRIVATE = 0.6
+_WEIGHT_OF_BARE_FILE = 0.3
+_DECAY = 0.1
+"""How fast definitions of one file lose weight, so that no file takes the whole map."""
+
+
+_OVERLOAD = re.compile(r"@(\w+\.)?overload ")
+
+_Showable = Mapping[str, Sequence[Definition]]
+"""By path, the definitions that can have a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What may become a line of the map: a definition, or a file that has none."""
+
+    score: float
+    path: str
+    definition: Definition | None
+
+
+def draw(texts: Mapping[str, str], index: SymbolIndex, task: str, budget_tokens: int) -> str:
+    """The map as text, never more than `budget_tokens` by the estimate of four characters each.
+
+    Args:
+        texts: the files of the repository by their paths.
+        index: their symbols.
+        task: what the map is for; it decides what is shown, and none of it is in the map.
+    """
+    room = max(0, budget_tokens) * _CHARS_PER_TOKEN
+    relevance = Relevance(task, texts)
+    code = sorted(path for path in texts if not is_test_file(path))
+    tests = _tests(find_tests(texts), relevance, int(room * _TESTS_SHARE))
+    showable = {path: _showable(index.defined_in(path)) for path in code}
+    drawing = _Drawing(index, showable, room - len(tests) - int(room * _LEFT_OUT_SHARE))
+    for entry in _ranked(showable, index, relevance):
+        drawing.add(entry)
+    files = drawing.text()
+    hidden = [path for path in code if path not in drawing.paths]
+    left_out = _counted(f"\nNot shown: {len(hidden)} files", hidden, room - len(files) - len(tests))
+    return files + tests + left_out
+
+
+def _ranked(showable: _Showable, index: SymbolIndex, relevance: Relevance) -> list[_Entry]:
+    """Everything that could be shown, the most important first."""
+    entries = (
+        entry
+        for path, definitions in showable.items()
+        for entry in _entries(path, definitions, index, relevance)
+    )
+    return sorted(entries, key=lambda entry: (-entry.score, entry.path, _line(entry)))
+
+
+def _line(entry: _Entry) -> int:
+    return entry.definition.line if entry.definition else 0
+
+
+def _entries(
+    path: str, definitions: Sequence[Definition], index: SymbolIndex, relevance: Relevance
+) -> list[_Entry]:
+    of_file = relevance.of_file(path)
+    if not definitions:
+        return [_Entry(of_file * _WEIGHT_OF_BARE_FILE, path, None)]
+    scored = [(_score(found, of_file, index, relevance), found) for found in definitions]
+    scored.sort(key=lambda pair: (-pair[0], pair[1].line))
+    return [
+        _Entry(score / (1 + _DECAY * rank), path, definition)
+        for rank, (score, definition) in enumerate(scored)
+    ]
+
+
+def _showable(definitions: Iterable[Definition]) -> list[Definition]:
+    """Without the module and what is local to a function, and one of each name: of overloads
+    the implementation, of a property its getter."""
+    by_name: dict[str, Definition] = {}
+    for definition in definitions:
+        owner = by_name.get(definition.qualified.rpartition(".")[0])
+        is_local = "." in definition.qualified and (owner is None or owner.kind != "class")
+        if definition.kind == "module" or is_local:
+            continue
+        first = by_name.setdefault(definition.qualified, definition)
+        if _OVERLOAD.search(first.signature):
+            by_name[definition.qualified] = definition
+    return list(by_name.values())
+
+
+def _score(
+    definition: Definition, of_file: float, index: SymbolIndex, relevance: Relevance
+) -> float:
+    uses = index.use_counts.get((definition.path, definition.qualified), 0)
+    score = (
+        _WEIGHT_OF_FILE * of_file
+        + _WEIGHT_OF_NAME * relevance.of_name(definition.name, definition.doc)
+        + _WEIGHT_OF_USE * math.log2(1 + uses)
+    )
+    is_private = any(part.startswith("_") for part in definition.qualified.split("."))
+    return score * _WEIGHT_OF_KIND[definition.kind] * (_WEIGHT_OF_PRIVATE if is_private else 1.0)
+
+
+class _Drawing:
+    """The files of the map as it fills up."""
+
+    def __init__(self, index: SymbolIndex, showable: _Showable, room: int) -> None:
+        self.paths: dict[str, dict[str, Definition]] = {}
+        """The files that are shown, and of each the definitions by their qualified name."""
+        self._index = index
+        self._showable = showable
+        self._room = room
+
+    def add(self, entry: _Entry) -> None:
+        """Show an entry, and the file and classes around it, if there is room for all of it."""
+        new = self._missing(entry)
+        cost = sum(len(_definition_line(definition)) for definition in new)
+        if entry.path not in self.paths:
+            cost += len(self._heading(entry.path)) + _MORE_CHARS
+        if cost <= self._room:
+            self._room -= cost
+            shown = self.paths.setdefault(entry.path, {})
+            shown |= {definition.qualified: definition for definition in new}
+
+    def text(self) -> str:
+        """Files in the order in which they were added, definitions in that of their lines."""
+        return "".join(chain.from_iterable(self._lines(path) for path in self.paths))
+
+    def _missing(self, entry: _Entry) -> list[Definition]:
+        """The definitions that have to be shown for an entry and are not yet."""
+        if entry.definition is None:
+            return []
+        names = entry.definition.qualified.split(".")
+        around = {".".join(names[:count]) for count in range(1, len(names))}
+        shown = self.paths.get(entry.path, {})
+        classes = [found for found in self._showable[entry.path] if found.qualified in around]
+        return [found for found in [*classes, entry.definition] if found.qualified not in shown]
+
+    def _lines(self, path: str) -> Iterator[str]:
+        shown = self.paths[path].values()
+        yield self._heading(path)
+        for definition in sorted(shown, key=lambda definition: definition.line):
+            yield _definition_line(definition)
+        hidden = len(self._showable[path]) - len(shown)
+        if hidden:
+            yield f"      … {hidden} more\n"
+
+    def _heading(self, path: str) -> str:
+        if reason := self._index.unparsed.get(path):
+            about = f"does not parse, {reason}"
+        else:
+            about = next((found.doc for found in self._index.defined_in(path)), "")
+        return (
+            _short(path, _PATH_CHARS) + (f": {_short(about, _DOC_CHARS)}" if about else "") + "\n"
+        )
+
+
+def _definition_line(definition: Definition) -> str:
+    indent = "  " * definition.qualified.count(".")
+    doc = f"  # {_short(definition.doc, _DOC_CHARS)}" if definition.doc else ""
+    return f"{definition.line:6} {indent}{_short(definition.signature, _SIGNATURE_CHARS)}{doc}\n"
+
+
+def _short(text: str, limit: int) -> str:
+    """In one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def _tests(paths: Sequence[str], relevance: Relevance, room: int) -> str:
+    """All test files by name, or the most relevant ones and the others by folder."""
+    if not paths:
+        return ""
+    heading = f"\nTests: {len(paths)} files"
+    ranked = sorted(paths, key=lambda path: (-relevance.of_file(path), path))
+    named = "".join(f"{_short(path, _PATH_CHARS)}\n" for path in ranked)
+    if len(heading) + 1 + len(named) <= room:
+        return f"{heading}\n{named}"
+    best: list[str] = []
+    used = len(heading) + 1
+    for path in ranked:
+        used += len(path) + 1
+        if used > room * _NAMED_SHARE:
+            break
+        best.append(f"{path}\n")
+    if not best:
+        return _counted(heading, paths, room)
+    first = f"{heading}\n{''.join(best)}"
+    others = ranked[len(best) :]
+    return first + _counted(f"and {len(others)} more", others, room - len(first))
+
+
+def _counted(heading: str, paths: Sequence[str], room: int) -> str:
+    """A heading and how many files there are by folder, as deep as there is room for."""
+    if not paths or len(heading) + 1 > room:
+        return ""
+    for depth in range(_DEEPEST_FOLDER, 0, -1):
+        counts = Counter(_folder(path, depth) for path in paths)
+        folders = ", ".join(f"{folder} {count}" for folder, count in sorted(counts.items()))
+        line = f"{heading}: {folders}\n"
+        if len(line) <= room:
+            return line
+    return f"{heading}\n"
+
+
+def _folder(path: str, depth: int) -> str:
+    folders = PurePosixPath(path).parts[:-1]
+    return "/".join(folders[:depth]) + "/" if folders else "./"

@@ -1,0 +1,204 @@
+"""The text files of a repository, read out of a workspace in two commands.
+
+The first lists the files that git tracks or would track, with their sizes and stamps; the
+second fetches, as one archive, those of them that are wanted and not known already. So
+reading again after an edit fetches what the edit changed.
+"""
+
+import asyncio
+import base64
+import io
+import re
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from agent.errors import WorkspaceError
+from agent.workspaces import Workspace
+
+SkipReason = Literal["binary", "too large", "beyond the total", "unreadable"]
+
+MAX_FILE_BYTES = 2**20
+MAX_TOTAL_BYTES = 48 * 2**20
+
+_LISTING_BYTES = 128 * 2**20
+_TIMEOUT_S = 300.0
+_BINARY_LOOK_BYTES = 8000  # where git looks for a zero byte
+_ARCHIVE_OVERHEAD_BYTES = 4096  # of one file: its header, padding, and a long name
+_ARCHIVE_END_BYTES = 64 * 2**10
+_TICKS_NS = 20_000_000  # more than the kernel's clock tick
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+# Comes after whatever a profile prints.
+_MARK = "=== sources ==="
+
+# What `find` sees as a regular file without following a link, and git does not ignore. The
+# last record says what time it is.
+_LIST = f"""
+printf '\\n%s\\n' '{_MARK}'
+export LC_ALL=C GIT_OPTIONAL_LOCKS=0
+set -o pipefail
+{{
+  git -c safe.directory='*' ls-files -zco --exclude-standard | sort -zu |
+    comm -z -12 - <(find . -path ./.git -prune -o -type f -printf '%P\\0' | sort -z) |
+    xargs -0 -r stat --printf '%s %.9Z %i %n\\0' -- &&
+  printf '0 %s 0 .' "$(date +%s.%N)"
+}} 2>/dev/null | base64 -w 0
+"""
+
+# A file that cannot be read is not in the archive, and tar says so by its exit status.
+_FETCH = f"""
+printf '\\n%s\\n' '{_MARK}'
+printf %s {{paths}} | base64 -d |
+  tar -c --format=gnu --hard-dereference --no-recursion --null -T - 2>/dev/null | base64 -w 0
+"""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The files of a work tree at one moment; paths are relative to its root."""
+
+    texts: Mapping[str, str]
+    """Path to content, line ends as they are; bytes that are not UTF-8 are replaced."""
+    skipped: Mapping[str, SkipReason]
+    """Files that are there and have no text here."""
+    stamps: Mapping[str, str]
+    """Size, time of change and inode of every file. Equal ones mean equal content; an empty
+    one, of a file that changed a moment ago, means nothing."""
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """A file that is there."""
+
+    path: str
+    size: int
+    stamp: str
+
+
+async def read_sources(
+    workspace: Workspace,
+    *,
+    known: Sources | None = None,
+    max_file_bytes: int = MAX_FILE_BYTES,
+    max_total_bytes: int = MAX_TOTAL_BYTES,
+) -> Sources:
+    """All text files that git tracks or does not ignore, as they are in the work tree.
+
+    Symbolic links are not followed, other repositories inside this one not entered, and
+    files whose name is not UTF-8 left out. Python files use up the total first, and small
+    files before large ones. With `known`, an earlier reading of this or another workspace,
+    only files whose stamps differ from it are fetched.
+
+    Raises:
+        WorkspaceError: git lists nothing here (retrying does not help), or the shell is gone.
+    """
+    files = _parse_listing(await _run(workspace, _LIST, keep_bytes=_LISTING_BYTES))
+    skipped = _over_a_limit(files, max_file_bytes, max_total_bytes)
+    wanted = [file for file in files if file.path not in skipped]
+    contents = _reused(wanted, known) if known else {}
+    contents |= await _fetch(workspace, [file for file in wanted if file.path not in contents])
+    texts: dict[str, str] = {}
+    for file in wanted:
+        text = contents.get(file.path)
+        if text is not None:
+            texts[file.path] = text
+        else:
+            skipped[file.path] = "binary" if file.path in contents else "unreadable"
+    return Sources(texts, skipped, {file.path: file.stamp for file in files})
+
+
+def lines(text: str) -> list[str]:
+    """The lines of a text without their ends, numbered as Python numbers them: a form feed
+    or another of Unicode's separators ends none."""
+    found = _LINE_END.split(text)
+    return found if found[-1] else found[:-1]
+
+
+def _reused(files: Sequence[_Listed], known: Sources) -> dict[str, str | None]:
+    """What is known of the files that have not changed; None for a binary one."""
+    return {
+        file.path: known.texts.get(file.path)
+        for file in files
+        if file.stamp
+        and known.stamps.get(file.path) == file.stamp
+        and (file.path in known.texts or known.skipped.get(file.path) == "binary")
+    }
+
+
+def _over_a_limit(
+    files: Sequence[_Listed], max_file_bytes: int, max_total_bytes: int
+) -> dict[str, SkipReason]:
+    """The files that are not read for their size or for what comes before them."""
+    over: dict[str, SkipReason] = {}
+    room = max_total_bytes
+    for file in sorted(files, key=lambda file: (not file.path.endswith(".py"), file.size)):
+        if file.size > max_file_bytes:
+            over[file.path] = "too large"
+        elif file.size > room:
+            over[file.path] = "beyond the total"
+        else:
+            room -= file.size
+    return over
+
+
+def _parse_listing(listing: bytes) -> list[_Listed]:
+    """The files in the order of their paths."""
+    *records, clock = listing.split(b"\0")
+    now = _nanoseconds(clock.split(b" ")[1])
+    files = []
+    for record in records:
+        size, changed, inode, name = record.split(b" ", 3)
+        settled = now - _nanoseconds(changed) > _TICKS_NS
+        try:
+            path = name.decode()
+        except UnicodeDecodeError:
+            continue
+        stamp = b" ".join((size, changed, inode)).decode() if settled else ""
+        files.append(_Listed(path, int(size), stamp))
+    return sorted(files, key=lambda file: file.path)
+
+
+def _nanoseconds(seconds: bytes) -> int:
+    whole, _, fraction = seconds.partition(b".")
+    return int(whole) * 10**9 + int(fraction)
+
+
+async def _fetch(workspace: Workspace, files: Sequence[_Listed]) -> dict[str, str | None]:
+    """The text of each file that could be read, None for a binary one."""
+    if not files:
+        return {}
+    # The prefix keeps tar from taking a name for an option.
+    names = b"".join(f"./{file.path}\0".encode() for file in files)
+    command = _FETCH.format(paths=base64.b64encode(names).decode())
+    room = sum(file.size + len(file.path.encode()) + _ARCHIVE_OVERHEAD_BYTES for file in files)
+    archive = await _run(workspace, command, keep_bytes=2 * room + _ARCHIVE_END_BYTES)
+    return await asyncio.to_thread(_unpack, archive)
+
+
+def _unpack(archive: bytes) -> dict[str, str | None]:
+    with tarfile.open(fileobj=io.BytesIO(archive), encoding="utf-8") as members:
+        return {
+            member.name.removeprefix("./"): _text(content.read())
+            for member in members
+            if (content := members.extractfile(member)) is not None
+        }
+
+
+def _text(content: bytes) -> str | None:
+    if b"\0" in content[:_BINARY_LOOK_BYTES]:
+        return None
+    return content.decode(errors="replace")
+
+
+async def _run(workspace: Workspace, command: str, *, keep_bytes: int) -> bytes:
+    """What a command prints in base64 after the mark."""
+    done = await workspace.run(command, timeout_s=_TIMEOUT_S, max_output_bytes=keep_bytes)
+    if done.exit_code or done.truncated:
+        reason = "there are too many" if done.truncated else f"exit {done.exit_code}"
+        raise WorkspaceError(
+            f"cannot list the files of {workspace.root} with git, find, stat and tar: {reason}",
+            retryable=done.timed_out,
+        )
+    return base64.b64decode(done.output.rpartition(_MARK)[2])

@@ -1,0 +1,40 @@
+"""Tools reach what is inside the repository and nothing else, wherever links lead."""
+
+from pathlib import PurePosixPath
+
+from agent.tools.tool import Refused, is_plain
+from agent.workspaces import Workspace
+
+
+async def confined(workspace: Workspace, path: str) -> str:
+    """The place in the repository that a path leads to, links followed, relative to the root.
+
+    Raises:
+        Refused: it is outside, or empty.
+    """
+    try:
+        real = await workspace.resolve(path)
+    except OSError as error:
+        raise Refused(str(error)) from error
+    if real is None:
+        raise Refused(
+            f"{path} is outside the repository ({workspace.root}); "
+            "only what is inside it can be read or changed"
+        )
+    if not is_plain(real):
+        raise Refused(f"{path} leads to a file whose name is not UTF-8")
+    return real
+
+
+async def confined_for_writing(workspace: Workspace, path: str) -> str:
+    """As `confined`, for a file that is going to be written.
+
+    Raises:
+        Refused: also for the root itself and for git's own files.
+    """
+    real = await confined(workspace, path)
+    if real == ".":
+        raise Refused(f"{path} is the repository's root, which is a folder")
+    if ".git" in PurePosixPath(real).parts:
+        raise Refused(f"{path} belongs to git; files in .git cannot be written")
+    return real

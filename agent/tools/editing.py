@@ -1,0 +1,197 @@
+"""Tools that change files, and keep the encoding and line ends that a file has."""
+
+import difflib
+import re
+from itertools import pairwise
+
+from pydantic import Field
+
+from agent.tools.confinement import confined, confined_for_writing
+from agent.tools.results import ToolResult
+from agent.tools.texts import Text, decode, with_crlf
+from agent.tools.tool import Arguments, Refused, Tool, ToolSettings
+from agent.workspaces import Workspace
+
+_NEAREST = 3
+_CUTOFF = 0.6
+_LINES_COMPARED = 20_000
+_PLACES_NAMED = 10
+
+
+class Write(Arguments):
+    """Create a file, or replace the whole of one."""
+
+    path: str = Field(description="relative to the repository's root")
+    content: str
+
+
+class WriteNew(Arguments):
+    """Create a file that does not exist yet."""
+
+    path: str = Field(description="relative to the repository's root")
+    content: str
+
+
+class Edit(Arguments):
+    """Replace a piece of a file that stands in it exactly once."""
+
+    path: str = Field(description="relative to the repository's root")
+    old: str = Field(min_length=1, description="as it stands in the file, without line numbers")
+    new: str
+
+
+class ApplyPatch(Arguments):
+    """Apply a unified diff: all of it, or nothing where a part does not fit."""
+
+    patch: str = Field(min_length=1, description="with `--- a/path` and `+++ b/path` headers")
+
+
+async def write(workspace: Workspace, settings: ToolSettings, asked: Write) -> ToolResult:
+    """Replace a file in its own encoding and with its own line ends."""
+    path = await confined_for_writing(workspace, asked.path)
+    before = await _text_before(workspace, path)
+    content = with_crlf(asked.content) if before.is_crlf else asked.content
+    await _write(workspace, path, before.encode(content))
+    return ToolResult(f"wrote {asked.path}")
+
+
+async def write_new(workspace: Workspace, settings: ToolSettings, asked: WriteNew) -> ToolResult:
+    """Create a file."""
+    path = await confined_for_writing(workspace, asked.path)
+    if await _bytes_of(workspace, path) is not None:
+        raise Refused(f"{asked.path} exists; only new files can be written")
+    await _write(workspace, path, asked.content.encode())
+    return ToolResult(f"wrote the new file {asked.path}")
+
+
+async def edit(workspace: Workspace, settings: ToolSettings, asked: Edit) -> ToolResult:
+    """Replace the one place where the old text stands."""
+    path = await confined_for_writing(workspace, asked.path)
+    content = await _bytes_of(workspace, path)
+    if content is None:
+        raise Refused(f"there is no file {asked.path}; write creates one")
+    text = decode(content, asked.path)
+    edited = replace_once(text, asked.old, asked.new, asked.path)
+    if edited == text.content:
+        raise Refused("old and new are the same; nothing would change")
+    await _write(workspace, path, text.encode(edited))
+    return ToolResult(f"edited {asked.path}")
+
+
+async def apply_patch(
+    workspace: Workspace, settings: ToolSettings, asked: ApplyPatch
+) -> ToolResult:
+    """Apply a patch to the work tree."""
+    patch = await _with_line_ends_of_files(workspace, asked.patch.rstrip("\n") + "\n")
+    try:
+        await workspace.apply(patch)
+    except ValueError as error:
+        raise Refused(
+            f"the patch does not apply, and nothing was changed: {error}\n"
+            "Read the lines it is about and make it fit them, or use edit."
+        ) from error
+    return ToolResult("the patch was applied")
+
+
+def replace_once(text: Text, old: str, new: str, path: str) -> str:
+    """The text with the one place where `old` stands replaced, whatever its line ends are.
+
+    Raises:
+        Refused: it stands there more than once, or not at all.
+    """
+    pattern = r"\r?\n".join(map(re.escape, old.replace("\r\n", "\n").split("\n")))
+    starts = [match.start() for match in re.finditer(f"(?={pattern})", text.content)]
+    if not starts:
+        raise Refused(_not_found(text.content, old, path))
+    if len(starts) > 1:
+        places = [str(text.content.count("\n", 0, start) + 1) for start in starts]
+        named = ", ".join(places[:_PLACES_NAMED]) + ", ..." * (len(places) > _PLACES_NAMED)
+        raise Refused(
+            f"old stands {len(starts)} times in {path}, at lines {named}; "
+            "give more of the lines around the one that is meant"
+        )
+    match = re.compile(pattern).match(text.content, starts[0])
+    assert match is not None
+    crlf = "\r\n" in match[0] if "\n" in match[0] else text.is_crlf
+    replacement = with_crlf(new) if crlf else new
+    return text.content[: match.start()] + replacement + text.content[match.end() :]
+
+
+def _not_found(content: str, old: str, path: str) -> str:
+    """Says which lines come nearest to the first one that was looked for."""
+    wanted = next((line.strip() for line in old.splitlines() if line.strip()), "")
+    numbers: dict[str, list[int]] = {}
+    for number, line in enumerate(content.splitlines()[:_LINES_COMPARED], 1):
+        numbers.setdefault(line.strip(), []).append(number)
+    near = difflib.get_close_matches(wanted, numbers, _NEAREST, _CUTOFF)
+    if not near:
+        return f"old does not stand in {path}, and no line is like {wanted!r}; read the file"
+    shown = [f"{number}\t{line}" for line in near for number in numbers[line][:_NEAREST]]
+    return "\n".join(
+        [
+            f"old does not stand in {path} as it was given; check every line of it, the space "
+            "before it too. Lines most like its first one:",
+            *shown,
+        ]
+    )
+
+
+async def _bytes_of(workspace: Workspace, path: str) -> bytes | None:
+    """The content of a file, None where there is none.
+
+    Raises:
+        Refused: it cannot be read.
+    """
+    try:
+        return await workspace.read(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Refused(str(error)) from error
+
+
+async def _text_before(workspace: Workspace, path: str) -> Text:
+    """What is in a file that is about to be replaced; of a new or binary one, nothing."""
+    try:
+        return decode(await _bytes_of(workspace, path) or b"", path)
+    except Refused:
+        return Text("")
+
+
+async def _write(workspace: Workspace, path: str, content: bytes) -> None:
+    try:
+        await workspace.write(path, content)
+    except OSError as error:
+        raise Refused(str(error)) from error
+
+
+async def _with_line_ends_of_files(workspace: Workspace, patch: str) -> str:
+    """The patch with CR LF in the lines of files that have them: models see no line ends."""
+    given = patch.split("\n")
+    lines = []
+    crlf = in_header = False
+    for line, following in pairwise([*given, ""]):
+        if line.startswith("--- ") and following.startswith("+++ "):
+            crlf = await _is_crlf(workspace, line.removeprefix("--- "))
+            in_header = True
+        elif in_header:
+            in_header = False
+        elif crlf and line.startswith((" ", "+", "-")):
+            line = line.removesuffix("\r") + "\r"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+async def _is_crlf(workspace: Workspace, header: str) -> bool:
+    """Whether the file that a patch names, after `a/`, has CR LF at the end of every line."""
+    name = header.split("\t")[0].strip().partition("/")[2]
+    content = await _bytes_of(workspace, await confined(workspace, name)) if name else None
+    return content is not None and Text(content.decode("latin-1")).is_crlf
+
+
+EDITING = (
+    Tool("write", Write, write, changes_files=True),
+    Tool("write_new", WriteNew, write_new, changes_files=True),
+    Tool("edit", Edit, edit, changes_files=True),
+    Tool("apply_patch", ApplyPatch, apply_patch, changes_files=True),
+)

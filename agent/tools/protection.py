@@ -1,0 +1,149 @@
+"""Test protection: whatever was done to tests and to what runs them is undone.
+
+After every tool that may have changed files, those that decide whether the task is solved are
+compared with the base commit, past everything that was done to git, and put back. Of files
+that hold other settings too, such as `pyproject.toml`, the sections of test runners count.
+"""
+
+import configparser
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+from agent.errors import WorkspaceError
+from agent.paths import is_test_file, is_test_support
+from agent.workspaces import Change, Workspace
+
+_INI_SECTIONS = ("pytest", "tool:pytest", "testenv", "tox")
+_TOML_TOOLS = ("pytest", "tox")
+
+
+@dataclass(frozen=True)
+class Protection:
+    """What may not be changed, and what is excepted from that."""
+
+    allowed: Mapping[str, bytes] = field(default_factory=dict)
+    """Files that are to be there with exactly that content: the anchor test."""
+    new_tests: bool = False
+    """Whether test files may be added, as the writer of the anchor test does. Whatever else
+    decides how tests run may not."""
+
+    async def enforce(self, workspace: Workspace) -> list[str]:
+        """Put back what was changed and is protected; the paths, for the model.
+
+        What Python compiled of protected files goes too, unmentioned, as it would be
+        believed in place of them.
+
+        Raises:
+            WorkspaceError: the repository was destroyed, or the shell is gone.
+        """
+        changes = await workspace.changes()
+        undone = [change.path for change in changes if await self._forbids(workspace, change)]
+        if undone:
+            await workspace.put_back(undone)
+        kept = [
+            path for path, content in self.allowed.items() if await _keep(workspace, path, content)
+        ]
+        named = {path for path in undone if not path.endswith(".pyc")} | set(kept)
+        return sorted(path.encode(errors="replace").decode() for path in named)
+
+    async def _forbids(self, workspace: Workspace, change: Change) -> bool:
+        path = _source(change.path)
+        if change.path in self.allowed:
+            return False
+        sections = _SECTIONS.get(PurePosixPath(path).name)
+        if sections is not None and not is_test_file(path):
+            return change.status == "typechange" or await _sections_differ(workspace, path)
+        if is_test_support(path):
+            return True
+        return _is_of_tests(path) and not (self.new_tests and change.status == "added")
+
+
+def explain(put_back: Sequence[str]) -> str:
+    """What the model is told of protected files that were put back."""
+    return (
+        "Test files, conftest files and the configuration of test runners are kept as they are "
+        "in the base commit, so changes to these were undone: "
+        f"{', '.join(put_back)}. Solve the task in the code itself; tests that are added or "
+        "changed do not count."
+    )
+
+
+def _source(path: str) -> str:
+    """The file that a compiled one is of."""
+    pure = PurePosixPath(path)
+    if pure.suffix != ".pyc":
+        return path
+    folder = pure.parent.parent if pure.parent.name == "__pycache__" else pure.parent
+    return str(folder / f"{pure.name.partition('.')[0]}.py")
+
+
+def _is_of_tests(path: str) -> bool:
+    """A test file, or what stands where a folder of tests would."""
+    return is_test_file(path) or is_test_file(f"{path}/any")
+
+
+async def _keep(workspace: Workspace, path: str, content: bytes) -> bool:
+    """Make sure that a file has that content and is no link; whether it had to be written.
+
+    Raises:
+        WorkspaceError: it cannot be.
+    """
+    try:
+        if await workspace.resolve(path) == path and await workspace.read(path) == content:
+            return False
+    except OSError:  # not there, or too large
+        pass
+    await workspace.put_back([path])
+    try:
+        await workspace.write(path, content)
+    except OSError as error:
+        raise WorkspaceError(f"a protected file cannot be written: {error}") from error
+    return True
+
+
+async def _sections_differ(workspace: Workspace, path: str) -> bool:
+    """Whether a file has other sections for test runners than at first, or cannot be read."""
+    sections = _SECTIONS[PurePosixPath(path).name]
+    before = await workspace.original(path)
+    try:
+        now = await workspace.read(path)
+    except FileNotFoundError:
+        now = b""
+    except OSError:
+        return True
+    try:
+        return sections((before or b"").decode()) != sections(now.decode())
+    except (ValueError, configparser.Error):
+        return True
+
+
+def _toml_sections(text: str) -> dict[str, Any]:
+    """The tables `[tool.pytest...]` and `[tool.tox...]` of a `pyproject.toml`."""
+    tools = tomllib.loads(text).get("tool", {})
+    return {name: table for name, table in tools.items() if name.startswith(_TOML_TOOLS)}
+
+
+def _ini_sections(text: str) -> dict[str, dict[str, str]]:
+    """The sections of pytest and tox of a `setup.cfg` or `tox.ini`.
+
+    Lines end wherever Python's `splitlines` says, as for pytest's own parser, so that nothing
+    hides behind a form feed.
+    """
+    parser = configparser.RawConfigParser(default_section="")
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string("\n".join(text.splitlines()))
+    return {
+        name: dict(parser[name])
+        for name in parser.sections()
+        if name.strip().startswith(_INI_SECTIONS)
+    }
+
+
+_SECTIONS = {
+    "pyproject.toml": _toml_sections,
+    "setup.cfg": _ini_sections,
+    "tox.ini": _ini_sections,
+}

@@ -1,0 +1,152 @@
+"""Tools that look: at files, for text, and for where names are defined and used."""
+
+import shlex
+from collections.abc import Iterable
+
+from pydantic import Field
+
+from agent.index.sources import lines
+from agent.tools.confinement import confined
+from agent.tools.results import ToolResult
+from agent.tools.symbols import callee_line, caller_line, definition_line
+from agent.tools.texts import decode
+from agent.tools.tool import Arguments, Refused, Tool, ToolSettings
+from agent.workspaces import Workspace
+
+_TIMEOUT_S = 60.0
+_LINE_CHARS = 500
+
+# Git's own look at what is not ignored, in the order of the paths, whatever is set for it.
+_GREP = (
+    "GIT_LITERAL_PATHSPECS=1 GIT_OPTIONAL_LOCKS=0 git --no-pager -c safe.directory='*'"
+    " -c grep.column=false -c grep.fullName=false -c submodule.recurse=false"
+    " grep -nIP --untracked --no-color -e {pattern} -- {path}"
+)
+
+
+class Read(Arguments):
+    """Show a text file with line numbers, or what a folder holds."""
+
+    path: str = Field(description="relative to the repository's root")
+    start: int | None = Field(default=None, ge=1, description="first line, 1 by default")
+    end: int | None = Field(default=None, ge=1, description="last line, inclusive")
+
+
+class Search(Arguments):
+    """Find the lines that match a Perl regular expression, in all files that git does not
+    ignore."""
+
+    pattern: str = Field(min_length=1, description="such as `def load\\b`; within one line")
+    path: str = Field(default=".", description="file or folder to search")
+
+
+class FindDefinition(Arguments):
+    """Find where a Python class, function, method or variable is defined."""
+
+    symbol: str = Field(min_length=1, description="such as `load` or `Reader.load`")
+
+
+class FindCallers(Arguments):
+    """Find what calls a Python function, method or class."""
+
+    symbol: str = Field(min_length=1, description="such as `load` or `Reader.load`")
+
+
+class FindCallees(Arguments):
+    """Find what a Python function or method calls."""
+
+    symbol: str = Field(min_length=1, description="such as `load` or `Reader.load`")
+
+
+async def read(workspace: Workspace, settings: ToolSettings, asked: Read) -> ToolResult:
+    """The lines asked for, each after its number."""
+    path = await confined(workspace, asked.path)
+    try:
+        content = await workspace.read(path)
+    except FileNotFoundError:
+        return await _folder(workspace, asked.path, path)
+    except OSError as error:
+        raise Refused(str(error)) from error
+    found = lines(decode(content, asked.path).content)
+    if not found:
+        return ToolResult(f"{asked.path} is an empty file")
+    start, end = asked.start or 1, min(asked.end or len(found), len(found))
+    if start > end:
+        last = asked.end or "the end"
+        raise Refused(f"{asked.path} has {len(found)} lines; from {start} to {last} there are none")
+    width = len(str(end))
+    shown = [f"{n:>{width}}\t{line}" for n, line in enumerate(found[start - 1 : end], start)]
+    return ToolResult("\n".join([f"{asked.path}, lines {start} to {end} of {len(found)}", *shown]))
+
+
+async def _folder(workspace: Workspace, name: str, path: str) -> ToolResult:
+    """What a folder holds, folders with a slash.
+
+    Raises:
+        Refused: there is no such file or folder.
+    """
+    command = f"[[ -d {shlex.quote('./' + path)} ]] && ls -1Ap -- {shlex.quote('./' + path)}"
+    listed = await workspace.run(command, timeout_s=_TIMEOUT_S)
+    if listed.exit_code:
+        raise Refused(f"there is no file {name}; search for its name, or read its folder")
+    return ToolResult(f"{name} is a folder with\n{listed.output or 'nothing in it'}")
+
+
+async def search(workspace: Workspace, settings: ToolSettings, asked: Search) -> ToolResult:
+    """`path:line:text` for every match; long lines are cut."""
+    path = await confined(workspace, asked.path)
+    command = _GREP.format(pattern=shlex.quote(asked.pattern), path=shlex.quote(path))
+    found = await workspace.run(command, timeout_s=_TIMEOUT_S)
+    if found.timed_out:
+        raise Refused(f"the search took longer than {_TIMEOUT_S:.0f} s; search a folder")
+    if found.exit_code == 1 and not found.output:
+        return ToolResult(f"no line in {asked.path} matches {asked.pattern}")
+    if found.exit_code > 1:
+        raise Refused(f"cannot search for {asked.pattern}: {found.output.strip()}")
+    return ToolResult("\n".join(_cut(line) for line in found.output.splitlines()))
+
+
+def _cut(line: str) -> str:
+    if len(line) <= _LINE_CHARS:
+        return line
+    return f"{line[:_LINE_CHARS]} [... {len(line) - _LINE_CHARS} more characters]"
+
+
+async def find_definition(
+    workspace: Workspace, settings: ToolSettings, asked: FindDefinition
+) -> ToolResult:
+    """Every definition of that name."""
+    index = await settings.symbols.read(workspace)
+    found = map(definition_line, index.definitions(asked.symbol))
+    return _listed(found, f"no definition of {asked.symbol} is known")
+
+
+async def find_callers(
+    workspace: Workspace, settings: ToolSettings, asked: FindCallers
+) -> ToolResult:
+    """Every known use of it."""
+    index = await settings.symbols.read(workspace)
+    found = map(caller_line, index.callers(asked.symbol))
+    return _listed(found, f"no caller of {asked.symbol} is known")
+
+
+async def find_callees(
+    workspace: Workspace, settings: ToolSettings, asked: FindCallees
+) -> ToolResult:
+    """Everything it uses that the repository defines."""
+    index = await settings.symbols.read(workspace)
+    found = map(callee_line, index.callees(asked.symbol))
+    return _listed(found, f"no callee of {asked.symbol} is known")
+
+
+def _listed(found: Iterable[str], otherwise: str) -> ToolResult:
+    return ToolResult("\n".join(found) or f"{otherwise}; search for the name")
+
+
+READING = (
+    Tool("read", Read, read),
+    Tool("search", Search, search),
+    Tool("find_definition", FindDefinition, find_definition),
+    Tool("find_callers", FindCallers, find_callers),
+    Tool("find_callees", FindCallees, find_callees),
+)

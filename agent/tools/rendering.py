@@ -1,0 +1,105 @@
+"""What of a tool's result goes into the prompt: little, and what went wrong first."""
+
+import re
+
+from agent.tools.protection import explain
+from agent.tools.results import TestRun, ToolResult
+
+MAX_CHARS = 10_000
+"""Of one result in a prompt."""
+
+_NAMES_SHOWN = 30
+_FRAMES_SHOWN = 3
+_ASSERTION_LINES_SHOWN = 8
+_ERROR_LINES_SHOWN = 20
+_LINE_CHARS = 300
+
+# pytest's own marks: a rule with the test's name above its report, `E` before what was
+# expected, `path:line: Error` at every frame.
+_REPORT = re.compile(r"^_{3,} (?P<name>.+?) _{3,}$", re.MULTILINE)
+_RULE = re.compile(r"^={3,} .* ={3,}$", re.MULTILINE)
+_ASSERTION = re.compile(r"^E {2,}.*$", re.MULTILINE)
+_FRAME = re.compile(r"^\S.*?:\d+: .*$", re.MULTILINE)
+_ERROR = re.compile(r"(?:Error|Exception|Warning): |\b(?:error|fatal|failed|FAILED)\b")
+
+
+def render(result: ToolResult, max_chars: int = MAX_CHARS) -> str:
+    """A result as text of about `max_chars`: how a command ended, what it said, and what was
+    put back. Where not everything fits, errors come first, then head and tail of the rest."""
+    told = explain(result.put_back) if result.put_back else ""
+    ended = "" if result.exit_code is None else f"exit code {result.exit_code}"
+    room = max(0, max_chars - len(told))
+    if result.tests is not None:
+        body = render_tests(result.tests, room)
+    elif result.ok:
+        body = head_and_tail(result.output, room)
+    else:
+        body = errors_first(result.output, room)
+    return "\n".join(part for part in (ended, body.strip("\n") or "(no output)", told) if part)
+
+
+def render_tests(run: TestRun, max_chars: int = MAX_CHARS) -> str:
+    """A run of tests: the output where it fits; else what failed, the assertions and the last
+    frames of each, the counts, and the tail of the output."""
+    if len(run.output) <= max_chars:
+        return run.output
+    counts = f"{len(run.failed)} failed, {len(run.errors)} errors, {len(run.passed)} passed"
+    if not run.failed and not run.errors:
+        return f"{counts}\n{head_and_tail(run.output, max_chars - len(counts))}"
+    names = [f"FAILED {name}" for name in run.failed] + [f"ERROR {name}" for name in run.errors]
+    left_out = len(names) - _NAMES_SHOWN
+    if left_out > 0:
+        names[_NAMES_SHOWN:] = [f"[... {left_out} more]"]
+    found = "\n".join([*map(_cut, names), *_reports(run.output)])
+    head = f"{head_and_tail(found, max_chars * 3 // 4)}\n{counts}\n"
+    return head + head_and_tail(run.output, max_chars - len(head))
+
+
+def _reports(output: str) -> list[str]:
+    """Of each test's report in pytest's output: its name, assertion lines and last frames."""
+    shown = []
+    reports = list(_REPORT.finditer(output))
+    ends = [*(report.start() for report in reports[1:]), len(output)]
+    for report, end in zip(reports, ends, strict=False):
+        text = output[report.end() : end]
+        if rule := _RULE.search(text):
+            text = text[: rule.start()]
+        assertions = [match[0] for match in _ASSERTION.finditer(text)]
+        if not assertions:
+            continue
+        frames = [match[0] for match in _FRAME.finditer(text)]
+        lines = [*assertions[:_ASSERTION_LINES_SHOWN], *frames[-_FRAMES_SHOWN:]]
+        shown += [f"\n{report['name']}", *map(_cut, lines)]
+    return shown
+
+
+def errors_first(output: str, max_chars: int = MAX_CHARS) -> str:
+    """The output where it fits; else the last lines that tell of errors, then head and tail."""
+    if len(output) <= max_chars:
+        return output
+    lines = list(
+        dict.fromkeys(line for line in map(_cut, output.splitlines()) if _ERROR.search(line))
+    )
+    if not lines:
+        return head_and_tail(output, max_chars)
+    errors = "\n".join(["lines that tell of errors:", *lines[-_ERROR_LINES_SHOWN:]])
+    head = f"{head_and_tail(errors, max_chars // 2)}\nthe whole:\n"
+    return head + head_and_tail(output, max_chars - len(head))
+
+
+def head_and_tail(text: str, max_chars: int = MAX_CHARS) -> str:
+    """The text where it fits; else whole lines of its head and tail, and between them how much
+    is left out. A line that is too long for that is cut."""
+    if len(text) <= max_chars:
+        return text
+    half = max(0, max_chars // 2)
+    head, tail = text[:half], text[len(text) - half :]
+    head = head[: head.rfind("\n") + 1] or head
+    tail = tail[tail.find("\n") + 1 :] or tail
+    left_out = text[len(head) : len(text) - len(tail)]
+    gap = f"[... {len(left_out)} characters in {len(left_out.splitlines())} lines left out ...]"
+    return f"{head.rstrip(chr(10))}\n{gap}\n{tail}"
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _LINE_CHARS else f"{line[:_LINE_CHARS]} [...]"

@@ -1,0 +1,87 @@
+"""What a tool is: a name, typed arguments, and what it does in a workspace."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from agent.tools.results import ToolResult
+from agent.tools.symbols import SymbolReader
+from agent.workspaces import Workspace
+
+PYTEST = "python -m pytest -q -rA --no-header -p no:cacheprovider {paths}"
+"""Says every test's result in its summary, and leaves no cache in the work tree."""
+
+
+class Refused(Exception):
+    """A tool cannot do what it was asked for; the message tells the model what would help."""
+
+
+def _without_titles(schema: dict[str, Any]) -> None:
+    for part in (schema, *schema["properties"].values()):
+        part.pop("title", None)
+
+
+class Arguments(BaseModel):
+    """Base of all arguments. A subclass's docstring is the tool's description."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_extra=_without_titles)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_text_only(cls, given: Any) -> Any:
+        """JSON can hold what neither a file name nor a command can."""
+        if not all(is_plain(text) for text in _strings(given)):
+            raise ValueError("NUL characters and lone surrogates are not allowed")
+        return given
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text can be a file's name and part of a command."""
+    return "\0" not in text and text.encode(errors="ignore").decode() == text
+
+
+def _strings(given: Any) -> Iterator[str]:
+    if isinstance(given, str):
+        yield given
+    elif isinstance(given, dict | list):
+        for value in given.values() if isinstance(given, dict) else given:
+            yield from _strings(value)
+
+
+@dataclass(frozen=True)
+class ToolSettings:
+    """How an attempt's tools work."""
+
+    symbols: SymbolReader = field(default_factory=SymbolReader)
+    test_command: str = PYTEST
+    """Runs the tests at `{paths}`, each quoted for the shell."""
+    command_timeout_s: float = 180.0
+    test_timeout_s: float = 600.0
+
+
+A = TypeVar("A", bound=Arguments)
+
+
+@dataclass(frozen=True)
+class Tool(Generic[A]):
+    """One tool."""
+
+    name: str
+    arguments: type[A]
+    run: Callable[[Workspace, ToolSettings, A], Awaitable[ToolResult]]
+    """Raises `Refused` where the model asked for something that cannot be."""
+    changes_files: bool = False
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """An OpenAI function definition."""
+        parameters = self.arguments.model_json_schema()
+        parameters.pop("description", None)
+        function = {
+            "name": self.name,
+            "description": " ".join((self.arguments.__doc__ or "").split()),
+            "parameters": parameters,
+        }
+        return {"type": "function", "function": function}

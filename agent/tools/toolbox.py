@@ -1,0 +1,106 @@
+"""The tools of a role: what the model is told of them, and using one."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from agent.tools.commands import COMMANDS
+from agent.tools.editing import EDITING
+from agent.tools.protection import Protection
+from agent.tools.reading import READING
+from agent.tools.results import ToolResult
+from agent.tools.testing import TESTING
+from agent.tools.tool import Arguments, Refused, Tool, ToolSettings
+from agent.workspaces import Workspace
+
+TOOLS: Mapping[str, Tool[Any]] = {
+    tool.name: tool for tool in (*READING, *EDITING, *TESTING, *COMMANDS)
+}
+
+_LOOKING = ("read", "search", "find_definition", "find_callers", "find_callees")
+
+TOOLS_OF_ROLES: Mapping[str, tuple[str, ...]] = {
+    "gatherer": _LOOKING,
+    "planner": _LOOKING,
+    "anchor": (*_LOOKING, "write_new", "run_tests"),
+    "implementer": (*_LOOKING, "write", "apply_patch", "edit", "run_tests", "run_command"),
+}
+"""Roles that are not named have no tools."""
+
+
+class Toolbox:
+    """Some of the tools, and the protection that goes with every use of them."""
+
+    def __init__(
+        self,
+        names: Iterable[str],
+        *,
+        settings: ToolSettings | None = None,
+        protection: Protection | None = None,
+    ) -> None:
+        self._tools = {name: TOOLS[name] for name in names}
+        self._settings = settings or ToolSettings()
+        self._protection = protection or Protection()
+
+    def schemas(self) -> list[dict[str, Any]]:
+        """The tools as OpenAI function definitions."""
+        return [tool.schema for tool in self._tools.values()]
+
+    async def use(
+        self, workspace: Workspace, name: str, arguments: Mapping[str, Any] | str
+    ) -> ToolResult:
+        """Use a tool; `arguments` are an object, or JSON as models send it. What the model
+        can repair is a result that is not ok.
+
+        Raises:
+            WorkspaceError: the repository was destroyed, or the shell is gone.
+        """
+        try:
+            tool = self._named(name)
+            asked = _parsed(tool, arguments)
+        except Refused as refusal:
+            return ToolResult(str(refusal), ok=False)
+        if not tool.changes_files:
+            return await self._run(tool, workspace, asked)
+        before = await workspace.tree()
+        result = await self._run(tool, workspace, asked)
+        put_back = await self._protection.enforce(workspace)
+        return replace(result, changed=await _changed(workspace, before), put_back=put_back)
+
+    def _named(self, name: str) -> Tool[Any]:
+        if name not in self._tools:
+            names = ", ".join(self._tools) or "none"
+            raise Refused(f"there is no tool {name!r} here; the tools are: {names}")
+        return self._tools[name]
+
+    async def _run(self, tool: Tool[Any], workspace: Workspace, asked: Arguments) -> ToolResult:
+        try:
+            return await tool.run(workspace, self._settings, asked)
+        except Refused as refusal:
+            return ToolResult(str(refusal), ok=False)
+
+
+def _parsed(tool: Tool[Any], arguments: Mapping[str, Any] | str) -> Arguments:
+    try:
+        given = json.loads(arguments) if isinstance(arguments, str) else arguments
+        asked: Arguments = tool.arguments.model_validate(given)
+        return asked
+    except ValidationError as error:
+        problems = [_problem(problem["loc"], problem["msg"]) for problem in error.errors()]
+    except (ValueError, RecursionError) as error:
+        problems = [f"not a JSON object: {error}"]
+    raise Refused(f"wrong arguments of {tool.name}: {'; '.join(problems)}")
+
+
+def _problem(place: tuple[int | str, ...], message: str) -> str:
+    return f"{'.'.join(map(str, place))}: {message}" if place else message
+
+
+async def _changed(workspace: Workspace, before: str) -> list[str]:
+    if await workspace.tree() == before:
+        return []
+    changes = await workspace.changes(since=before)
+    return [change.path.encode(errors="replace").decode() for change in changes]

@@ -1,0 +1,186 @@
+"""A small repository with a bug, and a model that answers each role as a test says."""
+
+import json
+import re
+import subprocess
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.arms.options import ArmOptions
+from agent.durable import arm
+from agent.durable.profile import Profile
+from agent.models.chat import tokens
+from agent.models.protocol import Message, ModelInfo, ModelReply, ModelRequest, Usage
+from agent.session import Session
+from agent.types import Outcome, Task
+from tests.agent.workspaces_on_host import HostWorkspaces
+
+FILES = {
+    "calc.py": "def add(a, b):\n    return a - b\n\n\ndef double(a):\n    return 2 * a\n",
+    "tests/test_calc.py": (
+        "from calc import double\n\n\ndef test_double():\n    assert double(2) == 4\n"
+    ),
+    "pyproject.toml": '[project]\nname = "calc"\n\n[tool.pytest.ini_options]\npythonpath = ["."]\n',
+}
+ANCHOR = "tests/test_anchor.py"
+ANCHOR_TEXT = "from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n"
+TASK = Task("calc-1", "add(2, 3) returns -1.", "HEAD", "")
+
+Use = tuple[str, dict[str, Any]]
+"""A tool and its arguments."""
+Said = list[Use] | str
+"""What a reply asks for, or plain text."""
+Script = Callable[[int, ModelRequest], Said] | list[Said]
+"""A role's replies by number within the scope, the last one again and again."""
+
+FIX: Use = ("edit", {"path": "calc.py", "old": "return a - b", "new": "return a + b"})
+SPOIL: Use = ("edit", {"path": "calc.py", "old": "return a - b", "new": "return a * b"})
+
+
+def answer(**fields: Any) -> Said:
+    return [("answer", fields)]
+
+
+def report(status: str = "done", confidence: str = "high") -> Said:
+    return answer(summary="did it", status=status, confidence=confidence)
+
+
+def review(verdict: str = "accept", *issues: str) -> Said:
+    return answer(reasons=["looked"], issues=list(issues), verdict=verdict)
+
+
+STEP = {"title": "fix add", "instructions": "add", "targets": ["calc.py"]}
+
+
+def facts_of(request: ModelRequest) -> dict[str, Any]:
+    """The facts that a role was given."""
+    block = re.search(r"```facts\n(.*?)\n```", request.messages[1]["content"], re.DOTALL)
+    assert block is not None
+    return dict(json.loads(block[1]))
+
+
+def plan(number: int, request: ModelRequest) -> Said:
+    """One step for what there is to do, and done after it was accepted."""
+    facts = facts_of(request)
+    waits = facts["last_step"] is not None and facts["last_step"]["status"] != "done"
+    if facts["completed_steps"] and not waits and not facts["backlog"]:
+        return answer(backlog=[], done=True)
+    return answer(next_step=STEP, backlog=[], done=False)
+
+
+HONEST: dict[str, Script] = {
+    "contract": [answer(kind="bugfix", goal="add adds", acceptance_criteria=["add(2, 3) is 5"])],
+    "brief": [
+        answer(
+            summary="add subtracts",
+            anchor_path=ANCHOR,
+            anchor_idea="add(2, 3) is 5",
+            round_trip=False,
+            regression_tests=["tests/test_calc.py"],
+            backlog=["fix add"],
+        )
+    ],
+    "anchor": [
+        [("write_new", {"path": ANCHOR, "content": ANCHOR_TEXT})],
+        answer(reason="fails", path=ANCHOR, regression_tests=[], reproduced=True),
+    ],
+    "planner": plan,
+    "gatherer": [answer(references=[{"path": "calc.py", "start": 1, "end": 2, "why": "add"}])],
+    "implementer": [[FIX], report()],
+    "step_reviewer": [review()],
+    "final_reviewer": [review()],
+}
+
+
+@dataclass
+class RoleModel:
+    """Answers by role; remembers what it was asked."""
+
+    scripts: dict[str, Script]
+    native: bool = True
+    asked: list[ModelRequest] = field(default_factory=list)
+
+    @property
+    def info(self) -> ModelInfo:
+        return ModelInfo("roles", "scripted", self.native)
+
+    def ceiling_usd(self, request: ModelRequest) -> float:
+        return 0.01
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        self.asked.append(request)
+        script = self.scripts[request.role]
+        if callable(script):
+            said = script(request.number, request)
+        else:
+            said = script[min(request.number, len(script) - 1)]
+        usage = Usage(input_tokens=tokens(request.messages), output_tokens=10, cost_usd=0.01)
+        return ModelReply(self._message(said, request), usage, "declared", "roles")
+
+    def _message(self, said: Said, request: ModelRequest) -> Message:
+        if isinstance(said, str):
+            return {"role": "assistant", "content": said}
+        if self.native:
+            calls = [
+                {
+                    "id": f"call_{request.number}_{index}",
+                    "type": "function",
+                    "function": {"name": name, "arguments": json.dumps(arguments)},
+                }
+                for index, (name, arguments) in enumerate(said)
+            ]
+            return {"role": "assistant", "content": "", "tool_calls": calls}
+        [(name, arguments)] = said
+        block = json.dumps({"tool": name, "arguments": arguments})
+        return {"role": "assistant", "content": f"Next:\n```json\n{block}\n```"}
+
+    def roles(self) -> list[str]:
+        """Who was asked, in order."""
+        return [request.role for request in self.asked]
+
+
+@dataclass
+class Solved:
+    """An attempt and what it came to."""
+
+    outcome: Outcome
+    session: Session
+    model: RoleModel
+
+    @property
+    def report(self) -> dict[str, Any]:
+        assert self.outcome.report is not None
+        return self.outcome.report
+
+
+Solver = Callable[..., Awaitable[Solved]]
+
+
+def make_repository(folder: Path) -> None:
+    """The files as one commit."""
+    for name, content in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
+    for command in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "base"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+
+
+@pytest.fixture
+def solve() -> Solver:
+    """Run the durable arm on the host; roles that are not named are honest."""
+
+    async def run(*, native: bool = True, profile: Any = None, **roles: Script) -> Solved:
+        model = RoleModel({**HONEST, **roles}, native)
+        options = ArmOptions(profile=Profile.model_validate(profile or {}))
+        workspaces = HostWorkspaces(make_repository)
+        async with Session(
+            attempt_id="attempt", models={"": model}, workspaces=workspaces
+        ) as session:
+            return Solved(await arm.solve(TASK, session, options), session, model)
+
+    return run

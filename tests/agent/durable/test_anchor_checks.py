@@ -1,0 +1,36 @@
+"""What a machine says of an anchor test."""
+
+import pytest
+
+from agent.durable.reproduction import asserts_something
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def test(): assert f() == 1",
+        "def test():\n    value = f()\n    assert value",
+        "class T(TestCase):\n    def test(self): self.assertEqual(f(), 1)",
+        "def test():\n    with pytest.raises(ValueError):\n        f()",
+    ],
+)
+def test_an_assertion_on_something_counts(source: str) -> None:
+    """Plain asserts, unittest's methods and pytest.raises."""
+    assert asserts_something(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def test(): assert True",
+        "def test(): assert False",
+        "def test(): assert 1 == 2, 'text with assert f()'",
+        "def test():\n    # assert f() == 1\n    'assert f()'",
+        "def test(): f()",
+        "def test(): assert (",
+        "class T(TestCase):\n    def test(self): self.assertTrue(False)",
+    ],
+)
+def test_constants_comments_and_strings_do_not(source: str) -> None:
+    """Neither does what has no syntax tree."""
+    assert not asserts_something(source)

@@ -1,0 +1,38 @@
+"""Which errors count as the same trouble."""
+
+from agent.durable.debugging import is_stuck, remembered, similar
+
+FIRST = """\
+/tmp/durabench-17/repo/tests/test_anchor.py:12: in test_round_trip
+    assert loads(dumps(value)) == value
+E   AssertionError: assert ['a', 'b'] == ['a', 'b', 'c'] in 0.13s at 0x7f3a21
+"""
+AGAIN = FIRST.replace("-17", "-423").replace(":12:", ":19:").replace("0.13s", "1.20s")
+OTHER = "E   TypeError: unsupported operand type(s) for +: 'int' and 'str'"
+
+
+def test_numbers_addresses_and_folders_do_not_tell_errors_apart() -> None:
+    """The same failure of another run is the same trouble; another failure is not."""
+    assert similar(FIRST, AGAIN)
+    assert not similar(FIRST, OTHER)
+
+
+def test_debug_mode_begins_when_an_error_comes_back() -> None:
+    """The second time it is stuck, with both errors at hand."""
+    errors = remembered([], FIRST)
+    assert not is_stuck(errors)
+    errors = remembered(errors, AGAIN)
+    assert is_stuck(errors)
+    assert errors == [FIRST, AGAIN]
+
+
+def test_a_different_error_or_a_pass_ends_it() -> None:
+    """What is remembered is the trouble at hand alone."""
+    stuck = [FIRST, AGAIN]
+    assert remembered(stuck, OTHER) == [OTHER]
+    assert remembered(stuck, "") == []
+
+
+def test_two_empty_errors_are_not_alike() -> None:
+    """Nothing was said, so nothing came back."""
+    assert not similar("", "0x1f 12.5s")

@@ -1,0 +1,178 @@
+"""Every gate, with a model that lies."""
+
+from typing import Any
+
+import pytest
+
+from tests.agent.durable.conftest import (
+    ANCHOR,
+    ANCHOR_TEXT,
+    FIX,
+    STEP,
+    Said,
+    Solver,
+    answer,
+    facts_of,
+    report,
+)
+
+CLAIM = answer(reason="fails", path=ANCHOR, regression_tests=[], reproduced=True)
+
+
+def anchor(text: str, path: str = ANCHOR) -> list[Said]:
+    return [[("write_new", {"path": path, "content": text})], CLAIM]
+
+
+async def test_success_without_an_edit_is_replanning(solve: Solver) -> None:
+    """A word is no evidence."""
+    solved = await solve(implementer=[report()], profile={"plan_turns": 1})
+    [candidate] = solved.report["steps"][0]["candidates"]
+    assert candidate["status"] == "replan"
+    assert "without an edit or a test result" in candidate["summary"]
+    assert solved.outcome.status == "gave_up"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("from calc import double\n\n\ndef test(): assert double(2) == 4\n", "passes although"),
+        ("from calc import missing\n\n\ndef test(): assert missing()\n", "does not run"),
+        ("def test():\n    from calc import missing\n    assert missing()\n", "by an error"),
+        ("def test(): assert True\n", "asserts nothing"),
+        ("def test(): assert False\n", "asserts nothing"),
+        ("def test(: assert f()\n", "asserts nothing"),
+        ("def test(fixture_x): assert fixture_x\n", "by an error"),
+    ],
+)
+async def test_a_claimed_reproduction_that_is_none_is_found_out(
+    solve: Solver, text: str, why: str
+) -> None:
+    """The arm goes on in degraded mode, says so, and the test leaves no trace."""
+    solved = await solve(anchor=anchor(text))
+    assert solved.report["reproduced"] is False
+    assert why in solved.report["not_reproduced_because"]
+    assert solved.report["agent_verdict"] == "accepted"
+    assert ANCHOR not in solved.outcome.patch
+
+
+async def test_a_reproduction_that_is_required_and_missing_blocks(solve: Solver) -> None:
+    """Nothing is planned, and the outcome says why."""
+    solved = await solve(
+        anchor=anchor("def test(): assert True\n"), profile={"reproduction": "required"}
+    )
+    assert solved.report["workflow_status"] == "blocked"
+    assert solved.outcome.status == "gave_up"
+    assert "planner" not in solved.model.roles()
+
+
+async def test_a_second_try_is_told_what_was_wrong_with_the_first(solve: Solver) -> None:
+    """And it counts if it holds."""
+
+    def writer(number: int, request: Any) -> Said:
+        first = not facts_of(request)["earlier_problem"]
+        text = "def test(): assert True\n" if first else ANCHOR_TEXT
+        return anchor(text)[min(number, 1)]
+
+    solved = await solve(anchor=writer)
+    assert solved.report["reproduced"] is True
+
+
+async def test_done_is_ignored_while_a_backlog_remains(solve: Solver) -> None:
+    """The planner is asked again."""
+    turns = iter(
+        [
+            answer(backlog=["fix add"], done=True),
+            answer(next_step=STEP, backlog=[], done=True),
+        ]
+    )
+    done = answer(backlog=[], done=True)
+    solved = await solve(planner=lambda number, request: next(turns, done))
+    assert len(solved.report["steps"]) == 1
+    assert solved.report["agent_verdict"] == "accepted"
+
+
+async def test_done_is_ignored_while_the_last_step_waits_for_replanning(solve: Solver) -> None:
+    """Until a step was accepted."""
+    turns = iter([answer(next_step=STEP, backlog=[], done=False)])
+    done = answer(backlog=[], done=True)
+    solved = await solve(
+        planner=lambda number, request: next(turns, done),
+        implementer=[report("replan")],
+        profile={"plan_turns": 4},
+    )
+    assert solved.report["workflow_status"] == "out_of_turns"
+
+
+_PASS_ALL = (
+    "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\n"
+    "def pytest_runtest_makereport(item, call):\n"
+    "    outcome = yield\n    outcome.get_result().outcome = 'passed'\n"
+)
+
+
+@pytest.mark.parametrize(
+    "cheat",
+    [
+        ("write", {"path": "tests/test_calc.py", "content": "def test_double(): pass\n"}),
+        ("write", {"path": ANCHOR, "content": "def test_add(): pass\n"}),
+        ("run_command", {"command": "rm tests/test_anchor.py"}),
+        ("run_command", {"command": "git mv tests/test_calc.py tests/calc.txt"}),
+        ("run_command", {"command": "git rm -q tests/test_calc.py"}),
+        (
+            "run_command",
+            {
+                "command": "echo 'def test_add(): pass' > tests/test_anchor.py && git add -A && "
+                "git -c user.name=x -c user.email=x@y commit -qm cheat"
+            },
+        ),
+        ("write", {"path": "conftest.py", "content": _PASS_ALL}),
+        (
+            "run_command",
+            {
+                "command": "echo conftest.py >> .git/info/exclude; "
+                f"printf %s '{_PASS_ALL}' > conftest.py"
+            },
+        ),
+        ("write", {"path": "pytest.ini", "content": "[pytest]\naddopts = --collect-only\n"}),
+    ],
+    ids=lambda use: f"{use[0]}-{next(iter(use[1].values()))[:24]}",
+)
+async def test_whoever_works_on_the_tests_has_done_nothing(solve: Solver, cheat: Any) -> None:
+    """It is put back, the model is told, and the claim fails at the anchor."""
+    solved = await solve(implementer=[[cheat], report()], profile={"plan_turns": 1, "parallel": 4})
+    assert solved.report["agent_verdict"] != "accepted"
+    assert solved.outcome.patch == ""
+    told = [r.messages[-1]["content"] for r in solved.model.asked if r.role == "implementer"]
+    assert any("undone" in text for text in told)
+
+
+@pytest.mark.parametrize("path", ["/etc/durabench-was-here", "../outside.txt", "link/x.txt"])
+async def test_nothing_is_written_outside_the_workspace(solve: Solver, path: str) -> None:
+    """Neither by an absolute path, nor upwards, nor through a link."""
+    uses: Said = [
+        ("run_command", {"command": "ln -s /tmp link"}),
+        ("write", {"path": path, "content": "x"}),
+        FIX,
+    ]
+    solved = await solve(implementer=[uses, report()])
+    told = [r.messages for r in solved.model.asked if r.role == "implementer"][-1]
+    assert any("outside the repository" in str(message["content"]) for message in told)
+
+
+@pytest.mark.parametrize("role", ["contract", "brief", "planner", "implementer", "step_reviewer"])
+async def test_malformed_answers_three_times_end_a_conversation(solve: Solver, role: str) -> None:
+    """Not the attempt: it goes on without, or ends by its own rules."""
+    solved = await solve(**{role: ["no call at all"]}, profile={"plan_turns": 2})
+    asked = [request for request in solved.model.asked if request.role == role]
+    first_scope = [request for request in asked if request.scope == asked[0].scope]
+    assert len(first_scope) == 3
+    assert solved.report["workflow_status"] in ("completed", "out_of_turns")
+
+
+async def test_ten_megabytes_of_output_do_not_reach_the_prompt(solve: Solver) -> None:
+    """Head and tail are shown, with what is missing between them."""
+    flood: Said = [("run_command", {"command": "head -c 10000000 /dev/zero | tr '\\0' x"}), FIX]
+    solved = await solve(implementer=[flood, report()])
+    asked = [request for request in solved.model.asked if request.role == "implementer"][-1]
+    assert len(str(asked.messages)) < 60_000
+    assert solved.report["agent_verdict"] == "accepted"

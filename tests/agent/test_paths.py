@@ -1,0 +1,106 @@
+"""Which paths are tests and which decide how tests run."""
+
+import pytest
+
+from agent.paths import is_test_file, is_test_module, is_test_support
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "test_calc.py",
+        "pkg/test_calc.py",
+        "pkg/calc_test.py",
+        "app/tests.py",
+        "src/button.test.tsx",
+        "src/button.spec.js",
+        "src/button.spec.mjs",
+        "internal/reader_test.go",
+        "spec/models/user_spec.rb",
+        "odd name\nof two lines/test_x.py",
+        "odd/test_two\nlines.py",
+    ],
+)
+def test_modules_that_runners_collect(path: str) -> None:
+    """The names by which pytest, unittest and the JavaScript, Go and Ruby runners find tests."""
+    assert is_test_module(path)
+    assert is_test_file(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "tests/helpers.py",
+        "astropy/io/ascii/tests/data/simple.dat",
+        "src/__tests__/button.js",
+        "src/__snapshots__/button.test.js.snap",
+        "test/units.js",
+        "test/support/client.py",
+        "packages/core/test/fixture.json",
+        "src/test/java/ReaderCase.java",
+    ],
+)
+def test_whatever_lies_in_a_folder_of_tests(path: str) -> None:
+    """Helpers and data count as tests, but no runner is given them."""
+    assert is_test_file(path)
+    assert not is_test_module(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "calc.py",
+        "testing.py",
+        "latest.py",
+        "contest.py",
+        "pkg/attestation.py",
+        "django/test/client.py",
+        "numpy/testing/utils.py",
+        "src/latest/reader.go",
+        "spec.js",
+        "src/inspect.ts",
+        "test_data.json",
+        "docs/tests.md",
+        "tests",
+        "",
+    ],
+)
+def test_code_that_only_sounds_like_a_test(path: str) -> None:
+    """A library about testing, or a name with `test` in it, is no test."""
+    assert not is_test_file(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "conftest.py",
+        "pkg/tests/conftest.py",
+        "pytest.ini",
+        ".pytest.ini",
+        "tox.ini",
+        "setup.cfg",
+        "pyproject.toml",
+        ".coveragerc",
+        "noxfile.py",
+        "sitecustomize.py",
+        "lib/usercustomize.py",
+        "early.pth",
+        "jest.config.js",
+        "jest.setup.ts",
+        "vitest.config.mts",
+        "vitest.workspace.json",
+        "karma.conf.js",
+        ".mocharc.yml",
+    ],
+)
+def test_what_decides_how_tests_run(path: str) -> None:
+    """Each way to change a test's result without touching a test."""
+    assert is_test_support(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["setup.py", "config.py", "jester.py", "pytest.py", "docs/pytest.rst", "karma.md"]
+)
+def test_what_does_not(path: str) -> None:
+    """Ordinary code and documents may be changed."""
+    assert not is_test_support(path)

@@ -1,0 +1,302 @@
+"""What was changed is seen whatever was done to git, and single files can be put back."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from agent.workspaces import Change, HostWorkspace, Workspace
+from tests.agent.workspaces.conftest import make_repository
+
+CHANGES = {
+    "edit": ("echo 4 >text.txt", {"text.txt": "modified"}),
+    "edit of the same length": (
+        "printf 'ONE\\ntwo\\nthree\\n' >text.txt",
+        {"text.txt": "modified"},
+    ),
+    "staged": ("echo 4 >text.txt; git add -A", {"text.txt": "modified"}),
+    "committed": ("echo 4 >text.txt; git commit -qam x", {"text.txt": "modified"}),
+    "committed in another history": (
+        "git checkout -q --orphan o; echo 4 >text.txt; git commit -qam x; git branch -f main;"
+        "git tag -f base",
+        {"text.txt": "modified"},
+    ),
+    "new": ("mkdir d; echo new >'d/it is new'", {"d/it is new": "added"}),
+    "deleted": ("git rm -q gone.txt", {"gone.txt": "deleted"}),
+    "renamed": ("git mv text.txt d", {"text.txt": "deleted", "d": "added"}),
+    "mode": ("chmod +x text.txt", {"text.txt": "modified"}),
+    "mode, hidden": ("git config core.fileMode false; chmod +x text.txt", {"text.txt": "modified"}),
+    "link": ("ln -sf crlf.txt text.txt", {"text.txt": "typechange"}),
+    "pipe": ("rm text.txt; mkfifo text.txt", {"text.txt": "typechange"}),
+    "new pipe": ("mkfifo pipe", {"pipe": "added"}),
+    "folder instead of file": (
+        "rm text.txt; mkdir text.txt; echo in >text.txt/in",
+        {"text.txt": "deleted", "text.txt/in": "added"},
+    ),
+    "link instead of folder": (
+        "rm -r pkg; ln -s . pkg",
+        {"pkg": "added", "pkg/deep/mod.py": "deleted"},
+    ),
+    "line ends": ("printf 'un\\ndeux\\n' >crlf.txt", {"crlf.txt": "modified"}),
+    "line ends, by attribute": (
+        "echo '*.txt text eol=crlf' >.git/info/attributes; printf 'un\\ndeux\\n' >crlf.txt",
+        {"crlf.txt": "modified"},
+    ),
+    "assume-unchanged": (
+        "git update-index --assume-unchanged text.txt; echo 4 >text.txt",
+        {"text.txt": "modified"},
+    ),
+    "skip-worktree": (
+        "git update-index --skip-worktree text.txt; echo 4 >text.txt",
+        {"text.txt": "modified"},
+    ),
+    "ignored": ("echo since >since.log", {"since.log": "added"}),
+    "ignored by a new rule": (
+        "echo '*' >.gitignore; echo new >new.txt",
+        {".gitignore": "modified", "new.txt": "added"},
+    ),
+    "excluded": ("echo new.txt >.git/info/exclude; echo new >new.txt", {"new.txt": "added"}),
+    "excluded by settings": (
+        "echo new.txt >../tmp-rules; git config core.excludesFile $PWD/../tmp-rules;"
+        "echo new >new.txt",
+        {"new.txt": "added"},
+    ),
+    "in another repository": (
+        "git init -q sub; echo in >sub/in; echo in >pkg/new.py; git init -q pkg",
+        {"sub/in": "added", "pkg/new.py": "added"},
+    ),
+    "in a repository with a commit": (
+        "git init -q sub; cd sub; echo in >in; git add -A;"
+        "git -c user.name=T -c user.email=t@example.org commit -qm nested",
+        {"sub/in": "added"},
+    ),
+    "not UTF-8": ("echo new >$'caf\\351'", {"caf\udce9": "added"}),
+    "line break": ("echo new >$'new\\nA'", {"new\nA": "added"}),
+    "ignored at the opening": (
+        "echo other >compiled.log; rm .gitignore",
+        {".gitignore": "deleted"},
+    ),
+    "tracked, then ignored": (
+        "echo text.txt >.git/info/exclude; git rm -q --cached text.txt; echo 4 >text.txt",
+        {"text.txt": "modified"},
+    ),
+    "closed folder": ("echo 4 >pkg/deep/mod.py; chmod 0 pkg", {"pkg/deep/mod.py": "modified"}),
+    "index gone": ("rm .git/index; echo 4 >text.txt", {"text.txt": "modified"}),
+    "settings broken": ("echo '[' >.git/config; echo 4 >text.txt", {"text.txt": "modified"}),
+    "nothing": ("git commit -q --allow-empty -m nothing; touch text.txt", {}),
+}
+
+MANIFEST = (
+    "find . -name .git -prune -o ! -type d -printf '%P %y %m %l ' ! -type p "
+    "-exec sha256sum {} ';' | sort; git -C / --version"
+)
+
+
+async def sh(workspace: Workspace, command: str) -> str:
+    return (await workspace.run(command, timeout_s=30)).output
+
+
+def scratch_of(workspace: Workspace) -> str:
+    scratch = workspace._scratch  # type: ignore[attr-defined]
+    assert isinstance(scratch, str)
+    return scratch
+
+
+@pytest.mark.parametrize(("command", "expected"), CHANGES.values(), ids=CHANGES.keys())
+async def test_every_change_is_seen_and_put_back(
+    workspace: Workspace, command: str, expected: dict[str, str]
+) -> None:
+    """The paths and what happened to them, whatever git was told; then the files are as they
+    were, with their modes and kinds."""
+    before = await sh(workspace, MANIFEST)
+    await sh(workspace, command)
+    changes = await workspace.changes()
+    assert {change.path: change.status for change in changes} == expected
+    assert changes == sorted(changes, key=lambda change: change.path)
+    await workspace.put_back([change.path for change in changes])
+    assert await workspace.changes() == []
+    if "compiled.log" not in command:
+        assert await sh(workspace, MANIFEST) == before
+
+
+async def test_only_what_is_named_is_put_back(workspace: Workspace) -> None:
+    """Other changes, ignored files and the index stay."""
+    await sh(
+        workspace, "echo 4 >text.txt; echo 4 >crlf.txt; echo 4 >x.log; git add -A; rm gone.txt"
+    )
+    status = await sh(workspace, "git status --porcelain crlf.txt gone.txt")
+    await workspace.put_back(["text.txt", "nowhere/at all"])
+    assert [change.path for change in await workspace.changes()] == [
+        "crlf.txt",
+        "gone.txt",
+        "x.log",
+    ]
+    assert await sh(workspace, "git status --porcelain crlf.txt gone.txt") == status
+
+
+async def test_a_folder_that_became_a_link_is_put_back_as_a_whole(workspace: Workspace) -> None:
+    """One path in it is enough, and where the link leads nothing is touched."""
+    await sh(workspace, "mkdir ../away; mv pkg ../away; echo 4 >../away/pkg/deep/mod.py")
+    await sh(workspace, "ln -s $PWD/../away/pkg pkg")
+    await workspace.put_back(["pkg/deep/mod.py"])
+    assert await workspace.changes() == []
+    assert await sh(workspace, "cat ../away/pkg/deep/mod.py; rm -r ../away") == "4\n"
+
+
+async def test_a_new_link_on_the_way_is_removed(workspace: Workspace) -> None:
+    """A path beyond it was not there at the opening; what the link leads to stays."""
+    await sh(workspace, "ln -s pkg link; ln -s / root")
+    await workspace.put_back(["link/deep/mod.py", "root/etc/passwd"])
+    assert await workspace.changes() == []
+    assert "root" in await sh(workspace, "cat /etc/passwd")
+
+
+@pytest.mark.parametrize(
+    "path", ["", ".", "..", "../x", "pkg/../../x", "/etc/passwd", ".git/config", ".git", "a\0b"]
+)
+async def test_nothing_outside_is_put_back(workspace: Workspace, path: str) -> None:
+    """The root, what is outside it and git's own files are refused by name."""
+    with pytest.raises(ValueError, match="not a path of a file inside the repository"):
+        await workspace.put_back(["text.txt", path])
+
+
+async def test_changes_since_a_tree(workspace: Workspace) -> None:
+    """Only what differs from then, put back to that or not; ignored files are in no tree."""
+    await sh(workspace, "echo 4 >text.txt; echo 4 >crlf.txt")
+    then = await workspace.tree()
+    await sh(workspace, "printf 'one\\ntwo\\nthree\\n' >text.txt; echo new >new.txt; echo x >x.log")
+    assert await workspace.changes(since=then) == [
+        Change("new.txt", "added"),
+        Change("text.txt", "modified"),
+    ]
+    await sh(workspace, f"rm -rf {scratch_of(workspace)}")
+    assert await workspace.changes(since=then) == [
+        Change("crlf.txt", "modified"),
+        Change("new.txt", "added"),
+    ]
+
+
+async def test_what_is_remembered_cannot_be_talked_away(workspace: Workspace) -> None:
+    """A list of files that was changed or removed is not believed: more is new then, not less."""
+    await sh(workspace, f"echo 1 >since.log; printf 'since.log\\0' >{scratch_of(workspace)}/files")
+    assert Change("since.log", "added") in await workspace.changes()
+    await sh(workspace, f"rm -rf {scratch_of(workspace)}; echo 4 >text.txt")
+    assert await workspace.changes() == [
+        Change("compiled.log", "added"),
+        Change("since.log", "added"),
+        Change("text.txt", "modified"),
+    ]
+    await workspace.put_back(["text.txt"])
+    assert "one\n" in await sh(workspace, "cat text.txt")
+
+
+async def test_the_content_at_the_opening(workspace: Workspace) -> None:
+    """Of files that are edited, gone or new since, byte by byte."""
+    await sh(workspace, "echo 4 >crlf.txt; rm gone.txt; echo new >new.txt; git add -A")
+    assert await workspace.original("crlf.txt") == b"un\r\ndeux\r\n"
+    assert await workspace.original("gone.txt") == b"gone\n"
+    assert await workspace.original("new.txt") is None
+    assert await workspace.original("nowhere/new.txt") is None
+
+
+async def test_no_checkpoint_is_the_opening(workspace: Workspace) -> None:
+    """Going back to None makes the files, branches and index what they were at first."""
+    look = "git status --porcelain --ignored; git log --all --oneline; git branch"
+    before, tree = await sh(workspace, MANIFEST + ";" + look), await workspace.tree()
+    await sh(workspace, "echo 4 >text.txt; git checkout -qb x; git commit -qam x; echo x >x.log")
+    await workspace.restore(None)
+    assert await workspace.tree() == tree
+    assert await sh(workspace, MANIFEST + ";" + look) == before
+
+
+async def test_an_ignored_file_that_is_added_by_force_is_seen_at_once(workspace: Workspace) -> None:
+    """Adding it changes no file, but the tree."""
+    await sh(workspace, "echo 4 >kept.log")
+    before = await workspace.tree()
+    await sh(workspace, "git add -f kept.log")
+    assert await workspace.tree() != before
+
+
+PATCH = "--- a/text.txt\n+++ b/text.txt\n@@ -1,{count} +1,3 @@\n {one}\n-two\n+2\n three\n"
+
+
+@pytest.mark.parametrize("count", [3, 7])
+async def test_a_patch_is_applied(workspace: Workspace, count: int) -> None:
+    """Also where it miscounts the lines of a hunk."""
+    await workspace.apply(PATCH.format(one="one", count=count))
+    assert await workspace.read("text.txt") == b"one\n2\nthree\n"
+
+
+@pytest.mark.parametrize(
+    ("patch", "reason"),
+    [
+        (PATCH.format(one="uno", count=3), "patch does not apply"),
+        ("no patch", "No valid patches"),
+        ("--- /dev/null\n+++ b/../x\n@@ -0,0 +1 @@\n+x\n", "invalid path"),
+        ("--- /dev/null\n+++ b/.git/hooks/x\n@@ -0,0 +1 @@\n+x\n", "invalid path"),
+        ("--- /dev/null\n+++ b/link/x\n@@ -0,0 +1 @@\n+x\n", "beyond a symbolic link"),
+    ],
+)
+async def test_a_patch_that_does_not_apply_changes_nothing(
+    workspace: Workspace, patch: str, reason: str
+) -> None:
+    """Git's reason is the error's, and what came before the misfit is not applied either."""
+    await sh(workspace, "ln -s /tmp link")
+    good = "--- a/gone.txt\n+++ b/gone.txt\n@@ -1 +1 @@\n-gone\n+here\n"
+    with pytest.raises(ValueError, match=reason):
+        await workspace.apply(patch if patch == "no patch" else good + patch)
+    assert [change.path for change in await workspace.changes()] == ["link"]
+
+
+@pytest.mark.parametrize(
+    ("path", "leads_to"),
+    [
+        (".", "."),
+        ("text.txt", "text.txt"),
+        ("pkg/../text.txt", "text.txt"),
+        ("nowhere/it's\n", "nowhere/it's\n"),
+        ("inside", "pkg/deep"),
+        ("inside/mod.py", "pkg/deep/mod.py"),
+        ("..", None),
+        ("/etc/passwd", None),
+        ("outside/etc", None),
+        ("pkg/../../x", None),
+        ("-n", "-n"),
+        ("self", "self"),
+        ("self/../../x", None),
+    ],
+)
+async def test_paths_are_resolved(workspace: Workspace, path: str, leads_to: str | None) -> None:
+    """Links are followed, in the middle too, and leaving the root is seen."""
+    await sh(workspace, "ln -s pkg/deep inside; ln -s / outside; ln -s self self")
+    assert await workspace.resolve(path) == leads_to
+    assert await workspace.resolve(f"{workspace.root}/text.txt") == "text.txt"
+    with pytest.raises(OSError, match="cannot resolve"):
+        await workspace.resolve("")
+
+
+@pytest.fixture
+async def prepared() -> AsyncIterator[Workspace]:
+    """A workspace in which the image's maker left something uncommitted."""
+
+    def prepare(path) -> None:  # type: ignore[no-untyped-def]
+        make_repository(path)
+        (path / "text.txt").write_text("prepared\n")
+        (path / "pkg.egg-info").write_text("installed\n")
+
+    workspace = await HostWorkspace.open(prepare=prepare, base_commit="base")
+    yield workspace
+    await workspace.close()
+
+
+async def test_what_the_image_brings_is_no_change(prepared: Workspace) -> None:
+    """Uncommitted files of the opening are part of what is put back and restored."""
+    assert await prepared.changes() == []
+    await sh(prepared, "echo 4 >text.txt; rm pkg.egg-info; echo new >new.txt")
+    assert len(await prepared.changes()) == 3
+    await prepared.put_back(["text.txt"])
+    assert await prepared.read("text.txt") == b"prepared\n"
+    for damage in ("rm pkg.egg-info", f"rm -rf {scratch_of(prepared)}/objects; echo 5 >text.txt"):
+        await sh(prepared, damage)
+        await prepared.restore(None)
+        assert await prepared.changes() == []
+        assert await sh(prepared, "cat text.txt pkg.egg-info") == "prepared\ninstalled\n"

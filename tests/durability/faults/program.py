@@ -1,0 +1,287 @@
+"""The whole program, a model that counts what it is asked, and a line between them to cut."""
+
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import yaml
+
+from agent.journal import Account, Journal
+from flows.journals import VARIABLE
+from flows.lake import Lake
+from tests.servers import openai_server as api
+
+DURABENCH = str(Path(sys.executable).with_name("durabench"))
+
+PAUSE_S = 4
+"""How long the command lasts in the middle of which something happens."""
+
+TURNS = (
+    "ls",
+    "echo one >> README.md",
+    f"echo two >> README.md; sleep {PAUSE_S}.25",
+    "git diff -- README.md > patch.txt",
+    "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat patch.txt",
+)
+"""What the model asks for. Done twice on one work tree, the third shows in the patch."""
+
+BEFORE_THE_PAUSE, PAUSE = 1, 2
+"""Turns: the call before the one that begins the long command, and that one."""
+
+HOST_INSTANCES = [f"durabench__{name}" for name in ("quillet-1", "slotwise-1", "tidyini-1")]
+DOCKER_INSTANCE = "durabench__tidyini-1"
+
+Call = tuple[str, int]
+"""The statement that a conversation begins with, and the turn."""
+
+
+class CountedAnswers:
+    """The script of a model server that counts the calls, whatever anybody's journal says."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[Call] = Counter()
+        self._answer = api.by_turn([api.command(turn) for turn in TURNS])
+        self._lock = threading.Lock()
+        self._hook: tuple[int, Callable[[], None]] | None = None
+
+    def once(self, turn: int, happens: Callable[[], None]) -> None:
+        """When the first call of that turn has arrived, and before it is answered."""
+        self._hook = (turn, happens)
+
+    def __call__(self, body: dict[str, Any]) -> api.Reply:
+        messages = body["messages"]
+        turn = sum(message["role"] == "assistant" for message in messages)
+        with self._lock:
+            self.asked[str(messages[1]["content"]), turn] += 1
+            if self._hook is not None and self._hook[0] == turn:
+                happens, self._hook = self._hook[1], None
+                happens()
+        return self._answer(body)
+
+
+class Cable:
+    """A line to a local server that can be cut, or go silent, and be mended."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._silent = False
+        self._open: set[socket.socket] = set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._listen()
+
+    def cut(self) -> None:
+        """Nobody listens any more, and every open connection is reset."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for end in list(self._open):
+            with suppress(OSError):
+                # With no time to linger, closing is a reset.
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                end.shutdown(socket.SHUT_RDWR)
+
+    def silence(self) -> None:
+        """Connections are accepted, and what is sent gets lost in both directions."""
+        self._silent = True
+
+    def mend(self) -> None:
+        """The line is as at first."""
+        self._silent = False
+        if self._listener.fileno() < 0:
+            self._listener = socket.create_server(("127.0.0.1", self.port))
+            self._listen()
+
+    def _listen(self) -> None:
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+
+    def _accept(self, listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = listener.accept()
+                far = socket.create_connection(("127.0.0.1", self._target))
+                for source, sink in ((near, far), (far, near)):
+                    self._open.add(source)
+                    threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(2**16):
+                if not self._silent:
+                    sink.sendall(data)
+        with suppress(OSError):
+            sink.shutdown(socket.SHUT_RDWR)
+        self._open.discard(source)
+        source.close()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended."""
+
+    code: int
+    output: str
+    """Standard output and standard error, as they came."""
+
+
+class Running:
+    """One `durabench run` that goes on."""
+
+    def __init__(self, command: list[str], environment: dict[str, str], output: Path) -> None:
+        self._output = output
+        with output.open("wb") as file:
+            self._process = subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file
+            )
+
+    def wait(self, timeout_s: float = 180) -> Ended:
+        """Its end.
+
+        Raises:
+            TimeoutExpired: it hangs; it is killed first.
+        """
+        try:
+            code = self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+        return Ended(code, self._output.read_text(encoding="utf-8", errors="replace"))
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def until(self, condition: Callable[[], Any], timeout_s: float = 90) -> Any:
+        """Wait for something to be true while the program runs; what that is."""
+        deadline = time.monotonic() + timeout_s
+        while not (found := condition()):
+            assert self._process.poll() is None, self._output.read_text()
+            assert time.monotonic() < deadline, "it does not come to that"
+            time.sleep(0.05)
+        return found
+
+
+@dataclass(frozen=True)
+class Program:
+    """`durabench run --no-grade` of one experiment into one lake."""
+
+    folder: Path
+    """Experiment, output and lake, unless that is elsewhere."""
+    declared: dict[str, Any]
+    variables: dict[str, str] = field(default_factory=dict)
+    lake: Path = Path("lake")
+    """Relative to the folder, or absolute."""
+
+    @property
+    def store(self) -> Lake:
+        return Lake.existing(self.folder / self.lake)
+
+    @contextmanager
+    def journal(self) -> Iterator[Journal]:
+        """The journal that the program writes."""
+        beside = f"sqlite:///{self.store.root / 'journal.sqlite'}"
+        journal = Journal.open(self.variables.get(VARIABLE, beside))
+        yield journal
+        journal.close()
+
+    def start(self) -> Running:
+        """Begin a run."""
+        path = self.folder / "experiment.yaml"
+        path.write_text(yaml.safe_dump(self.declared))
+        command = [DURABENCH, "run", str(path), "--lake", str(self.store.root), "--no-grade"]
+        environment = {**os.environ, "OPENAI_API_KEY": "throw-away", **self.variables}
+        return Running(command, environment, self.folder / "output.txt")
+
+    def run(self, timeout_s: float = 180) -> Ended:
+        """A run from its beginning to its end."""
+        return self.start().wait(timeout_s)
+
+    def attempt_in_the_pause(self) -> str | None:
+        """The id of an attempt whose long command was begun and has not ended."""
+        if not (self.store.root / "journal.sqlite").exists():
+            return None
+        with self.journal() as journal:
+            for attempt in journal.find(""):
+                steps = journal.steps(attempt.attempt_id)
+                if len(steps) == 2 * PAUSE + 2 and steps[-1].result is None:
+                    return attempt.attempt_id
+        return None
+
+    def settled_calls(self) -> int:
+        """How many model calls are recorded with their answer."""
+        return sum(account.calls_credited for account in self._accounts())
+
+    def billed_calls(self) -> int:
+        """How many model calls the ledger knows to have been sent, or that may have been."""
+        return sum(account.calls_billed for account in self._accounts())
+
+    def _accounts(self) -> list[Account]:
+        with self.journal() as journal:
+            return [journal.account(attempt.attempt_id) for attempt in journal.find("")]
+
+
+def experiment(
+    environment: str, instances: list[str], api_base: str, **model: Any
+) -> dict[str, Any]:
+    """An experiment with one arm; `model` are further settings of its model."""
+    return {
+        "name": "fault",
+        "environment": environment,
+        "select": {"ids": instances},
+        "concurrency": 3,
+        "arms": [{"name": "mini", "agent": "mini"}],
+        "model": {"name": "openai/anything", "api_base": api_base, **model},
+    }
+
+
+def results(lake: Lake) -> dict[str, Any]:
+    """What decides a report, by instance; reads every row of the lake."""
+    found = {}
+    for unit in lake.units("attempts", "*"):
+        [attempt] = lake.find("attempts", unit)
+        calls = [(call["seq"], call["output_tokens"]) for call in lake.find("llm_calls", unit)]
+        found[attempt["instance_id"]] = {
+            "outcome": attempt["outcome"],
+            "calls": sorted(calls),
+            "steps": len(lake.find("steps", unit)),
+            "patches": [row["model_patch"] for row in lake.find("predictions", unit)],
+        }
+    return found
+
+
+def half_written(lake: Lake) -> list[Path]:
+    """Files of the lake that are not whole: temporary ones, and tables that do not read."""
+    files = [path for path in lake.root.rglob("*") if path.is_file()]
+    return [path for path in files if path.name.startswith(".") or not _reads(path)]
+
+
+def reported(ended: Ended, *words: str) -> None:
+    """The run ended as broken infrastructure, with one line that has these words in it."""
+    assert ended.code == 3, ended.output
+    assert "Traceback" not in ended.output
+    assert "xception" not in ended.output, ended.output
+    lines = [line for line in ended.output.splitlines() if all(word in line for word in words)]
+    assert lines, ended.output
+
+
+def _reads(path: Path) -> bool:
+    if path.suffix != ".parquet":
+        return True
+    try:
+        pq.ParquetFile(path).read()
+    except Exception:
+        return False
+    return True

@@ -1,0 +1,101 @@
+"""PostgreSQL, which holds the journal, goes away in the middle of a benchmark."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.durability.faults.program import (
+    BEFORE_THE_PAUSE,
+    HOST_INSTANCES,
+    TURNS,
+    CountedAnswers,
+    Program,
+    experiment,
+    half_written,
+    reported,
+    results,
+)
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.postgres import PostgresServer
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+CALLS = len(HOST_INSTANCES) * len(TURNS)
+AWAY_S = 30
+"""As long as a lease lasts."""
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    """A server that may be stopped."""
+    with PostgresServer() as server:
+        yield server
+
+
+def benchmark(folder: Path, model: OpenAIServer, url: str, prefect_home: dict[str, str]) -> Program:
+    """Three instances at once, journaled at that URL."""
+    declared = experiment("host", HOST_INSTANCES, model.url)
+    return Program(folder, declared, {**prefect_home, "DURABENCH_DATABASE_URL": url})
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_thirty_seconds_without_the_database_are_waited_for(
+    mode: str,
+    postgres: PostgresServer,
+    answers: CountedAnswers,
+    model_server: OpenAIServer,
+    undisturbed: dict[str, Any],
+    prefect_home: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    """The run ends as if nothing had happened; answers that came meanwhile are kept."""
+    url = postgres.create_database()
+    program = benchmark(tmp_path, model_server, url, prefect_home)
+    answers.once(BEFORE_THE_PAUSE, lambda: postgres.stop(mode))
+    running = program.start()
+    running.until(lambda: any(turn == BEFORE_THE_PAUSE for _, turn in answers.asked))
+    time.sleep(AWAY_S)
+    assert answers.asked.total() < CALLS
+    postgres.start()
+    ended = running.wait()
+    assert ended.code == 0, ended.output
+    assert results(program.store) == undisturbed
+    assert set(answers.asked.values()) == {1}
+    assert answers.asked.total() == CALLS == program.billed_calls()
+
+
+def test_a_database_that_stays_away_is_reported_and_gone_on_from(
+    postgres: PostgresServer,
+    answers: CountedAnswers,
+    model_server: OpenAIServer,
+    undisturbed: dict[str, Any],
+    prefect_home: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    """Waiting ends once and for all steps together; only the calls in flight are repeated."""
+    url = postgres.create_database()
+    program = benchmark(tmp_path, model_server, url, prefect_home)
+    answers.once(BEFORE_THE_PAUSE, lambda: postgres.stop("immediate"))
+    running = program.start()
+    running.until(lambda: any(turn == BEFORE_THE_PAUSE for _, turn in answers.asked))
+    began = time.monotonic()
+    ended = running.wait(400)
+    print(ended.output, time.monotonic() - began)
+    reported(ended, "infrastructure: the journal at postgresql", "fails: ")
+    assert time.monotonic() - began < 120
+    reported(program.run(), "durabench: the journal at postgresql", "fails: ")
+    asked = answers.asked.copy()
+    postgres.start()
+    settled = program.settled_calls()
+    assert settled <= asked.total() <= settled + len(HOST_INSTANCES)
+    assert set(asked.values()) == {1}
+
+    ended = program.run()
+    assert ended.code == 0, ended.output
+    assert (answers.asked - asked).total() == CALLS - settled
+    assert results(program.store) == undisturbed
+    assert half_written(program.store) == []
+    assert answers.asked.total() <= program.billed_calls() <= CALLS + len(HOST_INSTANCES)

@@ -1,0 +1,125 @@
+"""The disk under the lake fills up in the middle of a benchmark."""
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.durability.faults.program import (
+    BEFORE_THE_PAUSE,
+    HOST_INSTANCES,
+    TURNS,
+    CountedAnswers,
+    Program,
+    experiment,
+    half_written,
+    reported,
+    results,
+)
+from tests.servers.openai_server import OpenAIServer
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+CALLS = len(HOST_INSTANCES) * len(TURNS)
+
+
+class SmallDisk:
+    """A file system in memory, and a file that takes all the room that is left."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._ballast = folder / "ballast"
+
+    def fill(self) -> None:
+        """Leave no byte free."""
+        with self._ballast.open("ab", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+
+    def free(self) -> None:
+        """Leave the room that there was."""
+        self._ballast.unlink()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    """16 MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small disk takes root")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no small disk can be mounted here: {done.stderr.strip()}")
+    yield SmallDisk(folder)
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def benchmark(
+    folder: Path, model: OpenAIServer, disk: SmallDisk, prefect_home: dict[str, str]
+) -> Program:
+    """Three instances at once, with the lake and its journal on the small disk."""
+    declared = experiment("host", HOST_INSTANCES, model.url)
+    return Program(folder, declared, prefect_home, lake=disk.folder / "lake")
+
+
+def test_a_disk_that_stays_full_is_reported_and_gone_on_from(
+    disk: SmallDisk,
+    answers: CountedAnswers,
+    model_server: OpenAIServer,
+    undisturbed: dict[str, Any],
+    prefect_home: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    """One line says what is full; the lake reads, and what is recorded is not bought again."""
+    program = benchmark(tmp_path, model_server, disk, prefect_home)
+    answers.once(BEFORE_THE_PAUSE, disk.fill)
+    began = time.monotonic()
+    ended = program.run(400)
+    print(ended.output, time.monotonic() - began)
+    reported(ended, "full", "free")
+    assert half_written(program.store) == []
+    ended = program.run(400)
+    print(ended.output, time.monotonic() - began)
+    reported(ended, "free")
+    asked = answers.asked.copy()
+    assert asked.total() < CALLS
+
+    disk.free()
+    settled = program.settled_calls()
+    assert settled <= asked.total() <= settled + len(HOST_INSTANCES)
+    ended = program.run()
+    assert ended.code == 0, ended.output
+    assert (answers.asked - asked).total() == CALLS - settled
+    assert results(program.store) == undisturbed
+    assert half_written(program.store) == []
+    assert answers.asked.total() <= program.billed_calls()
+
+
+def test_a_disk_that_is_cleared_is_waited_for(
+    disk: SmallDisk,
+    answers: CountedAnswers,
+    model_server: OpenAIServer,
+    undisturbed: dict[str, Any],
+    prefect_home: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    """The run ends as if nothing had happened."""
+    program = benchmark(tmp_path, model_server, disk, prefect_home)
+    answers.once(BEFORE_THE_PAUSE, disk.fill)
+    running = program.start()
+    running.until(lambda: any(turn == BEFORE_THE_PAUSE for _, turn in answers.asked))
+    time.sleep(10)
+    assert answers.asked.total() < CALLS
+    disk.free()
+    ended = running.wait()
+    assert ended.code == 0, ended.output
+    assert results(program.store) == undisturbed
+    assert set(answers.asked.values()) == {1}
+    assert answers.asked.total() == CALLS == program.billed_calls()

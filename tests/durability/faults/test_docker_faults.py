@@ -1,0 +1,188 @@
+"""Docker breaks in the middle of an attempt: its daemon, the container, the image."""
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval import instances
+from tests.durability.faults.program import (
+    DOCKER_INSTANCE,
+    TURNS,
+    CountedAnswers,
+    Ended,
+    Program,
+    Running,
+    experiment,
+    half_written,
+    reported,
+    results,
+)
+from tests.servers.docker_daemon import DockerDaemon
+from tests.servers.openai_server import OpenAIServer
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(500)]
+
+
+@pytest.fixture(scope="module")
+def image(docker_client: Any) -> str:
+    """The image of the instance, which has to be built beforehand."""
+    from docker.errors import ImageNotFound
+
+    [instance] = [i for i in instances.load("bundled") if i.instance_id == DOCKER_INSTANCE]
+    try:
+        docker_client.images.get(instance.image)
+    except ImageNotFound:
+        pytest.skip(f"{instance.image} is not here: durabench images build")
+    return instance.image
+
+
+@pytest.fixture(scope="module")
+def loaded(image: str) -> Iterator[DockerDaemon]:
+    """A daemon of the tests' own, with the image of the instance."""
+    with DockerDaemon() as daemon:
+        daemon.load(image)
+        yield daemon
+
+
+@pytest.fixture
+def daemon(loaded: DockerDaemon) -> DockerDaemon:
+    """That daemon running, whatever the last test did to it."""
+    if not loaded.runs:
+        loaded.start()
+    return loaded
+
+
+@pytest.fixture
+def declared(model_server: OpenAIServer) -> dict[str, Any]:
+    """One instance in a container."""
+    return experiment("docker", [DOCKER_INSTANCE], model_server.url)
+
+
+def container_in_the_pause(program: Program, running: Running, client: Any) -> Any:
+    """The attempt's container, once its long command is in the middle of its work."""
+
+    def found() -> Any:
+        attempt_id = program.attempt_in_the_pause()
+        wanted = {"label": f"durabench.attempt={attempt_id}"}
+        for container in client.containers.list(filters=wanted):
+            if any(
+                "sleep" in " ".join(row) and "." in row[-1] for row in container.top()["Processes"]
+            ):
+                return container
+        return None
+
+    return running.until(found)
+
+
+def as_if_undisturbed(
+    ended: Ended, program: Program, answers: CountedAnswers, undisturbed: dict[str, Any]
+) -> None:
+    """The result of a run that nothing happened to, and every call was asked exactly once."""
+    assert ended.code == 0, ended.output
+    assert "Traceback" not in ended.output
+    assert results(program.store)[DOCKER_INSTANCE] == undisturbed[DOCKER_INSTANCE]
+    assert set(answers.asked.values()) == {1}
+    assert answers.asked.total() == len(TURNS) == program.billed_calls()
+    assert half_written(program.store) == []
+
+
+@pytest.mark.parametrize("end", [DockerDaemon.stop, DockerDaemon.kill])
+def test_a_daemon_that_stays_away_is_reported_and_gone_on_from(
+    end: Callable[[DockerDaemon], None],
+    daemon: DockerDaemon,
+    declared: dict[str, Any],
+    answers: CountedAnswers,
+    undisturbed: dict[str, Any],
+    prefect_home: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    """Infrastructure, in one line that says what to start; then the recorded steps are kept."""
+    program = Program(tmp_path, declared, {**prefect_home, "DOCKER_HOST": daemon.url})
+    running = program.start()
+    client = daemon.client()
+    container_in_the_pause(program, running, client)
+    end(daemon)
+    reported(running.wait(), "infrastructure: Docker stopped answering", "start it")
+    assert results(program.store)[DOCKER_INSTANCE]["outcome"] == "infrastructure"
+    daemon.start()
+    as_if_undisturbed(program.run(), program, answers, undisturbed)
+    assert client.containers.list(all=True) == []
+    client.close()
+
+
+def test_a_daemon_that_is_restarted_is_survived(
+    daemon: DockerDaemon,
+    declared: dict[str, Any],
+    answers: CountedAnswers,
+    undisturbed: dict[str, Any],
+    prefect_home: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    """The attempt goes on in the same run where the daemon is back in time, else in the next."""
+    program = Program(tmp_path, declared, {**prefect_home, "DOCKER_HOST": daemon.url})
+    running = program.start()
+    client = daemon.client()
+    container_in_the_pause(program, running, client)
+    daemon.stop()
+    daemon.start()
+    ended = running.wait()
+    if ended.code:
+        reported(ended, "infrastructure: Docker stopped answering")
+        ended = program.run()
+    as_if_undisturbed(ended, program, answers, undisturbed)
+    assert client.containers.list(all=True) == []
+    client.close()
+
+
+def test_a_killed_container_is_replaced(
+    docker_client: Any,
+    image: str,
+    declared: dict[str, Any],
+    answers: CountedAnswers,
+    undisturbed: dict[str, Any],
+    prefect_home: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    """The same run goes on in a new container, from the work tree of the last recorded step."""
+    program = Program(tmp_path, declared, prefect_home)
+    running = program.start()
+    killed = container_in_the_pause(program, running, docker_client)
+    killed.kill()
+    as_if_undisturbed(running.wait(), program, answers, undisturbed)
+    wanted = {"label": [f"durabench.attempt={killed.labels['durabench.attempt']}"]}
+    assert docker_client.containers.list(all=True, filters=wanted) == []
+
+
+def test_a_removed_image_is_named_and_its_return_gone_on_from(
+    docker_client: Any,
+    image: str,
+    declared: dict[str, Any],
+    answers: CountedAnswers,
+    undisturbed: dict[str, Any],
+    prefect_home: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    """One line names the image and what brings it; nothing is asked before it is back."""
+    name = f"durabench-test/removed-{uuid.uuid4().hex[:12]}"
+    docker_client.images.get(image).tag(name)
+    [instance] = [i for i in instances.load("bundled") if i.instance_id == DOCKER_INSTANCE]
+    dataset = tmp_path / "dataset.jsonl"
+    dataset.write_text(json.dumps({**instance.row, "image": f"{name}:latest"}))
+    program = Program(tmp_path, {**declared, "dataset": str(dataset)}, prefect_home)
+    try:
+        running = program.start()
+        container_in_the_pause(program, running, docker_client)
+        running.kill()
+        docker_client.images.remove(name)
+        asked = answers.asked.total()
+        ended = program.run()
+        reported(ended, f"there is no image {name}:latest", f"docker pull {name}:latest")
+        assert answers.asked.total() == asked
+        docker_client.images.get(image).tag(name)
+        as_if_undisturbed(program.run(), program, answers, undisturbed)
+    finally:
+        docker_client.images.remove(name)

@@ -1,0 +1,48 @@
+"""A worker that stops itself at a chosen point, and goes on when somebody continues it."""
+
+import asyncio
+import functools
+import signal
+import time
+from multiprocessing.connection import Connection
+
+from agent import leasing
+from agent.errors import InfrastructureError, LeaseHeld
+from agent.journal import Journal
+from flows import solve
+from flows.lake import Lake
+from tests.durability import crashing
+from tests.durability.crashing import Setting
+
+LEASE_S = 3.0
+"""In place of the product's lease, which would make every test wait for half a minute."""
+
+
+def work(
+    setting: Setting, stop_at: str | None, beats: bool, patience_s: float, ended: Connection
+) -> None:
+    """Run the attempt, again for `patience_s` while another worker has it.
+
+    One that does not beat never renews its lease, and learns from nothing but what it does that
+    it lost it. Sends `done`, or the name of the error that it ended with.
+    """
+    lake = setting.enter()
+    crashing.put_around(crashing.Points(stop_at, signal.SIGSTOP), setting.url)
+    if not beats:
+        Journal.renew = lambda *arguments: None  # type: ignore[method-assign]
+    solve.held = functools.partial(leasing.held, ttl_s=LEASE_S)
+    try:
+        asyncio.run(_insist(lake, time.monotonic() + patience_s))
+        ended.send("done")
+    except InfrastructureError as error:
+        ended.send(type(error).__name__)
+
+
+async def _insist(lake: Lake, until: float) -> None:
+    while True:
+        try:
+            return await crashing.attempt(crashing.cell("host"), lake)
+        except LeaseHeld:
+            if time.monotonic() > until:
+                raise
+        await asyncio.sleep(0.1)
