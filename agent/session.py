@@ -284,6 +284,11 @@ class Session:
 
         await self.act("take", {"tree": tree}, put, type(None))
 
+    async def snapshot(self) -> None:
+        """Keep the whole workspace as an image, as a step: `tree` is from then on the work
+        tree in it. A host workspace cannot be kept so, and nothing happens."""
+        await self.act("snapshot", {}, lambda workspace: self._bench.snapshot(), type(None))
+
     async def _step(self, request: _Request) -> Result:
         """Answer from the record, or run and record.
 

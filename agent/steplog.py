@@ -20,7 +20,8 @@ class StepLog(Protocol):
         ...
 
     async def keep(self, checkpoint: Checkpoint) -> str:
-        """Put a work tree away; what `kept` and `record` know it by."""
+        """Put a work tree away; what `kept` and `record` know it by: two words, of which the
+        first is its id. A third may be added to them."""
         ...
 
     async def kept(self, tree: str) -> Checkpoint:
@@ -72,10 +73,10 @@ class NoLog:
 
     async def keep(self, checkpoint: Checkpoint) -> str:
         self._trees[checkpoint.tree] = checkpoint
-        return checkpoint.tree
+        return f"{checkpoint.tree} kept"
 
     async def kept(self, tree: str) -> Checkpoint:
-        return self._trees[tree]
+        return self._trees[tree.split()[0]]
 
     async def intend(
         self,
@@ -142,7 +143,7 @@ class JournalLog:
         return f"{checkpoint.tree} {delta}"
 
     async def kept(self, tree: str) -> Checkpoint:
-        tree_id, delta = tree.split()
+        tree_id, delta = tree.split()[:2]
         return Checkpoint(tree_id, await asyncio.to_thread(self.blobs.get, delta))
 
     async def record(

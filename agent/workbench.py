@@ -18,10 +18,13 @@ class Workspaces(Protocol):
         """Absolute path of the repository in all of them, as commands see it."""
         ...
 
-    def open(self, name: str, *, goes_on: bool) -> AbstractAsyncContextManager[Workspace]:
+    def open(
+        self, name: str, *, image: str, goes_on: bool
+    ) -> AbstractAsyncContextManager[Workspace]:
         """A workspace at the base commit, gone at the end; `name` tells those of an attempt apart.
 
-        Where it `goes_on`, one that a dead process left may be taken over, at any tree.
+        With an `image` that one of them was kept as, from there, at any tree. Where it
+        `goes_on`, one that a dead process left may be taken over, at any tree too.
 
         Raises:
             WorkspaceError: it cannot be had.
@@ -40,6 +43,7 @@ class Workbench:
         self._workspaces = workspaces
         self._log = log
         self._workspace: Workspace | None = None
+        self._image = ""
         self._tree_id = ""
         self._held = BASE
         self._recorded = tree
@@ -55,27 +59,42 @@ class Workbench:
         Raises:
             WorkspaceError: it cannot be had, or not at that tree.
         """
-        workspace = self._workspace
-        if workspace is None:
-            opened = self._workspaces.open(self._name, goes_on=self.tree != BASE)
-            workspace = self._workspace = await self._lifetime.enter_async_context(opened)
-            self._held = BASE
-            self._tree_id = await workspace.tree() if self.tree == BASE else ""
+        if self._workspace is not None and self._image != _image_of(self.tree):
+            await self.close()
+        workspace = self._workspace or await self._opened()
         if self._held != self.tree:
-            await self.put(self.tree)
+            checkpoint = await self._log.kept(self.tree) if self.tree != BASE else None
+            await workspace.restore(checkpoint)
+            self._held = self.tree
+            self._tree_id = checkpoint.tree if checkpoint else await workspace.tree()
+        return workspace
+
+    async def _opened(self) -> Workspace:
+        self._image = _image_of(self.tree)
+        opened = self._workspaces.open(self._name, image=self._image, goes_on=self.tree != BASE)
+        workspace = self._workspace = await self._lifetime.enter_async_context(opened)
+        self._held = BASE
+        self._tree_id = await workspace.tree() if self.tree == BASE else ""
         return workspace
 
     async def put(self, tree: str) -> None:
-        """Make the open workspace hold a tree that the log keeps.
+        """Make the workspace hold a tree that the log keeps.
 
         Raises:
             WorkspaceError: it does not come out as that tree.
         """
-        assert self._workspace is not None
-        checkpoint = await self._log.kept(tree) if tree != BASE else None
-        await self._workspace.restore(checkpoint)
-        self._tree_id = checkpoint.tree if checkpoint else await self._workspace.tree()
-        self.tree = self._held = tree
+        self.tree = tree
+        await self.ready()
+
+    async def snapshot(self) -> None:
+        """Keep everything that is in the workspace, ignored files and what is outside the
+        repository too, where the workspace can; whoever begins at its tree has it."""
+        workspace = await self.ready()
+        image = await workspace.snapshot()
+        if image is not None:
+            plain = await self._log.keep(await workspace.checkpoint())
+            self.tree = self._held = f"{plain} {image}"
+            self._image = image
 
     async def changed(self) -> str | None:
         """Keep the work tree if it is not what the last step left; None if it is."""
@@ -83,7 +102,8 @@ class Workbench:
         tree_id = await self._workspace.tree()
         if tree_id != self._tree_id:
             self._tree_id = tree_id
-            self.tree = self._held = await self._log.keep(await self._workspace.checkpoint())
+            kept = await self._log.keep(await self._workspace.checkpoint())
+            self.tree = self._held = f"{kept} {self._image}".rstrip()
         before, self._recorded = self._recorded, self.tree
         return self.tree if self.tree != before else None
 
@@ -91,3 +111,8 @@ class Workbench:
         """Give the workspace back; the next use opens another."""
         self._workspace = None
         await self._lifetime.aclose()
+
+
+def _image_of(tree: str) -> str:
+    """The image that a kept tree goes with, if it goes with one."""
+    return "".join(tree.split()[2:])

@@ -78,8 +78,9 @@ class AttemptWorkspaces:
         return HostWorkspace.root_of(_folder(self.origin_id, ""))
 
     @asynccontextmanager
-    async def open(self, name: str, *, goes_on: bool) -> AsyncIterator[Workspace]:
-        """The workspace of that name at the base commit, or taken over; gone at the end.
+    async def open(self, name: str, *, image: str, goes_on: bool) -> AsyncIterator[Workspace]:
+        """The workspace of that name at the base commit, from a snapshot, or taken over; gone
+        at the end.
 
         Raises:
             WorkspaceError: it cannot be had.
@@ -90,7 +91,8 @@ class AttemptWorkspaces:
         }
         folder = _folder(self.origin_id, name)
         adopt = f"{WORKSPACE_LABEL}={labels[WORKSPACE_LABEL]}" if goes_on else None
-        opened = await _open(self.instance, self.place, labels, folder, adopt)
+        image = image or self.instance.image
+        opened = await _open(self.instance, self.place, labels, folder, adopt, image)
         try:
             yield opened
         finally:
@@ -104,7 +106,7 @@ async def workspace(instance: Instance, place: Place, purpose: str) -> AsyncIter
     Raises:
         WorkspaceError: it cannot be had.
     """
-    opened = await _open(instance, place, _labels(purpose, instance), purpose, None)
+    opened = await _open(instance, place, _labels(purpose, instance), purpose, None, instance.image)
     try:
         yield opened
     finally:
@@ -121,12 +123,17 @@ def _folder(attempt_id: str, name: str) -> str:
 
 
 async def _open(
-    instance: Instance, place: Place, labels: dict[str, str], folder: str, adopt: str | None
+    instance: Instance,
+    place: Place,
+    labels: dict[str, str],
+    folder: str,
+    adopt: str | None,
+    image: str,
 ) -> Workspace:
     """`adopt`: the label of a container that a dead process left and that may be taken over."""
     if place.environment == "docker":
         return await DockerWorkspace.open(
-            image=instance.image,
+            image=image,
             base_commit=instance.base_commit,
             labels=labels,
             network=place.network,

@@ -51,10 +51,18 @@ def prefect_api() -> Iterator[None]:
     """
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
-    # Until `settle`: what is imported from here on stays.
-    gc.disable()
+    gc.disable()  # until `settle`: what is imported from here on stays
+    try:
+        with _configured_or_private():
+            yield
+    finally:
+        gc.enable()
+
+
+@contextmanager
+def _configured_or_private() -> Iterator[None]:
     port = _free_port()
-    server = None if "PREFECT_API_URL" in os.environ else _start(port)
+    server = None if os.environ.get("PREFECT_API_URL") else _start(port)
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     if PREFECT_API_URL.value():
@@ -67,10 +75,10 @@ def prefect_api() -> Iterator[None]:
 
 
 def settle() -> None:
-    """Collect garbage from now on, but not look for it in what is imported.
+    """Collect garbage from now on, but do not look for it in what is imported by now.
 
-    Those are a million objects, and looking at all of them takes a second, again and again
-    and for the last time when the process ends.
+    Those are a million objects, and looking at all of them takes a second: now and then, and
+    once more when the process ends.
     """
     gc.freeze()
     gc.enable()

@@ -70,7 +70,10 @@ async def _finished(state: State, step: NextStep, number: int, branch: Session) 
         state, branch.scope("verification"), named=step.tests, anchor_decides=not state.backlog
     )
     made = replace(made, verification=found)
-    return replace(made, review=await review_step(state, step, made, branch.scope("review")))
+    made = replace(made, review=await review_step(state, step, made, branch.scope("review")))
+    if made.accepted and state.profile.snapshots:
+        await branch.snapshot()
+    return replace(made, tree=branch.tree)
 
 
 def _wanted(state: State, first: Candidate) -> int:

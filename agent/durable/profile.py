@@ -80,6 +80,11 @@ class Profile(_Declared):
     )
     test_timeout_s: float = Field(default=600, gt=0, description="seconds per run of tests")
     command_timeout_s: float = Field(default=120, gt=0, description="seconds per other command")
+    snapshots: bool = Field(
+        default=False,
+        description="keep containers as images at accepted steps: files that git ignores and "
+        "what is outside the repository are then there for the next step and after a crash",
+    )
     phase_limit_s: float | None = Field(
         default=None, gt=0, description="seconds of work per reproduction, step or verification"
     )

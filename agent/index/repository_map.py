@@ -34,11 +34,12 @@ _MORE_CHARS = 24  # of the line that counts a file's other definitions
 _WEIGHT_OF_FILE, _WEIGHT_OF_NAME, _WEIGHT_OF_USE = 1.0, 1.5, 0.15
 _WEIGHT_OF_KIND = {"module": 0.0, "class": 1.0, "function": 1.0, "method": 0.8, "variable": 0.4}
 _WEIGHT_OF_PRIVATE = 0.6
-_WEIGHT_OF_BARE_FILE = 0.3
+_WEIGHT_OF_OTHER_KIND = 0.3
 _DECAY = 0.1
 """How fast definitions of one file lose weight, so that no file takes the whole map."""
 
 
+_PYTHON = (".py", ".pyi")
 _OVERLOAD = re.compile(r"@(\w+\.)?overload ")
 
 _Showable = Mapping[str, Sequence[Definition]]
@@ -83,11 +84,13 @@ def _ranked(showable: _Showable, index: SymbolIndex, relevance: Relevance) -> li
         for path, definitions in showable.items()
         for entry in _entries(path, definitions, index, relevance)
     )
-    return sorted(entries, key=lambda entry: (-entry.score, entry.path, _line(entry)))
+    return sorted(entries, key=_order)
 
 
-def _line(entry: _Entry) -> int:
-    return entry.definition.line if entry.definition else 0
+def _order(entry: _Entry) -> tuple[float, bool, str, int]:
+    """By score, and Python first where nothing else decides."""
+    line = entry.definition.line if entry.definition else 0
+    return -entry.score, not entry.path.endswith(_PYTHON), entry.path, line
 
 
 def _entries(
@@ -95,7 +98,8 @@ def _entries(
 ) -> list[_Entry]:
     of_file = relevance.of_file(path)
     if not definitions:
-        return [_Entry(of_file * _WEIGHT_OF_BARE_FILE, path, None)]
+        weight = 1.0 if path.endswith(_PYTHON) else _WEIGHT_OF_OTHER_KIND
+        return [_Entry(weight * of_file, path, None)]
     scored = [(_score(found, of_file, index, relevance), found) for found in definitions]
     scored.sort(key=lambda pair: (-pair[0], pair[1].line))
     return [
@@ -222,18 +226,21 @@ def _tests(paths: Sequence[str], relevance: Relevance, room: int) -> str:
 
 
 def _counted(heading: str, paths: Sequence[str], room: int) -> str:
-    """A heading and how many files there are by folder, as deep as there is room for."""
+    """A heading and the names of files, or how many there are by folder, as deep as there is
+    room for."""
     if not paths or len(heading) + 1 > room:
         return ""
-    for depth in range(_DEEPEST_FOLDER, 0, -1):
-        counts = Counter(_folder(path, depth) for path in paths)
-        folders = ", ".join(f"{folder} {count}" for folder, count in sorted(counts.items()))
-        line = f"{heading}: {folders}\n"
-        if len(line) <= room:
-            return line
-    return f"{heading}\n"
+    names = ", ".join(_short(path, _PATH_CHARS) for path in sorted(paths))
+    by_folder = (_folder_counts(paths, depth) for depth in range(_DEEPEST_FOLDER, 0, -1))
+    lines = (f"{heading}: {listed}\n" for listed in (names, *by_folder))
+    return next((line for line in lines if len(line) <= room), f"{heading}\n")
+
+
+def _folder_counts(paths: Iterable[str], depth: int) -> str:
+    counts = Counter(_folder(path, depth) for path in paths)
+    return ", ".join(f"{folder} {count}" for folder, count in sorted(counts.items()))
 
 
 def _folder(path: str, depth: int) -> str:
     folders = PurePosixPath(path).parts[:-1]
-    return "/".join(folders[:depth]) + "/" if folders else "./"
+    return _short("/".join(folders[:depth]), _PATH_CHARS) + "/" if folders else "./"

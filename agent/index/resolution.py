@@ -26,8 +26,11 @@ from agent.index.syntax import (
     enclosing,
 )
 
-_DEEPEST = 24
-"""Steps from one name to the next; cyclic imports and assignments end there."""
+_FUNCTIONS = ("function", "method")
+
+_DEEPEST = 40
+"""Names that may lead from one to the next before nothing more is found out: far from the
+interpreter's own limit, and more than code has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,166 +53,155 @@ Found = Entity | Foreign | None
 
 FOREIGN = Foreign()
 
+_Question = tuple[str, int, Chain]
+"""A chain in a scope of a file."""
+
+_FROM_OUTSIDE = -1
+"""Instead of a scope: a name of the module as importers see it."""
+
 
 class Resolver:
-    """Answers for one state of the repository, and remembers the answers."""
+    """Answers for one state of the repository, and remembers the answers.
+
+    Imports, base classes and assignments may be cyclic. What is found out on the way of a
+    question that met a cycle may be incomplete and is forgotten after it, so that no answer
+    depends on what was asked before.
+    """
 
     def __init__(self, files: Mapping[str, FileSyntax], modules: Modules) -> None:
         self._files = files
         self._modules = modules
-        self._reached: dict[tuple[str, int, Chain], Found] = {}
+        self._known: dict[_Question, Found] = {}
         self._ancestors: dict[Entity, tuple[Entity, ...]] = {}
+        self._starred: dict[str, tuple[Entity, ...]] = {}
+        # Of the present question:
+        self._asked: list[_Question] = []
+        self._found_out: dict[_Question, Found] = {}
+        self._met_a_cycle = False
 
     def scope(self, entity: Entity) -> Scope | None:
         """The inside of an entity, None for a package without a file."""
         file = self._files.get(entity.path)
         return file.scopes[entity.scope] if file else None
 
-    def resolve(self, path: str, scope: int, chain: Chain, depth: int = 0) -> Found:
+    def resolve(self, path: str, scope: int, chain: Chain) -> Found:
         """What a chain leads to from a scope of a file."""
-        key = (path, scope, chain)
-        if key not in self._reached:
-            if depth > _DEEPEST:
-                return None
-            self._reached[key] = None  # what depends on itself cannot be told
-            self._reached[key] = self._resolve(path, scope, chain, depth + 1)
-        return self._reached[key]
+        question = (path, scope, chain)
+        if question not in self._known:
+            found = self._answer(question)
+            self._settle()
+            self._known[question] = found
+        return self._known[question]
 
-    def member(self, owner: Found, name: str, depth: int = 0) -> Found:
+    def member(self, owner: Found, name: str) -> Found:
         """What a name means after `owner.`; `CALL` and `ENTER` are such names as well."""
-        if isinstance(owner, Foreign):
-            return None if name == ENTER else FOREIGN
-        if owner is None or depth > _DEEPEST:
-            return None
-        scope = self.scope(owner)
-        if scope is None:
-            return self._module(self._modules.submodule(owner.path, name))
-        kind = scope.definition.kind
-        if name == CALL:
-            return self._result(owner, scope, depth)
-        if kind in ("function", "method"):
-            return (
-                self.member(self._result(owner, scope, depth), name, depth + 1)
-                if scope.is_property
-                else None
-            )
-        if kind == "module":
-            return self._module_member(owner, name, depth)
-        if name == ENTER:
-            return owner
-        return self._class_member(owner, name, depth)
+        found = self._member(owner, name)
+        self._settle()
+        return found
 
     def ancestors(self, entity: Entity) -> tuple[Entity, ...]:
         """The base classes of a class that are in the repository, and theirs, nearest first."""
-        entity = replace(entity, is_instance=False)
-        if entity not in self._ancestors:
-            self._ancestors[entity] = ()  # a class that is its own base has no more
-            found = list(self._bases(entity))
-            for base in list(found):
-                found += (above for above in self.ancestors(base) if above not in found)
-            self._ancestors[entity] = tuple(found)
-        return self._ancestors[entity]
+        found = self._above(entity)
+        self._settle()
+        return found
 
-    def _bases(self, entity: Entity) -> Iterator[Entity]:
-        scope = self.scope(entity)
-        for base in scope.bases if scope else ():
-            found = self.resolve(entity.path, scope.parent, base) if scope else None
-            if isinstance(found, Entity) and found != entity:
-                yield found
+    def _settle(self) -> None:
+        if not self._met_a_cycle:
+            self._known |= self._found_out
+        self._found_out.clear()
+        self._met_a_cycle = False
 
-    def _resolve(self, path: str, scope: int, chain: Chain, depth: int) -> Found:
-        *before, name = chain
-        if before:
-            if before == ["super", CALL]:
-                return self._above(path, scope, name, depth)
-            return self.member(self.resolve(path, scope, tuple(before), depth), name, depth)
-        if name == ANYTHING:
+    def _answer(self, question: _Question) -> Found:
+        for answers in (self._known, self._found_out):
+            if question in answers:
+                return answers[question]
+        if question in self._asked or len(self._asked) >= _DEEPEST:
+            self._met_a_cycle = True
             return None
-        if name == LITERAL:
-            return FOREIGN
-        return self._look_up(path, scope, name, depth)
+        self._asked.append(question)
+        path, scope, chain = question
+        if scope == _FROM_OUTSIDE:
+            found = self._module_member(Entity(path), chain[0])
+        else:
+            found = self._follow(path, scope, chain)
+        self._asked.pop()
+        self._found_out[question] = found
+        return found
 
-    def _look_up(self, path: str, scope: int, name: str, depth: int) -> Found:
+    def _follow(self, path: str, scope: int, chain: Chain) -> Found:
+        if chain[:2] == ("super", CALL) and len(chain) > 2:
+            found, chain = self._of_super(path, scope, chain[2]), chain[2:]
+        else:
+            found = self._look_up(path, scope, chain[0])
+        for name in chain[1:]:
+            found = self._member(found, name)
+        return found
+
+    def _look_up(self, path: str, scope: int, name: str) -> Found:
+        if name in (ANYTHING, LITERAL):
+            return FOREIGN if name == LITERAL else None
         file = self._files[path]
         for index in enclosing(file.scopes, scope):
             if bindings := file.scopes[index].bindings.get(name):
-                return self._bound(path, bindings, depth)
-        if (found := self._starred(path, name, depth)) is not None:
+                return self._bound(path, bindings)
+        if (found := self._by_star(path, name)) is not None:
             return found
         return FOREIGN if hasattr(builtins, name) else None
 
-    def _starred(self, path: str, name: str, depth: int) -> Found:
-        if name.startswith("_"):
-            return None
-        for star in self._files[path].stars:
-            module = self._modules.imported(star.module, star.level, path)
-            if module is not None:
-                found = self.member(Entity(module), name, depth + 1)
-                if found is not None:
-                    return found
-        return None
-
-    def _bound(self, path: str, bindings: Iterable[Binding], depth: int) -> Found:
+    def _bound(self, path: str, bindings: Iterable[Binding]) -> Found:
         """What all the bindings of a name agree on. A definition or import that is in the
         repository wins over others, which are for another platform or version."""
-        found: list[Found] = []
+        found: set[Found] = set()
         for binding in bindings:
             match binding:
                 case Defined(scope):
                     return Entity(path, scope)
                 case Receiver(scope, is_instance):
-                    found.append(Entity(path, scope, is_instance))
+                    found.add(Entity(path, scope, is_instance))
                 case Imported():
-                    imported = self._imported(path, binding, depth)
+                    imported = self._imported(path, binding)
                     if isinstance(imported, Entity):
                         return imported
-                    found.append(imported)
+                    found.add(imported)
                 case Assigned(chain, scope):
-                    found.append(self.resolve(path, scope, chain, depth))
+                    found.add(self._answer((path, scope, chain)))
                 case Unknown():
-                    found.append(None)
-        return found[0] if len(set(found)) == 1 else None
+                    found.add(None)
+        return found.pop() if len(found) == 1 else None
 
-    def _imported(self, path: str, binding: Imported, depth: int) -> Found:
+    def _imported(self, path: str, binding: Imported) -> Found:
         module = self._modules.imported(binding.module, binding.level, path)
         if module is None:
             return FOREIGN
         if binding.name is None:
-            return self._module(module)
-        return self.member(Entity(module), binding.name, depth + 1)
+            return Entity(module)
+        return self._member(Entity(module), binding.name)
 
-    def _module(self, path: str | None) -> Found:
-        return None if path is None else Entity(path)
+    # What stands after a dot
 
-    def _module_member(self, module: Entity, name: str, depth: int) -> Found:
-        bindings = self._files[module.path].scopes[0].bindings.get(name)
-        if bindings:
-            found = self._bound(module.path, bindings, depth + 1)
-            if found is not None:
-                return found
-        if (found := self._module(self._modules.submodule(module.path, name))) is not None:
-            return found
-        return self._starred(module.path, name, depth + 1)
+    def _member(self, owner: Found, name: str) -> Found:
+        if isinstance(owner, Foreign):
+            return None if name == ENTER else FOREIGN
+        if owner is None:
+            return None
+        scope = self.scope(owner)
+        if scope is None:
+            return self._submodule(owner, name)
+        if name == CALL:
+            return self._result(owner, scope)
+        kind = scope.definition.kind
+        if kind == "module":
+            return self._answer((owner.path, _FROM_OUTSIDE, (name,)))
+        if kind in _FUNCTIONS:
+            value = self._result(owner, scope) if scope.is_property else None
+            return None if self._is_function(value) else self._member(value, name)
+        return owner if name == ENTER else self._class_member(owner, name)
 
-    def _class_member(self, owner: Entity, name: str, depth: int) -> Found:
-        for place in (replace(owner, is_instance=False), *self.ancestors(owner)):
-            scope = self.scope(place)
-            if scope and (bindings := scope.bindings.get(name)):
-                return self._bound(place.path, bindings, depth + 1)
-        return None
+    def _is_function(self, found: Found) -> bool:
+        scope = self.scope(found) if isinstance(found, Entity) else None
+        return scope is not None and scope.definition.kind in _FUNCTIONS
 
-    def _above(self, path: str, scope: int, name: str, depth: int) -> Found:
-        """What `super().name` means."""
-        scopes = self._files[path].scopes
-        while scope and scopes[scope].definition.kind != "class":
-            scope = scopes[scope].parent
-        for base in self.ancestors(Entity(path, scope)) if scope else ():
-            found = self._class_member(replace(base, is_instance=True), name, depth)
-            if found is not None:
-                return found
-        return None
-
-    def _result(self, owner: Entity, scope: Scope, depth: int) -> Found:
+    def _result(self, owner: Entity, scope: Scope) -> Found:
         """What calling an entity returns."""
         if scope.definition.kind == "class":
             return None if owner.is_instance else replace(owner, is_instance=True)
@@ -217,4 +209,79 @@ class Resolver:
             return None
         if scope.returns == ("Self", CALL):
             return Entity(owner.path, scope.parent, is_instance=True)
-        return self.resolve(owner.path, scope.parent, scope.returns, depth)
+        return self._answer((owner.path, scope.parent, scope.returns))
+
+    def _submodule(self, package: Entity, name: str) -> Found:
+        path = self._modules.submodule(package.path, name)
+        return None if path is None else Entity(path)
+
+    def _module_member(self, module: Entity, name: str) -> Found:
+        if bindings := self._files[module.path].scopes[0].bindings.get(name):
+            found = self._bound(module.path, bindings)
+            if found is not None:
+                return found
+        found = self._submodule(module, name)
+        return found if found is not None else self._by_star(module.path, name)
+
+    def _by_star(self, path: str, name: str) -> Found:
+        """What `from module import *` gives a name, in any of the modules that it reaches."""
+        if name.startswith("_"):
+            return None
+        for module in self._reached_by_star(path):
+            if bindings := self._files[module.path].scopes[0].bindings.get(name):
+                return self._bound(module.path, bindings)
+        return None
+
+    def _reached_by_star(self, path: str) -> tuple[Entity, ...]:
+        if path not in self._starred:
+            reached: dict[str, Entity] = {}
+            waiting = [path]
+            while waiting:
+                importer = waiting.pop()
+                for star in reversed(self._files[importer].stars):
+                    module = self._modules.imported(star.module, star.level, importer)
+                    if module is not None and module in self._files and module not in reached:
+                        reached[module] = Entity(module)
+                        waiting.append(module)
+            self._starred[path] = tuple(reached.values())
+        return self._starred[path]
+
+    def _class_member(self, owner: Entity, name: str) -> Found:
+        return self._first_member([owner, *self._above(owner)], name)
+
+    def _of_super(self, path: str, scope: int, name: str) -> Found:
+        """What `super().name` means."""
+        scopes = self._files[path].scopes
+        while scope and scopes[scope].definition.kind != "class":
+            scope = scopes[scope].parent
+        return self._first_member(self._above(Entity(path, scope)), name) if scope else None
+
+    def _first_member(self, classes: Iterable[Entity], name: str) -> Found:
+        for place in classes:
+            scope = self.scope(place)
+            if scope and (bindings := scope.bindings.get(name)):
+                return self._bound(place.path, bindings)
+        return None
+
+    def _above(self, entity: Entity) -> tuple[Entity, ...]:
+        entity = replace(entity, is_instance=False)
+        if entity in self._ancestors:
+            return self._ancestors[entity]
+        found = {entity: None}
+        waiting = [entity]
+        while waiting:
+            bases = [base for base in self._bases(waiting.pop(0)) if base not in found]
+            found |= dict.fromkeys(bases)
+            waiting += bases
+        ancestors = tuple(found)[1:]
+        if not self._met_a_cycle:
+            self._ancestors[entity] = ancestors
+        return ancestors
+
+    def _bases(self, entity: Entity) -> Iterator[Entity]:
+        scope = self.scope(entity)
+        if scope is not None:
+            for base in scope.bases:
+                found = self._answer((entity.path, scope.parent, base))
+                if isinstance(found, Entity):
+                    yield found

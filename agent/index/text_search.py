@@ -55,8 +55,8 @@ def search(
     """Lines that a regular expression matches, one match a line at most.
 
     `^` and `$` are the ends of a line. A pattern that is no regular expression is looked for
-    literally, with a note. `path` is a file, a folder, or a pattern such as `src/*.js`. Where the time
-    limit ends the search, a note says so; no pattern can keep it from ending.
+    literally, with a note. `path` is a file, a folder, or a pattern such as `src/*.js`. A note
+    says where the time limit ended the search; no pattern can keep it from ending.
     """
     compiled, note = _compiled(pattern, literal=literal, ignore_case=ignore_case)
     deadline = monotonic() + time_limit_s

@@ -54,7 +54,8 @@ class _Outage:
     """Since when the database is away, as all threads together see it.
 
     Where every call waited on its own, an attempt that fails, cleans up after itself and is
-    tried again would wait many times over. Being read is not being back: a full disk is read.
+    tried again would wait many times over. That another call succeeds does not end it: a full
+    disk can be read, and written to where nothing is new.
     """
 
     def __init__(self) -> None:
@@ -68,7 +69,7 @@ class _Outage:
         return self._began
 
     def over(self) -> None:
-        """The database has written."""
+        """What failed before has succeeded."""
         self._last = -math.inf
 
 
@@ -108,9 +109,7 @@ class Database:
 
         def run() -> T:
             with self._writing:
-                result = _transaction(self._writer, work)
-            self._outage.over()
-            return result
+                return _transaction(self._writer, work)
 
         return self._patiently(run, self.patience_s if patience_s is None else patience_s)
 
@@ -119,10 +118,10 @@ class Database:
         self._engine.dispose()
 
     def _patiently(self, run: Callable[[], T], patience_s: float) -> T:
-        called, pause = time.monotonic(), FIRST_PAUSE_S
+        called, pause, waited = time.monotonic(), FIRST_PAUSE_S, False
         while True:
             try:
-                return run()
+                result = run()
             except (DBAPIError, sqlite3.Error, PoolTimeout) as error:
                 now = time.monotonic()
                 if not _passes(error):
@@ -130,8 +129,12 @@ class Database:
                 since = min(called, self._outage.began(now, patience_s))
                 if now + pause > since + patience_s:
                     raise self._failure(error, retryable=True) from error
+            else:
+                if waited:
+                    self._outage.over()
+                return result
             time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_S)
+            pause, waited = min(2 * pause, LONGEST_PAUSE_S), True
 
     def _failure(self, error: Exception, *, retryable: bool) -> JournalError:
         cause = str(getattr(error, "orig", None) or error).strip().splitlines() or ["no reason"]

@@ -10,10 +10,9 @@ from agent.tools.rendering import render
 from agent.tools.results import TestRun, ToolResult
 from agent.tools.testing import run_paths
 from agent.tools.tool import ToolSettings
-from agent.tools.toolbox import TOOLS_OF_ROLES, Toolbox
+from agent.tools.toolbox import Toolbox
 
 __all__ = [
-    "TOOLS_OF_ROLES",
     "Protection",
     "TestRun",
     "ToolResult",

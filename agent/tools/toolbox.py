@@ -20,16 +20,6 @@ TOOLS: Mapping[str, Tool[Any]] = {
     tool.name: tool for tool in (*READING, *EDITING, *TESTING, *COMMANDS)
 }
 
-_LOOKING = ("read", "search", "find_definition", "find_callers", "find_callees")
-
-TOOLS_OF_ROLES: Mapping[str, tuple[str, ...]] = {
-    "gatherer": _LOOKING,
-    "planner": _LOOKING,
-    "anchor": (*_LOOKING, "write_new", "run_tests"),
-    "implementer": (*_LOOKING, "write", "apply_patch", "edit", "run_tests", "run_command"),
-}
-"""Roles that are not named have no tools."""
-
 
 class Toolbox:
     """Some of the tools, and the protection that goes with every use of them."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import json
 import logging
 import os
 import secrets
@@ -156,6 +157,16 @@ class DockerWorkspace(ShellWorkspace):
         """The image's content id, `sha256:...`, whatever its tag names later."""
         return self._container.image_digest
 
+    async def snapshot(self) -> str:
+        """Keep the container's file system as an image; its id. What is ignored by git then
+        counts as having been there at the opening.
+
+        Raises:
+            WorkspaceError: the container is gone, or Docker failed.
+        """
+        await self._git("firmly settle", "snapshot", retryable=True)
+        return await uninterrupted(asyncio.to_thread(self._container.commit))
+
     async def close(self) -> None:
         """Kill and remove the container with its anonymous volumes."""
         await uninterrupted(self._container.close())
@@ -224,6 +235,16 @@ class _Container:
                 found.restart(timeout=0)
                 return True
         return False
+
+    def commit(self) -> str:
+        """Keep the file system as an image with the container's labels; its id; blocking."""
+        with docker_errors(self._image):
+            found = client().containers.get(self._name)
+            labels = {**found.labels, "durabench": "snapshot"}
+            lines = [
+                f"LABEL {json.dumps(name)}={json.dumps(text)}" for name, text in labels.items()
+            ]
+            return str(found.commit(changes="\n".join(lines)).id)
 
     async def connect(self, root: str) -> Shell:
         """Start the command server and wait until it answers."""
@@ -331,6 +352,12 @@ def owned_containers(daemon: Any, *labels: str) -> list[Any]:
     """The workspaces' containers of this user on this machine, in any state."""
     wanted = [WORKSPACE_LABEL, f"{ownership.OWNER}={ownership.owner()}", *labels]
     return list(daemon.containers.list(all=True, filters={"label": wanted}, ignore_removed=True))
+
+
+def snapshots(daemon: Any) -> list[Any]:
+    """The images that workspaces of this user on this machine were kept as."""
+    wanted = ["durabench=snapshot", f"{ownership.OWNER}={ownership.owner()}"]
+    return list(daemon.images.list(filters={"label": wanted}))
 
 
 def remove_container(name: str) -> bool:

@@ -90,6 +90,9 @@ class HostWorkspace(ShellWorkspace):
         """Where the repository of the workspace of that name is, opened or not."""
         return str(_path_of(name) / _REPOSITORY)
 
+    async def snapshot(self) -> None:
+        """Nothing: a folder is no image."""
+
     async def close(self) -> None:
         """Kill every process that was started here and remove the folder."""
         await uninterrupted(self._folder.close())
@@ -233,6 +236,8 @@ def _environment(folder: Path) -> dict[str, str]:
         "HOME": str(folder / "home"),
         "TMPDIR": str(folder / "tmp"),
         "LANG": "C.UTF-8",
+        # The plugins beside this program are its own, not those of the repository.
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }
 
 

@@ -1,8 +1,8 @@
 """Finds what dead programs left of their workspaces, and removes it.
 
 Touched is only what this user's programs made on this machine, whose process has ended and
-whose attempt is not among those living. There is nothing else to find: a workspace makes one
-container or one folder, and no network, volume or image.
+whose attempt is not among those living. A workspace makes one container or one folder, and no
+network or volume; the images that it may be kept as stay until their attempt has ended.
 """
 
 import asyncio
@@ -55,6 +55,41 @@ async def sweep(living: Collection[str], *, older_than_s: float = 0) -> list[str
     return [str(one) for one in found if await asyncio.to_thread(_remove, one)]
 
 
+async def snapshots() -> dict[str, set[str]]:
+    """The images that workspaces were kept as, by the attempt that they belong to.
+
+    Raises:
+        WorkspaceError: Docker answers, but fails.
+    """
+    return await asyncio.to_thread(_snapshots)
+
+
+async def remove_snapshots(images: Collection[str]) -> list[str]:
+    """Remove such images; a line for each that is gone."""
+    removed = [image for image in sorted(images) if await asyncio.to_thread(_remove_image, image)]
+    return [f"image {image}: of an attempt that has ended" for image in removed]
+
+
+def _snapshots() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    if (client := _client()) is not None:
+        with container.docker_errors("none"):
+            for image in container.snapshots(client):
+                found.setdefault(image.labels[ownership.ATTEMPT], set()).add(image.id)
+    return found
+
+
+def _client() -> Any | None:
+    """The Docker client, where a daemon answers."""
+    try:
+        with container.docker_errors("none"):
+            client = container.client()
+            client.ping()
+    except WorkspaceError:
+        return None
+    return client
+
+
 def _find(living: Collection[str], older_than_s: float) -> list[Leftover]:
     candidates = [*_containers(), *_folders()]
     return [
@@ -68,11 +103,7 @@ def _find(living: Collection[str], older_than_s: float) -> list[Leftover]:
 
 def _containers() -> Iterator[tuple[Leftover, str]]:
     """Every container of this user, with the process that has it."""
-    try:
-        with container.docker_errors("none"):
-            client = container.client()
-            client.ping()
-    except WorkspaceError:
+    if (client := _client()) is None:
         return
     with container.docker_errors("none"):
         for found in container.owned_containers(client):
@@ -109,6 +140,18 @@ def _remove(leftover: Leftover) -> bool:
         "folder": _remove_folder,
     }
     return removers[leftover.kind](leftover.name)
+
+
+def _remove_image(image: str) -> bool:
+    """Whether it could be removed: one that another was made from stays until that is gone."""
+    from docker.errors import APIError
+
+    with container.docker_errors(image):
+        try:
+            container.client().images.remove(image, noprune=True)
+        except APIError:
+            return False
+    return True
 
 
 def _remove_folder(path: str) -> bool:

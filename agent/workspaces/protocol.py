@@ -149,6 +149,15 @@ class Workspace(Protocol):
         """
         ...
 
+    async def snapshot(self) -> str | None:
+        """Keep all files, ignored ones and those outside the repository too; the id of the
+        image, or None for a workspace that is none.
+
+        Raises:
+            WorkspaceError: the container is gone, or Docker failed.
+        """
+        ...
+
     async def restore(self, checkpoint: Checkpoint | None) -> None:
         """Make the work tree exactly that of the checkpoint (None: that of the opening),
         whatever it is now, with the base commit checked out, and verify it by its id.

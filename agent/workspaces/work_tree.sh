@@ -122,6 +122,9 @@ readable() {
 
 tree() { look bytes && collect && git write-tree; }
 
+# Ignored files that are here now belong here from now on, as if they had been there at first.
+settle() { look bytes && collect && git ls-files -zo --directory >"$scratch/present"; }
+
 checkpoint() {
   look bytes && collect && git write-tree >"$scratch/delta" && difference >>"$scratch/delta" &&
     cat -- "$scratch/delta"

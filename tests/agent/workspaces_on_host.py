@@ -22,7 +22,7 @@ class HostWorkspaces:
         return HostWorkspace.root_of(self._name)
 
     @asynccontextmanager
-    async def open(self, name: str, *, goes_on: bool) -> AsyncIterator[HostWorkspace]:
+    async def open(self, name: str, *, image: str, goes_on: bool) -> AsyncIterator[HostWorkspace]:
         self.opened.append(name)
         workspace = await HostWorkspace.open(
             prepare=self._prepare,

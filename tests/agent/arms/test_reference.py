@@ -13,14 +13,14 @@ async def test_gold_hands_in_the_reference_change(solve: Solver) -> None:
     outcome, session = await solve(arm="gold")
     assert outcome.status == "submitted"
     assert outcome.patch.endswith("-goodbye\n+hello\n")
-    assert [step.kind for step in session.steps] == ["command"]
+    assert [step.kind for step in session.steps] == ["command", "action"]
 
 
 async def test_null_hands_in_nothing(solve: Solver) -> None:
     """An untouched workspace differs by nothing."""
     outcome, session = await solve(arm="null")
     assert (outcome.status, outcome.patch) == ("submitted", "")
-    assert session.steps == []
+    assert [step.request for step in session.steps] == [{"action": "diff"}]
 
 
 async def test_gold_refuses_a_workspace_that_is_not_the_instances(solve: Solver) -> None:

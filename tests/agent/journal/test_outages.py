@@ -161,6 +161,27 @@ def test_a_file_that_stays_locked_is_an_error(
     intend(journal, lease, 0)
 
 
+def test_an_absence_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once one call has waited in vain the next fails at once, though some succeed meanwhile."""
+    monkeypatch.setattr(database, "SQLITE_BUSY_MS", 50)
+    journal, lease = _sqlite(tmp_path, patience_s=2.0)
+    other = sqlite3.connect(tmp_path / "j.db", isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(JournalError):
+        intend(journal, lease, 0)
+    assert journal.steps("a1") == []
+    before = time.monotonic()
+    with pytest.raises(JournalError, match="locked"):
+        journal.release(lease)
+    assert time.monotonic() - before < 1
+    other.execute("ROLLBACK")
+    time.sleep(2.0)  # an absence that nobody has seen for so long is over
+    other.execute("BEGIN IMMEDIATE")
+    threading.Timer(1.0, lambda: other.execute("ROLLBACK")).start()
+    intend(journal, lease, 0)
+    assert len(journal.steps("a1")) == 1
+
+
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     """What was acknowledged before the disk was full is there, and writing goes on after."""
     journal, lease = _sqlite(tmp_path)

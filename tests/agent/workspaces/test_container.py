@@ -168,7 +168,7 @@ async def test_a_killed_container_is_an_error(
 async def test_an_unknown_image_says_how_to_get_it() -> None:
     """The message names the image and the command, and no retry is wasted on it."""
     with pytest.raises(
-        WorkspaceError, match=r"no image durabench/nowhere:1 .*images check"
+        WorkspaceError, match=r"no image durabench/nowhere:1 .*docker pull .*images build"
     ) as caught:
         await opened("durabench/nowhere:1")
     assert not caught.value.retryable

@@ -1,0 +1,281 @@
+"""Reading a repository's text out of a workspace, on the host and in a container."""
+
+import io
+import secrets
+import subprocess
+import tarfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from docker import DockerClient
+
+from agent.errors import WorkspaceError
+from agent.index.sources import lines, read_sources
+from agent.workspaces import CommandResult, DockerWorkspace, HostWorkspace, Workspace
+
+BASE_IMAGE = "durabench/base:bookworm"
+
+REPOSITORY = r"""
+set -e
+git init -q -b main .
+git config user.name Tester
+git config user.email tester@example.org
+mkdir -p pkg/deep outside/kept
+printf 'x = 1\n' >pkg/deep/mod.py
+printf 'un\r\ndeux\r\n' >crlf.txt
+printf 'caf\351\n' >latin.txt
+printf '\0\1\2' >binary.dat
+printf 'spaces\n' >'two  words.txt'
+printf 'unicode\n' >'naïve ☃.txt'
+printf 'newline\n' >$'two\nlines.txt'
+printf 'dash\n' >-rf.txt
+printf 'quote\n' >"it's.txt"
+printf 'latin name\n' >$'caf\351.txt'
+: >empty.txt
+printf 'gone\n' >gone.txt
+printf '*.log\nbuild/\n' >.gitignore
+printf 'inside\n' >outside/kept/file.txt
+ln -s pkg/deep/mod.py link.py
+ln -s /etc/passwd passwd.txt
+git add -A
+git commit -qm base
+git tag base
+printf 'hard\n' >hard1.txt
+ln hard1.txt hard2.txt
+rm gone.txt
+rm -r outside && ln -s /etc outside
+mkdir build && echo ignored >build/x.txt && echo ignored >run.log
+git init -q nested && echo other >nested/other.txt
+"""
+
+TEXTS = {
+    "-rf.txt": "dash\n",
+    ".gitignore": "*.log\nbuild/\n",
+    "crlf.txt": "un\r\ndeux\r\n",
+    "empty.txt": "",
+    "hard1.txt": "hard\n",
+    "hard2.txt": "hard\n",
+    "it's.txt": "quote\n",
+    "latin.txt": "caf�\n",
+    "naïve ☃.txt": "unicode\n",
+    "pkg/deep/mod.py": "x = 1\n",
+    "two  words.txt": "spaces\n",
+    "two\nlines.txt": "newline\n",
+}
+
+
+def make_repository(path: Path) -> None:
+    path.mkdir()
+    subprocess.run(["bash", "-c", REPOSITORY], cwd=path, check=True)
+
+
+@pytest.fixture(scope="session")
+def image(docker_client: DockerClient) -> Iterator[str]:
+    """An image with the repository in /testbed."""
+    tag = f"durabench-test/{secrets.token_hex(4)}:sources"
+    dockerfile = f"FROM {BASE_IMAGE}\nWORKDIR /testbed\nCOPY make.sh /\nRUN bash /make.sh\n"
+    context = io.BytesIO()
+    with tarfile.open(fileobj=context, mode="w") as archive:
+        for name, text in (("Dockerfile", dockerfile), ("make.sh", REPOSITORY)):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text.encode())
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    context.seek(0)
+    docker_client.images.build(
+        fileobj=context, custom_context=True, tag=tag, rm=True, network_mode="none"
+    )
+    yield tag
+    docker_client.images.remove(tag, force=True)
+
+
+@pytest.fixture(params=["host", pytest.param("docker", marks=pytest.mark.docker)])
+async def workspace(request: pytest.FixtureRequest) -> AsyncIterator[Workspace]:
+    """A workspace of each kind in turn."""
+    opened: Workspace
+    if request.param == "host":
+        opened = await HostWorkspace.open(prepare=make_repository, base_commit="base")
+    else:
+        opened = await DockerWorkspace.open(
+            image=request.getfixturevalue("image"), base_commit="base"
+        )
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def on_host() -> AsyncIterator[HostWorkspace]:
+    """The repository in a folder."""
+    workspace = await HostWorkspace.open(prepare=make_repository, base_commit="base")
+    yield workspace
+    await workspace.close()
+
+
+@dataclass
+class Counting:
+    """A workspace that remembers what came out of its commands."""
+
+    inner: Workspace
+    results: list[CommandResult] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.inner, name)
+
+    async def run(
+        self, command: str, *, timeout_s: float, max_output_bytes: int | None = None
+    ) -> CommandResult:
+        result = await self.inner.run(
+            command, timeout_s=timeout_s, max_output_bytes=max_output_bytes
+        )
+        self.results.append(result)
+        return result
+
+
+async def settle(workspace: Workspace) -> None:
+    """Let the kernel's clock move on from the time of the last change."""
+    done = await workspace.run(
+        "until [[ $(find . -newermt '-0.05 seconds' -print -quit 2>&1) == '' ]]; do :; done",
+        timeout_s=30,
+    )
+    assert done.exit_code == 0
+
+
+async def test_reads_what_is_tracked_or_new_and_nothing_else(workspace: Workspace) -> None:
+    """Odd names and bytes come through; links, ignored files and other repositories do not."""
+    sources = await read_sources(workspace)
+    assert sources.texts == TEXTS
+    assert sources.skipped == {"binary.dat": "binary"}
+    assert sorted(sources.stamps) == sorted([*TEXTS, "binary.dat"])
+
+
+async def test_reading_again_fetches_only_what_changed(workspace: Workspace) -> None:
+    """Nothing is fetched after nothing happened, and one file after one edit."""
+    await settle(workspace)
+    first = await read_sources(workspace)
+    counting = Counting(workspace)
+    assert await read_sources(counting, known=first) == first
+    assert len(counting.results) == 1
+
+    await workspace.write("pkg/deep/mod.py", b"x = 2\n")
+    await workspace.write("pkg/new.py", b"y = 1\n")
+    await workspace.run("rm empty.txt", timeout_s=10)
+    again = await read_sources(counting, known=first)
+    assert len(counting.results) == 3
+    assert counting.results[-1].output_bytes < 20_000
+    expected = {**TEXTS, "pkg/deep/mod.py": "x = 2\n", "pkg/new.py": "y = 1\n"}
+    del expected["empty.txt"]
+    assert again.texts == expected
+
+
+async def test_a_change_within_a_clock_tick_is_seen(on_host: HostWorkspace) -> None:
+    """A file of the same size, changed right before and right after a reading, is read again."""
+    known = None
+    for number in range(10):
+        await on_host.write("pkg/deep/mod.py", f"x = {number}\n".encode())
+        known = await read_sources(on_host, known=known)
+        assert known.texts["pkg/deep/mod.py"] == f"x = {number}\n"
+
+
+async def test_a_change_that_hides_its_time_is_seen(on_host: HostWorkspace) -> None:
+    """Setting the time of modification back does not help: the time of change counts."""
+    await settle(on_host)
+    first = await read_sources(on_host)
+    await on_host.run(
+        "cp -p pkg/deep/mod.py $TMPDIR/ref; printf 'x = 9\\n' >pkg/deep/mod.py; "
+        "touch -r $TMPDIR/ref pkg/deep/mod.py",
+        timeout_s=10,
+    )
+    again = await read_sources(on_host, known=first)
+    assert again.texts["pkg/deep/mod.py"] == "x = 9\n"
+
+
+async def test_a_reading_of_another_workspace_can_be_known(on_host: HostWorkspace) -> None:
+    """Two folders with files of the same names and sizes are told apart."""
+    await settle(on_host)
+    known = await read_sources(on_host)
+    other = await HostWorkspace.open(prepare=make_repository, base_commit="base")
+    try:
+        await other.write("pkg/deep/mod.py", b"x = 7\n")
+        assert (await read_sources(other, known=known)).texts["pkg/deep/mod.py"] == "x = 7\n"
+    finally:
+        await other.close()
+
+
+async def test_size_limits_skip_and_say_so(on_host: HostWorkspace) -> None:
+    """A large file, and what is left when the total is used up; Python comes first."""
+    await on_host.write("big.txt", b"b" * 2000)
+    await on_host.write("big.py", b"#" * 500)
+    sources = await read_sources(on_host, max_file_bytes=1000, max_total_bytes=512)
+    assert sources.skipped["big.txt"] == "too large"
+    assert set(sources.texts) >= {"big.py", "pkg/deep/mod.py"}
+    assert "beyond the total" in sources.skipped.values()
+    assert sum(len(text.encode()) for text in sources.texts.values()) <= 512
+    assert set(sources.stamps) == set(sources.texts) | set(sources.skipped)
+
+
+async def test_what_a_limit_left_out_is_read_when_there_is_room(on_host: HostWorkspace) -> None:
+    """An earlier reading knows a skipped file's stamp, but not its text."""
+    await settle(on_host)
+    little = await read_sources(on_host, max_total_bytes=10)
+    assert (await read_sources(on_host, known=little)).texts == TEXTS
+
+
+async def test_git_settings_of_the_repository_do_not_matter(on_host: HostWorkspace) -> None:
+    """Quoting, line ends and a missing index change nothing."""
+    await on_host.run(
+        "git config core.quotePath true; git config core.autocrlf true; "
+        "git config status.showUntrackedFiles no; rm .git/index",
+        timeout_s=10,
+    )
+    assert (await read_sources(on_host)).texts == TEXTS
+
+
+async def test_a_profile_that_prints_does_not_matter(on_host: HostWorkspace) -> None:
+    """What the login shell says comes before the listing."""
+    await on_host.run("echo 'echo hello from the profile' >>~/.bash_profile", timeout_s=10)
+    assert (await read_sources(on_host)).texts == TEXTS
+
+
+async def test_many_files_and_bytes(on_host: HostWorkspace) -> None:
+    """Ten thousand names go into one command, and megabytes come out of it."""
+    await on_host.run(
+        "mkdir many && cd many && seq 10000 | split -l 1 -a 4 - a_rather_long_name_of_a_file_ && "
+        "yes 'some line of code' | head -c 900000 >big.py",
+        timeout_s=60,
+    )
+    counting = Counting(on_host)
+    sources = await read_sources(counting)
+    assert len(counting.results) == 2
+    assert len(sources.texts) == len(TEXTS) + 10_001
+    assert len(sources.texts["many/big.py"]) == 900_000
+
+
+async def test_an_empty_repository(on_host: HostWorkspace) -> None:
+    """No files are no error."""
+    await on_host.run("find . -mindepth 1 -maxdepth 1 ! -name .git -exec rm -r {} +", timeout_s=10)
+    assert (await read_sources(on_host)).texts == {}
+
+
+async def test_no_repository_is_an_error_that_no_retry_repairs(on_host: HostWorkspace) -> None:
+    """Where git lists nothing there is no work tree to speak of."""
+    await on_host.run("rm -rf .git", timeout_s=10)
+    with pytest.raises(WorkspaceError, match="cannot list the files") as caught:
+        await read_sources(on_host)
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("a", ["a"]),
+        ("a\n", ["a"]),
+        ("a\n\n", ["a", ""]),
+        ("a\r\nb\rc\nd", ["a", "b", "c", "d"]),
+        ("a\fb\u2028c\vd\n", ["a\fb\u2028c\vd"]),
+    ],
+)
+def test_lines_are_numbered_as_python_does(text: str, expected: list[str]) -> None:
+    """Only the three line ends of source code count."""
+    assert lines(text) == expected

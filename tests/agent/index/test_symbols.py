@@ -1,0 +1,545 @@
+"""Definitions, callers and callees across the files of a repository."""
+
+import random
+from collections.abc import Mapping
+
+import pytest
+
+from agent.index.symbols import SymbolIndex
+
+LIBRARY = {
+    "src/store/__init__.py": (
+        "from .reader import Reader, load as read\n"
+        "from .formats import *\n"
+        "try:\n"
+        "    from ._fast import parse\n"
+        "except ImportError:\n"
+        "    from .slow import parse\n"
+    ),
+    "src/store/base.py": """\
+from abc import ABC, abstractmethod
+
+
+class Base(ABC):
+    def __init__(self, path):
+        self.path = path
+
+    def run(self):
+        self.prepare()
+        return self.read()
+
+    def prepare(self):
+        pass
+
+    @abstractmethod
+    def read(self): ...
+""",
+    "src/store/reader.py": """\
+from __future__ import annotations
+
+import os.path
+from typing import Optional, TYPE_CHECKING
+
+from . import slow
+from .base import Base
+from .formats import Csv as Format
+
+if TYPE_CHECKING:
+    from store.cache import Cache
+
+
+class Reader(Base):
+    format = Format()
+    cache: Cache
+
+    def __init__(self, path, cache: Optional["Cache"] = None):
+        super().__init__(path)
+        self.cache = cache
+        self.lines = []
+
+    @property
+    def name(self) -> str:
+        return os.path.basename(self.path)
+
+    @classmethod
+    def open(cls, path) -> Reader:
+        return cls(path)
+
+    @staticmethod
+    def check(path):
+        return slow.parse(path)
+
+    def read(self):
+        self.lines.append(self.name)
+        self.check(self.path)
+        self.cache.put(self.path)
+        return [self._one(line) for line in self.lines]
+
+    def _one(self, line):
+        return self.format.decode(line)
+
+
+def load(path, then=None):
+    def inner():
+        return Reader.open(path).run()
+
+    return inner()
+""",
+    "src/store/cache.py": """\
+class Cache:
+    def put(self, key): ...
+    def get(self, key): ...
+""",
+    "src/store/formats.py": """\
+__all__ = ["Csv", "join"]
+
+
+class Csv:
+    def decode(self, line):
+        return line.split(",")
+
+
+def join(parts):
+    return ",".join(parts)
+
+
+def _hidden(): ...
+""",
+    "src/store/slow.py": "def parse(path):\n    return path\n",
+    "src/store/cli.py": """\
+import store
+import store.reader as r
+from store import read, parse, join
+from store.cache import Cache as Memory
+
+
+def main(path, reader: r.Reader, unknown, cache: Memory | None = None):
+    read(path)
+    store.reader.load(path)
+    parse(path)
+    join([])
+    reader.read()
+    cache.get(path)
+    unknown.read()
+    print(unknown.name)
+    with r.Reader(path) as opened:
+        opened.run()
+    for each in sorted([path], key=r.load):
+        each.strip()
+    load = unknown
+    load()
+
+
+run = lambda path: r.load(path)  # noqa: E731
+""",
+    "tests/test_reader.py": """\
+from store import Reader, read
+from store.formats import *
+
+
+def test_read():
+    assert Reader("x").read() == []
+    assert read("x")
+    assert join(["a"]) == "a"
+""",
+    "scripts/old.py": "print 'python 2'\n",
+}
+
+
+@pytest.fixture(scope="module")
+def library() -> SymbolIndex:
+    return SymbolIndex(LIBRARY)
+
+
+def names(index: SymbolIndex, symbol: str) -> list[str]:
+    return [found.full_name for found in index.definitions(symbol)]
+
+
+def certain(index: SymbolIndex, symbol: str) -> list[tuple[str, str, str]]:
+    """File name, text and place of the certain callers."""
+    return [
+        (use.path.rpartition("/")[2], use.text, use.inside.qualified)
+        for use in index.callers(symbol)
+        if use.is_certain
+    ]
+
+
+def possible(index: SymbolIndex, symbol: str) -> list[tuple[str, str]]:
+    return [
+        (use.path.rpartition("/")[2], use.text)
+        for use in index.callers(symbol)
+        if not use.is_certain
+    ]
+
+
+@pytest.mark.parametrize(
+    ("symbol", "expected"),
+    [
+        ("Reader", ["store.reader.Reader"]),
+        ("read", ["store.base.Base.read", "store.reader.Reader.read"]),
+        ("Reader.read", ["store.reader.Reader.read"]),
+        ("store.reader.Reader.read", ["store.reader.Reader.read"]),
+        ("src.store.reader.Reader", ["store.reader.Reader"]),
+        ("src/store/reader.py::Reader.read", ["store.reader.Reader.read"]),
+        ("store/reader.py:Reader", ["store.reader.Reader"]),
+        ("reader.py", ["store.reader"]),
+        ("src/store/__init__.py", ["store"]),
+        ("Reader.read()", ["store.reader.Reader.read"]),
+        ("`load(path)`", ["store.reader.load"]),
+        ("load.inner", ["store.reader.load.inner"]),
+        ("self.prepare", ["store.base.Base.prepare"]),
+        ("store.read", ["store.reader.load"]),  # imported under another name
+        ("store.Csv", ["store.formats.Csv"]),  # by `import *`
+        ("store.parse", ["store.slow.parse"]),  # where the import succeeds
+        ("Reader.prepare", ["store.base.Base.prepare"]),  # inherited
+        ("Reader.format", ["store.reader.Reader.format"]),
+        ("nothing", []),
+        ("Reader.nothing", []),
+        ("", []),
+        ("...", []),
+        ("( ' é 🙂", []),
+    ],
+)
+def test_how_a_symbol_can_be_named(library: SymbolIndex, symbol: str, expected: list[str]) -> None:
+    """Bare, qualified, by path, as pytest does, inherited and re-exported names."""
+    assert names(library, symbol) == expected
+
+
+def test_a_definition_says_where_it_is(library: SymbolIndex) -> None:
+    """Path, lines, kind and signature."""
+    (found,) = library.definitions("Reader.name")
+    assert (found.path, found.kind, found.name) == ("src/store/reader.py", "method", "name")
+    assert (found.start, found.line, found.end) == (23, 24, 25)
+    assert found.signature == "@property def name(self) -> str"
+
+
+def test_callers_through_imports(library: SymbolIndex) -> None:
+    """Aliases, packages that export a function again, modules, and functions passed on."""
+    assert certain(library, "store.reader.load") == [
+        ("cli.py", "read", "main"),
+        ("cli.py", "store.reader.load", "main"),
+        ("cli.py", "r.load", "main"),
+        ("cli.py", "r.load", ""),
+        ("test_reader.py", "read", "test_read"),
+    ]
+    assert possible(library, "store.reader.load") == []
+
+
+def test_a_function_that_is_passed_on_is_no_call(library: SymbolIndex) -> None:
+    """`key=load` is a use; a lambda's body is where the lambda stands."""
+    uses = {use.line: use.is_call for use in library.callers("load") if use.text == "r.load"}
+    assert list(uses.values()) == [False, True]
+
+
+def test_callers_of_methods(library: SymbolIndex) -> None:
+    """Through self, an annotation, a constructor; by the name alone it is only possible."""
+    assert certain(library, "Reader.read") == [
+        ("cli.py", "reader.read", "main"),
+        ("test_reader.py", "Reader().read", "test_read"),
+    ]
+    # What `Base.run` calls on itself may be a Reader's, and nothing is known of `unknown`.
+    assert possible(library, "Reader.read") == [
+        ("base.py", "self.read"),
+        ("cli.py", "unknown.read"),
+    ]
+    assert ("base.py", "self.read", "Base.run") in certain(library, "Base.read")
+
+
+@pytest.mark.parametrize(
+    ("symbol", "expected"),
+    [
+        ("Base.prepare", [("base.py", "self.prepare", "Base.run")]),
+        ("Reader.check", [("reader.py", "self.check", "Reader.read")]),
+        ("Reader._one", [("reader.py", "self._one", "Reader.read")]),
+        ("Csv.decode", [("reader.py", "self.format.decode", "Reader._one")]),
+        ("Cache.put", [("reader.py", "self.cache.put", "Reader.read")]),
+        ("Cache.get", [("cli.py", "cache.get", "main")]),
+        ("Reader.open", [("reader.py", "Reader.open", "load.inner")]),
+        (
+            "Base.run",
+            [("cli.py", "opened.run", "main"), ("reader.py", "Reader.open().run", "load.inner")],
+        ),
+        ("load.inner", [("reader.py", "inner", "load")]),
+        ("Base.__init__", [("reader.py", "super().__init__", "Reader.__init__")]),
+        (
+            "Reader.__init__",
+            [
+                ("cli.py", "r.Reader", "main"),
+                ("reader.py", "cls", "Reader.open"),
+                ("test_reader.py", "Reader", "test_read"),
+            ],
+        ),
+        ("slow.parse", [("cli.py", "parse", "main"), ("reader.py", "slow.parse", "Reader.check")]),
+        (
+            "formats.join",
+            [("cli.py", "join", "main"), ("test_reader.py", "join", "test_read")],
+        ),
+    ],
+)
+def test_what_the_text_says_for_certain(
+    library: SymbolIndex, symbol: str, expected: list[tuple[str, str, str]]
+) -> None:
+    """Receivers, supers, attributes with a type, what functions return, and star imports."""
+    assert certain(library, symbol) == expected
+
+
+def test_a_property_is_used_by_being_read(library: SymbolIndex) -> None:
+    """For certain on self, possibly on something unknown."""
+    assert certain(library, "Reader.name") == [("reader.py", "self.name", "Reader.read")]
+    assert possible(library, "Reader.name") == [("cli.py", "unknown.name")]
+
+
+def test_uses_of_a_class(library: SymbolIndex) -> None:
+    """Base classes and annotations are uses that are no calls."""
+    uses = library.callers("store.base.Base")
+    assert [(use.text, use.is_call) for use in uses] == [("Base", False)]
+    (annotation,) = library.callers("Cache")[:1]
+    assert (annotation.path, annotation.is_call) == ("src/store/cli.py", False)
+
+
+def test_what_belongs_to_others_is_no_possible_call(library: SymbolIndex) -> None:
+    """Methods of builtin types, and what comes from other distributions, are not confused
+    with the repository's own of the same name."""
+    assert possible(library, "formats.join") == []
+    texts = {
+        "a.py": "class A:\n    def join(self): ...\n    def get(self): ...\n",
+        "b.py": (
+            "import os, requests\n"
+            "def f(text: str, rest: list[str], *args):\n"
+            "    ','.join([])\n    os.path.join('a')\n    requests.get('x')\n"
+            "    text.join([])\n    {}.get(1)\n    rest.get(2)\n    args.get(3)\n"
+            "    session = requests.Session()\n    session.get('y')\n"
+        ),
+    }
+    index = SymbolIndex(texts)
+    assert index.callers("A.join") == index.callers("A.get") == []
+
+
+def test_a_local_name_hides_a_function(library: SymbolIndex) -> None:
+    """`load = unknown; load()` is no call of the function of that name."""
+    lines = [use.line for use in library.callers("load") if use.path.endswith("cli.py")]
+    assert 21 not in lines
+
+
+def test_callees_in_the_order_of_the_code(library: SymbolIndex) -> None:
+    """What a method runs of the repository; what is not of it is left out."""
+    found = [
+        (use.text, [target.full_name for target in use.targets], use.is_certain)
+        for use in library.callees("Reader.read")
+    ]
+    assert found == [
+        ("self.name", ["store.reader.Reader.name"], True),
+        ("self.check", ["store.reader.Reader.check"], True),
+        ("self.cache.put", ["store.cache.Cache.put"], True),
+        ("self._one", ["store.reader.Reader._one"], True),
+    ]
+
+
+def test_callees_of_a_function_contain_those_of_nested_ones(library: SymbolIndex) -> None:
+    """What stands in an inner function counts for the outer one."""
+    texts = [use.text for use in library.callees("load")]
+    assert texts == ["Reader.open", "Reader.open().run", "inner"]
+
+
+def test_a_possible_callee_names_all_that_it_could_be(library: SymbolIndex) -> None:
+    """Without a type every method of the name is a target."""
+    use = next(use for use in library.callees("cli.main") if use.text == "unknown.read")
+    assert not use.is_certain
+    assert [found.full_name for found in use.targets] == [
+        "store.base.Base.read",
+        "store.reader.Reader.read",
+    ]
+
+
+def test_imports_name_the_defining_files_too(library: SymbolIndex) -> None:
+    """A test that imports from the package covers the modules behind it."""
+    assert library.imports("tests/test_reader.py") == [
+        "src/store/__init__.py",
+        "src/store/formats.py",
+        "src/store/reader.py",
+    ]
+    assert library.imports("nowhere.py") == []
+
+
+def test_use_counts_are_of_certain_uses(library: SymbolIndex) -> None:
+    """The numbers that the map ranks by."""
+    counts = library.use_counts
+    assert counts["src/store/reader.py", "load"] == 5
+    assert ("src/store/formats.py", "_hidden") not in counts
+
+
+def test_a_file_that_does_not_parse_is_no_obstacle(library: SymbolIndex) -> None:
+    """It is listed with its reason and not among the paths."""
+    assert list(library.unparsed) == ["scripts/old.py"]
+    assert "scripts/old.py" not in library.paths
+    assert library.defined_in("scripts/old.py") == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "symbol", "callers"),
+    [
+        pytest.param(
+            {
+                "a.py": "from b import f as f\nfrom c import *\nf(); g()\n",
+                "b.py": "from a import f\n",
+                "c.py": "from d import *\n",
+                "d.py": "from c import *\ndef g(): ...\n",
+            },
+            "d.g",
+            ["g"],
+            id="cyclic imports",
+        ),
+        pytest.param(
+            {"a.py": "class A(A): pass\nclass B(C): pass\nclass C(B):\n def m(self): self.n()\n"},
+            "C.m",
+            [],
+            id="cyclic bases",
+        ),
+        pytest.param(
+            {"a.py": "class N:\n def go(self): ...\ndef f():\n x = x.y()\n x = x\n x.go()\n"},
+            "N.go",
+            ["x.go?"],
+            id="cyclic assignments",
+        ),
+        pytest.param(
+            {"a/b.py": "def f(): ...\n", "a/c/d.py": "from ..b import f\nfrom ... import z\nf()\n"},
+            "a.b.f",
+            ["f"],
+            id="relative imports without __init__",
+        ),
+        pytest.param(
+            {"a/b.py": "def f(): ...\n", "main.py": "import a.b\na.b.f()\n"},
+            "f",
+            ["a.b.f"],
+            id="namespace packages",
+        ),
+        pytest.param(
+            {"tests/helpers.py": "def f(): ...\n", "tests/io/t.py": "import helpers\nhelpers.f()"},
+            "f",
+            ["helpers.f"],
+            id="helpers further up",
+        ),
+        pytest.param(
+            {"lib/json.py": "def f(): ...\n", "tools/t.py": "import json\njson.loads(); json.f()"},
+            "json.f",
+            ["json.f"],
+            id="a module like the standard library's, in a usual root",
+        ),
+        pytest.param(
+            {"a/x/json.py": "def f(): ...\n", "b/t.py": "import json\njson.f()\n"},
+            "f",
+            [],
+            id="a module like the standard library's, elsewhere",
+        ),
+        pytest.param(
+            {"a.py": "def deco(f): ...\n@deco\ndef g(): ...\n@deco\nclass C: ...\n"},
+            "deco",
+            ["deco", "deco"],
+            id="decorators",
+        ),
+        pytest.param(
+            {"a.py": "def f(): ...\nx = [f() for f in [1]]\ndef g(f=f): f()\n"},
+            "f",
+            ["f", "f"],
+            id="a default is of the outer scope",
+        ),
+        pytest.param(
+            {"a.py": "class A:\n def f(self): ...\n def g(self): return f()\ndef f(): ...\n"},
+            "a.f",
+            ["f"],
+            id="methods do not see their class's names",
+        ),
+        pytest.param(
+            {"a.py": "class A:\n def __call__(self): ...\ndef f(a: A): a()\n"},
+            "A.__call__",
+            [],
+            id="calling an instance by another name",
+        ),
+        pytest.param(
+            {"a.py": "def f(): ...\nasync def g(): return (await h()).f()\ndef h(): ...\n"},
+            "h",
+            ["h"],
+            id="await",
+        ),
+        pytest.param(
+            {"a.py": "from typing import overload\n@overload\ndef f(x: int): ...\n"
+                     "@overload\ndef f(x: str): ...\ndef f(x): ...\nf(1)\n"},
+            "f",
+            ["f"],
+            id="overloads are one function",
+        ),
+        pytest.param(
+            {"a.py": "class A:\n def m(self) -> 'A': ...\n def n(self): return self.m().m().n()\n"},
+            "A.n",
+            ["self.m().m().n"],
+            id="fluent methods",
+        ),
+        pytest.param(
+            {"a.py": "from typing import Self\nclass A:\n def m(self) -> Self: ...\n"
+                     " def n(self): ...\ndef f(a: A): a.m().n()\n"},
+            "A.n",
+            ["a.m().n"],
+            id="Self",
+        ),
+        pytest.param(
+            {"a.py": "class A:\n @property\n def p(self) -> type[q]: ...\n"
+                     "class B:\n def m(self): ...\nq = A().p\nq.p.m()\n"},
+            "B.m",
+            ["q.p.m?"],
+            id="a property of itself",
+        ),
+        pytest.param(
+            {"a.py": "class A:\n def m(self): ...\nx0 = A()\n"
+                     + "".join(f"x{n + 1} = x{n}\n" for n in range(5000)) + "x5000.m()\nx9.m()\n"},
+            "A.m",
+            ["x9.m", "x5000.m?"],
+            id="assignments without end",
+        ),
+        pytest.param(
+            {f"m{n}.py": "".join(f"from m{k} import *\n" for k in range(30)) + "f()\n"
+             for n in range(30)} | {"z.py": "def f(): ...\n", "m7.py": "from z import *\n"},
+            "z.f",
+            ["f"] * 29,
+            id="everybody imports everything",
+        ),
+        pytest.param(
+            {"a.py": "class A:\n def m(self): ...\nx, y = A(), 1\nx.m()\ny.m()\n"},
+            "A.m",
+            ["x.m"],
+            id="unpacking",
+        ),
+        pytest.param(
+            {"a.py": "if x:\n def f(): ...\nelse:\n from other import f\nf()\n"},
+            "f",
+            ["f"],
+            id="a definition beside a foreign import",
+        ),
+    ],
+)  # fmt: skip
+def test_corners_of_scopes_and_imports(
+    texts: Mapping[str, str], symbol: str, callers: list[str]
+) -> None:
+    """Each of them as Python would see it; `?` marks a use that is only possible."""
+    uses = SymbolIndex(texts).callers(symbol)
+    assert [use.text if use.is_certain else f"{use.text}?" for use in uses] == callers
+
+
+def test_the_order_of_the_files_does_not_matter() -> None:
+    """The same answers from texts in any order."""
+    expected = SymbolIndex(LIBRARY)
+    for seed in range(5):
+        paths = list(LIBRARY)
+        random.Random(seed).shuffle(paths)
+        shuffled = SymbolIndex({path: LIBRARY[path] for path in paths})
+        for symbol in ("read", "load", "Reader", "Base.run"):
+            assert shuffled.definitions(symbol) == expected.definitions(symbol)
+            assert shuffled.callers(symbol) == expected.callers(symbol)
+            assert shuffled.callees(symbol) == expected.callees(symbol)
+
+
+def test_an_edit_is_seen_by_the_next_index(library: SymbolIndex) -> None:
+    """What changed is different, and the index from before still says what was."""
+    edited = {**LIBRARY, "src/store/slow.py": "\n\ndef parse(path, strict):\n    return path\n"}
+    (found,) = SymbolIndex(edited).definitions("slow.parse")
+    assert (found.line, found.signature) == (3, "def parse(path, strict)")
+    assert library.definitions("slow.parse")[0].line == 1

@@ -1,0 +1,171 @@
+"""One file at a time: every kind of definition, and text that is hardly Python."""
+
+import re
+
+import pytest
+
+from agent.index.symbols import SymbolIndex
+
+
+def index(text: str) -> SymbolIndex:
+    return SymbolIndex({"m.py": text})
+
+
+def defined(text: str) -> list[tuple[str, str, int, int]]:
+    """Qualified name, kind, first and last line of every definition but the module's."""
+    return [
+        (found.qualified, found.kind, found.start, found.end)
+        for found in index(text).defined_in("m.py")
+        if found.kind != "module"
+    ]
+
+
+def test_every_kind_of_definition() -> None:
+    """Nested, asynchronous, decorated and conditional ones, with decorators in their lines."""
+    text = """\
+import functools
+LIMIT = 3
+first, (second, *rest) = 1, (2, 3)
+size: int = 4
+@functools.cache
+def plain():
+    def nested():
+        class Local:
+            pass
+async def waits(): pass
+class Outer(Base):
+    attribute = 1
+    declared: int
+    @property
+    def value(self):
+        return 1
+    @value.setter
+    def value(self, new): pass
+    class Inner:
+        async def deep(self): pass
+if LIMIT:
+    def either(): return 1
+else:
+    def either(): return 2
+try:
+    def attempt(): pass
+except ImportError:
+    attempt = None
+"""
+    assert defined(text) == [
+        ("LIMIT", "variable", 2, 2),
+        ("first", "variable", 3, 3),
+        ("second", "variable", 3, 3),
+        ("rest", "variable", 3, 3),
+        ("size", "variable", 4, 4),
+        ("plain", "function", 5, 9),
+        ("plain.nested", "function", 7, 9),
+        ("plain.nested.Local", "class", 8, 9),
+        ("waits", "function", 10, 10),
+        ("Outer", "class", 11, 20),
+        ("Outer.attribute", "variable", 12, 12),
+        ("Outer.declared", "variable", 13, 13),
+        ("Outer.value", "method", 14, 16),
+        ("Outer.value", "method", 17, 18),
+        ("Outer.Inner", "class", 19, 20),
+        ("Outer.Inner.deep", "method", 20, 20),
+        ("either", "function", 22, 22),
+        ("either", "function", 24, 24),
+        ("attempt", "function", 26, 26),
+        ("attempt", "variable", 28, 28),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "signature"),
+    [
+        ("def f(a, b=1): pass", "def f(a, b=1)"),
+        ("def f(a: int) -> str:\n    return ''", "def f(a: int) -> str"),
+        ("def f(\n    a,  # the first: one\n    b=(1, 2),\n):\n    pass", "def f(a, b=(1, 2))"),
+        ("async def f(*, key): ...", "async def f(*, key)"),
+        ("@property\n@x.y\n@z(1)\ndef f(self): ...", "@property @x.y def f(self)"),
+        ("class C(A, metaclass=M): pass", "class C(A, metaclass=M)"),
+        ("class C:\n    x = 1", "class C"),
+        ("X = compute(\n    1,\n)", "X = compute("),
+    ],
+)
+def test_signatures_are_one_line(source: str, signature: str) -> None:
+    """The header as written where it is one line, else joined; simple decorators before it."""
+    assert index(source).defined_in("m.py")[1].signature == signature
+
+
+def test_the_first_line_of_docstrings() -> None:
+    """Of the module, classes and functions."""
+    text = '''\
+"""Module.
+
+More."""
+class C:
+    """
+    Class.
+    """
+def f():
+    "Function."
+'''
+    assert [found.doc for found in index(text).defined_in("m.py")] == [
+        "Module.",
+        "Class.",
+        "Function.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("def f(:\n    pass\n", "line 1: invalid syntax"),
+        ("print 'python 2'\n", "line 1: Missing parentheses"),
+        ("except_ = 1\ntry:\n    pass\nexcept E, e:\n    pass\n", "line 4: multiple exception"),
+        ("x = '\0'\n", "null bytes"),
+        ("x = 08\n", "line 1: leading zeros"),
+        ("x = " + "(" * 500 + ")" * 500, "nested"),
+        ("x = " + "-" * 50_000 + "1", "recursion|memory|nested|Memory"),
+        ("x = " + " + ".join(["y"] * 20_000), "recursion"),
+        ("\ufeff\ufeffx = 1", "line 1"),
+        ("if x:\n\ty()\n        z()\n", "line 3"),
+    ],
+    ids=[
+        "syntax", "python-2", "python-2-except", "zero-byte", "octal", "parentheses", "unary",
+        "sum", "two-boms", "tabs",
+    ],
+)  # fmt: skip
+def test_what_does_not_parse_is_listed(text: str, reason: str) -> None:
+    """Such a file is passed over with the reason, and the others are there."""
+    both = SymbolIndex({"m.py": text, "good.py": "def good(): pass\n"})
+    assert list(both.unparsed) == ["m.py"]
+    assert re.search(reason, both.unparsed["m.py"])
+    assert [found.path for found in both.definitions("good.good")] == ["good.py"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeffdef f(): pass\n",
+        "# -*- coding: latin-1 -*-\nx = 'caf\ufffd'\ndef f(): pass\n",
+        "x = 1\r\n\r\ndef f():\r\n    pass\r\n",
+        "x = '''\x0c\u2028'''\x0c\ndef f(): pass\n",
+        "x = '\\d'; y = 1 is 1\ndef f(): pass\n",
+        "def f(): pass",
+        "match command:\n    case [x, *rest] if (n := x): f()\n    case {'a': a, **b}: a()\n"
+        "def f(): pass\n",
+        "def f(a, /, b, *c, d=1, **e): return lambda x, *y, z=f: (x, y, z)\n",
+        "def f():\n    global g\n    g = 1\n    del g\n",
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_odd_text_that_python_reads(text: str) -> None:
+    """Marks, encodings, line ends and new syntax are no obstacle and give no warning."""
+    (found,) = index(text).definitions("f")
+    before = text.replace("\r\n", "\n").partition("def f")[0]
+    assert found.line == 1 + before.count("\n")
+
+
+def test_an_empty_file_and_no_file() -> None:
+    """Nothing in, nothing out."""
+    assert [found.kind for found in index("").defined_in("m.py")] == ["module"]
+    assert SymbolIndex({}).definitions("x") == []
+    assert SymbolIndex({"a.js": "function f() {}"}).paths == []

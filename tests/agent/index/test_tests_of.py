@@ -1,0 +1,88 @@
+"""Which tests cover which files."""
+
+import pytest
+
+from agent.index.symbols import SymbolIndex
+from agent.index.tests_of import covering, find_tests
+
+TEXTS = {
+    "src/shop/__init__.py": "from .cart import Cart\n",
+    "src/shop/cart.py": "from shop.prices import total\nclass Cart: ...\n",
+    "src/shop/prices.py": "def total(): ...\n",
+    "src/shop/mail.py": "def send(): ...\n",
+    "src/shop/io/__init__.py": "def read(): ...\n",
+    "src/web/button.ts": "export const Button = 1\n",
+    "tests/conftest.py": "import pytest\nfrom shop.mail import send\n",
+    "tests/test_cart.py": "from shop import Cart\n",
+    "tests/test_cart_discounts.py": "def test(): ...\n",
+    "tests/test_everything.py": "import shop.prices\nimport shop.cart\n",
+    "tests/io/test_io.py": "from shop.io import read\n",
+    "tests/helpers.py": "import shop.mail\n",
+    "other/test_other.py": "import os\n",
+    "web/button.test.ts": "import {Button} from '../src/web/button'\n",
+    "web/form.spec.js": "require('./button-group')\n",
+}
+
+
+@pytest.fixture(scope="module")
+def index() -> SymbolIndex:
+    return SymbolIndex(TEXTS)
+
+
+def found(index: SymbolIndex, *sources: str) -> list[str]:
+    return [covering.path for covering in covering(index, TEXTS, sources)]
+
+
+def test_what_a_runner_collects() -> None:
+    """Helpers and conftest files are no test files."""
+    assert find_tests(TEXTS) == [
+        "other/test_other.py",
+        "tests/io/test_io.py",
+        "tests/test_cart.py",
+        "tests/test_cart_discounts.py",
+        "tests/test_everything.py",
+        "web/button.test.ts",
+        "web/form.spec.js",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        # Named and imported through the package; named; imported.
+        (
+            "src/shop/cart.py",
+            ["tests/test_cart.py", "tests/test_cart_discounts.py", "tests/test_everything.py"],
+        ),
+        # Imported; then by way of the cart.
+        ("src/shop/prices.py", ["tests/test_everything.py", "tests/test_cart.py"]),
+        # By the conftest that they share, and not by tests elsewhere.
+        (
+            "src/shop/mail.py",
+            [
+                "tests/io/test_io.py",
+                "tests/test_cart.py",
+                "tests/test_cart_discounts.py",
+                "tests/test_everything.py",
+            ],
+        ),
+        ("src/shop/io/__init__.py", ["tests/io/test_io.py"]),
+        ("src/web/button.ts", ["web/button.test.ts"]),
+        ("src/nowhere.py", []),
+    ],
+)
+def test_by_name_and_import(index: SymbolIndex, source: str, expected: list[str]) -> None:
+    """The likeliest first."""
+    assert found(index, source) == expected
+
+
+def test_reasons_are_given_and_points_add_up(index: SymbolIndex) -> None:
+    """A test that covers two of the changed files comes before one that covers one."""
+    best = covering(index, TEXTS, ["src/shop/cart.py", "src/shop/prices.py"])[0]
+    assert best.path == "tests/test_cart.py"
+    assert best.reasons == (
+        "is named after it: src/shop/cart.py",
+        "imports it: src/shop/cart.py",
+        "imports what imports it: src/shop/prices.py",
+    )
+    assert best.points == 8

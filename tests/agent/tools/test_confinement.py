@@ -1,0 +1,105 @@
+"""Tools reach nothing outside the repository, however the path is written."""
+
+from pathlib import PurePosixPath
+
+import pytest
+
+from agent.tools import Toolbox
+from agent.workspaces import Workspace
+from tests.agent.tools.conftest import sh
+
+ESCAPES = {
+    "absolute": "{outside}/file",
+    "parents": "src/../../outside/file",
+    "all parents": "../../../../../../../../../../..{outside}/file",
+    "parents of a folder that is not there": "nowhere/../../outside/file",
+    "link to a folder": "link/file",
+    "link to a file": "file-link",
+    "link to a file that is not there": "link/new",
+    "link of a link": "src/second/file",
+}
+
+USES = [
+    ("read", {}),
+    ("search", {"pattern": "secret"}),
+    ("write", {"content": "written"}),
+    ("edit", {"old": "secret", "new": "written"}),
+]
+
+
+async def make_outside(workspace: Workspace) -> str:
+    """A folder beside the repository with a file, and links to both in the repository."""
+    outside = str(PurePosixPath(workspace.root).parent / "outside")
+    await sh(
+        workspace,
+        f"mkdir {outside}; echo secret >{outside}/file; ln -s {outside} link;"
+        f"ln -s {outside}/file file-link; ln -s ../link src/second",
+    )
+    return outside
+
+
+@pytest.mark.parametrize("path", ESCAPES.values(), ids=ESCAPES.keys())
+async def test_paths_cannot_leave(workspace: Workspace, implementer: Toolbox, path: str) -> None:
+    """Neither reading nor writing, and the model is told why; outside nothing changed."""
+    outside = await make_outside(workspace)
+    path = path.format(outside=outside)
+    look = f"ls {outside}; cat {outside}/file; ls"
+    before = await sh(workspace, look)
+    for tool, arguments in USES:
+        result = await implementer.use(workspace, tool, {"path": path, **arguments})
+        assert not result.ok
+        assert "is outside the repository" in result.output
+        assert "secret\n" not in result.output
+    tests = await implementer.use(workspace, "run_tests", {"paths": [f"{path}::test"]})
+    assert not tests.ok
+    assert await sh(workspace, look) == before
+
+
+@pytest.mark.parametrize("path", ["link/new", "../out", ".git/hooks/pre-commit"])
+async def test_patches_cannot_leave(workspace: Workspace, implementer: Toolbox, path: str) -> None:
+    """A patch that names a file outside, or one of git's, is not applied at all."""
+    outside = await make_outside(workspace)
+    before = await sh(workspace, f"ls {outside} .. .git/hooks")
+    patch = (
+        "--- a/src/calc/core.py\n+++ b/src/calc/core.py\n@@ -3 +3 @@\n-    return a - b\n"
+        f"+    return a + b\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+out\n"
+    )
+    result = await implementer.use(workspace, "apply_patch", {"patch": patch})
+    assert not result.ok
+    assert result.changed == []
+    assert await sh(workspace, f"ls {outside} .. .git/hooks") == before
+
+
+@pytest.mark.parametrize(
+    "path", [".git/config", ".git", "link/config", "src/../.git/hooks/new", "sub/.git/config"]
+)
+async def test_gits_files_cannot_be_written(
+    host: Workspace, implementer: Toolbox, path: str
+) -> None:
+    """Not by name, through a link, or in another repository."""
+    await sh(host, "ln -s .git link; git init -q sub")
+    before = await sh(host, "cat .git/config sub/.git/config; ls .git/hooks")
+    result = await implementer.use(host, "write", {"path": path, "content": "[core]\n"})
+    assert not result.ok
+    assert "belongs to git" in result.output
+    assert await sh(host, "cat .git/config sub/.git/config; ls .git/hooks") == before
+
+
+async def test_inside_every_way_leads(workspace: Workspace, implementer: Toolbox) -> None:
+    """Absolute paths of the repository, dots and links within it are fine, odd names too."""
+    await sh(workspace, "ln -s src/calc link")
+    for path in (f"{workspace.root}/a b", "src/../a b", "./a b"):
+        result = await implementer.use(workspace, "write", {"path": path, "content": path})
+        assert (result.ok, result.changed) == (True, ["a b"])
+    await implementer.use(workspace, "write", {"path": "link/it's\n-$(x)", "content": "new"})
+    assert await workspace.read("src/calc/it's\n-$(x)") == b"new"
+
+
+async def test_an_option_is_a_path(host: Workspace, implementer: Toolbox) -> None:
+    """What looks like an option of a program is no option."""
+    result = await implementer.use(host, "run_tests", {"paths": ["--version"]})
+    assert result.tests is not None
+    assert result.tests.command.endswith(" ./--version")
+    assert "no file" in (await implementer.use(host, "read", {"path": "--help"})).output
+    searched = await implementer.use(host, "search", {"pattern": "--help", "path": "src"})
+    assert searched.ok

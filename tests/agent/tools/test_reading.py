@@ -1,0 +1,112 @@
+"""What tools that look show: lines with numbers, matches, and symbols with their places."""
+
+import re
+
+import pytest
+
+from agent.tools import Toolbox
+from agent.workspaces import Workspace
+from tests.agent.tools.conftest import sh
+
+SUMS = "src/calc/sums.py"
+
+
+async def test_a_file_is_shown_with_line_numbers(host: Workspace, implementer: Toolbox) -> None:
+    """All of it, or the lines asked for; an end beyond the last line is the last line."""
+    whole = await implementer.use(host, "read", {"path": SUMS})
+    assert whole.output.startswith(
+        f"{SUMS}, lines 1 to 8 of 8\n1\tfrom calc.core import add\n2\t\n"
+    )
+    part = await implementer.use(host, "read", {"path": SUMS, "start": 7, "end": 99})
+    assert part.output == (
+        f"{SUMS}, lines 7 to 8 of 8\n7\t        result = add(result, number)\n8\t    return result"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"path": "nowhere.py"}, "there is no file nowhere.py"),
+        ({"path": SUMS, "start": 9}, "has 8 lines; from 9 to the end there are none"),
+        ({"path": SUMS, "start": 5, "end": 4}, "from 5 to 4 there are none"),
+        ({"path": SUMS, "start": 0}, "wrong arguments of read: start: "),
+        ({"path": "docs/logo.png"}, "is a binary file of 3 bytes"),
+        ({"path": "huge.log"}, "larger than"),
+    ],
+)
+async def test_what_cannot_be_read_says_why(
+    host: Workspace, implementer: Toolbox, arguments: dict[str, object], reason: str
+) -> None:
+    """Missing, binary and huge files, and ranges without lines."""
+    await sh(host, "truncate -s 1T huge.log")
+    result = await implementer.use(host, "read", arguments)
+    assert not result.ok
+    assert reason in result.output
+
+
+async def test_files_of_every_kind_are_shown(host: Workspace, implementer: Toolbox) -> None:
+    """Line ends are not, other encodings are read, a folder is listed, an empty file said so."""
+    await host.write("empty.txt", b"")
+    shown = {
+        path: (await implementer.use(host, "read", {"path": path})).output
+        for path in ("docs/crlf.txt", "docs/latin.txt", "src", ".", "empty.txt")
+    }
+    assert shown["docs/crlf.txt"].endswith("1\tun\n2\tdeux\n3\ttrois")
+    assert shown["docs/latin.txt"].endswith("1\tcafé\n2\tthé")
+    assert shown["src"] == "src is a folder with\ncalc/\n"
+    assert "\nsrc/\n" in shown["."]
+    assert shown["empty.txt"] == "empty.txt is an empty file"
+
+
+async def test_a_search_names_every_line(host: Workspace, implementer: Toolbox) -> None:
+    """In the order of the paths, with new files and without ignored ones; long lines are cut."""
+    await host.write("aa.txt", b"def add" + b"x" * 5000 + b"\n")
+    await host.write("ignored.log", b"def add\n")
+    result = await implementer.use(host, "search", {"pattern": r"^def add(x|\b)"})
+    first, second = result.output.splitlines()
+    assert first.startswith("aa.txt:1:def addxxx")
+    assert re.search(r"x \[\.\.\. \d+ more characters\]$", first)
+    assert second == "src/calc/core.py:1:def add(a, b):"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ok", "output"),
+    [
+        ({"pattern": "def", "path": "src/calc/core.py"}, True, "src/calc/core.py:1:def add(a, b):"),
+        ({"pattern": "nowhere to be found"}, True, "no line in . matches nowhere to be found"),
+        ({"pattern": "def ("}, False, "cannot search for def (: "),
+        ({"pattern": "x", "path": "*"}, True, "no line in * matches x"),
+        ({"pattern": "it's $(x) `y`"}, True, "no line"),
+        ({"pattern": ""}, False, "wrong arguments of search: pattern: "),
+    ],
+)
+async def test_a_search_says_what_it_found(
+    host: Workspace, implementer: Toolbox, arguments: dict[str, str], ok: bool, output: str
+) -> None:
+    """Matches, none, or what is wrong with the pattern."""
+    result = await implementer.use(host, "search", arguments)
+    assert result.ok == ok
+    assert result.output.startswith(output)
+
+
+async def test_symbols_are_found_as_the_code_is_now(host: Workspace, implementer: Toolbox) -> None:
+    """Definitions, callers and callees with their places, after an edit as well."""
+
+    async def ask(tool: str, symbol: str) -> str:
+        result = await implementer.use(host, tool, {"symbol": symbol})
+        assert result.ok
+        return result.output
+
+    assert "src/calc/core.py:1-3 function" in await ask("find_definition", "add")
+    assert "Add two numbers." in await ask("find_definition", "add")
+    assert f"{SUMS}:7 in " in await ask("find_callers", "add")
+    assert re.search(
+        r"sums\.py:7: add is .*core\.add \(src/calc/core\.py:1\)",
+        await ask("find_callees", "total"),
+    )
+    assert "no definition of plus is known" in await ask("find_definition", "plus")
+    await implementer.use(
+        host, "edit", {"path": "src/calc/core.py", "old": "def add", "new": "\ndef plus"}
+    )
+    assert "src/calc/core.py:2-4 function" in await ask("find_definition", "plus")
+    assert "no caller of plus is known" in await ask("find_callers", "plus")

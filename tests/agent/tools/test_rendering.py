@@ -1,0 +1,114 @@
+"""Prompts get little of a long output: errors first, then both ends and what is missing."""
+
+import time
+
+import pytest
+
+from agent.tools import TestRun, ToolResult, render
+from agent.tools.rendering import head_and_tail
+
+
+def test_what_fits_is_shown_as_it_is() -> None:
+    """With the exit status before it."""
+    assert render(ToolResult("hello\n", exit_code=0)) == "exit code 0\nhello"
+    assert render(ToolResult("lines")) == "lines"
+    assert render(ToolResult("", exit_code=1, ok=False)) == "exit code 1\n(no output)"
+
+
+def test_head_and_tail_are_whole_lines() -> None:
+    """And the line between them says how much is left out."""
+    text = "".join(f"line {n}\n" for n in range(1000))
+    shown = head_and_tail(text, 100)
+    head, gap, tail = shown.partition("[... ")
+    assert head == "".join(f"line {n}\n" for n in range(7))
+    assert gap
+    assert tail.startswith("8796 characters in 988 lines left out ...]\nline 995\n")
+    assert tail.endswith("line 999\n")
+    kept = len(shown) - len("[... 8796 characters in 988 lines left out ...]\n")
+    assert kept + 8796 == len(text)
+
+
+@pytest.mark.parametrize("size", [10_000, 10_001, 3_000_000])
+def test_a_single_line_is_cut(size: int) -> None:
+    """Where it is too long, and in no time."""
+    start = time.monotonic()
+    shown = render(ToolResult("x" * size, ok=False, exit_code=1))
+    assert len(shown) < 10_100
+    assert ("left out" in shown) == (size > 10_000)
+    assert time.monotonic() - start < 2
+
+
+def test_errors_of_a_failed_command_come_first() -> None:
+    """Lines that tell of them, from anywhere in the output."""
+    noise = "compiling a file\n" * 3000
+    output = f"{noise}src/io.c:7: error: no such type\n{noise}ValueError: bad\n{noise}"
+    shown = render(ToolResult(output, ok=False, exit_code=2), 2000)
+    assert shown.startswith(
+        "exit code 2\nlines that tell of errors:\n"
+        "src/io.c:7: error: no such type\nValueError: bad\n"
+    )
+    assert len(shown) < 2100
+    assert "error:" not in render(ToolResult(output, exit_code=0), 2000)
+
+
+REPORT = """
+_____________________ test_{n} ______________________
+
+    def test_{n}():
+>       assert load({n}) == 7
+
+tests/test_io.py:{n}:
+_ _ _ _ _ _ _ _ _ _ _
+src/io.py:12: in load
+    return check(x)
+E       assert {n} == 7
+E        +  where {n} = load()
+
+src/io.py:40: AssertionError
+----------------------------- Captured stdout call -----------------------------
+{noise}
+"""
+
+
+def test_failed_tests_come_first() -> None:
+    """Names, then assertions and last frames, then counts, then the ends of the output."""
+    reports = "".join(REPORT.format(n=n, noise="print\n" * 2000) for n in (1, 2))
+    output = f"FF.\n=== FAILURES ===\n{reports}=== short test summary info ===\nFAILED x\n"
+    run = TestRun("pytest", 1, ["a::b"], ["x::test_1", "x::test_2"], ["y"], output)
+    shown = render(ToolResult(output, ok=False, exit_code=1, tests=run), 3000)
+    parts = [
+        "exit code 1\nFAILED x::test_1\nFAILED x::test_2\nERROR y\n",
+        "\ntest_1\nE       assert 1 == 7\nE        +  where 1 = load()\n",
+        "src/io.py:12: in load\nsrc/io.py:40: AssertionError\n",
+        "\ntest_2\nE       assert 2 == 7\n",
+        "\n2 failed, 1 errors, 1 passed\n",
+        "left out",
+        "=== short test summary info ===",
+    ]
+    places = [shown.index(part) for part in parts]
+    assert places == sorted(places)
+    assert len(shown) < 3200
+
+
+def test_many_failures_are_counted() -> None:
+    """Not all of a thousand names are shown."""
+    names = [f"tests/test_io.py::test_{n}" for n in range(1000)]
+    output = "noise\n" * 5000
+    run = TestRun("pytest", 1, [], names, [], output)
+    shown = render(ToolResult(output, ok=False, exit_code=1, tests=run))
+    assert "FAILED tests/test_io.py::test_29\n[... 970 more]\n1000 failed" in shown
+
+
+def test_passing_tests_are_counted() -> None:
+    """A long output without failures begins with how many passed."""
+    run = TestRun("pytest", 0, ["a", "b"], [], [], "noise\n" * 5000)
+    shown = render(ToolResult(run.output, exit_code=0, tests=run), 500)
+    assert shown.startswith("exit code 0\n0 failed, 0 errors, 2 passed\nnoise\n")
+
+
+def test_what_was_put_back_is_never_left_out() -> None:
+    """It comes last, in full, and the output makes room for it."""
+    result = ToolResult("noise\n" * 5000, exit_code=0, put_back=["conftest.py", "tests/test_a.py"])
+    shown = render(result, 2000)
+    assert "changes to these were undone: conftest.py, tests/test_a.py. Solve" in shown
+    assert len(shown) < 2100

@@ -1,0 +1,58 @@
+"""A container that is kept as an image: what git does not know survives."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from agent.session import BASE, Session
+from agent.workspaces import DockerWorkspace, container, janitor, ownership
+from agent.workspaces.protocol import Workspace
+
+pytestmark = pytest.mark.docker
+
+ATTEMPT = "attempt-with-snapshots"
+
+
+class Containers:
+    """Opens workspaces of one image, or of what one of them was kept as."""
+
+    root = container.ROOT
+
+    def __init__(self, image: str) -> None:
+        self._image = image
+
+    @asynccontextmanager
+    async def open(self, name: str, *, image: str, goes_on: bool) -> AsyncIterator[Workspace]:
+        workspace = await DockerWorkspace.open(
+            image=image or self._image, base_commit="HEAD", labels={ownership.ATTEMPT: ATTEMPT}
+        )
+        try:
+            yield workspace
+        finally:
+            await workspace.close()
+
+
+async def test_ignored_files_and_what_is_outside_survive(image: str) -> None:
+    """A branch that begins at the snapshot has them, also after a change of its own tree."""
+    async with Session(attempt_id="a", models={}, workspaces=Containers(image)) as session:
+        async with session.branch("one", BASE) as one:
+            await one.run(
+                "echo '*.log' > .gitignore; echo kept > build.log; echo out > /opt/outside; "
+                "echo new > new.txt",
+                timeout_s=10,
+            )
+            await one.snapshot()
+            kept = one.tree
+        await session.take(kept)
+        found = await session.run("cat build.log /opt/outside new.txt", timeout_s=10)
+        assert found.output.split() == ["kept", "out", "new"]
+        await session.run("echo more >> new.txt; rm build.log", timeout_s=10)
+        async with session.branch("two", session.tree) as two:
+            found = await two.run("cat build.log /opt/outside new.txt", timeout_s=10)
+            assert found.output.split() == ["kept", "out", "new", "more"]
+        await session.take(BASE)
+        assert (await session.run("ls /opt", timeout_s=10)).output == ""
+    images = (await janitor.snapshots())[ATTEMPT]
+    assert len(await janitor.remove_snapshots(images)) == len(images)
+    assert ATTEMPT not in await janitor.snapshots()
