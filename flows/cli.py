@@ -186,12 +186,16 @@ def fork(
     at: Annotated[str, typer.Option(help="first step that is not kept, as trace shows it")],
     model: ModelOption = None,
     api_base: ApiBaseOption = None,
+    options: Annotated[
+        Path | None, typer.Option(help="YAML file: options of the arm that change, as `profile`")
+    ] = None,
     lake: LakeOption = None,
 ) -> None:
-    """Go on from any step of an attempt, with another model; what is before it stays paid."""
+    """Go on from any step of an attempt, with another model or profile; what is before it
+    stays paid."""
     from flows import running
 
-    running.fork(attempt, at, model, api_base, lake)
+    running.fork(attempt, at, model, api_base, options, lake)
 
 
 @app.command()

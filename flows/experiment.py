@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from agent.arms import ARMS, ArmKind
 from agent.arms.options import ArmOptions
+from agent.durable.profile import Profile
 from agent.models.spec import ModelSpec
 from eval.selection import Selection
 from flows.errors import UsageError
@@ -29,11 +30,20 @@ class ArmSpec(_Declared):
     """One arm: an agent, the model that answers it, and its limits."""
 
     name: str = Field(pattern=NAME, description="how reports call the arm")
-    agent: ArmKind = Field(description="mini, gold or null")
+    agent: ArmKind = Field(description="mini, durable, gold or null")
     model: ModelSpec | None = Field(
         default=None, description="a LiteLLM model string or a model block; none: the experiment's"
     )
     options: ArmOptions = Field(default_factory=ArmOptions)
+
+    @model_validator(mode="after")
+    def _options_are_its_own(self) -> Self:
+        options = self.options
+        if self.agent != "durable" and options.profile != Profile():
+            raise ValueError(f"profile is for durable arms, and {self.name!r} is {self.agent}")
+        if self.agent == "durable" and (options.step_limit or options.cost_limit_usd):
+            raise ValueError(f"{self.name!r} is durable: limit it by budgets and its profile")
+        return self
 
 
 class Budget(_Declared):
@@ -130,15 +140,24 @@ def load(path: Path) -> Experiment:
     Raises:
         UsageError: one line that says what is wrong with it.
     """
+    return parse(mapping(path), str(path))
+
+
+def mapping(path: Path) -> dict[str, Any]:
+    """The names and values of a YAML file.
+
+    Raises:
+        UsageError: one line that says what is wrong with it.
+    """
     try:
         content = yaml.safe_load(path.read_text())
     except OSError as error:
-        raise UsageError(f"cannot read the experiment {path}: {error.strerror}") from None
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
-        raise UsageError(f"{path} holds no experiment: it needs at least `name` and `arms`")
-    return parse(content, str(path))
+        raise UsageError(f"{path} holds no names and values, such as `name: …`")
+    return content
 
 
 def parse(content: dict[str, Any], source: str) -> Experiment:

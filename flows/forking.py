@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from eval.selection import Selection
 from flows.errors import UsageError
-from flows.experiment import Experiment
+from flows.experiment import Experiment, parse
 from flows.journals import existing_journal, open_journal
 from flows.keys import attempt_key
 from flows.lake import Lake
@@ -23,12 +23,20 @@ class Fork:
     kept_steps: int
 
 
-def fork(prefix: str, step: str, model: dict[str, object] | None, lake_path: str | None) -> Fork:
+def fork(
+    prefix: str,
+    step: str,
+    lake_path: str | None,
+    *,
+    model: dict[str, object] | None = None,
+    options: dict[str, object] | None = None,
+) -> Fork:
     """Copy the steps begun before `step` of the attempt whose id begins with `prefix`.
 
     `step` is a number, within a scope after its path, such as `12` or `step-2/candidate-1/3`.
 
-    `model` answers the rest; None keeps the parent's. The copied calls are credited to the new
+    `model` answers the rest, and `options` replace those of the arm that they name; what is
+    None stays the parent's. The copied calls are credited to the new
     attempt and billed to nobody again.
 
     Raises:
@@ -48,7 +56,7 @@ def fork(prefix: str, step: str, model: dict[str, object] | None, lake_path: str
         raise UsageError(
             f"attempt {parent.attempt_id} has no step {step}; `durabench trace` lists them"
         )
-    child = _child(lake, parent.experiment, parent.arm, parent.instance_id, model)
+    child = _child(lake, parent.experiment, parent.arm, parent.instance_id, model, options)
     plan = asyncio.run(prepare(child, lake_path))
     cell = plan.cell(parent.arm, parent.instance_id, 0)
     attempt = declared(cell, attempt_key(cell)[:32])
@@ -57,7 +65,12 @@ def fork(prefix: str, step: str, model: dict[str, object] | None, lake_path: str
 
 
 def _child(
-    lake: Lake, experiment: str, arm: str, instance_id: str, model: dict[str, object] | None
+    lake: Lake,
+    experiment: str,
+    arm: str,
+    instance_id: str,
+    model: dict[str, object] | None,
+    options: dict[str, object] | None,
 ) -> Experiment:
     """The parent's experiment with one arm and one instance, under a name of its own."""
     units = lake.units("experiments", "*", experiment, arm)
@@ -70,8 +83,14 @@ def _child(
     changes = {
         "name": f"{experiment}-fork",
         "select": Selection(ids=[instance_id]).model_dump(),
-        "arms": [{**spec, "model": model or spec["model"]}],
+        "arms": [
+            {
+                **spec,
+                "model": model or spec["model"],
+                "options": {**spec["options"], **(options or {})},
+            }
+        ],
         "repeats": 1,
         "primary": None,
     }
-    return Experiment.model_validate({**content, **changes}).afresh()
+    return parse({**content, **changes}, "fork").afresh()

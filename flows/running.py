@@ -97,15 +97,22 @@ def debug(
 
 
 def fork(
-    attempt: str, step: str, model: str | None, api_base: str | None, lake: str | None
+    attempt: str,
+    step: str,
+    model: str | None,
+    api_base: str | None,
+    options: Path | None,
+    lake: str | None,
 ) -> None:
     """Fork an attempt before a step and carry it on, showing every step."""
     with prefect_api():
         from flows import forking
+        from flows.experiment import mapping
         from flows.solve import on_step, solve
 
         spec = _litellm(model, api_base) if model else None
-        made = forking.fork(attempt, step, spec, lake)
+        changed = mapping(options) if options else None
+        made = forking.fork(attempt, step, lake, model=spec, options=changed)
         typer.echo(f"{made.kept_steps} steps kept in experiment {made.experiment.name}")
         on_step.set(_show_step)
         outcome = _run(solve(made.experiment, made.instance_id, made.arm, lake=lake))

@@ -61,7 +61,7 @@ class Relevance:
         by the words they share, rare ones for more, and up to 1 more where the task has the
         very name."""
         shared = {*terms(name), *terms(explanation)} & self._weights.keys()
-        fit = sum(self._weights[term] for term in shared) / self._most
+        fit = math.fsum(self._weights[term] for term in shared) / self._most
         return min(1.0, fit) + self._mentions(name)
 
     def _terms(self) -> list[str]:

@@ -19,25 +19,23 @@ from agent.paths import is_test_file
 
 _CHARS_PER_TOKEN = 4  # as `agent.models.chat.tokens` counts
 
-# Shares of the budget that test files and what is left out get at most; files get the rest.
+# Of the budget: what test files and what is left out get at most. Files get the rest.
 _TESTS_SHARE, _LEFT_OUT_SHARE = 0.2, 0.1
-# Of the room for test files: what those get that are named.
+# Of the room for test files: what those get that are named, where there is none for all.
 _NAMED_SHARE = 0.6
+
+_SIGNATURE_CHARS, _DOC_CHARS, _PATH_CHARS = 120, 80, 200
+_MORE_CHARS = 24  # of the line that counts a file's other definitions
 _DEEPEST_FOLDER = 3
 
-_SIGNATURE_CHARS = 120
-_DOC_CHARS = 80
-
-_PATH_CHARS = 200
-_MORE_CHARS = 24  # of the line that counts a file's other definitions
-
+# A definition's score is the sum of the first three, times the others that apply.
 _WEIGHT_OF_FILE, _WEIGHT_OF_NAME, _WEIGHT_OF_USE = 1.0, 1.5, 0.15
-_WEIGHT_OF_KIND = {"module": 0.0, "class": 1.0, "function": 1.0, "method": 0.8, "variable": 0.4}
+_WEIGHT_OF_KIND = {"class": 1.0, "function": 1.0, "method": 0.8, "variable": 0.4}
 _WEIGHT_OF_PRIVATE = 0.6
-_WEIGHT_OF_OTHER_KIND = 0.3
+# The next ones of the same file count ever less, so that no file takes the whole map.
 _DECAY = 0.1
-"""How fast definitions of one file lose weight, so that no file takes the whole map."""
-
+# Of a file without definitions that is not Python.
+_WEIGHT_OF_OTHER_FILE = 0.3
 
 _PYTHON = (".py", ".pyi")
 _OVERLOAD = re.compile(r"@(\w+\.)?overload ")
@@ -98,7 +96,7 @@ def _entries(
 ) -> list[_Entry]:
     of_file = relevance.of_file(path)
     if not definitions:
-        weight = 1.0 if path.endswith(_PYTHON) else _WEIGHT_OF_OTHER_KIND
+        weight = 1.0 if path.endswith(_PYTHON) else _WEIGHT_OF_OTHER_FILE
         return [_Entry(weight * of_file, path, None)]
     scored = [(_score(found, of_file, index, relevance), found) for found in definitions]
     scored.sort(key=lambda pair: (-pair[0], pair[1].line))

@@ -131,25 +131,25 @@ class SymbolIndex:
         """Where the classes, functions and methods that a symbol names are used, certain uses
         before possible ones."""
         targets = [found for found in self.definitions(symbol) if found.kind in _USABLE]
-        uses = {
+        uses = (
             self._use(path, reference, hits, is_certain)
             for path, reference in self._named(self._names_of(targets))
             for hits, is_certain in [self._hits(path, reference, targets)]
             if hits
-        }
-        return sorted(uses, key=_certain_first)
+        )
+        return sorted(dict.fromkeys(uses), key=_certain_first)
 
     def callees(self, symbol: str) -> list[Use]:
         """What the definitions of a symbol use of the repository, in the order of the code:
         calls, properties that are read and functions that are passed on."""
-        uses = {
+        uses = (
             self._use(definition.path, reference, targets, is_certain)
             for definition in self.definitions(symbol)
             for reference in self._inside(definition)
             for targets, is_certain in [self._targets(definition.path, reference)]
             if targets
-        }
-        return sorted(uses, key=lambda use: (use.path, use.line, use.text))
+        )
+        return sorted(dict.fromkeys(uses), key=lambda use: (use.path, use.line, use.text))
 
     @cached_property
     def use_counts(self) -> Mapping[Key, int]:

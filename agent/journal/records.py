@@ -108,6 +108,7 @@ def read(connection: Connection, attempt_id: str, bodies: Bodies) -> list[Record
                 duration_s=row.duration_s,
                 tree=row.tree,
                 ordinal=row.ordinal,
+                copied=row.epoch == 0,
             )
             for row in rows
         ),

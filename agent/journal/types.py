@@ -51,6 +51,8 @@ class RecordedStep:
     """The work tree after it, in the caller's own words; None where it did not change."""
     ordinal: int = 0
     """Place in the order in which the attempt's steps were begun, over all scopes."""
+    copied: bool = False
+    """Whether a fork took it over from its parent."""
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
-import agent.arms
+import agent
 
-ARMS = sorted(Path(agent.arms.__file__).parent.glob("*.py"))
+FOLDERS = ("arms", "durable", "tools", "index")
+ARMS = sorted(
+    path for folder in FOLDERS for path in Path(agent.__file__).parent.joinpath(folder).glob("*.py")
+)
 FORBIDDEN_MODULES = {"time", "random", "uuid", "secrets", "datetime"}
 FORBIDDEN_READS = {"os.environ.get", "os.getenv", "os.urandom", "os.getpid"}
 
@@ -31,7 +34,7 @@ def _is_a_reading(node: ast.AST) -> bool:
             return False
 
 
-@pytest.mark.parametrize("path", ARMS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", ARMS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_no_arm_reads_the_clock_dice_or_environment(path: Path) -> None:
     """Such readings would differ on resuming: they have to be recorded steps."""
     assert undetermined(path.read_text()) == []

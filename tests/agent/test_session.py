@@ -41,14 +41,15 @@ class Runs:
         self.workspaces = HostWorkspaces(prepare)
         self.journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
         self._blobs = Blobs(folder / "blobs")
+        self.attempt_id = "a"
         self.journal.start(Attempt("a", "experiment", "arm", "instance", 0, "{}"))
 
     @asynccontextmanager
     async def session(self, model: Any = None, **options: Any) -> AsyncIterator[Session]:
-        async with held(self.journal, "a") as lease:
-            recorded = self.journal.steps("a")
+        async with held(self.journal, self.attempt_id) as lease:
+            recorded = self.journal.steps(self.attempt_id)
             async with Session(
-                attempt_id="a",
+                attempt_id=self.attempt_id,
                 models={"": model or scripted("one", "two", "three")},
                 workspaces=self.workspaces,
                 log=JournalLog(self.journal, lease, self._blobs, recorded),
@@ -120,10 +121,13 @@ async def test_a_run_that_ends_anywhere_is_carried_on(runs: Runs, kept: int) -> 
             raise Stopped
         kept -= 1
 
-    with pytest.raises(Stopped):
+    async def stopped() -> None:
         async with runs.session(may_go_on=may_go_on) as session:
             await candidates(session)
             raise Stopped
+
+    with pytest.raises(Stopped):
+        await stopped()
     async with runs.session() as session:
         content, _ = await candidates(session)
     assert content == "base\ncommon\none-1\n"
@@ -152,6 +156,19 @@ async def test_another_request_at_a_recorded_step_is_a_divergence(runs: Runs) ->
     async with runs.session() as session:
         with pytest.raises(DivergenceError, match=r"step plan/0"):
             await session.scope("plan").call(ModelRequest([{"role": "user", "content": "!"}]))
+
+
+async def test_a_fork_answers_from_what_it_was_given_whatever_is_asked(runs: Runs) -> None:
+    """A changed prompt keeps the paid prefix; from the fork on, everything is asked anew."""
+    async with runs.session() as session:
+        await session.call(ASK)
+        await session.call(ASK)
+    runs.journal.fork("a", Attempt("b", "experiment", "arm", "instance", 0, "{}"), "", 1)
+    runs.attempt_id = "b"
+    other = ModelRequest([{"role": "user", "content": "Please?"}])
+    async with runs.session(scripted("four", "five")) as session:
+        replies = [(await session.call(other)).message["content"] for _ in range(2)]
+    assert replies == ["one", "five"]
 
 
 async def test_taking_the_base_undoes_everything(runs: Runs) -> None:

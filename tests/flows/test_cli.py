@@ -65,12 +65,12 @@ def test_an_unknown_key_is_refused() -> None:
 def test_an_unknown_arm_is_refused() -> None:
     """The known ones are named."""
     path = experiment("name: t\narms: [{name: a, agent: golden}]\n")
-    fails("run", path, because="'mini', 'gold' or 'null'")
+    fails("run", path, because="'mini', 'durable', 'gold' or 'null'")
 
 
 def test_a_missing_experiment_is_refused() -> None:
     """The path is named."""
-    fails("run", "absent.yaml", because="cannot read the experiment absent.yaml")
+    fails("run", "absent.yaml", because="cannot read absent.yaml")
 
 
 def test_an_unknown_experiment_has_near_matches() -> None:

@@ -19,10 +19,11 @@ def parse(**content: Any) -> Experiment:
 
 
 def test_the_bundled_experiment_is_valid() -> None:
-    """It compares two simulated skills and has both controls."""
+    """It compares the two agents on one model and has both controls."""
     bundled = experiment.load(BUILT_IN / "bundled.yaml")
-    assert [arm.agent for arm in bundled.arms] == ["mini", "mini", "gold", "null"]
+    assert [arm.agent for arm in bundled.arms] == ["mini", "durable", "gold", "null"]
     assert bundled.primary is not None
+    assert all(arm.model is None for arm in bundled.arms)
 
 
 def test_a_bare_string_is_a_litellm_model() -> None:
@@ -84,3 +85,18 @@ def test_the_digest_follows_the_declaration() -> None:
     """The same content has the same digest; any change has another."""
     assert parse().digest == parse().digest
     assert parse().digest != parse(seed=1).digest
+
+
+@pytest.mark.parametrize(
+    ("agent", "options", "because"),
+    [
+        ("mini", {"profile": {"parallel": 1}}, "profile is for durable arms"),
+        ("durable", {"step_limit": 3}, "limit it by budgets and its profile"),
+        ("durable", {"profile": {"paralel": 1}}, "unknown key"),
+    ],
+)
+def test_options_of_another_arm_are_refused(agent: str, options: Any, because: str) -> None:
+    """What an arm would ignore is an error, not a surprise in the results."""
+    arm = {"name": "a", "agent": agent, "model": "openai/x", "options": options}
+    with pytest.raises(UsageError, match=because):
+        experiment.parse({"name": "x", "arms": [arm]}, "test")
