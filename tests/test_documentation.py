@@ -62,8 +62,11 @@ def test_the_example_experiment_of_the_readme_is_valid() -> None:
     from flows import experiment
 
     blocks = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
-    together = {key: value for block in blocks for key, value in yaml.safe_load(block).items()}
+    contents = [yaml.safe_load(block) for block in blocks]
+    together = {k: v for block in contents if isinstance(block, dict) for k, v in block.items()}
     assert experiment.parse(together, "README").primary is not None
+    [arm] = [arm for block in contents if isinstance(block, list) for arm in block]
+    assert experiment.parse({**together, "arms": [arm], "primary": None}, "README").arms
 
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda deployment: deployment["name"])

@@ -7,7 +7,7 @@ import pytest
 
 import agent
 
-FOLDERS = ("arms", "durable", "tools", "index")
+FOLDERS = ("arms", "durable")
 ARMS = sorted(
     path for folder in FOLDERS for path in Path(agent.__file__).parent.joinpath(folder).glob("*.py")
 )

@@ -47,6 +47,30 @@ class Ratio:
         )
 
 
+@dataclass(frozen=True)
+class Bound:
+    """A figure that the project promises not to exceed."""
+
+    title: str
+    measured: float
+    limit: float
+    """What the project promises."""
+    unit: str
+    detail: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether the promise is kept."""
+        return self.measured <= self.limit
+
+    def __str__(self) -> str:
+        verdict = "holds" if self.holds else "DOES NOT HOLD"
+        return (
+            f"{self.title}: {self.measured:.2f} {self.unit} ({self.detail}) "
+            f"(promised: at most {self.limit} {self.unit}) {verdict}"
+        )
+
+
 def compare(
     title: str, ours: Contender, theirs: Contender, folder: Path, *, pairs: int, limit: float
 ) -> Ratio:

@@ -51,16 +51,16 @@ class CountingServer(JsonServer):
     """Counts what it is asked, whatever anybody's journal says."""
 
     def __init__(self) -> None:
-        self.counts = Counter[int]()
-        """Requests by the number of the call within its attempt."""
+        self.counts = Counter[tuple[str, int]]()
+        """Requests by scope, and number of the call within it."""
         self.may_answer = threading.Event()
         self.may_answer.set()
         self._lock = threading.Lock()
         super().__init__(self._answer)
 
-    def _answer(self, call: dict[str, int]) -> dict[str, str]:
+    def _answer(self, call: dict[str, Any]) -> dict[str, str]:
         with self._lock:
-            self.counts[call["number"]] += 1
+            self.counts[call["scope"], call["number"]] += 1
         self.may_answer.wait(timeout=60)
         return {}
 

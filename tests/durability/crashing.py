@@ -13,14 +13,18 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from agent.journal import Journal
+from agent.arms import ArmKind
+from agent.journal import Journal, Lease
 from agent.models.chat import bash_call
-from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
+from agent.models.protocol import Model, ModelInfo, ModelReply, ModelRequest, Usage
+from agent.models.simulated import SimulatedModel
+from agent.models.spec import SimulatedSpec
+from agent.types import Task
 from agent.workspaces.repository import ShellWorkspace
 from eval import instances
 from flows import experiment, journals, solve
@@ -28,7 +32,8 @@ from flows.cells import Cell, Place
 from flows.lake import Lake
 from flows.sweeping import swept
 
-WRITES = ("start", "acquire", "intend", "record", "end")
+WRITES_OF_ATTEMPTS = ("start", "acquire", "end")
+WRITES_OF_STEPS = ("intend", "record")
 
 COMMANDS = (
     "echo one >> README.md && echo new > 'new file.txt' && chmod +x 'new file.txt'",
@@ -39,6 +44,12 @@ COMMANDS = (
 """What the model asks for, one command a call."""
 
 COST_USD = 0.01
+
+INSTANCES: dict[ArmKind, str] = {
+    "mini": "durabench__gridprint-1",
+    "durable": "durabench__slotwise-2",
+}
+"""What each arm works on; for the durable one a change of a single file."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +87,8 @@ class CountedModel:
 
     info = ModelInfo("counted", "litellm")
 
-    def __init__(self, url: str, sent: Callable[[], None]) -> None:
+    def __init__(self, url: str, sent: Callable[[str], None]) -> None:
+        """`sent` is called with the scope of each call that is on its way."""
         self._url = url
         self._sent = sent
 
@@ -84,16 +96,51 @@ class CountedModel:
         return COST_USD
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        await asyncio.to_thread(ask, self._url, {"number": request.number}, self._sent)
+        await self._count(request)
         command = COMMANDS[request.number]
         message = bash_call(command, call_id=f"call_{request.number}", content="next")
         return ModelReply(message, Usage(1, 0, 0, 1, 0, COST_USD), "declared", "counted")
+
+    async def _count(self, request: ModelRequest) -> None:
+        call = {"scope": request.scope, "number": request.number}
+        await asyncio.to_thread(ask, self._url, call, lambda: self._sent(request.scope))
+
+
+class CountedRoles(CountedModel):
+    """Answers every role of the durable arm, and is counted in the same way.
+
+    The first candidate of a step is wrong and all others are right, so that two of them are
+    made at the same time. Reviewers are right.
+    """
+
+    def __init__(self, url: str, sent: Callable[[str], None], task: Task) -> None:
+        super().__init__(url, sent)
+        self._wrong, self._right = (
+            SimulatedModel(
+                SimulatedSpec(provider="simulated", skill=skill, reviewer_accuracy=1), task, 0
+            )
+            for skill in (0, 1)
+        )
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        await self._count(request)
+        model = self._wrong if "candidate-0" in request.scope else self._right
+        reply = await model.complete(request)
+        # Simulated tokens depend on how long the tests took to run.
+        return replace(reply, usage=Usage(1, 0, 0, 1, 0, COST_USD), cost_source="declared")
+
+
+def model_of(arm: ArmKind, url: str, sent: Callable[[str], None], task: Task) -> Model:
+    """What answers an arm."""
+    return CountedRoles(url, sent, task) if arm == "durable" else CountedModel(url, sent)
 
 
 class Points:
     """Names the points as they are passed, and sends this process a signal at one of them.
 
-    A name is `<when> <what> <n>`, such as `before record 3`; n counts from 0.
+    A name is `<when> <what> <n>`, such as `before record 3`, and within a scope of steps
+    `<when> <what> <scope> <n>`; n counts from 0. So what runs at the same time changes no name
+    but those of commands.
     """
 
     def __init__(self, last: str | None, number: signal.Signals) -> None:
@@ -102,21 +149,37 @@ class Points:
         self._number = number
         self._times = Counter[str]()
         self._renewing = threading.Lock()
+        self._counting = threading.Lock()
 
-    def point(self, name: str) -> None:
-        numbered = f"{name} {self._times[name]}"
-        if numbered == self._last:
-            # Who is stopped with SQLite's lock stops everybody, so not inside a transaction.
-            with self._renewing:
-                signal.pthread_kill(threading.get_ident(), self._number)
-        self._times[name] += 1
-        self.passed.append(numbered)
+    def point(self, name: str, scope: str = "") -> None:
+        name = f"{name} {scope}" if scope else name
+        with self._counting:
+            numbered = f"{name} {self._times[name]}"
+            self._times[name] += 1
+            if numbered == self._last:
+                # Who is stopped with SQLite's lock stops everybody, so not inside a transaction.
+                with self._renewing:
+                    signal.pthread_kill(threading.get_ident(), self._number)
+            self.passed.append(numbered)
 
     def around(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*arguments: Any, **options: Any) -> Any:
             self.point(f"before {name}")
             result = call(*arguments, **options)
             self.point(f"after {name}")
+            return result
+
+        return counted
+
+    def around_step(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """The same around a method of the journal that writes a step."""
+
+        def counted(
+            journal: Journal, lease: Lease, scope: str, *arguments: Any, **options: Any
+        ) -> Any:
+            self.point(f"before {name}", scope)
+            result = call(journal, lease, scope, *arguments, **options)
+            self.point(f"after {name}", scope)
             return result
 
         return counted
@@ -142,33 +205,40 @@ class Points:
         return guarded
 
 
-def cell(environment: str) -> Cell:
-    """One cell of the mini arm on a bundled instance."""
+def cell(environment: str, arm: ArmKind = "mini") -> Cell:
+    """One cell of an arm on a bundled instance."""
+    options = {"profile": {"parallel": 2, "snapshots": True}} if arm == "durable" else {}
     content = {
         "name": "crash",
         "environment": environment,
-        "arms": [{"name": "mini", "agent": "mini", "model": "openai/counted"}],
+        "arms": [{"name": arm, "agent": arm, "model": "openai/counted", "options": options}],
     }
     declared = experiment.parse(content, "test")
+    [instance] = (i for i in instances.load("bundled") if i.instance_id == INSTANCES[arm])
     place = Place("docker" if environment == "docker" else "host")
-    return Cell(declared, declared.arms[0], instances.load("bundled")[0], 0, place)
+    return Cell(declared, declared.arms[0], instance, 0, place)
 
 
-def put_around(points: Points, url: str) -> None:
+def put_around(points: Points, url: str, arm: ArmKind = "mini") -> None:
     """Put the points around the classes of this process, and give it the counted model."""
-    for name in WRITES:
+    for name in WRITES_OF_ATTEMPTS:
         setattr(Journal, name, points.around(name, getattr(Journal, name)))
+    for name in WRITES_OF_STEPS:
+        setattr(Journal, name, points.around_step(name, getattr(Journal, name)))
     Journal.renew = points.not_within(Journal.renew)  # type: ignore[method-assign]
     ShellWorkspace.run = points.around_async("run", ShellWorkspace.run)  # type: ignore[method-assign]
-    model = CountedModel(url, lambda: points.point("during call"))
-    solve.models.build = lambda spec, task, seed: model  # type: ignore[assignment]
+
+    def sent(scope: str) -> None:
+        points.point("during call", scope)
+
+    solve.models.build = lambda spec, task, seed: model_of(arm, url, sent, task)  # type: ignore[assignment]
 
 
-def run(setting: Setting, environment: str, last: str | None) -> None:
+def run(setting: Setting, environment: str, last: str | None, arm: ArmKind = "mini") -> None:
     """Run the attempt, killed at point `last`; leaves the names of the points that it passed."""
     points, lake = Points(last, signal.SIGKILL), setting.enter()
-    put_around(points, setting.url)
-    asyncio.run(attempt(cell(environment), lake))
+    put_around(points, setting.url, arm)
+    asyncio.run(attempt(cell(environment, arm), lake))
     (lake.root / "points.txt").write_text("\n".join(points.passed))
 
 

@@ -19,19 +19,11 @@ from flows.sweeping import leftovers
 from tests.durability import crashing
 from tests.durability.conftest import CountingServer, NewJournal
 from tests.durability.crashing import Setting
-from tests.durability.processes import FORKS
+from tests.durability.processes import run_attempt
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 CALLS = len(crashing.COMMANDS)
-
-
-def run(setting: Setting, environment: str, last: str | None) -> int | None:
-    """Run the attempt in a process of its own; its exit code."""
-    process = FORKS.Process(target=crashing.run, args=(setting, environment, last))
-    process.start()
-    process.join(timeout=120)
-    return process.exitcode
 
 
 def result(lake: Path, environment: str) -> dict[str, Any]:
@@ -72,7 +64,7 @@ def test_a_killed_attempt_goes_on_where_it_was(
 ) -> None:
     """The same patch, tree and steps; at most the call in flight is paid twice, and it shows."""
     undisturbed = Setting(tmp_path / "undisturbed", counting.url, new_journal())
-    assert run(undisturbed, environment, None) == 0
+    assert run_attempt(undisturbed, environment, None) == 0
     expected = result(undisturbed.lake, environment)
     assert expected["calls"] == CALLS
     points = crashing.points_passed(undisturbed.lake)
@@ -80,8 +72,8 @@ def test_a_killed_attempt_goes_on_where_it_was(
     for point in points[::every]:
         counting.counts.clear()
         setting = Setting(tmp_path / point.replace(" ", "-"), counting.url, new_journal())
-        assert run(setting, environment, point) == -signal.SIGKILL, point
-        assert run(setting, environment, None) == 0, point
+        assert run_attempt(setting, environment, point) == -signal.SIGKILL, point
+        assert run_attempt(setting, environment, None) == 0, point
         found = result(setting.lake, environment)
         again = sum(counting.counts.values()) - CALLS
         assert found | {"billed": None} == expected | {"billed": None}, point

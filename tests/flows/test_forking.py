@@ -32,7 +32,7 @@ async def test_a_fork_pays_only_for_what_is_new(lake_path: str) -> None:
     """The prefix is credited and not billed; the same model arrives at the same patch."""
     parent = await solved(lake_path)
     lake = Lake.existing(lake_path)
-    made = await asyncio.to_thread(forking.fork, parent[:10], "4", None, lake_path)
+    made = await asyncio.to_thread(forking.fork, parent[:10], "4", lake_path)
     assert made.kept_steps == 4
     outcome = await solve(made.experiment, made.instance_id, made.arm, lake=lake_path)
     assert outcome == "resolved"
@@ -50,9 +50,9 @@ async def test_what_cannot_be_forked_is_told_in_one_line(lake_path: str) -> None
     """An unknown attempt and an unknown step are named."""
     parent = await solved(lake_path)
     with pytest.raises(UsageError, match="has no step 99"):
-        await asyncio.to_thread(forking.fork, parent, "99", None, lake_path)
+        await asyncio.to_thread(forking.fork, parent, "99", lake_path)
     with pytest.raises(UsageError, match="0 attempts .* begin with 'zz'"):
-        await asyncio.to_thread(forking.fork, "zz", "1", None, lake_path)
+        await asyncio.to_thread(forking.fork, "zz", "1", lake_path)
 
 
 async def test_a_trace_shows_every_step_and_what_it_cost(lake_path: str) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from agent.errors import InfrastructureError
 from flows.errors import UsageError
 from flows.lake import Lake
 
@@ -63,7 +64,7 @@ def test_a_failed_write_leaves_no_part_of_a_file(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", refuse)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(InfrastructureError, match=r"1\.parquet .*No space .* run again"):
         lake.write("predictions", "trial", "a", "1", [PREDICTION])
     assert [path for path in lake.root.rglob("*") if path.is_file()] == []
 

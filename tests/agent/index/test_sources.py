@@ -47,7 +47,6 @@ ln hard1.txt hard2.txt
 rm gone.txt
 rm -r outside && ln -s /etc outside
 mkdir build && echo ignored >build/x.txt && echo ignored >run.log
-git init -q nested && echo other >nested/other.txt
 """
 
 TEXTS = {
@@ -143,6 +142,7 @@ async def settle(workspace: Workspace) -> None:
 
 async def test_reads_what_is_tracked_or_new_and_nothing_else(workspace: Workspace) -> None:
     """Odd names and bytes come through; links, ignored files and other repositories do not."""
+    await workspace.run("git init -q nested && echo other >nested/other.txt", timeout_s=10)
     sources = await read_sources(workspace)
     assert sources.texts == TEXTS
     assert sources.skipped == {"binary.dat": "binary"}

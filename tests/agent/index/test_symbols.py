@@ -543,3 +543,19 @@ def test_an_edit_is_seen_by_the_next_index(library: SymbolIndex) -> None:
     (found,) = SymbolIndex(edited).definitions("slow.parse")
     assert (found.line, found.signature) == (3, "def parse(path, strict)")
     assert library.definitions("slow.parse")[0].line == 1
+
+
+def test_no_answer_depends_on_what_was_asked_before() -> None:
+    """Also where names depend on each other in circles."""
+    texts = {
+        "a.py": "from b import f\nfrom c import *\nclass A(B): ...\nx = y\nf(); g(); x.m()\n",
+        "b.py": "try:\n from a import f\nexcept E:\n from c import f\nfrom a import B\n",
+        "c.py": "from a import *\nfrom b import B\ny = B()\ny = x\ndef g(): ...\nf(); g()\n",
+        "d.py": "class B:\n def m(self): ...\ndef f(): ...\n",
+    }
+    symbols = ["f", "g", "m", "A", "B", "A.m", "a.f", "c.B"]
+    expected = {symbol: SymbolIndex(texts).callers(symbol) for symbol in symbols}
+    for seed in range(20):
+        index = SymbolIndex(texts)
+        for symbol in random.Random(seed).sample(symbols, len(symbols)):
+            assert index.callers(symbol) == expected[symbol]

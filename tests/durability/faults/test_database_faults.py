@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agent.journal.journal import PATIENCE_S
 from tests.durability.faults.program import (
     BEFORE_THE_PAUSE,
     HOST_INSTANCES,
@@ -24,6 +25,8 @@ from tests.servers.postgres import PostgresServer
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 CALLS = len(HOST_INSTANCES) * len(TURNS)
+REPORTED_WITHIN_S = PATIENCE_S + 60
+"""All that waits has to wait at the same time; the report takes the rest."""
 AWAY_S = 30
 """As long as a lease lasts."""
 
@@ -82,10 +85,8 @@ def test_a_database_that_stays_away_is_reported_and_gone_on_from(
     running = program.start()
     running.until(lambda: any(turn == BEFORE_THE_PAUSE for _, turn in answers.asked))
     began = time.monotonic()
-    ended = running.wait(400)
-    print(ended.output, time.monotonic() - began)
-    reported(ended, "infrastructure: the journal at postgresql", "fails: ")
-    assert time.monotonic() - began < 120
+    reported(running.wait(400), "infrastructure: the journal at postgresql", "fails: ")
+    assert time.monotonic() - began < REPORTED_WITHIN_S
     reported(program.run(), "durabench: the journal at postgresql", "fails: ")
     asked = answers.asked.copy()
     postgres.start()
