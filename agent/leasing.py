@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from agent.errors import FencedError, JournalError
 from agent.journal import Journal, Lease
@@ -33,7 +33,9 @@ async def held(journal: Journal, attempt_id: str, ttl_s: float = LEASE_S) -> Asy
         raise
     finally:
         heart.cancel()
-        await asyncio.to_thread(journal.release, lease)
+        # A journal that is away says so by what failed before; the lease runs out by itself.
+        with suppress(JournalError):
+            await asyncio.to_thread(journal.release, lease)
 
 
 async def _beat(

@@ -1,10 +1,9 @@
 """Building an experiment's report and writing it beside the data, without Prefect."""
 
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.lake import Lake
+from flows.lake import Lake, whole
 
 if TYPE_CHECKING:
     from reports.types import Report
@@ -24,12 +23,15 @@ def read(
 
 
 def write(lake: Lake, built: "Report") -> str:
-    """Write a report's page and its Markdown into the lake; the Markdown."""
+    """Write a report's page and its Markdown into the lake; the Markdown.
+
+    Raises:
+        InfrastructureError: the disk refuses; what was there before stays.
+    """
     from reports import markdown, page  # as is matplotlib
 
     text = markdown.render(built)
     path = page_path(lake, built.source.experiment)
-    path.parent.mkdir(parents=True, exist_ok=True)
     _replace(path.with_name("report.md"), text)
     _replace(path, page.render(built))
     return text
@@ -41,6 +43,5 @@ def page_path(lake: Lake, experiment: str) -> Path:
 
 
 def _replace(path: Path, content: str) -> None:
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    temporary.write_text(content)
-    temporary.replace(path)
+    with whole(path) as temporary:
+        temporary.write_text(content)

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from agent.durable.answers import NextStep
 from agent.durable.implementation import implement
+from agent.durable.indexing import tests_covering
 from agent.durable.review import review_step
 from agent.durable.state import Candidate, State, StepResult
 from agent.durable.verification import verify
@@ -66,8 +67,9 @@ async def _finished(state: State, step: NextStep, number: int, branch: Session) 
     made = await implement(state, step, number, branch)
     if made.status != "done":
         return made
+    named = [*step.tests, *await tests_covering(made.edited, branch.scope("covering"))]
     found = await verify(
-        state, branch.scope("verification"), named=step.tests, anchor_decides=not state.backlog
+        state, branch.scope("verification"), named=named, anchor_decides=not state.backlog
     )
     made = replace(made, verification=found)
     made = replace(made, review=await review_step(state, step, made, branch.scope("review")))

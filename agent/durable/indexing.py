@@ -1,15 +1,17 @@
 """Phase 2: the repository in a few thousand tokens, and which of its files are tests."""
 
 import asyncio
+from collections.abc import Sequence
 
 from agent.durable.state import Repository
-from agent.index import SymbolIndex, draw, read_sources
+from agent.index import SymbolIndex, covering, draw, read_sources
 from agent.paths import is_test_module
 from agent.session import Session
 from agent.types import Task
 from agent.workspaces.protocol import Workspace
 
 MOST_TEST_FILES = 200
+MOST_COVERING = 3
 
 
 async def look_around(task: Task, map_tokens: int, session: Session) -> Repository:
@@ -23,3 +25,15 @@ async def look_around(task: Task, map_tokens: int, session: Session) -> Reposito
         return Repository(shown, tests[:MOST_TEST_FILES])
 
     return await session.act("look around", {"map_tokens": map_tokens}, look, Repository)
+
+
+async def tests_covering(paths: Sequence[str], session: Session) -> list[str]:
+    """The test files that most likely cover some files, by imports and names."""
+
+    async def look(workspace: Workspace) -> list[str]:
+        texts = (await read_sources(workspace)).texts
+        index = await asyncio.to_thread(SymbolIndex, texts)
+        found = await asyncio.to_thread(covering, index, texts, paths)
+        return [test.path for test in found[:MOST_COVERING]]
+
+    return await session.act("tests covering", {"paths": list(paths)}, look, list[str])

@@ -3,22 +3,18 @@
 `sources` reads the text out of a workspace; everything else is pure and works on paths and
 texts. `syntax` says what one Python file says by itself, `modules` which file an import means,
 `resolution` follows names from file to file, and `symbols` answers by all three: definitions,
-callers, callees. `text_search` finds what is no symbol, in files of every kind. `tests_of`
-names the tests that likely cover a file. `relevance` weighs files and names by a task, and
-`repository_map` draws the most relevant ones within a budget of tokens.
+callers, callees. `tests_of` names the tests that likely cover a file. `relevance` weighs files
+and names by a task, and `repository_map` draws the most relevant ones within a budget of tokens.
 """
 
 from agent.index.repository_map import draw
 from agent.index.sources import Sources, read_sources
 from agent.index.symbols import Definition, SymbolIndex, Use
 from agent.index.tests_of import Covering, covering, find_tests
-from agent.index.text_search import Match, SearchResult, search
 
 __all__ = [
     "Covering",
     "Definition",
-    "Match",
-    "SearchResult",
     "Sources",
     "SymbolIndex",
     "Use",
@@ -26,5 +22,4 @@ __all__ = [
     "draw",
     "find_tests",
     "read_sources",
-    "search",
 ]

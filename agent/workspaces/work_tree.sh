@@ -26,7 +26,7 @@ begin() {
     base=$id
     mkdir -p -m 700 -- "$scratch" && copy_repository .git "$scratch/start" || return
     look bytes && git read-tree "$base" && git ls-files -zo --directory >"$scratch/present" &&
-      files >"$scratch/files" && collect && opening=$(git write-tree) &&
+      files >"$scratch/files" && collect 2>"$scratch/log" && opening=$(git write-tree) &&
       difference >"$scratch/opening" || return
     files_digest=$(digest_of_files) &&
       printf '%s %s %s\n' "$base" "$opening" "$files_digest" >"$scratch/known"

@@ -64,6 +64,7 @@ async def test_only_a_clean_environment_is_passed_on(
     await workspace.close()
     own = {"HOME", "LANG", "PATH", "TMPDIR", "WORKSPACE_MARK"}
     quiet = {"GIT_PAGER", "LESS", "MANPAGER", "PAGER", "PIP_PROGRESS_BAR", "TQDM_DISABLE"}
+    own |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD"}
     of_bash = {"OLDPWD", "PWD", "SHLVL", "_"}
     assert set(text.split()) - of_bash == own | quiet
 

@@ -11,6 +11,7 @@ import pytest
 from eval import instances
 from tests.durability.faults.program import (
     DOCKER_INSTANCE,
+    SLEEP,
     TURNS,
     CountedAnswers,
     Ended,
@@ -69,9 +70,7 @@ def container_in_the_pause(program: Program, running: Running, client: Any) -> A
         attempt_id = program.attempt_in_the_pause()
         wanted = {"label": f"durabench.attempt={attempt_id}"}
         for container in client.containers.list(filters=wanted):
-            if any(
-                "sleep" in " ".join(row) and "." in row[-1] for row in container.top()["Processes"]
-            ):
+            if any(row[-1] == SLEEP for row in container.top()["Processes"]):
                 return container
         return None
 

@@ -10,13 +10,13 @@ from tests.durability.faults.program import (
     BEFORE_THE_PAUSE,
     HOST_INSTANCES,
     TURNS,
-    Cable,
     CountedAnswers,
     Program,
     experiment,
     reported,
     results,
 )
+from tests.servers.cable import Cable
 from tests.servers.openai_server import OpenAIServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]

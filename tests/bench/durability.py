@@ -1,0 +1,194 @@
+"""What durability costs: a step that is written down, and going on where a run stopped."""
+
+import asyncio
+import statistics
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from agent import models
+from agent.arms import ARMS
+from agent.arms.options import ArmOptions
+from agent.errors import Interrupted
+from agent.journal import Attempt, Journal, Limit
+from agent.leasing import held
+from agent.models import ModelRequest, ScriptedSpec
+from agent.session import Session
+from agent.steplog import JournalLog
+from agent.types import Task
+from agent.workspaces import Checkpoint, CommandResult, Workspace
+from eval import instances
+from eval.types import Instance
+from flows.cells import Place
+from flows.journals import blobs
+from flows.lake import Lake
+from flows.places import AttemptWorkspaces
+from tests.bench.timing import Bound
+
+STEPS, REQUEST_BYTES = 400, 4096
+"""Steps of each kind, and what each of them asks."""
+STEP_LIMIT_MS = 1.0
+
+RECORDED_STEPS = 200
+RESUME_LIMIT_S = 3.0
+
+ATTEMPT = Attempt("bench", "bench", "mini", "bench__row", 0, "{}")
+
+
+def step(folder: Path, *, pairs: int) -> Bound:
+    """Measure journaled steps against the same without a journal, one by one in turn.
+
+    As in an attempt, a turn is a model call and a command; a step is half a turn. Every step
+    is a pair, so `pairs` does not matter.
+    """
+    del pairs
+    more_ms = asyncio.run(_journaled(Lake.open(folder)))
+    turns = [sum(turn) / len(turn) for turn in zip(*more_ms.values(), strict=True)]
+    return Bound(
+        f"a journaled step of {REQUEST_BYTES // 1024} kB on SQLite, beyond the call itself",
+        statistics.median(turns),
+        STEP_LIMIT_MS,
+        "ms",
+        "; ".join(
+            f"{kind}: median {statistics.median(values):.2f}, "
+            f"p90 {statistics.quantiles(values, n=10)[-1]:.2f}"
+            for kind, values in more_ms.items()
+        ),
+    )
+
+
+async def _journaled(lake: Lake) -> dict[str, list[float]]:
+    """Milliseconds that the journal adds, per kind of step."""
+    spec = ScriptedSpec(provider="scripted", replies=["done"] * STEPS)
+    task = Task("bench__row", "", "", "")
+    journal = _journal(lake)
+    limits = (Limit("attempt", "bench", 1.0, STEPS), Limit("experiment", "bench", 1.0, STEPS))
+    more_ms: dict[str, list[float]] = {"model call": [], "command": []}
+    async with held(journal, "bench") as lease:
+        plain, kept = (
+            Session(
+                attempt_id="bench",
+                models={"": models.build(spec, task, seed=0)},
+                workspaces=_Memory(),
+                log=log,
+            )
+            for log in (None, JournalLog(journal, lease, blobs(lake), (), limits))
+        )
+        for number in range(STEPS):
+            for kind, make in _steps(f"{number:08}".ljust(REQUEST_BYTES, ".")).items():
+                without_ms = await _timed_ms(make(plain))
+                more_ms[kind].append(await _timed_ms(make(kept)) - without_ms)
+    assert len([one for one in journal.steps("bench") if one.result]) == 2 * STEPS
+    return more_ms
+
+
+def _steps(text: str) -> dict[str, Callable[[Session], Awaitable[object]]]:
+    request = ModelRequest([{"role": "user", "content": text}], [])
+    return {
+        "model call": lambda session: session.call(request),
+        "command": lambda session: session.run(text, timeout_s=1),
+    }
+
+
+async def _timed_ms(work: Awaitable[object]) -> float:
+    start = time.perf_counter()
+    await work
+    return 1000 * (time.perf_counter() - start)
+
+
+class _Memory:
+    """As much of a workspace as steps need, and what opens it; nothing ever changes in it."""
+
+    root = "/"
+
+    @asynccontextmanager
+    async def open(self, name: str, *, goes_on: bool) -> AsyncIterator["_Memory"]:
+        yield self
+
+    async def run(self, command: str, *, timeout_s: float) -> CommandResult:
+        return CommandResult(0, "fine\n", 5, truncated=False, timed_out=False, duration_s=0.0)
+
+    async def tree(self) -> str:
+        return "0" * 40
+
+    async def checkpoint(self) -> Checkpoint:
+        return Checkpoint("0" * 40, b"")
+
+
+def resume(folder: Path, *, pairs: int) -> Bound:
+    """Stop an attempt after some steps, and measure how long it takes to get beyond them."""
+    lake, instance = Lake.open(folder), instances.load("bundled")[0]
+    asyncio.run(_carry_on(lake, instance, until=RECORDED_STEPS))
+    seconds = [
+        # A call and a command further each time.
+        asyncio.run(_carry_on(lake, instance, until=RECORDED_STEPS + 2 * (number + 1)))
+        for number in range(pairs)
+    ]
+    return Bound(
+        f"resume of an attempt of {RECORDED_STEPS} steps up to the end of its first live command, "
+        "beyond opening its workspace",
+        max(seconds),
+        RESUME_LIMIT_S,
+        "s",
+        f"the slowest of {pairs}",
+    )
+
+
+async def _carry_on(lake: Lake, instance: Instance, *, until: int) -> float:
+    """Run the attempt from its record, and stop it when it has so many steps.
+
+    Returns the seconds that this took, from opening the journal as another process would,
+    but for those in which the workspace opened.
+    """
+    task = Task(instance.instance_id, instance.problem_statement, instance.base_commit, "")
+    commands = [{"command": f"echo {n} >> README.md"} for n in range(until)]
+    spec = ScriptedSpec(provider="scripted", replies=commands)
+    workspaces = _Timed(AttemptWorkspaces(instance, Place("host"), "bench", "bench"))
+    clock = time.perf_counter()
+
+    def may_go_on() -> None:
+        if len(session.steps) >= until:
+            raise Interrupted("as far as it is to go")
+
+    journal = _journal(lake)
+    async with (
+        held(journal, "bench") as lease,
+        Session(
+            attempt_id="bench",
+            models={"": models.build(spec, task, seed=0)},
+            workspaces=workspaces,
+            log=JournalLog(journal, lease, blobs(lake), journal.steps("bench")),
+            may_go_on=may_go_on,
+        ) as session,
+    ):
+        try:
+            await ARMS["mini"].solve(task, session, ArmOptions())
+        except Interrupted:
+            seconds = time.perf_counter() - clock - workspaces.opening_s
+        assert len(session.steps) == until
+    journal.close()
+    return seconds
+
+
+class _Timed:
+    """The workspaces of an attempt, and how long they took to open."""
+
+    def __init__(self, workspaces: AttemptWorkspaces) -> None:
+        self.root = workspaces.root
+        self.opening_s = 0.0
+        self._workspaces = workspaces
+
+    @asynccontextmanager
+    async def open(self, name: str, *, goes_on: bool) -> AsyncIterator[Workspace]:
+        clock = time.perf_counter()
+        async with self._workspaces.open(name, goes_on=goes_on) as workspace:
+            self.opening_s += time.perf_counter() - clock
+            yield workspace
+
+
+def _journal(lake: Lake) -> Journal:
+    """The lake's journal with the attempt in it."""
+    journal = Journal.open(f"sqlite:///{lake.root / 'journal.sqlite'}", blobs(lake))
+    journal.start(ATTEMPT)
+    return journal

@@ -1,0 +1,62 @@
+"""A network that can break: a line to a local server, to be put where its address was."""
+
+import socket
+import struct
+import threading
+from contextlib import suppress
+
+
+class Cable:
+    """A line to a local server that can be cut, or go silent, and be mended."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._silent = False
+        self._open: set[socket.socket] = set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._listen()
+
+    def cut(self) -> None:
+        """Nobody listens any more, and every open connection is reset."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for end in list(self._open):
+            with suppress(OSError):
+                # With no time to linger, closing is a reset.
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                end.shutdown(socket.SHUT_RDWR)
+
+    def silence(self) -> None:
+        """Connections are accepted, and what is sent gets lost in both directions."""
+        self._silent = True
+
+    def mend(self) -> None:
+        """The line is as at first."""
+        self._silent = False
+        if self._listener.fileno() < 0:
+            self._listener = socket.create_server(("127.0.0.1", self.port))
+            self._listen()
+
+    def _listen(self) -> None:
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+
+    def _accept(self, listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = listener.accept()
+                far = socket.create_connection(("127.0.0.1", self._target))
+                for source, sink in ((near, far), (far, near)):
+                    self._open.add(source)
+                    threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(2**16):
+                if not self._silent:
+                    sink.sendall(data)
+        with suppress(OSError):
+            sink.shutdown(socket.SHUT_RDWR)
+        self._open.discard(source)
+        source.close()
