@@ -24,7 +24,7 @@ from agent.deadlines import Deadline, covered_s
 from agent.errors import ContextWindowExceeded, DivergenceError, OutOfTime
 from agent.journal import RecordedStep
 from agent.models.protocol import Message, Model, ModelReply, ModelRequest
-from agent.steplog import NoLog, StepLog
+from agent.steplog import Entry, NoLog, StepLog
 from agent.steps import (
     ActionResult,
     CutOff,
@@ -324,14 +324,14 @@ class Session:
         return from_record(known)
 
     async def _live(self, seq: int, request: _Request) -> Step:
-        log, place = self._attempt.log, (self._scope, seq)
+        log = self._attempt.log
         deadline = min(self._deadlines, key=lambda each: each.left_s, default=None)
         over = deadline is not None and deadline.left_s <= 0
         kind: StepKind = "limit" if over else request.kind
-        # In a thread: the first time, the price list of a model may have to be loaded.
-        ceiling = await asyncio.to_thread(request.ceiling_usd) if kind == "model" else 0.0
-        request_digest = digest(request.whole)
-        await log.intend(*place, kind, request_digest, canonical(request.kept), ceiling)
+        entry = Entry(self._scope, seq, kind, digest(request.whole), canonical(request.kept))
+        if kind == "model":
+            # In a thread: the first time, the price list of a model may have to be loaded.
+            await log.intend(entry, await asyncio.to_thread(request.ceiling_usd))
         started_at, clock = datetime.now(UTC), time.perf_counter()
         result: Result
         try:
@@ -346,24 +346,18 @@ class Session:
                 raise
             result = CutOff(deadline.what)
         except ContextWindowExceeded:
-            await log.refuse(*place)
+            await log.refuse(entry)
             raise
         duration = time.perf_counter() - clock
-        await log.record(
-            *place,
-            encode(result),
-            cost_usd=_cost_usd(kind, result),
-            duration_s=duration,
-            tree=await self._bench.changed() if _may_change_files(kind, result) else None,
+        if kind == "model":
+            cost_usd = result.usage.cost_usd if isinstance(result, ModelReply) else None
+            await log.record(entry, encode(result), cost_usd=cost_usd, duration_s=duration)
+        else:
+            tree = await self._bench.changed() if _may_change_files(kind, result) else None
+            await log.enter(entry, encode(result), duration_s=duration, tree=tree)
+        return Step(
+            self._scope, seq, kind, request.kept, entry.digest, result, started_at, duration
         )
-        return Step(*place, kind, request.kept, request_digest, result, started_at, duration)
-
-
-def _cost_usd(kind: StepKind, result: Result) -> float | None:
-    """What a step cost; of a model call that was cut off nobody knows."""
-    if isinstance(result, ModelReply):
-        return result.usage.cost_usd
-    return None if kind == "model" else 0.0
 
 
 def _may_change_files(kind: StepKind, result: Result) -> bool:

@@ -1,4 +1,8 @@
-"""Where a session writes its steps down, before and after they happen."""
+"""Where a session writes its steps down.
+
+A model call costs money, so it is written down before and after; anything else once, after it
+happened: cut off, it leaves no bill, and a workspace that comes back as the last step left it.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,7 +12,19 @@ from typing import Protocol
 from agent.blobs import Blobs
 from agent.errors import InvalidSpec
 from agent.journal import Journal, Lease, Limit, RecordedStep, Reservation
+from agent.steps import StepKind
 from agent.workspaces.protocol import Checkpoint
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a step is, apart from what came of it."""
+
+    scope: str
+    seq: int
+    kind: StepKind
+    digest: str
+    request: bytes
 
 
 class StepLog(Protocol):
@@ -20,7 +36,7 @@ class StepLog(Protocol):
         ...
 
     async def keep(self, checkpoint: Checkpoint) -> str:
-        """Put a work tree away; what `kept` and `record` know it by: two words, of which the
+        """Put a work tree away; what `kept` and `enter` know it by: two words, of which the
         first is its id. A third may be added to them."""
         ...
 
@@ -28,16 +44,8 @@ class StepLog(Protocol):
         """The work tree that `keep` called so."""
         ...
 
-    async def intend(
-        self,
-        scope: str,
-        seq: int,
-        kind: str,
-        digest: str,
-        request: bytes,
-        ceiling_usd: float | None,
-    ) -> None:
-        """Write down that a step is about to happen, and set aside what it can cost.
+    async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
+        """Write down that a call is about to be made, and set aside what it can cost.
 
         Raises:
             BudgetExhausted: it could cost more than is left; nothing is written.
@@ -46,20 +54,19 @@ class StepLog(Protocol):
         ...
 
     async def record(
-        self,
-        scope: str,
-        seq: int,
-        result: bytes,
-        *,
-        cost_usd: float | None,
-        duration_s: float,
-        tree: str | None,
+        self, call: Entry, result: bytes, *, cost_usd: float | None, duration_s: float
     ) -> None:
-        """Write down what came of it, and the work tree where it changed."""
+        """Write down what came of an intended call."""
         ...
 
-    async def refuse(self, scope: str, seq: int) -> None:
+    async def refuse(self, call: Entry) -> None:
         """Take an intent back: the call reached nobody who could charge for it."""
+        ...
+
+    async def enter(
+        self, step: Entry, result: bytes, *, duration_s: float, tree: str | None
+    ) -> None:
+        """Write down a step that costs nothing, and the work tree where it changed."""
         ...
 
 
@@ -78,30 +85,20 @@ class NoLog:
     async def kept(self, tree: str) -> Checkpoint:
         return self._trees[tree.split()[0]]
 
-    async def intend(
-        self,
-        scope: str,
-        seq: int,
-        kind: str,
-        digest: str,
-        request: bytes,
-        ceiling_usd: float | None,
-    ) -> None:
+    async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
         return
 
     async def record(
-        self,
-        scope: str,
-        seq: int,
-        result: bytes,
-        *,
-        cost_usd: float | None,
-        duration_s: float,
-        tree: str | None,
+        self, call: Entry, result: bytes, *, cost_usd: float | None, duration_s: float
     ) -> None:
         return
 
-    async def refuse(self, scope: str, seq: int) -> None:
+    async def refuse(self, call: Entry) -> None:
+        return
+
+    async def enter(
+        self, step: Entry, result: bytes, *, duration_s: float, tree: str | None
+    ) -> None:
         return
 
 
@@ -118,25 +115,6 @@ class JournalLog:
     recorded: Sequence[RecordedStep]
     limits: tuple[Limit, ...] = ()
 
-    async def intend(
-        self,
-        scope: str,
-        seq: int,
-        kind: str,
-        digest: str,
-        request: bytes,
-        ceiling_usd: float | None,
-    ) -> None:
-        if ceiling_usd is None and any(limit.usd is not None for limit in self.limits):
-            raise InvalidSpec(
-                "a budget in USD cannot be kept for a model of unknown price: declare its "
-                "input_cost_per_token and output_cost_per_token, or limit calls instead"
-            )
-        reservation = Reservation(ceiling_usd or 0.0, self.limits) if kind == "model" else None
-        await asyncio.to_thread(
-            self.journal.intend, self.lease, scope, seq, kind, digest, request, reservation
-        )
-
     async def keep(self, checkpoint: Checkpoint) -> str:
         """`<tree> <digest of its delta>`; safe before any step names it."""
         delta = await asyncio.to_thread(self.blobs.put, checkpoint.delta)
@@ -146,26 +124,53 @@ class JournalLog:
         tree_id, delta = tree.split()[:2]
         return Checkpoint(tree_id, await asyncio.to_thread(self.blobs.get, delta))
 
+    async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
+        if ceiling_usd is None and any(limit.usd is not None for limit in self.limits):
+            raise InvalidSpec(
+                "a budget in USD cannot be kept for a model of unknown price: declare its "
+                "input_cost_per_token and output_cost_per_token, or limit calls instead"
+            )
+        reservation = Reservation(ceiling_usd or 0.0, self.limits)
+        await asyncio.to_thread(
+            self.journal.intend,
+            self.lease,
+            call.scope,
+            call.seq,
+            call.kind,
+            call.digest,
+            call.request,
+            reservation,
+        )
+
     async def record(
-        self,
-        scope: str,
-        seq: int,
-        result: bytes,
-        *,
-        cost_usd: float | None,
-        duration_s: float,
-        tree: str | None,
+        self, call: Entry, result: bytes, *, cost_usd: float | None, duration_s: float
     ) -> None:
         await asyncio.to_thread(
             self.journal.record,
             self.lease,
-            scope,
-            seq,
+            call.scope,
+            call.seq,
             result,
             cost_usd=cost_usd,
             duration_s=duration_s,
-            tree=tree,
+            tree=None,
         )
 
-    async def refuse(self, scope: str, seq: int) -> None:
-        await asyncio.to_thread(self.journal.refuse, self.lease, scope, seq)
+    async def refuse(self, call: Entry) -> None:
+        await asyncio.to_thread(self.journal.refuse, self.lease, call.scope, call.seq)
+
+    async def enter(
+        self, step: Entry, result: bytes, *, duration_s: float, tree: str | None
+    ) -> None:
+        await asyncio.to_thread(
+            self.journal.enter,
+            self.lease,
+            step.scope,
+            step.seq,
+            step.kind,
+            step.digest,
+            step.request,
+            result,
+            duration_s=duration_s,
+            tree=tree,
+        )

@@ -240,6 +240,45 @@ class Journal:
 
         self._database.write(work)
 
+    def enter(
+        self,
+        lease: Lease,
+        scope: str,
+        seq: int,
+        kind: str,
+        digest: str,
+        request: bytes,
+        result: bytes,
+        *,
+        duration_s: float,
+        tree: str | None,
+    ) -> None:
+        """Write down a step that costs nothing, after it happened: `intend` and `record` in one.
+
+        Raises:
+            FencedError: the attempt was taken over.
+            JournalError: the step was begun or recorded before.
+        """
+        row = {
+            "scope": scope,
+            "seq": seq,
+            "kind": kind,
+            "digest": digest,
+            "request": self._bodies.pack(request),
+            "result": self._bodies.pack(result),
+            "cost_usd": 0.0,
+            "settled_nusd": None,
+            "duration_s": duration_s,
+            "tree": tree,
+        }
+
+        def work(connection: Connection) -> None:
+            ordinal, now = leases.begin_step(connection, lease)
+            row.update(ordinal=ordinal, started_at=now - duration_s)
+            records.enter(connection, lease, row)
+
+        self._database.write(work)
+
     def refuse(self, lease: Lease, scope: str, seq: int) -> None:
         """Take back an intent whose call never reached anybody, and its reservation.
 

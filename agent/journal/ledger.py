@@ -45,6 +45,7 @@ _ADD = (
         nusd=totals.c.nusd + bindparam("more_nusd"), calls=totals.c.calls + bindparam("more_calls")
     )
 )
+_ADD_AND_TELL = _ADD.returning(totals)
 _CALL = (
     ledger.c.attempt_id == bindparam("attempt"),
     ledger.c.scope == bindparam("at_scope"),
@@ -100,15 +101,14 @@ def reserve(
         JournalError: a limit is on something that the attempt does not count in.
     """
     nusd = to_nusd(reservation.usd)
-    before = _lock(connection, counted_in)
+    after = _count_and_tell(connection, counted_in, nusd)
     for limit in reservation.limits:
         if counted_in[limit.kind] != limit.name:
             raise JournalError(
                 f"attempt {lease.attempt_id} does not count in {limit.kind} {limit.name}",
                 retryable=False,
             )
-        _check(limit, nusd, before[limit.kind])
-    _add(connection, counted_in, nusd, 1)
+        _check(limit, nusd, after[limit.kind])
     row = {
         "attempt_id": lease.attempt_id,
         "scope": scope,
@@ -203,29 +203,32 @@ def to_nusd(usd: float) -> int:
     return round(usd * NUSD)
 
 
-def _lock(connection: Connection, counted_in: Names) -> dict[str, Any]:
-    """The totals, by kind. Everybody locks them in one order, so nobody waits for good."""
-    return {row.kind: row for row in connection.execute(_LOCK, counted_in)}
-
-
-def _add(connection: Connection, counted_in: Names, nusd: int, calls: int) -> None:
+def _count(connection: Connection, counted_in: Names, nusd: int, calls: int) -> None:
+    """Add to the totals."""
+    _lock(connection, counted_in)
     connection.execute(_ADD, {**counted_in, "more_nusd": nusd, "more_calls": calls})
 
 
-def _count(connection: Connection, counted_in: Names, nusd: int, calls: int) -> None:
-    # On SQLite a write transaction is alone anyway.
-    if connection.dialect.name != "sqlite":
-        _lock(connection, counted_in)
-    _add(connection, counted_in, nusd, calls)
+def _count_and_tell(connection: Connection, counted_in: Names, nusd: int) -> dict[str, Any]:
+    """Add a call to the totals; what they are then, by kind."""
+    _lock(connection, counted_in)
+    added = {**counted_in, "more_nusd": nusd, "more_calls": 1}
+    return {row.kind: row for row in connection.execute(_ADD_AND_TELL, added)}
 
 
-def _check(limit: Limit, nusd: int, before: Any) -> None:
+def _lock(connection: Connection, counted_in: Names) -> None:
+    """Everybody locks the totals in one order, so nobody waits for good."""
+    if connection.dialect.name != "sqlite":  # where a write transaction is alone anyway
+        connection.execute(_LOCK, counted_in).all()
+
+
+def _check(limit: Limit, nusd: int, after: Any) -> None:
     whose = f"the budget of {limit.kind} {limit.name}"
-    if limit.calls is not None and before.calls >= limit.calls:
+    if limit.calls is not None and after.calls > limit.calls:
         raise BudgetExhausted(f"{whose} is {limit.calls} calls, and all are made")
-    if limit.usd is not None and before.nusd + nusd > to_nusd(limit.usd):
+    if limit.usd is not None and after.nusd > to_nusd(limit.usd):
         raise BudgetExhausted(
-            f"{whose} is ${limit.usd:.2f}: ${before.nusd / NUSD:.4f} is spent or reserved, "
+            f"{whose} is ${limit.usd:.2f}: ${(after.nusd - nusd) / NUSD:.4f} is spent or reserved, "
             f"and the next call can cost ${nusd / NUSD:.4f}"
         )
 

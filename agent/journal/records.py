@@ -21,31 +21,27 @@ _PLACE = (
 _MINE = (*_PLACE, steps.c.epoch == bindparam("held"), steps.c.result.is_(None))
 
 
-def _begin(insert_into: Any) -> Any:
-    """Insert an intent, or put it in the place of one that an earlier epoch left."""
+_INTENT = ("epoch", "ordinal", "kind", "digest", "request", "started_at")
+_RESULT = ("result", "cost_usd", "settled_nusd", "duration_s", "tree")
+
+
+def _begin(insert_into: Any, fields: tuple[str, ...]) -> Any:
+    """Insert a step, or put it in the place of an intent that an earlier epoch left."""
     statement = insert_into(steps)
     new = statement.excluded
     return statement.on_conflict_do_update(
         index_elements=[steps.c.attempt_id, steps.c.scope, steps.c.seq],
-        set_={
-            name: new[name]
-            for name in ("epoch", "ordinal", "kind", "digest", "request", "started_at")
-        },
+        set_={name: new[name] for name in fields},
         where=steps.c.result.is_(None) & (steps.c.epoch < new.epoch),
     ).returning(steps.c.epoch)
 
 
-_BEGIN = {"sqlite": _begin(sqlite_insert), "postgresql": _begin(postgresql_insert)}
-_FINISH = (
-    update(steps)
-    .where(*_MINE)
-    .values(
-        {
-            name: bindparam(f"new_{name}")
-            for name in ("result", "cost_usd", "settled_nusd", "duration_s", "tree")
-        }
-    )
-)
+_INSERTS = {"sqlite": sqlite_insert, "postgresql": postgresql_insert}
+_BEGIN = {dialect: _begin(insert_into, _INTENT) for dialect, insert_into in _INSERTS.items()}
+_ENTER = {
+    dialect: _begin(insert_into, _INTENT + _RESULT) for dialect, insert_into in _INSERTS.items()
+}
+_FINISH = update(steps).where(*_MINE).values({name: bindparam(f"new_{name}") for name in _RESULT})
 _FIND = select(steps.c.epoch, steps.c.digest, steps.c.request, steps.c.result).where(*_PLACE)
 _TAKE_BACK = delete(steps).where(*_MINE)
 
@@ -83,6 +79,22 @@ def finish(connection: Connection, lease: Lease, scope: str, seq: int, row: dict
     recorded = there is not None and there.result is not None
     what = "recorded with another result" if recorded else "not begun by this worker"
     raise JournalError(f"{_named(lease, scope, seq)} is {what}", retryable=False)
+
+
+def enter(connection: Connection, lease: Lease, row: dict[str, Any]) -> None:
+    """Write a whole step down, unless this very step is there already.
+
+    Raises:
+        JournalError: another one is.
+    """
+    mine = {**row, "attempt_id": lease.attempt_id, "epoch": lease.epoch}
+    if connection.execute(_ENTER[connection.dialect.name], mine).first() is not None:
+        return
+    there = connection.execute(_FIND, _key(lease, row["scope"], row["seq"])).one()
+    same = (there.epoch, there.digest, there.result) == (lease.epoch, row["digest"], row["result"])
+    if not same:
+        step = _named(lease, row["scope"], row["seq"])
+        raise JournalError(f"{step} was begun or recorded already", retryable=False)
 
 
 def take_back(connection: Connection, lease: Lease, scope: str, seq: int) -> None:

@@ -58,14 +58,11 @@ _STATUSES: dict[str, ChangeStatus] = {
 
 # Set back by more than the kernel's clock tick, and before the tree is read: what changes in
 # the same tick, or meanwhile, counts as changed the next time.
-_STAMP = (
-    "t=$(($(date +%s%N) / 1000 - 20000)); "
-    'touch -d "@$((t / 1000000)).$(printf %06d $((t % 1000000)))" {scratch}/stamp'
-)
-_TOUCHED = (
-    "cd {root} &&"
-    " find . .git/index -path ./.git -prune -o -cnewer {scratch}/stamp -print -quit 2>&1"
-)
+_STAMPED_TREE = """
+t=$(($(date +%s%N) / 1000 - 20000))
+touch -d "@$((t / 1000000)).$(printf %06d $((t % 1000000)))" "$scratch/stamp" 2>/dev/null
+firmly tree
+"""
 
 
 class _Opening(NamedTuple):
@@ -91,6 +88,9 @@ class ShellWorkspace(ABC):
         self._base_commit = base_commit
         self._scratch = scratch
         self._last_tree: str | None = None
+        # Whether anything changed since then. Most commands only read, and to look after each
+        # of them, on the way, costs a tenth of asking git.
+        self._changed = True
         self._opening: _Opening | None = None
 
     @property
@@ -256,21 +256,11 @@ class ShellWorkspace(ABC):
             WorkspaceError: the repository was destroyed (retrying does not help), or the
                 shell is gone.
         """
-        if self._last_tree is None or await self._touched():
-            await self._execute(_STAMP.format(scratch=shlex.quote(self._scratch)))
-            self._last_tree = _tree_id(await self._git("firmly tree", "tree"))
+        if self._last_tree is None or self._changed:
+            self._last_tree = None
+            self._last_tree = _tree_id(await self._git(_STAMPED_TREE, "tree"))
+            self._changed = False
         return self._last_tree
-
-    async def _touched(self) -> bool:
-        """Whether anything in the work tree changed since the last tree.
-
-        A third of the price of asking git, and most commands only read. The time of a change
-        is the kernel's own, which no command can set. Of git's own files the index counts, by
-        which an ignored file can be added by force.
-        """
-        names = {"root": shlex.quote(self._root), "scratch": shlex.quote(self._scratch)}
-        done = await self._execute(_TOUCHED.format(**names))
-        return done.exit_code != 0 or bool(done.head)
 
     async def checkpoint(self) -> Checkpoint:
         """The tree, and what makes it out of the base commit.
@@ -361,13 +351,20 @@ class ShellWorkspace(ABC):
         stdin: str = "",
     ) -> Finished:
         try:
-            return await self._shell.run(
-                command, timeout_s=timeout_s, mode=mode, keep_bytes=keep_bytes, stdin=stdin
+            done = await self._shell.run(
+                command,
+                timeout_s=timeout_s,
+                mode=mode,
+                keep_bytes=keep_bytes,
+                stdin=stdin,
+                stamp=f"{self._scratch}/stamp" if self._last_tree else "",
             )
         except asyncio.CancelledError:
             if self._shell.gone:
                 await self.close()
             raise
+        self._changed = done.changed
+        return done
 
     def _absolute(self, path: str) -> str:
         return path if path.startswith("/") else f"{self._root}/{path}"

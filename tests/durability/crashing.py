@@ -22,8 +22,6 @@ from agent.arms import ArmKind
 from agent.journal import Journal, Lease
 from agent.models.chat import bash_call
 from agent.models.protocol import Model, ModelInfo, ModelReply, ModelRequest, Usage
-from agent.models.simulated import SimulatedModel
-from agent.models.spec import SimulatedSpec
 from agent.types import Task
 from agent.workspaces.repository import ShellWorkspace
 from eval import instances
@@ -31,9 +29,10 @@ from flows import experiment, journals, solve
 from flows.cells import Cell, Place
 from flows.lake import Lake
 from flows.sweeping import swept
+from tests.durability.first_wrong import FirstWrong
 
 WRITES_OF_ATTEMPTS = ("start", "acquire", "end")
-WRITES_OF_STEPS = ("intend", "record")
+WRITES_OF_STEPS = ("intend", "record", "enter")
 
 COMMANDS = (
     "echo one >> README.md && echo new > 'new file.txt' && chmod +x 'new file.txt'",
@@ -107,25 +106,15 @@ class CountedModel:
 
 
 class CountedRoles(CountedModel):
-    """Answers every role of the durable arm, and is counted in the same way.
-
-    The first candidate of a step is wrong and all others are right, so that two of them are
-    made at the same time. Reviewers are right.
-    """
+    """Answers every role of the durable arm, and is counted in the same way."""
 
     def __init__(self, url: str, sent: Callable[[str], None], task: Task) -> None:
         super().__init__(url, sent)
-        self._wrong, self._right = (
-            SimulatedModel(
-                SimulatedSpec(provider="simulated", skill=skill, reviewer_accuracy=1), task, 0
-            )
-            for skill in (0, 1)
-        )
+        self._roles = FirstWrong(task)
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         await self._count(request)
-        model = self._wrong if "candidate-0" in request.scope else self._right
-        reply = await model.complete(request)
+        reply = await self._roles.complete(request)
         # Simulated tokens depend on how long the tests took to run.
         return replace(reply, usage=Usage(1, 0, 0, 1, 0, COST_USD), cost_source="declared")
 

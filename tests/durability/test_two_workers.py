@@ -27,15 +27,16 @@ PATIENCE_S = 60.0
 
 MOMENTS = [
     # Its heart beats at once when it goes on, and tells it.
-    ("after intend 4", True, 1),
+    ("after intend 2", True, 1),
     ("during call 2", True, 1),
     ("before run 2", True, 0),
     ("before end 0", True, 0),
     # Its heart is late, and the next write tells it.
-    ("before intend 4", False, 0),
-    ("before record 4", False, 1),
+    ("before intend 2", False, 0),
+    ("before record 2", False, 1),
     ("before run 2", False, 0),
     ("after run 2", False, 0),
+    ("before enter 2", False, 0),
     ("before end 0", False, 0),
 ]
 """Where a worker is paused, around the third call and its command; whether its heart beats; and

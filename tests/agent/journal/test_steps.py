@@ -173,7 +173,8 @@ def test_a_fork_gets_the_prefix_as_credit(journal: Journal) -> None:
     """A child has the results of all scopes before the step, and is billed for none of them."""
     assert journal.fork("a1", attempt("child"), "", 2) == 3
     copied = journal.steps("child")
-    assert copied == [step for step in journal.steps("a1") if step.tree is not None]
+    given = [step for step in journal.steps("a1") if step.tree is not None]
+    assert copied == [replace(step, copied=True) for step in given]
     account = journal.account("child")
     assert (account.billed_usd, account.calls_billed) == (0, 0)
     assert (account.credited_usd, account.calls_credited) == (0.12, 3)

@@ -1,0 +1,281 @@
+"""The durable arm with a real model client over real HTTP, in both ways of calling tools."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent import durable, models
+from agent.arms.options import ArmOptions
+from agent.durable import arm
+from agent.durable.profile import Profile, Role
+from agent.durable.roles import TOOLS
+from agent.models.protocol import Message, ModelReply, ModelRequest
+from agent.session import Session
+from agent.types import Outcome
+from tests.agent.durable.conftest import (
+    FIX,
+    HONEST,
+    TASK,
+    RoleModel,
+    Said,
+    Script,
+    make_repository,
+    report,
+)
+from tests.agent.workspaces_on_host import HostWorkspaces
+from tests.servers import openai_server as api
+
+PROMPTS: dict[Role, str] = {
+    "contract": "contract",
+    "gatherer": "gatherer",
+    "brief": "reproduction_brief",
+    "anchor": "reproduction_anchor",
+    "planner": "planning",
+    "implementer": "implementation",
+    "step_reviewer": "review_step",
+    "final_reviewer": "review_final",
+}
+"""The prompt that each role's conversation begins with."""
+
+INPUT_USD, OUTPUT_USD = 2e-6, 8e-6
+CALL_USD = api.USAGE["prompt_tokens"] * INPUT_USD + api.USAGE["completion_tokens"] * OUTPUT_USD
+
+CALLS: dict[Role, int] = {
+    "contract": 1,
+    "brief": 1,
+    "anchor": 2,
+    "planner": 2,
+    "implementer": 2,
+    "step_reviewer": 1,
+    "final_reviewer": 1,
+}
+"""Of an attempt in which everybody is honest."""
+
+
+class Provider:
+    """Answers every role as a script says; refuses what a real provider would refuse."""
+
+    def __init__(self, *, native: bool = True, **roles: Script) -> None:
+        folder = Path(durable.__file__).parent
+        self._prompts = {
+            role: (folder / f"{name}.md").read_text("utf-8") for role, name in PROMPTS.items()
+        }
+        self._roles = RoleModel({**HONEST, **roles}, native)
+        self.refused: list[str] = []
+
+    def __call__(self, body: dict[str, Any]) -> api.Reply:
+        problem = unpaired(body["messages"])
+        if problem:
+            self.refused.append(problem)
+            return api.error(400, problem)
+        said = asyncio.run(self._roles.complete(self.request(body)))
+        return api.completion(said.message)
+
+    def request(self, body: dict[str, Any]) -> ModelRequest:
+        """What was asked, with the role that it was asked of."""
+        messages = body["messages"]
+        number = sum(message["role"] == "assistant" for message in messages)
+        tools = body.get("tools", [])
+        return ModelRequest(messages, tools, number, self.role(body))
+
+    def role(self, body: dict[str, Any]) -> Role:
+        system = body["messages"][0]["content"]
+        [role] = [role for role, prompt in self._prompts.items() if system.startswith(prompt)]
+        return role
+
+
+def unpaired(messages: list[Message]) -> str:
+    """What a provider says of tool calls without a result and results without a call."""
+    waiting: set[str] = set()
+    for message in messages:
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in waiting:
+                return f"a result of {message['tool_call_id']}, which nobody called"
+            waiting.remove(message["tool_call_id"])
+        elif waiting:
+            return f"no result of {sorted(waiting)}"
+        else:
+            waiting = {call["id"] for call in message.get("tool_calls") or []}
+    return f"no result of {sorted(waiting)}" if waiting else ""
+
+
+async def solve(
+    server: api.OpenAIServer, *, profile: Any = None, planner: str | None = None, **spec: Any
+) -> tuple[Outcome, Session]:
+    """Run the arm against the server; `planner`: a model for that role alone."""
+    priced = {
+        "api_base": server.url,
+        "input_cost_per_token": INPUT_USD,
+        "output_cost_per_token": OUTPUT_USD,
+    }
+    names = {"": "openai/everybody"} | ({"planner": planner} if planner else {})
+    built = {
+        role: models.build(models.parse({"name": name, **priced, **spec}), TASK, 0)
+        for role, name in names.items()
+    }
+    options = ArmOptions(profile=Profile.model_validate(profile or {}))
+    async with Session(
+        attempt_id="attempt", models=built, workspaces=HostWorkspaces(make_repository)
+    ) as session:
+        return await arm.solve(TASK, session, options), session
+
+
+def accepted(outcome: Outcome) -> dict[str, Any]:
+    """The report of an attempt that ended as it should."""
+    assert outcome.report is not None
+    assert outcome.report["agent_verdict"] == "accepted"
+    assert outcome.report["reproduced"] is True
+    assert "+    return a + b" in outcome.patch
+    return outcome.report
+
+
+def replies(session: Session) -> list[ModelReply]:
+    """What models answered."""
+    return [step.result for step in session.steps if isinstance(step.result, ModelReply)]
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
+
+
+@pytest.fixture
+def provider() -> Provider:
+    """One whose models call tools natively, two at once if they like."""
+    both: Said = [("read", {"path": "calc.py"}), FIX]
+    return Provider(implementer=[both, report()])
+
+
+@pytest.fixture
+def server(provider: Provider) -> Iterator[api.OpenAIServer]:
+    with api.OpenAIServer(provider) as running:
+        yield running
+
+
+async def test_native_tools(server: api.OpenAIServer, provider: Provider) -> None:
+    """Each role is offered its own tools and `answer`; every tool call gets its result."""
+    outcome, _ = await solve(server)
+    accepted(outcome)
+    for body in server.requests:
+        offered = [tool["function"]["name"] for tool in body["tools"]]
+        assert offered == [*TOOLS[provider.role(body)], "answer"]
+    assert provider.refused == []
+    [last] = [body for body in server.requests if provider.role(body) == "implementer"][1:]
+    results = [message for message in last["messages"] if message["role"] == "tool"]
+    assert [result["tool_call_id"] for result in results] == ["call_0_0", "call_0_1"]
+    assert "return a - b" in results[0]["content"]
+
+
+async def test_the_text_protocol() -> None:
+    """Tools stand in the system message, their results in messages of the user."""
+    provider = Provider(native=False)
+    with api.OpenAIServer(provider) as server:
+        outcome, _ = await solve(server, native_tools=False)
+    accepted(outcome)
+    for body in server.requests:
+        system, *others = body["messages"]
+        assert "tools" not in body
+        assert all("tool_calls" not in message for message in others)
+        assert {message["role"] for message in others} <= {"user", "assistant"}
+        for name in [*TOOLS[provider.role(body)], "answer"]:
+            assert f'"name": "{name}"' in system["content"]
+    [last] = [body for body in server.requests if provider.role(body) == "implementer"][1:]
+    assert last["messages"][-1]["content"].startswith("Result of edit:")
+
+
+async def test_tokens_and_money_are_counted_by_role(server: api.OpenAIServer) -> None:
+    """What the server said it used, at the declared price."""
+    outcome, session = await solve(server)
+    usage = accepted(outcome)["usage_by_role"]
+    assert {role: of["calls"] for role, of in usage.items()} == CALLS
+    for of in usage.values():
+        assert of["input_tokens"] == of["calls"] * api.USAGE["prompt_tokens"]
+        assert of["output_tokens"] == of["calls"] * api.USAGE["completion_tokens"]
+        assert of["cost_usd"] == pytest.approx(of["calls"] * CALL_USD)
+    assert {reply.cost_source for reply in replies(session)} == {"declared"}
+
+
+async def test_a_role_can_have_a_model_of_its_own(
+    server: api.OpenAIServer, provider: Provider
+) -> None:
+    """The planner's calls go to it, and nobody else's."""
+    outcome, _ = await solve(server, planner="openai/thinker")
+    accepted(outcome)
+    asked = Counter((provider.role(body), body["model"]) for body in server.requests)
+    assert {role for role, model in asked if model == "thinker"} == {"planner"}
+    assert {model for role, model in asked if role == "planner"} == {"thinker"}
+
+
+async def test_an_attempt_survives_every_passing_fault(
+    server: api.OpenAIServer, provider: Provider
+) -> None:
+    """Each is asked again, and the patch is the same in the end."""
+    faults = iter(
+        [
+            api.rate_limited(retry_after="0.1"),
+            api.server_error(),
+            api.dropped(),
+            api.malformed(),
+            api.empty_choices(),
+        ]
+    )
+    asked: Counter[str] = Counter()
+
+    def shaky(body: dict[str, Any]) -> api.Reply:
+        role = provider.role(body)
+        asked[role] += 1
+        fault = next(faults, None) if asked[role] == 1 else None
+        return fault or provider(body)
+
+    server.script = shaky
+    outcome, session = await solve(server)
+    usage = accepted(outcome)["usage_by_role"]
+    assert {role: of["calls"] for role, of in usage.items()} == CALLS
+    assert sum(reply.retries for reply in replies(session)) == 5
+    assert sum(asked.values()) == sum(CALLS.values()) + 5
+
+
+async def test_arguments_that_are_no_json_are_answered_and_tried_again(
+    server: api.OpenAIServer, provider: Provider
+) -> None:
+    """The complaint is the result of that tool call, as providers want it."""
+
+    def broken_once(body: dict[str, Any]) -> api.Reply:
+        reply = provider(body)
+        if provider.role(body) == "planner" and len(body["messages"]) == 2:
+            assert isinstance(reply.body, dict)
+            [call] = reply.body["choices"][0]["message"]["tool_calls"]
+            call["function"]["arguments"] = call["function"]["arguments"][:-1]
+        return reply
+
+    server.script = broken_once
+    outcome, _ = await solve(server)
+    accepted(outcome)
+    assert provider.refused == []
+    told = [
+        body["messages"][-1]["content"]
+        for body in server.requests
+        if provider.role(body) == "planner" and body["messages"][-1]["role"] == "tool"
+    ]
+    assert told
+    assert all("not JSON" in text for text in told)
+
+
+async def test_a_full_context_window_blocks_the_candidate(
+    server: api.OpenAIServer, provider: Provider
+) -> None:
+    """It is no fault of the infrastructure: the attempt goes on to its own end."""
+
+    def full(body: dict[str, Any]) -> api.Reply:
+        return api.context_window() if provider.role(body) == "implementer" else provider(body)
+
+    server.script = full
+    outcome, _ = await solve(server, profile={"plan_turns": 1, "candidates": {"low": 1}})
+    assert outcome.report is not None
+    [step] = outcome.report["steps"]
+    assert {each["status"] for each in step["candidates"]} == {"blocked"}
+    assert outcome.status == "gave_up"

@@ -1,0 +1,30 @@
+"""A model of the durable arm whose steps always need candidates that are made together."""
+
+from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
+from agent.models.simulated import SimulatedModel
+from agent.models.spec import SimulatedSpec
+from agent.types import Task
+
+TWINS = ("step-1/candidate-1", "step-1/candidate-2")
+"""The scopes of the two candidates that are made at the same time in the first step."""
+
+
+class FirstWrong:
+    """The simulated model; wrong as the first candidate of a step, right as every other.
+
+    Reviewers are right too, so the first is found out, and two more are made.
+    """
+
+    info = ModelInfo("first-wrong", "litellm")
+
+    def __init__(self, task: Task) -> None:
+        self._wrong, self._right = (
+            SimulatedModel(
+                SimulatedSpec(provider="simulated", skill=skill, reviewer_accuracy=1), task, 0
+            )
+            for skill in (0, 1)
+        )
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        model = self._wrong if "candidate-0" in request.scope else self._right
+        return await model.complete(request)

@@ -1,0 +1,153 @@
+"""An attempt of the durable arm that is killed anywhere goes on from there, candidates included.
+
+It is killed with SIGKILL before and after journal writes and commands and with calls on their
+way, at points spread over the whole of it and over the time in which two candidates are made.
+What the candidates do at the same time has no order, so results are compared scope by scope.
+"""
+
+import asyncio
+import hashlib
+import json
+import re
+import signal
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.journals import open_journal
+from flows.keys import attempt_key
+from flows.lake import Lake
+from flows.sweeping import leftovers
+from tests.durability import crashing
+from tests.durability.conftest import CountingServer, JsonServer, NewJournal
+from tests.durability.crashing import Setting
+from tests.durability.first_wrong import TWINS
+from tests.durability.processes import run_attempt
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+AT_ONCE = 2
+
+# How long tests took, where in memory something was that they print, and the image that a
+# container was kept as.
+_VARIES = re.compile(r"\bin \d+\.\d+s\b|\b0x[0-9a-f]+\b|sha256:[0-9a-f]{64}")
+
+
+def result(lake: Path, environment: str) -> dict[str, Any]:
+    """What an attempt came to: outcome with report, steps by place, work trees, calls, money."""
+    journal = open_journal(Lake.existing(lake))
+    attempt_id = attempt_key(crashing.cell(environment, "durable"))[:32]
+    account, outcome = journal.account(attempt_id), journal.outcome(attempt_id)
+    assert outcome is not None
+    return {
+        "outcome": json.loads(_VARIES.sub("", outcome)),
+        "steps": {
+            (step.scope, step.seq): (
+                step.kind,
+                _digest(step.request.decode()),
+                step.tree and step.tree.split()[0],
+            )
+            for step in journal.steps(attempt_id)
+        },
+        "calls": account.calls_credited,
+        "credited": round(account.credited_usd, 9),
+        "billed": round(account.billed_usd, 9),
+    }
+
+
+def _digest(request: str) -> str:
+    """As the journal's, but for what takes another time in every run."""
+    return hashlib.sha256(_VARIES.sub("", request).encode()).hexdigest()
+
+
+def left_behind(setting: Setting, environment: str) -> list[str]:
+    """What is left of the attempt's workspaces, those of its branches included."""
+    attempt_id = attempt_key(crashing.cell(environment, "durable"))[:32]
+    found = asyncio.run(leftovers(Lake.existing(setting.lake)))
+    folders = [path.name for path in Path(tempfile.gettempdir()).glob("durabench-*")]
+    return [line for line in [*found, *folders] if attempt_id in line]
+
+
+def spread(points: Sequence[str], count: int) -> list[str]:
+    """So many of the points, evenly."""
+    return [points[(2 * number + 1) * len(points) // (2 * count)] for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("environment", "anywhere", "between_twins"),
+    [
+        pytest.param("host", 8, 6, id="host"),
+        pytest.param("docker", 1, 2, id="docker", marks=pytest.mark.docker),
+    ],
+)
+@pytest.mark.parametrize("new_journal", ["sqlite"], indirect=True)
+def test_a_killed_attempt_goes_on_where_it_was(
+    environment: str,
+    anywhere: int,
+    between_twins: int,
+    new_journal: NewJournal,
+    counting: CountingServer,
+    tmp_path: Path,
+) -> None:
+    """The same outcome, trees and steps; at most the calls in flight are paid twice."""
+    undisturbed = Setting(tmp_path / "undisturbed", counting.url, new_journal())
+    assert run_attempt(undisturbed, environment, None, "durable") == 0
+    expected, calls = result(undisturbed.lake, environment), counting.counts.copy()
+    assert expected["outcome"]["report"]["agent_verdict"] == "accepted"
+    assert expected["calls"] == calls.total() == len(calls)
+    assert left_behind(undisturbed, environment) == []
+    points = crashing.points_passed(undisturbed.lake)
+    twins = [point for point in points if any(twin in point for twin in TWINS)]
+    for number, point in enumerate([*spread(points, anywhere), *spread(twins, between_twins)]):
+        counting.counts.clear()
+        setting = Setting(tmp_path / f"killed-{number}", counting.url, new_journal())
+        assert run_attempt(setting, environment, point, "durable") == -signal.SIGKILL, point
+        assert run_attempt(setting, environment, None, "durable") == 0, point
+        found = result(setting.lake, environment)
+        assert found | {"billed": None} == expected | {"billed": None}, point
+        again = counting.counts - calls
+        assert calls <= counting.counts, point
+        assert again.total() <= (AT_ONCE if point in twins else 1), (point, again)
+        assert set(again.values()) <= {1}, (point, again)
+        lost = round((found["billed"] - found["credited"]) / crashing.COST_USD)
+        # A call that was sent and not recorded is billed; one that was only intended may be.
+        assert again.total() <= lost <= AT_ONCE, (point, found)
+        assert left_behind(setting, environment) == [], point
+
+
+@pytest.mark.parametrize("new_journal", ["sqlite", "postgresql"], indirect=True)
+def test_both_calls_that_are_in_flight_are_billed_and_asked_again(
+    new_journal: NewJournal, tmp_path: Path
+) -> None:
+    """The attempt dies when one candidate was answered, unrecorded, and the other waits."""
+    counts: Counter[tuple[str, int]] = Counter()
+    asked, may_answer = threading.Event(), threading.Event()
+
+    def answer(call: dict[str, Any]) -> dict[str, str]:
+        counts[call["scope"], call["number"]] += 1
+        if call["scope"] == TWINS[1]:
+            asked.set()
+            may_answer.wait(timeout=60)
+        if call["scope"] == TWINS[0]:
+            asked.wait(timeout=60)
+        return {}
+
+    server = JsonServer(answer)
+    setting = Setting(tmp_path / "killed", server.url, new_journal())
+    # Its first step is what has changed so far, the second its first call.
+    point = f"before record {TWINS[0]} 1"
+    assert run_attempt(setting, "host", point, "durable") == -signal.SIGKILL
+    assert [counts[twin, 0] for twin in TWINS] == [1, 1]
+    may_answer.set()
+    assert run_attempt(setting, "host", None, "durable") == 0
+    server.close()
+    found = result(setting.lake, "host")
+    assert {place for place, count in counts.items() if count > 1} == {(t, 0) for t in TWINS}
+    assert counts.total() == found["calls"] + AT_ONCE
+    assert round((found["billed"] - found["credited"]) / crashing.COST_USD) == AT_ONCE
+    assert left_behind(setting, "host") == []
