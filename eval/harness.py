@@ -1,4 +1,4 @@
-"""The official swebench harness behind five typed functions.
+"""The official swebench harness behind a few typed functions.
 
 Importing `swebench.harness` takes about four seconds, because its package imports every
 sub-package (Modal and the Hugging Face libraries among them). So each function here imports
@@ -104,6 +104,30 @@ def report(row: dict[str, Any], patch: str, log: str) -> Report:
             include_tests_status=True,
         )[instance_id]
     return _typed(official)
+
+
+def log_markers() -> tuple[str, str]:
+    """What eval scripts print before the tests and after them."""
+    from swebench.harness.constants import END_TEST_OUTPUT, START_TEST_OUTPUT
+
+    return START_TEST_OUTPUT, END_TEST_OUTPUT
+
+
+def failures(row: dict[str, Any], log: str) -> frozenset[str]:
+    """The tests that any single line of a log has as failed, whatever other lines say.
+
+    A parser keeps one status per test, the last; here each line is read by itself.
+    """
+    from swebench.harness.constants import TestStatus
+    from swebench.harness.log_parsers import PARSER_REGISTRY
+    from swebench.harness.utils import make_test_spec
+
+    parse, spec = PARSER_REGISTRY[row["log_parser"]], make_test_spec(row)
+    failed = {TestStatus.FAILED.value, TestStatus.ERROR.value}
+    lines = log.partition(log_markers()[0])[2].splitlines()
+    return frozenset(
+        test for line in lines for test, status in parse(line, spec).items() if status in failed
+    )
 
 
 def _typed(official: dict[str, Any]) -> Report:

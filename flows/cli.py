@@ -145,13 +145,25 @@ def grade(
         bool,
         typer.Option("--network", help="containers reach the network, as pip in scripts needs"),
     ] = False,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="grade twice: what differs between the two is in doubt")
+    ] = False,
     lake: LakeOption = None,
 ) -> None:
-    """Grade anybody's predictions and report on them."""
+    """Grade anybody's predictions and report on them, with an audit beside every verdict."""
     from flows import running
 
     running.grade(
-        predictions, name, dataset, split, environment, timeout_s, concurrency, network, lake
+        predictions,
+        name,
+        dataset,
+        split,
+        environment,
+        timeout_s,
+        concurrency,
+        network,
+        lake,
+        audit,
     )
 
 
@@ -213,6 +225,34 @@ def report(
     built = reporting.read(store, name, baseline, candidate)
     reporting.write(store, built)
     showing.report(store, built)
+
+
+@app.command()
+def power(
+    instances: Annotated[int | None, typer.Option(min=1, help="instances of the plan")] = None,
+    repeats: Annotated[int, typer.Option(min=1, max=100, help="attempts per cell, at most")] = 1,
+    discordance: Annotated[
+        float | None,
+        typer.Option(help="share of pairs that one arm alone resolves; default 0.2"),
+    ] = None,
+    earlier: Annotated[
+        str | None, typer.Option("--from", help="experiment to take the discordance from")
+    ] = None,
+    difference: Annotated[
+        float | None,
+        typer.Option(help="to find, as 0.05; without it, the smallest that can be found"),
+    ] = None,
+    chance: Annotated[float, typer.Option("--power", help="chance of finding it")] = 0.8,
+    correlation: Annotated[
+        float | None, typer.Option(help="of the repeats of an instance, 0 to 1; default 0.5")
+    ] = None,
+    lake: LakeOption = None,
+) -> None:
+    """Before a run: instances and repeats that a difference needs, or what they can show."""
+    from flows import powering
+
+    question = powering.Question(instances, repeats, difference, chance)
+    powering.show(question, discordance, earlier, correlation, lake)
 
 
 @app.command()
@@ -280,6 +320,44 @@ def images_build(
     from flows import showing
 
     showing.build(dataset, split, ids or [], regex, slice_)
+
+
+@images_app.command("preflight")
+def images_preflight(
+    experiment: Annotated[
+        Path | None, typer.Argument(help="experiment file, in place of a dataset")
+    ] = None,
+    dataset: DatasetOption = "bundled",
+    split: SplitOption = "test",
+    ids: IdsOption = None,
+    regex: RegexOption = "",
+    slice_: SliceOption = "",
+    network: Annotated[
+        bool, typer.Option("--network", help="containers reach the network")
+    ] = False,
+    concurrency: Annotated[int, typer.Option(min=1, help="images at the same time")] = 2,
+    lake: LakeOption = None,
+) -> None:
+    """Whether images can be trusted: nothing of the future in git, gold passes, null fails.
+
+    What was checked before is taken from the lake. Exit code 1 if any image fails.
+    """
+    from flows import experiment as experiments
+    from flows import showing
+
+    content = {
+        "name": "preflight",
+        "dataset": dataset,
+        "split": split,
+        "select": {"ids": ids or [], "regex": regex, "slice": slice_},
+        "network": network,
+        "arms": [{"name": "gold", "agent": "gold"}],
+    }
+    declared = (
+        experiments.load(experiment) if experiment else experiments.parse(content, "command line")
+    )
+    if not showing.preflight(declared, lake, concurrency):
+        raise typer.Exit(EXIT_GATE)
 
 
 @app.command()

@@ -91,6 +91,12 @@ class Experiment(_Declared):
     network: bool = Field(
         default=False, description="whether containers reach the network, as some eval scripts need"
     )
+    preflight: bool = Field(
+        default=False, description="check the images first, and run nothing on those that fail"
+    )
+    audit: bool = Field(
+        default=False, description="grade every patch twice: what differs is flaky and in doubt"
+    )
     primary: Primary | None = Field(default=None, description="the comparison that is declared")
 
     @model_validator(mode="after")

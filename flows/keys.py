@@ -4,6 +4,7 @@ Prefect's own default key contains the run id and the task's source, and would b
 again after any edit. These keys hold what decides the result and nothing else.
 """
 
+from eval import audit
 from eval.grading import grading_key
 from flows.cells import Cell, Submission, canonical_digest
 
@@ -26,6 +27,8 @@ CELL_KEY_IGNORED = {
     "evaluation_timeout_s": "belongs to grading, which has its own key",
     "budgets": "a larger budget goes on with the same attempt",
     "primary": "changes what is reported, not what is run",
+    "preflight": "says whether a cell is run at all",
+    "audit": "belongs to grading, which has its own key",
 }
 """Fields that are not, and why. A test fails when a field is in neither list."""
 
@@ -62,3 +65,8 @@ def evaluation_key(submission: Submission) -> str:
         submission.place.environment,
     )
     return canonical_digest({"attempt": submission.attempt_id, "verdict": verdict})
+
+
+def audit_key(submission: Submission) -> str:
+    """Key of a second grading: that of the first, and the rules of the audit."""
+    return canonical_digest({"first": evaluation_key(submission), "audit": audit.PROCEDURE})

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from agent.errors import InfrastructureError
 from flows.errors import UsageError
-from reports.columns import TABLES
+from reports.columns import SHARED_TABLES, TABLES, Table
 
 Row = dict[str, Any]
 
@@ -69,7 +69,7 @@ class Lake:
         content = list(rows)
         if not content:
             return None
-        arrow = _arrow(table, content)
+        arrow = _arrow(TABLES[table], content)
         final = self._folder(table, experiment, arm) / f"{unit}.parquet"
         with whole(final) as temporary:
             pq.write_table(arrow, temporary, compression="zstd")
@@ -84,6 +84,22 @@ class Lake:
         path = self._folder(table, experiment, arm) / f"{unit}.parquet"
         rows: list[Row] = pq.ParquetFile(path).read().to_pylist() if path.is_file() else []
         return rows
+
+    def write_shared(self, table: str, unit: str, row: Row) -> None:
+        """Write the row of one unit of work that belongs to no experiment.
+
+        Raises:
+            pyarrow.ArrowInvalid, InfrastructureError: as `write`.
+        """
+        arrow = _arrow(SHARED_TABLES[table], [row])
+        with whole(self.root / table / f"{unit}.parquet") as temporary:
+            pq.write_table(arrow, temporary, compression="zstd")
+
+    def read_shared(self, table: str, unit: str) -> Row | None:
+        """The row of one unit of work that belongs to no experiment; None if it is not there."""
+        path = self.root / table / f"{unit}.parquet"
+        rows: list[Row] = pq.ParquetFile(path).read().to_pylist() if path.is_file() else []
+        return rows[0] if rows else None
 
     def find(self, table: str, unit: str) -> list[Row]:
         """The rows of a unit of work, whichever experiment and arm it belongs to."""
@@ -144,12 +160,12 @@ def _location(path: str | Path | None) -> Path:
     return Path(path or os.environ.get(VARIABLE) or DEFAULT).expanduser().absolute()
 
 
-def _arrow(table: str, rows: list[Row]) -> pa.Table:
-    schema = TABLES[table].schema
+def _arrow(table: Table, rows: list[Row]) -> pa.Table:
+    schema = table.schema
     unknown = {key for row in rows for key in row} - set(schema.names)
     missing = {name for row in rows for name in schema.names if name not in row}
     if unknown or missing:
-        raise ValueError(f"{table}: unknown columns {unknown}, missing columns {missing}")
+        raise ValueError(f"{table.name}: unknown columns {unknown}, missing columns {missing}")
     arrow = pa.Table.from_pylist(rows, schema=schema)
     arrow.validate(full=True)
     return arrow

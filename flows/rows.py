@@ -14,6 +14,7 @@ from agent.models.spec import LiteLLMSpec, ModelSpec, SimulatedSpec
 from agent.steps import ActionResult, CutOff, Result, Step
 from agent.types import Outcome
 from agent.workspaces.protocol import CommandResult
+from eval.audit import Audit, AuditedVerdict
 from eval.types import Evaluation, Instance
 from flows.cells import Cell, Submission
 from flows.experiment import Experiment
@@ -140,8 +141,8 @@ def patch_row(cell: Row, arm: str, patch: str) -> Row:
     }
 
 
-def evaluation_row(evaluation: Evaluation, submission: Submission) -> Row:
-    """The row of `evaluations`."""
+def evaluation_row(evaluation: Evaluation, submission: Submission, audited: Audit) -> Row:
+    """The row of `evaluations` after a first grading."""
     return {
         **_cell_columns(submission.attempt_id, evaluation.instance_id, submission.repeat),
         "patch_sha256": patch_sha256(submission.patch),
@@ -149,6 +150,7 @@ def evaluation_row(evaluation: Evaluation, submission: Submission) -> Row:
         "outcome": evaluation.outcome,
         "resolved": evaluation.resolved,
         "reason": text(evaluation.reason),
+        **audit_columns(audited.verdict, map(str, audited.reasons), gradings=1),
         "fail_to_pass_success": list(evaluation.fail_to_pass_success),
         "fail_to_pass_failure": list(evaluation.fail_to_pass_failure),
         "pass_to_pass_success": list(evaluation.pass_to_pass_success),
@@ -159,6 +161,15 @@ def evaluation_row(evaluation: Evaluation, submission: Submission) -> Row:
         "timeout_s": evaluation.timeout_s,
         "started_at": evaluation.started_at,
         "duration_s": evaluation.duration_s,
+    }
+
+
+def audit_columns(verdict: AuditedVerdict | None, reasons: Iterable[str], gradings: int) -> Row:
+    """The columns of `evaluations` that say what an audit found."""
+    return {
+        "audited_verdict": verdict,
+        "audit_reasons": [text(reason) for reason in reasons],
+        "gradings": gradings,
     }
 
 

@@ -130,8 +130,9 @@ def grade(
     concurrency: int,
     network: bool,
     lake: str | None,
+    audit: bool,
 ) -> None:
-    """Grade a predictions file and show the report."""
+    """Grade a predictions file and show the report, and which verdicts are in doubt."""
     with prefect_api():
         from flows.grade import grade as flow
 
@@ -146,9 +147,11 @@ def grade(
                 concurrency,
                 network,
                 lake,
+                audit,
             )
         )
     _show_report(lake, name)
+    showing.doubts(Lake.existing(lake), name)
 
 
 def _show_report(lake: str | None, experiment: str) -> None:

@@ -1,5 +1,6 @@
 """What the commands print."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -10,11 +11,13 @@ from rich.table import Table
 from eval.selection import Selection, select
 from eval.types import Instance
 from flows import reporting
-from flows.errors import UsageError
+from flows.errors import IncompleteRun, UsageError
 from flows.lake import Lake
 
 if TYPE_CHECKING:
+    from flows.experiment import Experiment
     from flows.foreign import Imported
+    from flows.preflight import Checked
     from flows.tracing import Shown
     from reports.types import ArmSummary, Comparison, Report
 
@@ -27,6 +30,7 @@ _out = Console(highlight=False)
 def report(lake: Lake, built: "Report") -> None:
     """A report as a terminal takes it: the answer, the arms, the leading pair, the page."""
     from reports.headline import headline
+    from reports.leading import describe
 
     for failed in built.audits:
         say(f"Audit {failed.name} found {failed.rows} rows: {failed.meaning}", "bold red")
@@ -35,6 +39,9 @@ def report(lake: Lake, built: "Report") -> None:
     _out.print(_arms(built.arms))
     if built.comparisons:
         _out.print(_pair(built.comparisons[0]))
+    leading = describe(built)
+    if leading:
+        say(leading.summary)
     say(headline(built), "bold")
     say(f"Report: {reporting.page_path(lake, built.source.experiment)}")
 
@@ -153,6 +160,54 @@ def imported(runs: "list[Imported]", name: str) -> None:
         markup=False,
     )
     _out.print(f"durabench report {name}", markup=False)
+
+
+def doubts(lake: Lake, experiment: str) -> None:
+    """The resolved patches whose audit found something, each with its reasons."""
+    graded = [
+        row
+        for unit in lake.units("evaluations", "*", experiment)
+        for row in lake.find("evaluations", unit)
+    ]
+    in_doubt = [row for row in graded if row.get("audited_verdict") == "suspect"]
+    for row in in_doubt:
+        say(f"suspect  {row['instance_id']}  {'; '.join(row['audit_reasons'])}", "yellow")
+    resolved = sum(row["resolved"] for row in graded)
+    say(f"{len(in_doubt)} of {resolved} resolved patches are suspect")
+
+
+def preflight(experiment: "Experiment", lake_path: str | None, concurrency: int) -> bool:
+    """Check the images of an experiment's instances, one line for each; whether all pass.
+
+    Raises:
+        UsageError: there is no Docker.
+        DatasetError: the dataset or the selection cannot be used.
+        ImageError: an image of a task repo cannot be built.
+        IncompleteRun: infrastructure kept some from being checked.
+    """
+    from flows import places, plan
+    from flows.preflight import check_all, line
+
+    lake = Lake.open(lake_path)
+
+    async def check() -> "list[Checked]":
+        chosen = plan.load(experiment)
+        await places.decide("docker", chosen)
+        plan.build_missing(chosen, experiment.dataset)
+        located = places.find(chosen, experiment.dataset, "docker", network=experiment.network)
+        done = []
+        async for checked in check_all(chosen, located, lake, concurrency):
+            done.append(checked)
+            say(f"[{len(done)}/{len(chosen)}] {line(checked)}")
+        return done
+
+    done = asyncio.run(check())
+    unknown = [checked for checked in done if not checked.is_known]
+    failed = [checked for checked in done if checked.reasons and checked.is_known]
+    say(f"{len(done) - len(failed) - len(unknown)} of {len(done)} images pass")
+    if unknown:
+        raise IncompleteRun(f"{len(unknown)} of {len(done)} images could not be checked")
+    return not failed
 
 
 def images(dataset: str, split: str, ids: list[str], regex: str, slice_: str) -> bool:

@@ -24,7 +24,7 @@ from flows import places, rows, stopping
 from flows.cells import Cell, Submission
 from flows.errors import IncompleteRun
 from flows.experiment import Experiment
-from flows.grade import evaluate
+from flows.grade import graded
 from flows.journals import blobs, open_journal
 from flows.keys import attempt_key
 from flows.lake import Lake
@@ -184,7 +184,7 @@ async def solve_and_grade(cell: Cell, lake: Lake) -> str:
         cell.place,
         cell.experiment.evaluation_timeout_s,
     )
-    return await evaluate.with_options(result_storage=lake.results)(submission, lake)
+    return await graded(submission, lake, twice=cell.experiment.audit)
 
 
 async def solve_only(cell: Cell, lake: Lake) -> str:

@@ -105,6 +105,8 @@ def command_of(request: Row) -> str:
 
 def output_of(content: Any) -> str:
     """What an action has to show."""
+    if content is None:
+        return ""
     shown = content.get("output", content) if isinstance(content, dict) else content
     return shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False, indent=1)
 

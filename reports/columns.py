@@ -3,7 +3,8 @@
 The Arrow schema, the writer and the documentation all come from here. Each table is a
 folder of Parquet files, `<table>/experiment=<name>/arm=<name>/<unit>.parquet`, one
 immutable file per finished unit of work; `experiment` and `arm` are columns too, taken
-from the path. Times are UTC, text is UTF-8, `null` means unknown and never zero.
+from the path. Tables that experiments share lie in no such folders. Times are UTC, text is
+UTF-8, `null` means unknown and never zero.
 """
 
 from dataclasses import dataclass
@@ -203,6 +204,14 @@ EVALUATIONS = Table(
         Column("outcome", TEXT, "resolved, unresolved, patch_failed, timeout or infrastructure"),
         Column("resolved", BOOL, "the official verdict"),
         Column("reason", TEXT, "why it is not simply resolved or unresolved; empty otherwise"),
+        Column(
+            "audited_verdict",
+            TEXT,
+            "the outcome, or suspect where a resolved one is in doubt; null where nobody audited",
+            required=False,
+        ),
+        Column("audit_reasons", TEXTS, "what speaks against the verdict, each with its kind"),
+        Column("gradings", INT, "how often the patch was graded; the verdict is the first one's"),
         Column("fail_to_pass_success", TEXTS, "FAIL_TO_PASS tests that pass"),
         Column("fail_to_pass_failure", TEXTS, "FAIL_TO_PASS tests that do not"),
         Column("pass_to_pass_success", TEXTS, "PASS_TO_PASS tests that still pass"),
@@ -242,7 +251,28 @@ EXPERIMENTS = Table(
     ),
 )
 
+PREFLIGHTS = Table(
+    "preflights",
+    "one check of one image, kept for as long as image and row are the same",
+    (
+        Column("instance_id", TEXT, "SWE-bench instance"),
+        Column("image", TEXT, "image reference"),
+        Column("image_digest", TEXT, "image id"),
+        Column("row_digest", TEXT, "SHA-256 of the SWE-bench row as canonical JSON"),
+        Column("network", BOOL, "whether the container reached the network"),
+        Column("passed", BOOL, "whether there is nothing against the image"),
+        Column("reasons", TEXTS, "what is wrong with it, each with its kind"),
+        Column("harness_version", TEXT, "version of the swebench package"),
+        Column("checked_at", TIME, "when the check began"),
+        Column("duration_s", FLOAT, "wall time", "s"),
+    ),
+)
+
 TABLES = {
     table.name: table
     for table in (ATTEMPTS, LLM_CALLS, STEPS, PREDICTIONS, EVALUATIONS, EXPERIMENTS)
 }
+"""The tables of experiments, in folders by experiment and arm."""
+
+SHARED_TABLES = {table.name: table for table in (PREFLIGHTS,)}
+"""What belongs to no experiment: `<table>/<unit>.parquet`."""

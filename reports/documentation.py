@@ -5,7 +5,7 @@
 
 from pathlib import Path
 
-from reports.columns import PARTITION, TABLES, Column, Table
+from reports.columns import PARTITION, SHARED_TABLES, TABLES, Column, Table
 
 DOCUMENT = Path(__file__).parent / "TABLES.md"
 
@@ -16,13 +16,15 @@ Written by `python -m reports.documentation` from `reports/columns.py`; change i
 
 Each table is a folder of Parquet files, `<table>/experiment=<name>/arm=<name>/<unit>.parquet`,
 one immutable file per finished unit of work. The columns {" and ".join(PARTITION)} come from
-the path. Times are UTC; null means unknown, never zero.
+the path. What belongs to no experiment ({", ".join(SHARED_TABLES)}) is `<table>/<unit>.parquet`.
+Times are UTC; null means unknown, never zero.
 """
 
 
 def tables_markdown() -> str:
     """The whole document: a section per table with its grain and columns."""
-    return "\n".join([_INTRODUCTION, *(_section(table) for table in TABLES.values())])
+    tables = [*TABLES.values(), *SHARED_TABLES.values()]
+    return "\n".join([_INTRODUCTION, *(_section(table) for table in tables)])
 
 
 def _section(table: Table) -> str:

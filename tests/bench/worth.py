@@ -1,9 +1,9 @@
 """Is the durable arm worth its cost, on a simulated model? Measures harnesses, not models.
 
-Every bundled task, as often as there are seeds, with three arms on the same simulated skill:
-`mini`, `durable`, and `durable` with a reviewer that is no better than a coin. Then the first
-patch of every durable attempt is graded by itself: how many of the wrong ones did the arm
-catch, and by what? `python -m tests.bench.worth --seeds 20`.
+Every bundled task, as often as there are seeds, with `mini` and `durable` on the same simulated
+skill, then once more with reviewers that are no better than a coin. The first patch of every
+durable attempt is graded by itself: how many of the wrong ones did the arm catch, and by what?
+`python -m tests.bench.worth --seeds 20`.
 """
 
 import argparse
@@ -23,9 +23,8 @@ from eval.predictions import write_jsonl
 from eval.types import Prediction
 
 BIN = Path(sys.executable).parent
-NAME = "worth"
-ACCURACIES = {"durable": 0.9, "durable-blind": 0.5}
-"""Accuracy of the simulated reviewers, by arm."""
+ACCURACIES = {"worth": 0.9, "worth-blind": 0.5}
+"""Accuracy of the simulated reviewers, by experiment."""
 PROSE = (".md", ".rst", ".txt")
 
 
@@ -33,6 +32,7 @@ def main() -> None:
     """Run, report, and grade the first patches."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--blind-seeds", type=int, default=20, help="with reviewers that guess")
     parser.add_argument("--skill", type=float, default=0.5)
     parser.add_argument("--environment", default="host", choices=["host", "docker"])
     parser.add_argument("--lake", type=Path, help="kept and gone on with; a temporary one if left")
@@ -40,27 +40,26 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="durabench-worth-") as folder:
         lake = arguments.lake or Path(folder)
         lake.mkdir(parents=True, exist_ok=True)
-        declared = lake / "worth.yaml"
-        declared.write_text(yaml.safe_dump(experiment(arguments)))
-        durabench("run", str(declared), lake=lake)
-        for arm in ACCURACIES:
-            print(caught(arm, lake, arguments.environment))
+        for name, seeds in (("worth", arguments.seeds), ("worth-blind", arguments.blind_seeds)):
+            declared = lake / f"{name}.yaml"
+            declared.write_text(yaml.safe_dump(experiment(name, seeds, arguments)))
+            durabench("run", str(declared), lake=lake)
+            print(caught(name, lake, arguments.environment), flush=True)
 
 
-def experiment(arguments: argparse.Namespace) -> dict[str, Any]:
+def experiment(name: str, seeds: int, arguments: argparse.Namespace) -> dict[str, Any]:
     """The declaration."""
-    model = {"provider": "simulated", "skill": arguments.skill}
-    durable = [
-        {"name": arm, "agent": "durable", "model": {**model, "reviewer_accuracy": accuracy}}
-        for arm, accuracy in ACCURACIES.items()
-    ]
     return {
-        "name": NAME,
+        "name": name,
         "dataset": "bundled",
         "environment": arguments.environment,
-        "model": model,
-        "arms": [{"name": "mini", "agent": "mini"}, *durable],
-        "repeats": arguments.seeds,
+        "model": {
+            "provider": "simulated",
+            "skill": arguments.skill,
+            "reviewer_accuracy": ACCURACIES[name],
+        },
+        "arms": [{"name": "mini", "agent": "mini"}, {"name": "durable", "agent": "durable"}],
+        "repeats": seeds,
         "concurrency": 4,
         "primary": {"baseline": "mini", "candidate": "durable"},
         "evaluation_timeout_s": 120,
@@ -72,27 +71,27 @@ def durabench(*arguments: str, lake: Path) -> None:
     subprocess.run([str(BIN / "durabench"), *arguments, "--lake", str(lake)], check=True)
 
 
-def caught(arm: str, lake: Path, environment: str) -> str:
-    """What became of the first patches of an arm, right and wrong ones."""
-    firsts = list(first_candidates(arm, lake))
+def caught(experiment: str, lake: Path, environment: str) -> str:
+    """What became of the first patches of the durable arm, right and wrong ones."""
+    firsts = list(first_candidates(experiment, lake))
     verdicts: Counter[tuple[bool, str]] = Counter()
     for repeat in sorted({repeat for repeat, _, _ in firsts}):
         own = [(instance, first) for number, instance, first in firsts if number == repeat]
-        resolved = graded(f"{arm}-first-{repeat}", own, lake, environment)
+        resolved = graded(f"{experiment}-first-{repeat}", own, lake, environment)
         verdicts.update((instance in resolved, fate(first)) for instance, first in own)
     wrong = {what: n for (right, what), n in verdicts.items() if not right}
     right = {what: n for (right, what), n in verdicts.items() if right}
     total = sum(wrong.values())
     share = 100 * (total - wrong.get("accepted", 0)) / total if total else 0.0
     return (
-        f"{arm}: {total} of {len(firsts)} first patches are wrong; {share:.1f} % of them are "
-        f"caught {wrong}; of the right ones: {right}"
+        f"{experiment}: {total} of {len(firsts)} first patches are wrong, and {share:.1f} % of "
+        f"them are caught: {wrong}; what became of the right ones: {right}"
     )
 
 
-def first_candidates(arm: str, lake: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
+def first_candidates(experiment: str, lake: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Repeat, instance, and the first candidate of the first step that changes code."""
-    files = f"{lake}/attempts/experiment={NAME}/arm={arm}/*.parquet"
+    files = f"{lake}/attempts/experiment={experiment}/arm=durable/*.parquet"
     rows = duckdb.sql(f"select repeat, instance_id, report from '{files}' order by all").fetchall()
     for repeat, instance, report in rows:
         for step in json.loads(report or "{}").get("steps", []):

@@ -1,0 +1,86 @@
+"""What a patch does, file by file."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from unidiff.errors import UnidiffParseError
+from unidiff.patch import PatchedFile, PatchSet
+
+Action = Literal["added", "modified", "deleted", "renamed"]
+
+_SYMBOLIC_LINK = re.compile(r"^(?:new file mode|new mode|index \S+) 120000$", re.MULTILINE)
+_COPY = re.compile(r"^copy from ", re.MULTILINE)
+
+# GNU patch, the last of the official commands, also takes context and normal diffs.
+_OTHER_FORMATS = re.compile(r"^(?:\*{15}|\d+(?:,\d+)?[acd]\d+(?:,\d+)?)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a patch does to one file. Paths are as the patch has them, without `a/` and `b/`."""
+
+    path: str
+    """Where the file is afterwards; of a deleted file, where it was."""
+    old_path: str
+    """Where it was; of an added file, the same as `path`."""
+    action: Action
+    added: tuple[str, ...]
+    """Lines without their line endings. Of a binary file there are none."""
+    removed: tuple[str, ...]
+    is_link: bool
+    """Whether the file is a symbolic link afterwards, whose target is the added line."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every path that is touched: two for a renamed file."""
+        return tuple(dict.fromkeys((self.old_path, self.path)))
+
+
+def read(patch: str) -> list[Change]:
+    """The changes of a unified diff, in its order.
+
+    Raises:
+        ValueError: it is no unified diff, or holds parts that are none and that GNU patch
+            might apply all the same.
+    """
+    if found := _OTHER_FORMATS.search(patch):
+        raise ValueError(f"{found[0].strip()!r} is not of a unified diff")
+    try:
+        changes = [_change(file) for file in PatchSet.from_string(patch)]
+    except UnidiffParseError as error:
+        raise ValueError(str(error)) from error
+    if patch.strip() and not changes:
+        raise ValueError("no file is named in it")
+    return changes
+
+
+def _change(file: PatchedFile) -> Change:
+    info = str(file.patch_info or "")
+    old, new = _path(file.source_file), _path(file.target_file)
+    lines = [line for hunk in file for line in hunk]
+    return Change(
+        path=old if file.is_removed_file else new,
+        old_path=new if file.is_added_file or _COPY.search(info) else old,
+        action=_action(file, info),
+        added=tuple(line.value.rstrip("\r\n") for line in lines if line.is_added),
+        removed=tuple(line.value.rstrip("\r\n") for line in lines if line.is_removed),
+        is_link=_SYMBOLIC_LINK.search(info) is not None,
+    )
+
+
+def _action(file: PatchedFile, info: str) -> Action:
+    if file.is_added_file or _COPY.search(info):
+        return "added"
+    if file.is_removed_file:
+        return "deleted"
+    return "renamed" if file.is_rename else "modified"
+
+
+def _path(name: str) -> str:
+    """A path of a header line, unquoted, and without the prefix that says which side it is."""
+    name = name.rstrip("\r")
+    if name.startswith('"') and name.endswith('"'):
+        escaped = name[1:-1].encode().decode("unicode_escape")
+        name = escaped.encode("latin-1").decode(errors="replace")
+    return name[2:] if name.startswith(("a/", "b/")) else name

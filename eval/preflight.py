@@ -1,0 +1,75 @@
+"""Whether an instance's image can be trusted, before anything is spent on it.
+
+Three things have to hold: git holds nothing newer than the base commit, the reference patch
+is resolved, and the empty patch is not.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from eval import grading, harness, history
+from eval.errors import ImageError
+from eval.types import Evaluation, Instance, Shell
+
+OpenShell = Callable[[], AbstractAsyncContextManager[Shell]]
+"""Opens a fresh place of the instance, which is gone when the context ends."""
+
+TIMEOUT_S = 1800.0
+"""For the tests. The experiment's own limit has no part in this: images are checked once."""
+
+_PROCEDURE = 1
+"""Counts up with every change here or in `eval.history` that can change a preflight."""
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """What was found out about one image."""
+
+    instance_id: str
+    reasons: tuple[str, ...]
+    """What is wrong, each with its kind in front; none where the image is fit."""
+    checked_at: datetime
+    harness_version: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether the image is fit."""
+        return not self.reasons
+
+
+async def check(instance: Instance, open_shell: OpenShell) -> Preflight:
+    """Check one image, in two fresh places.
+
+    Raises:
+        ImageError: it cannot be told, because infrastructure failed.
+    """
+    checked_at = datetime.now(UTC)
+    async with open_shell() as shell:
+        reasons = [str(leak) for leak in await history.inspect(shell, instance.base_commit)]
+        null = await _grade(instance, "", shell)
+    if null.resolved:
+        reasons.append("null: the tests pass without any patch")
+    async with open_shell() as shell:
+        gold = await _grade(instance, instance.patch, shell)
+    if not gold.resolved:
+        reasons.append(f"gold: the reference patch is {gold.outcome}: {gold.reason}")
+    return Preflight(instance.instance_id, tuple(reasons), checked_at, harness.version())
+
+
+def preflight_key(instance: Instance, image_digest: str, *, network: bool) -> str:
+    """SHA-256 that changes whenever the result could: with the image by its digest, the row,
+    the network that tests may need, the swebench release and the procedures."""
+    verdict = grading.grading_key(instance, image_digest, "", TIMEOUT_S, "docker")
+    parts = {"verdict": verdict, "network": network, "procedure": _PROCEDURE}
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+async def _grade(instance: Instance, patch: str, shell: Shell) -> Evaluation:
+    evaluation = await grading.grade(instance, patch, shell, timeout_s=TIMEOUT_S)
+    if evaluation.outcome == "infrastructure":
+        raise ImageError(f"{instance.instance_id} cannot be checked: {evaluation.reason}")
+    return evaluation

@@ -1,0 +1,27 @@
+"""What an attempt says of itself at its end."""
+
+from datetime import UTC, datetime
+
+from agent.durable.outcome import usage_by_role
+from agent.models.protocol import ModelReply, Usage
+from agent.steps import Step
+
+
+def call(scope: str, cost_usd: float | None) -> Step:
+    reply = ModelReply({"role": "assistant"}, Usage(10, cost_usd=cost_usd), "declared", "any")
+    moment = datetime.fromtimestamp(0, UTC)
+    return Step(scope, 0, "model", {"role": "implementer"}, "digest", reply, moment, 0.0)
+
+
+def test_usage_does_not_depend_on_which_candidate_was_faster() -> None:
+    """Not in the last bit either: an attempt that went on after a crash says the same."""
+    steps = [call(f"step-1/candidate-{n}", cost) for n, cost in enumerate([0.1, 0.2, 0.3])]
+    usage = usage_by_role(steps)
+    assert usage == usage_by_role(reversed(steps))
+    assert (usage["implementer"]["calls"], usage["implementer"]["input_tokens"]) == (3, 30)
+
+
+def test_a_cost_that_is_unknown_leaves_the_sum_unknown() -> None:
+    """The tokens are counted nevertheless."""
+    usage = usage_by_role([call("a", 0.1), call("b", None)])["implementer"]
+    assert (usage["cost_usd"], usage["input_tokens"]) == (None, 20)

@@ -1,0 +1,138 @@
+"""Images are checked before a run: their git, the reference patch and the empty patch."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.workspaces import DockerWorkspace
+from eval import images
+from eval.errors import ImageError
+from eval.preflight import check, preflight_key
+from eval.types import Instance, Shell
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+MakeInstance = Callable[..., Instance]
+
+LATER = "echo later >> calc.py && git -c user.name=x -c user.email=x@x.org commit -qam later"
+FORGET = "git reset -q --hard HEAD~ && rm -f .git/ORIG_HEAD && git reflog expire --expire=now --all"
+
+DOCTORED = {
+    "clean": ("true", None),
+    "dangling": (f"{LATER} && {FORGET}", "object: "),
+    "packed": (f"{LATER} && git repack -qad && {FORGET}", "pack: "),
+    "stash": (
+        "echo x >> calc.py && git -c user.name=x -c user.email=x@x.org stash -q",
+        "stash: ",
+    ),
+    "reflog": (f"{LATER} && git reset -q --hard HEAD~", "reflog: "),
+    "tag": (f"{LATER} && git tag v2 && {FORGET}", "tag: refs/tags/v2"),
+    "copy": (
+        f"git clone -q . /opt/copy && cd /opt/copy && {LATER}",
+        "elsewhere: /opt/copy/.git",
+    ),
+    "bundle": (
+        f"{LATER} && git bundle create -q /srv/x.bundle main && {FORGET} && git gc -q --prune=now",
+        "elsewhere: /srv/x.bundle",
+    ),
+}
+"""What an image has besides the package, and how the reason begins; none for a clean one."""
+
+
+@pytest.fixture(scope="module")
+def doctored(
+    docker_client: Any,
+    make_instance: MakeInstance,
+    make_task_repo: Callable[..., Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[dict[str, Instance]]:
+    """An instance for each way to doctor an image, built, with the base commit it has."""
+    root = tmp_path_factory.mktemp("doctored")
+    made = {
+        name: make_instance(instance_id=f"tiny__{name}", image=f"durabench/test-preflight:{name}")
+        for name in DOCTORED
+    }
+    for name, instance in made.items():
+        make_task_repo(root, instance)
+        with (root / "tasks" / instance.instance_id / "Dockerfile").open("a") as dockerfile:
+            dockerfile.write("RUN git rev-parse HEAD > /base-commit\n")
+            dockerfile.write(f"RUN {DOCTORED[name][0]}\n")
+    list(images.build(list(made.values()), root, client=docker_client))
+    yield {name: replace(i, base_commit=base_of(docker_client, i)) for name, i in made.items()}
+    for instance in made.values():
+        docker_client.images.remove(instance.image, force=True)
+
+
+def base_of(client: Any, instance: Instance) -> str:
+    output: bytes = client.containers.run(instance.image, "cat /base-commit", remove=True)
+    return output.decode().strip()
+
+
+def opener(instance: Instance) -> Callable[[], AbstractAsyncContextManager[Shell]]:
+    """Opens fresh containers of an instance."""
+
+    @asynccontextmanager
+    async def fresh() -> AsyncIterator[Shell]:
+        shell = await DockerWorkspace.open(image=instance.image, base_commit=instance.base_commit)
+        try:
+            yield shell
+        finally:
+            await shell.close()
+
+    return fresh
+
+
+@pytest.mark.parametrize("name", DOCTORED)
+async def test_an_image_with_something_of_the_future_fails(
+    name: str, doctored: dict[str, Instance]
+) -> None:
+    """One reason for one hiding place, in an image that is fit otherwise."""
+    found = await check(doctored[name], opener(doctored[name]))
+    _, begins = DOCTORED[name]
+    assert found.passed == (begins is None)
+    assert [r for r in found.reasons if not r.startswith(begins or "-")] == []
+
+
+async def test_a_reference_patch_that_resolves_nothing_fails(
+    doctored: dict[str, Instance], gold: str
+) -> None:
+    """An image that cannot be solved would count against every arm."""
+    instance = replace(doctored["clean"], patch=gold.replace("a + b", "a * b"))
+    [reason] = (await check(instance, opener(instance))).reasons
+    assert reason.startswith("gold: the reference patch is unresolved: 1 of 1 failing tests")
+
+
+async def test_tests_that_pass_without_a_patch_fail(
+    doctored: dict[str, Instance], make_instance: MakeInstance
+) -> None:
+    """An image that needs no solution would count for every arm."""
+    passing = make_instance(FAIL_TO_PASS=["test_calc.py::test_double"], PASS_TO_PASS=[])
+    clean = doctored["clean"]
+    instance = replace(passing, image=clean.image, base_commit=clean.base_commit)
+    [reason] = (await check(instance, opener(instance))).reasons
+    assert reason == "null: the tests pass without any patch"
+
+
+async def test_broken_infrastructure_is_no_result(doctored: dict[str, Instance]) -> None:
+    """Memory that ran out says nothing about an image."""
+    clean = doctored["clean"]
+    script = "echo 'Cannot allocate memory'\n"
+    instance = replace(clean, eval_script=script, row={**clean.row, "eval_script": script})
+    with pytest.raises(ImageError, match="out_of_memory"):
+        await check(instance, opener(instance))
+
+
+def test_the_key_changes_with_what_the_result_depends_on(make_instance: MakeInstance) -> None:
+    """Image, row and network; anything else is paid for once."""
+    key = preflight_key(make_instance(), "sha256:1", network=False)
+    assert key == preflight_key(make_instance(), "sha256:1", network=False)
+    others = {
+        preflight_key(make_instance(), "sha256:2", network=False),
+        preflight_key(make_instance(version="2"), "sha256:1", network=False),
+        preflight_key(make_instance(), "sha256:1", network=True),
+    }
+    assert len(others - {key}) == 3

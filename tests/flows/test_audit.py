@@ -1,0 +1,135 @@
+"""Gradings leave an audited verdict beside the official one, and a second grading confirms it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from eval import instances
+from flows.cli import app
+from flows.grade import grade
+from flows.lake import Lake
+from reports.relations import open_marts
+
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
+
+FIRST, SECOND = instances.load("bundled")[:2]
+
+HOOK = """\
+diff --git a/conftest.py b/conftest.py
+new file mode 100644
+--- /dev/null
++++ b/conftest.py
+@@ -0,0 +1,5 @@
++import pytest
++@pytest.hookimpl(hookwrapper=True)
++def pytest_runtest_makereport(item, call):
++    outcome = yield
++    outcome.get_result().outcome = "passed"
+"""
+
+
+def predictions(folder: Path, patches: dict[str, str]) -> Path:
+    """Somebody's `preds.json`."""
+    path = folder / "preds.json"
+    content = {
+        instance_id: {"model_name_or_path": "somebody", "model_patch": patch}
+        for instance_id, patch in patches.items()
+    }
+    path.write_text(json.dumps(content))
+    return path
+
+
+UNSTABLE = FIRST.patch.replace(
+    "+import unicodedata\n", "+import unicodedata; assert '-audit-' not in __file__\n"
+)
+"""The reference patch, as it would be if its results depended on where it runs."""
+
+
+def evaluations(lake_path: str) -> dict[str, dict[str, Any]]:
+    lake = Lake.existing(lake_path)
+    rows = [
+        row for unit in lake.units("evaluations", "*") for row in lake.find("evaluations", unit)
+    ]
+    assert len(rows) == len({row["instance_id"] for row in rows})
+    return {row["instance_id"]: row for row in rows}
+
+
+async def test_the_official_verdict_stands_and_the_audited_one_beside_it(
+    lake_path: str, tmp_path: Path
+) -> None:
+    """A repair is resolved in both, a hook that passes failures only officially."""
+    path = predictions(tmp_path, {FIRST.instance_id: FIRST.patch, SECOND.instance_id: HOOK})
+    await grade(path, "foreign", environment="host", lake=lake_path)
+    rows = evaluations(lake_path)
+    assert [(row["outcome"], row["resolved"], row["gradings"]) for row in rows.values()] == [
+        ("resolved", True, 1)
+    ] * 2
+    assert rows[FIRST.instance_id]["audited_verdict"] == "resolved"
+    assert rows[FIRST.instance_id]["audit_reasons"] == []
+    assert rows[SECOND.instance_id]["audited_verdict"] == "suspect"
+    assert rows[SECOND.instance_id]["audit_reasons"] == ["test_configuration: conftest.py is added"]
+    connection = open_marts(Path(lake_path), "foreign")
+    try:
+        found = connection.sql(
+            "select instance_id, resolved, audited_verdict, audit_reasons "
+            "from marts.counted_evaluations where is_suspect"
+        ).fetchall()
+    finally:
+        connection.close()
+    reasons = ["test_configuration: conftest.py is added"]
+    assert found == [(SECOND.instance_id, True, "suspect", reasons)]
+
+
+async def test_a_second_grading_that_differs_is_flaky(lake_path: str, tmp_path: Path) -> None:
+    """The first grading's verdict stays; asked for again, nothing more is graded."""
+    assert FIRST.patch != UNSTABLE
+    path = predictions(tmp_path, {FIRST.instance_id: UNSTABLE, SECOND.instance_id: SECOND.patch})
+    outcomes = await grade(path, "foreign", environment="host", lake=lake_path, audit=True)
+    rows = evaluations(lake_path)
+    assert outcomes[FIRST.instance_id] == rows[FIRST.instance_id]["outcome"] == "resolved"
+    assert rows[FIRST.instance_id]["audited_verdict"] == "suspect"
+    assert rows[FIRST.instance_id]["audit_reasons"] == [
+        "flaky: resolved in the first grading, unresolved in another"
+    ]
+    assert rows[SECOND.instance_id]["audited_verdict"] == "resolved"
+    assert {row["gradings"] for row in rows.values()} == {2}
+    await grade(path, "foreign", environment="host", lake=lake_path, audit=True)
+    assert evaluations(lake_path) == rows
+
+
+async def test_a_verdict_that_is_there_already_is_only_confirmed(
+    lake_path: str, tmp_path: Path
+) -> None:
+    """The audit asked for later keeps what the first grading recorded."""
+    path = predictions(tmp_path, {FIRST.instance_id: FIRST.patch})
+    await grade(path, "foreign", environment="host", lake=lake_path)
+    [before] = evaluations(lake_path).values()
+    await grade(path, "foreign", environment="host", lake=lake_path, audit=True)
+    [after] = evaluations(lake_path).values()
+    assert after == {**before, "gradings": 2}
+
+
+async def test_a_verdict_whose_row_was_removed_is_given_again(
+    lake_path: str, tmp_path: Path
+) -> None:
+    """Prefect remembers the outcome, and the row is what counts."""
+    path = predictions(tmp_path, {FIRST.instance_id: FIRST.patch})
+    await grade(path, "foreign", environment="host", lake=lake_path, audit=True)
+    [file] = (Path(lake_path) / "evaluations").rglob("*.parquet")
+    file.unlink()
+    await grade(path, "foreign", environment="host", lake=lake_path, audit=True)
+    [row] = evaluations(lake_path).values()
+    assert (row["audited_verdict"], row["gradings"]) == ("resolved", 2)
+
+
+def test_the_command_line_names_what_is_in_doubt(lake_path: str, tmp_path: Path) -> None:
+    """Each suspect with its reasons, after the report."""
+    path = predictions(tmp_path, {FIRST.instance_id: HOOK})
+    arguments = ["--name", "x", "-e", "host", "--lake", lake_path]
+    result = CliRunner().invoke(app, ["grade", str(path), *arguments])
+    assert result.exit_code == 0, result.output
+    assert f"suspect  {FIRST.instance_id}  test_configuration: conftest.py" in result.stdout
+    assert "1 of 1 resolved patches are suspect" in result.stdout

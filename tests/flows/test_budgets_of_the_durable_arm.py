@@ -1,0 +1,173 @@
+"""Budgets of the durable arm: they hold while two candidates buy at the same time."""
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from agent import models
+from agent.models.protocol import ModelReply, ModelRequest, Usage
+from agent.types import Task
+from flows.benchmark import benchmark
+from flows.errors import IncompleteRun
+from flows.experiment import Experiment
+from flows.journals import open_journal
+from flows.lake import Lake
+from tests.durability.first_wrong import TWINS, FirstWrong
+from tests.flows.conftest import trial
+
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.timeout(600)]
+
+LATENCY_S = 0.2
+"""Of an answer, so that the calls of two candidates overlap."""
+
+
+@dataclass
+class Meter:
+    """What a provider sees, whatever anybody's journal says."""
+
+    sent: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """Calls by scope, and number within it, in the order in which they came."""
+    spent_usd: float = 0.0
+    open_usd: float = 0.0
+    """What the calls in flight can cost."""
+    highest_usd: float = 0.0
+    """The most that was ever spent or in flight."""
+
+    def begin(self, request: ModelRequest) -> None:
+        self.sent[request.scope, request.number] += 1
+        self.open_usd += ceiling_usd(request)
+        self.highest_usd = max(self.highest_usd, self.spent_usd + self.open_usd)
+
+    def end(self, request: ModelRequest) -> None:
+        self.open_usd -= ceiling_usd(request)
+        self.spent_usd += price_usd(request.number)
+
+    def taken(self) -> "Meter":
+        """What was counted so far; counting begins anew."""
+        before = replace(self)
+        self.sent, self.spent_usd, self.highest_usd = Counter(), 0.0, 0.0
+        return before
+
+    def until_half_of_the_twins(self) -> list[tuple[str, int]]:
+        """The calls before the two candidates, and half of theirs."""
+        places = list(self.sent)
+        theirs = [at for at, (scope, _) in enumerate(places) if scope.startswith(TWINS)]
+        return places[: theirs[len(theirs) // 2]]
+
+
+def price_usd(number: int) -> float:
+    """What a call costs; later ones of a conversation cost more."""
+    return 0.01 * (number + 1)
+
+
+def ceiling_usd(request: ModelRequest) -> float:
+    """What it could cost."""
+    return 2 * price_usd(request.number)
+
+
+class MeteredModel(FirstWrong):
+    """Answers every role at its price."""
+
+    def __init__(self, task: Task, meter: Meter) -> None:
+        super().__init__(task)
+        self._meter = meter
+
+    def ceiling_usd(self, request: ModelRequest) -> float:
+        return ceiling_usd(request)
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        self._meter.begin(request)
+        await asyncio.sleep(LATENCY_S)
+        reply = await super().complete(request)
+        self._meter.end(request)
+        usage = Usage(1, 0, 0, 1, 0, price_usd(request.number))
+        return replace(reply, usage=usage, cost_source="declared")
+
+
+@pytest.fixture
+def meter(monkeypatch: pytest.MonkeyPatch) -> Meter:
+    """The one of whatever is run in the test."""
+    counted = Meter()
+    build = lambda spec, task, seed: MeteredModel(task, counted)  # noqa: E731
+    monkeypatch.setattr(models, "build", build)
+    return counted
+
+
+def declared(**budget: Any) -> Experiment:
+    """One attempt, with a budget or without."""
+    arms = [{"name": "durable", "agent": "durable", "model": "openai/metered"}]
+    budgets = {"budgets": {"attempt": budget}} if budget else {}
+    ids = ["durabench__slotwise-2"]
+    return trial(arms=arms, select={"ids": ids}, primary=None, **budgets)
+
+
+def rows(lake_path: str, table: str) -> list[dict[str, Any]]:
+    lake = Lake.existing(lake_path)
+    return [row for unit in lake.units(table, "*") for row in lake.find(table, unit)]
+
+
+async def finished(experiment: Experiment, lake_path: str) -> dict[str, Any]:
+    """Run it to its end; what it came to."""
+    await benchmark(experiment, lake_path, grade=False)
+    [attempt], [prediction] = rows(lake_path, "attempts"), rows(lake_path, "predictions")
+    return {
+        "outcome": attempt["outcome"],
+        "calls": attempt["model_calls"],
+        "cost": round(attempt["cost_usd"], 9),
+        "billed": round(attempt["billed_usd"], 9),
+        "patch": prediction["model_patch"],
+    }
+
+
+async def stopped(experiment: Experiment, lake_path: str) -> None:
+    """Run it until its budget stops it; nothing is handed in."""
+    with pytest.raises(IncompleteRun, match="stopped by a budget"):
+        await benchmark(experiment, lake_path, grade=False)
+    assert [row["outcome"] for row in rows(lake_path, "attempts")] == ["budget_stop"]
+    assert rows(lake_path, "predictions") == []
+
+
+async def undisturbed(meter: Meter, folder: str) -> tuple[dict[str, Any], Meter]:
+    """What the attempt comes to without a budget, and what it asked; the meter is at zero."""
+    return await finished(declared(), folder), meter.taken()
+
+
+async def test_a_budget_in_usd_is_never_exceeded_and_a_larger_one_goes_on(
+    meter: Meter, lake_path: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """It runs out between the two candidates; what they have in flight counts."""
+    expected, whole = await undisturbed(meter, str(tmp_path_factory.mktemp("undisturbed")))
+    usd = sum(price_usd(number) for _, number in whole.until_half_of_the_twins())
+
+    await stopped(declared(usd=usd), lake_path)
+    assert round(meter.highest_usd, 9) <= round(usd, 9)
+    bought = Counter(scope.startswith(TWINS) for scope, _ in meter.sent)
+    assert 0 < bought[True] < sum(scope.startswith(TWINS) for scope, _ in whole.sent)
+
+    assert await finished(declared(usd=2 * whole.spent_usd), lake_path) == expected
+    assert meter.sent == whole.sent
+    assert set(meter.sent.values()) == {1}
+
+
+async def test_a_budget_in_calls_is_used_up_and_a_larger_one_goes_on(
+    meter: Meter, lake_path: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """All its calls are made and not one more, however often it is run."""
+    expected, whole = await undisturbed(meter, str(tmp_path_factory.mktemp("undisturbed")))
+    calls = len(whole.until_half_of_the_twins())
+
+    await stopped(declared(calls=calls), lake_path)
+    assert meter.sent.total() == calls
+    await stopped(declared(calls=calls), lake_path)
+    assert meter.sent.total() == calls
+    [attempt] = rows(lake_path, "attempts")
+    assert open_journal(Lake.existing(lake_path)).account(attempt["attempt_id"]).calls_billed == (
+        calls
+    )
+
+    assert await finished(declared(calls=whole.sent.total()), lake_path) == expected
+    assert meter.sent == whole.sent
+    assert set(meter.sent.values()) == {1}

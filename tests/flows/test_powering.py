@@ -1,0 +1,147 @@
+"""`durabench power`: what a plan can show, from rates that are given or were measured."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli import app
+from flows.powering import Assumption, Question, answer
+from reports.statistics import mcnemar_power, pairs_needed, smallest_detectable_difference
+from tests.reports.lake_fixture import LakeBuilder
+
+ASSUMED = Assumption(0.3, "assumed", 0.5, "assumed")
+
+
+def printed(*arguments: str) -> str:
+    """The output of a command that succeeds, in one line."""
+    result = CliRunner().invoke(app, ["power", *arguments], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    return " ".join(result.output.split())
+
+
+def refused(*arguments: str) -> str:
+    """The one line of a command that is not carried out."""
+    result = CliRunner().invoke(app, ["power", *arguments])
+    assert result.exit_code == 2, result.output
+    [line] = result.stderr.strip().splitlines()
+    return line
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> LakeBuilder:
+    """`trial`: ten instances, of which `quick` and `careful` disagree on three."""
+    root = tmp_path / "lake"
+    root.mkdir()
+    lake = LakeBuilder(root)
+    instances = [f"i{number}" for number in range(10)]
+    lake.declare(["quick", "careful"], instances)
+    for number, instance in enumerate(instances):
+        lake.cell("quick", instance, "resolved" if number < 4 else "unresolved")
+        lake.cell("careful", instance, "resolved" if 1 <= number < 6 else "unresolved")
+    return lake
+
+
+def test_instances_give_the_smallest_difference() -> None:
+    """With one attempt each, exactly that of as many pairs; repeats make it smaller."""
+    one, two = answer(Question(500, 2, None, 0.8), ASSUMED)
+    assert one.difference == smallest_detectable_difference(500, 0.3, 0.8)
+    assert two.difference == smallest_detectable_difference(666, 0.3, 0.8)
+    assert (one.instances, two.instances) == (500, 500)
+
+
+def test_a_difference_gives_the_instances() -> None:
+    """And what the planned instances would have shown."""
+    one, two, three = answer(Question(100, 3, 0.1, 0.8), ASSUMED)
+    assert one.instances == pairs_needed(0.3, 0.1, 0.8) == 249
+    assert one.power == mcnemar_power(100, 0.3, 0.1)
+    assert (two.instances, three.instances) == (187, 166)
+    assert one.power < two.power < three.power
+
+
+def test_more_repeats_of_the_same_add_nothing() -> None:
+    """Where an instance always goes the same way."""
+    rows = answer(Question(None, 3, 0.1, 0.8), Assumption(0.3, "assumed", 1.0, "assumed"))
+    assert [row.instances for row in rows] == [249, 249, 249]
+
+
+def test_the_table_shows_the_answer_and_what_it_assumes() -> None:
+    """Rates that nobody gave are marked as assumed; a difference is rounded up."""
+    output = printed("--instances", "500", "--repeats", "2", "--discordance", "0.3")
+    assert "smallest detectable difference" in output
+    assert "7.1 points" in output
+    assert "Exact two-sided McNemar test at 5.0 %" in output
+    assert "Discordance 30.0 %: given" in output
+    assert "correlate by 0.50: assumed" in output
+    output = printed("--instances", "100", "--difference", "0.1", "--discordance", "0.3")
+    assert "249" in output
+    assert "power with 100" in output
+    assert "37.3 %" in output
+    assert "correlate" not in output
+
+
+def test_the_discordance_of_an_earlier_run(measured: LakeBuilder) -> None:
+    """With where it comes from and how sure it is."""
+    lake = str(measured.root)
+    output = printed("--instances", "100", "--from", "trial", "--lake", lake)
+    assert "Discordance 30.0 %: 3 of 10 pairs of quick and careful in trial" in output
+    assert "95 % interval 10.8 % to 60.3 %" in output
+
+
+def test_the_correlation_of_an_earlier_run_with_repeats(tmp_path: Path) -> None:
+    """Repeats that always go the same way are worth nothing."""
+    root = tmp_path / "lake"
+    root.mkdir()
+    lake = LakeBuilder(root)
+    lake.declare(["a", "b"], ["i1", "i2"], repeats=2)
+    for repeat in range(2):
+        lake.cell("a", "i1", "resolved", repeat=repeat)
+        lake.cell("a", "i2", "unresolved", repeat=repeat)
+        for instance in ("i1", "i2"):
+            lake.cell("b", instance, "resolved", repeat=repeat)
+    output = printed("--instances", "9", "--repeats", "2", "--from", "trial", "--lake", str(root))
+    assert "correlate by 1.00: that of trial" in output
+
+
+def test_arms_that_agree_have_no_discordance(lake_path: str) -> None:
+    """It has to be given."""
+    Path(lake_path).mkdir()
+    lake = LakeBuilder(Path(lake_path))
+    lake.declare(["a", "b"], ["i1"])
+    for arm in ("a", "b"):
+        lake.cell(arm, "i1")
+    line = refused("--instances", "9", "--from", "trial", "--lake", lake_path)
+    assert "a and b agree on all of 1 pair: give --discordance" in line
+
+
+def test_one_arm_has_no_discordance(lake_path: str) -> None:
+    """There is nothing to compare it with."""
+    Path(lake_path).mkdir()
+    lake = LakeBuilder(Path(lake_path))
+    lake.declare(["a"], ["i1"])
+    lake.cell("a", "i1")
+    assert "has one arm" in refused("--instances", "9", "--from", "trial", "--lake", lake_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ("", "give --instances"),
+        ("--difference 0", "above 0"),
+        ("--difference 0.3", "cannot be larger"),
+        ("--instances 9 --discordance 1.5", "between 0 and 1"),
+        ("--instances 9 --power 1", "power of 1.0"),
+        ("--instances 9 --repeats 2 --correlation 2", "correlation of 2.0"),
+        ("--instances 9 --discordance 0.1 --from trial", "not both"),
+        ("--instances 9 --from trial --lake absent", "there is no lake"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(arguments: str, reason: str) -> None:
+    """In one line that says what to change."""
+    assert reason in refused(*arguments.split())
+
+
+def test_what_no_plan_can_show_is_said() -> None:
+    """Too few instances for any difference, and a difference for too many instances."""
+    assert "none" in printed("--instances", "3")
+    assert "over a million" in printed("--difference", "0.001", "--discordance", "0.5")

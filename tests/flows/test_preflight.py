@@ -1,0 +1,100 @@
+"""Images are checked before a run, once each; what fails is reported and not run."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from eval import instances
+from flows.benchmark import benchmark
+from flows.cli import app
+from flows.errors import IncompleteRun
+from flows.lake import Lake
+from tests.flows.conftest import trial
+
+FIT, UNFIT = instances.load("bundled")[:2]
+
+
+NOTES = """\
+diff --git a/NOTES.txt b/NOTES.txt
+new file mode 100644
+--- /dev/null
++++ b/NOTES.txt
+@@ -0,0 +1 @@
++Nothing is repaired by this.
+"""
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> str:
+    """Two bundled rows, of which the second has a reference patch that resolves nothing."""
+    rows = [FIT.row, {**UNFIT.row, "patch": NOTES}]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(f"{json.dumps(row, default=str)}\n" for row in rows))
+    return str(path)
+
+
+def attempts(lake_path: str) -> dict[str, dict[str, Any]]:
+    lake = Lake.existing(lake_path)
+    rows = [row for unit in lake.units("attempts", "*") for row in lake.find("attempts", unit)]
+    return {row["instance_id"]: row for row in rows}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("prefect")
+async def test_what_fails_is_reported_and_not_run(lake_path: str, dataset: str) -> None:
+    """The fit instance ends with a verdict; the other has a row with the reason, every time."""
+    gold = [{"name": "gold", "agent": "gold"}]
+    declared = trial(dataset=dataset, select={}, arms=gold, primary=None, preflight=True)
+    for _ in (1, 2):
+        with pytest.raises(IncompleteRun, match="1 of 2 cells were not run"):
+            await benchmark(declared, lake_path)
+        rows = attempts(lake_path)
+        assert rows[FIT.instance_id]["outcome"] == "submitted"
+        assert rows[UNFIT.instance_id]["outcome"] == "infrastructure"
+        assert rows[UNFIT.instance_id]["detail"].startswith("preflight failed: gold: ")
+    assert (Path(lake_path) / "reports" / "trial" / "index.html").is_file()
+    await benchmark(trial(dataset=dataset, select={}, arms=gold, primary=None), lake_path)
+    assert attempts(lake_path)[UNFIT.instance_id]["outcome"] == "submitted"
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+def test_the_command_checks_once_and_fails_with_the_image(
+    lake_path: str, dataset: str, docker_client: Any
+) -> None:
+    """Exit code 1 with the reason; the second time from the lake, with the same answer."""
+    arguments = ["images", "preflight", "-d", dataset, "--lake", lake_path]
+    first = CliRunner().invoke(app, arguments)
+    assert first.exit_code == 1, first.output
+    assert f"preflight of {FIT.instance_id}: passes" in first.stdout
+    assert f"preflight of {UNFIT.instance_id}: fails; gold: " in first.stdout
+    assert "1 of 2 images pass" in first.stdout
+    kept = sorted((Path(lake_path) / "preflights").iterdir())
+    assert len(kept) == 2
+    times = [file.stat().st_mtime_ns for file in kept]
+    again = CliRunner().invoke(app, arguments)
+    assert again.exit_code == 1
+    assert again.stdout.count("known from before") == 2
+    assert [file.stat().st_mtime_ns for file in kept] == times
+    fit_only = CliRunner().invoke(app, [*arguments, "--id", FIT.instance_id])
+    assert fit_only.exit_code == 0
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+def test_an_image_that_is_missing_is_infrastructure(
+    lake_path: str, tmp_path: Path, docker_client: Any
+) -> None:
+    """Nothing is known of it, and nothing is kept; an experiment file says which it is."""
+    rows = tmp_path / "missing.jsonl"
+    rows.write_text(json.dumps({**FIT.row, "image": "durabench/absent:latest"}, default=str))
+    experiment = tmp_path / "trial.yaml"
+    experiment.write_text(f"name: t\ndataset: {rows}\narms: [{{name: gold, agent: gold}}]\n")
+    result = CliRunner().invoke(app, ["images", "preflight", str(experiment), "--lake", lake_path])
+    assert result.exit_code == 3, result.output
+    assert "durabench/absent:latest" in result.stdout
+    assert "1 of 1 images could not be checked" in result.stderr
+    assert not (Path(lake_path) / "preflights").exists()
