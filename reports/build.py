@@ -13,6 +13,7 @@ from reports.lake import near
 from reports.notes import write_notes
 from reports.paired import read_arms, read_cells, read_comparisons, read_rows
 from reports.relations import open_marts, run_audits
+from reports.resampled import read_resampled
 from reports.types import ArmSummary, Report, Role, Source
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def build(
             notes=write_notes(source, arms, comparisons),
             arms=arms,
             comparisons=comparisons,
+            resampled=read_resampled(connection, *pair) if pair else None,
             cells=read_cells(connection),
         )
     finally:

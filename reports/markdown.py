@@ -16,6 +16,7 @@ from reports.format import (
     usd,
 )
 from reports.headline import headline
+from reports.leading import Leading, describe
 from reports.types import STATES, ArmSummary, Comparison, Report, Source
 
 NAMED_INSTANCES = 20
@@ -123,6 +124,9 @@ def _paired(report: Report) -> Iterable[str]:
     yield f"## {_text(first.candidate)} against {_text(first.baseline)} ({first.role})"
     yield _two_by_two(first)
     yield from _differences(report, first)
+    leading = describe(report)
+    if leading:
+        yield from _leading(first, leading)
     yield "## Every pair of arms"
     yield _pairs(report.comparisons)
 
@@ -137,6 +141,33 @@ def _two_by_two(pair: Comparison) -> str:
             ("not resolved", count(table.only_candidate), count(table.neither)),
         ),
     )
+
+
+def _leading(pair: Comparison, leading: Leading) -> Iterable[str]:
+    """The pair's numbers, and below them how they were made."""
+    header = ("value", "95 % interval", "over", "method")
+    for group in leading.groups:
+        rows = (
+            (_text(line.name), line.value, line.interval, line.over, line.method)
+            for line in group.lines
+        )
+        yield _table((group.title, *header), rows, remarks=2)
+    if leading.pass_at:
+        names = (_text(pair.baseline), "95 % interval", _text(pair.candidate), "95 % interval")
+        yield _table(
+            ("pass@k", *names),
+            (
+                (
+                    f"pass@{line.k}",
+                    line.baseline,
+                    line.baseline_interval,
+                    line.candidate,
+                    line.candidate_interval,
+                )
+                for line in leading.pass_at
+            ),
+        )
+    yield "\n".join(f"- {_text(footnote)}" for footnote in leading.footnotes)
 
 
 def _differences(report: Report, pair: Comparison) -> Iterable[str]:
@@ -196,9 +227,12 @@ def _source(report: Report) -> str:
     return "\n".join(f"- {name}: {_text(value)}" for name, value in facts.items())
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
-    """A table whose first `words` columns are text and whose others are numbers."""
-    rule = ["---"] * words + ["---:"] * (len(header) - words)
+def _table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1, remarks: int = 0
+) -> str:
+    """A table of numbers, except for the first `words` and the last `remarks` columns."""
+    numbers = len(header) - words - remarks
+    rule = ["---"] * words + ["---:"] * numbers + ["---"] * remarks
     lines = [header, rule, *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

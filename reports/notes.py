@@ -109,8 +109,8 @@ def _about_repeats(source: Source) -> Iterator[Note]:
         yield Note(
             "note",
             f"Each instance is planned {source.repeats} times. Rates are over cells (instance × "
-            "repeat); intervals and p-values treat the cells of one instance as independent, "
-            "which makes them too certain.",
+            "repeat); their intervals and all p-values treat the cells of one instance as "
+            "independent, which makes them too certain. What is resampled by instance does not.",
         )
 
 

@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from reports import format as formats
 from reports.figures import colour_index, draw_figures
 from reports.headline import headline
+from reports.leading import describe
 from reports.markdown import cost_per_resolved, span
 from reports.types import STATES, Cell, Report, State
 
@@ -34,11 +35,17 @@ TRACES = (
     ("planned", "marts/planned_cells.sql", "experiments.instance_ids × experiments.repeats"),
     ("state of a cell", "marts/cells.sql", "attempts.outcome, predictions.model_patch, "
      "evaluations.outcome"),
-    ("95 % interval", "statistics.wilson_interval", "resolved and planned"),
+    ("95 % interval of a rate", "statistics.wilson_interval", "resolved and planned"),
     ("cost", "marts/arms.sql", "attempts.cost_usd, attempts.unpriced_calls"),
     ("tokens, calls, time", "marts/arms.sql", "attempts.*_tokens, model_calls, duration_s"),
     ("paired table", "marts/pairs.sql", "marts.cells of both arms by instance and repeat"),
     ("exact McNemar p", "statistics.mcnemar_exact", "only baseline, only candidate"),
+    ("mid-p McNemar p", "statistics.mcnemar_mid_p", "only baseline, only candidate"),
+    ("difference by Newcombe", "statistics.newcombe_interval", "paired table"),
+    ("what is resampled", "resampled.read_resampled", "marts.cells of both arms by instance and "
+     "repeat"),
+    ("complete pairs", "statistics.complete_pairs", "marts.cells with a verdict in both arms"),
+    ("repository of an instance", "resampled.read_resampled", "attempts.repo"),
 )  # fmt: skip
 """Number, the file of `reports/` that makes it, and what it is made from."""
 
@@ -76,6 +83,7 @@ def render(report: Report) -> str:
     return environment.get_template("page.html.j2").render(
         report=report,
         headline=headline(report),
+        leading=describe(report),
         figures=draw_figures(report),
         grid=_grid(report),
         colours={arm.name: colour_index(i) for i, arm in enumerate(report.arms)},

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, get_args
 
-from reports.statistics import mcnemar_exact, wilson_interval
+from reports.statistics import (
+    mcnemar_exact,
+    mcnemar_mid_p,
+    newcombe_interval,
+    wilson_interval,
+)
 from reports.types import (
     ArmSummary,
     Cell,
@@ -108,17 +113,20 @@ def _cost(row: dict[str, Any]) -> Cost:
 
 
 def _comparison(row: dict[str, Any], role: Role) -> Comparison:
+    table = PairedTable(
+        both=row["both_resolved"],
+        only_baseline=row["only_baseline"],
+        only_candidate=row["only_candidate"],
+        neither=row["neither"],
+    )
     return Comparison(
         baseline=row["baseline"],
         candidate=row["candidate"],
         role=role,
-        table=PairedTable(
-            both=row["both_resolved"],
-            only_baseline=row["only_baseline"],
-            only_candidate=row["only_candidate"],
-            neither=row["neither"],
-        ),
-        p_value=mcnemar_exact(row["only_baseline"], row["only_candidate"]),
+        table=table,
+        interval=newcombe_interval(table),
+        p_value=mcnemar_exact(table.only_baseline, table.only_candidate),
+        mid_p_value=mcnemar_mid_p(table.only_baseline, table.only_candidate),
         priced_pairs=row["priced_pairs"],
         baseline_cost_usd=row["baseline_cost_usd"],
         candidate_cost_usd=row["candidate_cost_usd"],

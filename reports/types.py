@@ -42,6 +42,20 @@ class Interval:
 
 
 @dataclass(frozen=True)
+class Estimate:
+    """A number with its interval, by a bootstrap over clusters."""
+
+    value: float
+    interval: Interval
+    """A limit is infinite where too many resamples are degenerate, both are with one cluster."""
+    clusters: int
+    """Instances or repositories that were resampled."""
+    degenerate: int
+    """Resamples in which the number is undefined or infinite, as a cost per resolved instance
+    is where none is resolved."""
+
+
+@dataclass(frozen=True)
 class Tokens:
     """Sums over the attempts that count."""
 
@@ -141,6 +155,11 @@ class PairedTable:
         """Rate of the candidate minus rate of the baseline."""
         return (self.only_candidate - self.only_baseline) / self.pairs
 
+    @property
+    def discordant(self) -> int:
+        """Pairs that only one of the two arms resolved."""
+        return self.only_baseline + self.only_candidate
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -151,8 +170,13 @@ class Comparison:
     role: Role
     """Declared beforehand, chosen for this report, or one of the other pairs."""
     table: PairedTable
+    interval: Interval
+    """95 % interval of the difference, Newcombe's method 10. Takes pairs for independent, so
+    it is too narrow where cells repeat."""
     p_value: float
     """Exact two-sided McNemar test."""
+    mid_p_value: float
+    """Mid-p McNemar test, less conservative."""
     priced_pairs: int
     """Pairs in which both cells ran and both costs are fully known."""
     baseline_cost_usd: float
@@ -165,6 +189,47 @@ class Comparison:
         if not self.priced_pairs or not self.baseline_cost_usd:
             return None
         return self.candidate_cost_usd / self.baseline_cost_usd
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """What two arms take of one thing, over the pairs in which both amounts are known."""
+
+    pairs: int
+    ratio: Estimate | None
+    """Candidate's sum over baseline's."""
+    difference: Estimate | None
+    """Candidate's mean per cell minus baseline's."""
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """Two arms compared by resampling, and the sensitivity of their comparison."""
+
+    baseline: str
+    candidate: str
+    resamples: int
+    seed: int
+    difference: Estimate | None
+    """Of the resolution rates, by instance: right also where cells repeat."""
+    difference_by_repository: Estimate | None
+    """The same number, resampled by repository: an indication where these are few or one of
+    them holds most instances."""
+    complete: PairedTable
+    """Without the pairs of which a cell was lost."""
+    cost: Amounts
+    """USD."""
+    tokens: Amounts
+    """Input and output."""
+    duration: Amounts
+    """Seconds."""
+    baseline_cost_per_resolved: Estimate | None
+    """USD over all cells of which the cost is fully known in both arms; so are the next two."""
+    candidate_cost_per_resolved: Estimate | None
+    ratio_of_costs_per_resolved: Estimate | None
+    baseline_pass_at: Mapping[int, Estimate | None]
+    """By k, from 1 to the repeats."""
+    candidate_pass_at: Mapping[int, Estimate | None]
 
 
 @dataclass(frozen=True)
@@ -239,6 +304,8 @@ class Report:
     """In declared order."""
     comparisons: tuple[Comparison, ...]
     """Every pair of arms once; the primary or chosen one first."""
+    resampled: Resampled | None
+    """Of the first comparison; None where there is none."""
     cells: tuple[Cell, ...]
     """By instance, repeat, arm, all in declared order."""
 

@@ -49,9 +49,12 @@ def _verdict(final: FinalResult | None) -> str:
 
 
 def usage_by_role(steps: Iterable[Step]) -> dict[str, Any]:
-    """Calls, tokens and cost of each role; a cost is null where a call's is unknown."""
+    """Calls, tokens and cost of each role; a cost is null where a call's is unknown.
+
+    Candidates finish in any order, and sums of floats depend on theirs.
+    """
     calls: dict[str, list[Usage]] = defaultdict(list)
-    for step in steps:
+    for step in sorted(steps, key=lambda step: (step.scope, step.seq)):
         if isinstance(step.result, ModelReply):
             calls[step.request["role"]].append(step.result.usage)
     return {

@@ -1,0 +1,253 @@
+"""The leading pair of arms, number by number, each with its interval and how it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import isinf
+
+from reports.format import (
+    DASH,
+    count,
+    mean,
+    p_value,
+    percent,
+    plural,
+    points,
+    ratio,
+    usd,
+)
+from reports.statistics import mcnemar_exact, newcombe_interval
+from reports.types import (
+    Amounts,
+    Comparison,
+    Estimate,
+    Interval,
+    PairedTable,
+    Report,
+    Resampled,
+)
+
+UNLIMITED = "unlimited"
+"""Stands where a limit is infinite."""
+
+NEWCOMBE = "Newcombe"
+BY_INSTANCE = "bootstrap by instance"
+BY_REPOSITORY = "bootstrap by repository"
+
+_Show = Callable[[float], str]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One number as a reader sees it."""
+
+    name: str
+    value: str
+    interval: str
+    """Two-sided at 95 %; a dash where there is none."""
+    over: str
+    """What the number is made from."""
+    method: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """Lines that belong together."""
+
+    title: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class PassLine:
+    """Chance that at least one of k attempts resolves an instance, by arm."""
+
+    k: int
+    baseline: str
+    baseline_interval: str
+    candidate: str
+    candidate_interval: str
+
+
+@dataclass(frozen=True)
+class Leading:
+    """All that is told of the pair that the report leads with."""
+
+    summary: str
+    groups: tuple[Group, ...]
+    pass_at: tuple[PassLine, ...]
+    """By k; empty where cells do not repeat."""
+    footnotes: tuple[str, ...]
+
+
+def describe(report: Report) -> Leading | None:
+    """The leading pair's numbers; None for a report with one arm."""
+    if report.resampled is None:
+        return None
+    pair, resampled, repeats = report.comparisons[0], report.resampled, report.source.repeats
+    resolution = tuple(_resolution(pair, resampled, repeats))
+    amounts = tuple(_amounts(resampled))
+    return Leading(
+        summary=_summary(pair, resampled, resolution[0], amounts[0]),
+        groups=(
+            Group("Resolution", resolution),
+            Group("Cost, tokens and time", amounts),
+            Group("Cost per resolved cell", tuple(_costs_per_resolved(resampled))),
+            Group("Sensitivity", tuple(_sensitivities(pair, resampled, repeats))),
+        ),
+        pass_at=tuple(_pass_at(resampled)) if repeats > 1 else (),
+        footnotes=tuple(_footnotes(pair, resampled, repeats)),
+    )
+
+
+def _summary(pair: Comparison, resampled: Resampled, difference: Line, cost: Line) -> str:
+    """The difference, both tests and the ratio of cost, for where there is one line."""
+    settings = f"{count(resampled.resamples)} resamples, seed {resampled.seed}"
+    resolution = (
+        f"Difference of resolution {difference.value} points (95 % interval {difference.interval}, "
+        f"{difference.method}); exact McNemar p = {p_value(pair.p_value)}, mid-p = "
+        f"{p_value(pair.mid_p_value)}"
+    )
+    if resampled.cost.ratio is None:
+        return f"{resolution}."
+    return (
+        f"{resolution}; ratio of cost {cost.value} (95 % interval {cost.interval}, {cost.method}, "
+        f"{settings})."
+    )
+
+
+def _resolution(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator[Line]:
+    name, over = "difference, points", plural(pair.table.pairs, "pair")
+    if repeats > 1:
+        yield _estimate(name, resampled.difference, points, over)
+    else:
+        interval = _interval(pair.interval, points)
+        yield Line(name, points(pair.table.difference), interval, over, NEWCOMBE)
+    discordant = plural(pair.table.discordant, "discordant pair")
+    yield Line("exact McNemar p", p_value(pair.p_value), DASH, discordant, "exact, two-sided")
+    yield Line("mid-p McNemar p", p_value(pair.mid_p_value), DASH, discordant, "mid-p, two-sided")
+
+
+def _amounts(resampled: Resampled) -> Iterator[Line]:
+    shown: tuple[tuple[str, Amounts, _Show], ...] = (
+        ("cost", resampled.cost, lambda value: _signed(value, usd)),
+        ("tokens", resampled.tokens, lambda value: _signed(value, lambda size: f"{size:,.0f}")),
+        ("time", resampled.duration, lambda value: _signed(value, lambda size: mean(size, " s"))),
+    )
+    for name, amounts, show in shown:
+        over = plural(amounts.pairs, "pair")
+        yield _estimate(f"{name}, ratio", amounts.ratio, ratio, over)
+        yield _estimate(f"{name}, difference per cell", amounts.difference, show, over)
+
+
+def _costs_per_resolved(resampled: Resampled) -> Iterator[Line]:
+    shown: tuple[tuple[str, Estimate | None, _Show], ...] = (
+        (resampled.baseline, resampled.baseline_cost_per_resolved, usd),
+        (resampled.candidate, resampled.candidate_cost_per_resolved, usd),
+        ("ratio", resampled.ratio_of_costs_per_resolved, ratio),
+    )
+    pairs = plural(resampled.cost.pairs, "pair")
+    for name, estimate, show in shown:
+        degenerate = (
+            f"; {count(estimate.degenerate)} of {count(resampled.resamples)} resamples degenerate"
+            if estimate
+            else ""
+        )
+        yield _estimate(name, estimate, show, pairs + degenerate)
+
+
+def _sensitivities(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator[Line]:
+    complete = resampled.complete
+    over = f"{count(complete.pairs)} of {plural(pair.table.pairs, 'pair')}"
+    yield _complete_difference(complete, over, repeats)
+    p = mcnemar_exact(complete.only_baseline, complete.only_candidate)
+    yield Line("exact McNemar p, complete pairs", p_value(p), DASH, over, "exact, two-sided")
+    by_repository = resampled.difference_by_repository
+    repositories = by_repository.clusters if by_repository else 0
+    yield _estimate(
+        "difference by repository, points",
+        by_repository,
+        points,
+        f"{count(repositories)} {'repository' if repositories == 1 else 'repositories'}",
+        BY_REPOSITORY,
+    )
+
+
+def _complete_difference(complete: PairedTable, over: str, repeats: int) -> Line:
+    """Without an interval where cells repeat: the one at hand takes pairs for independent."""
+    name = "difference of complete pairs, points"
+    if not complete.pairs:
+        return Line(name, DASH, DASH, over, DASH)
+    value = points(complete.difference)
+    if repeats > 1:
+        return Line(name, value, DASH, over, DASH)
+    return Line(name, value, _interval(newcombe_interval(complete), points), over, NEWCOMBE)
+
+
+def _pass_at(resampled: Resampled) -> Iterator[PassLine]:
+    for k in resampled.baseline_pass_at:
+        baseline, candidate = (
+            _estimate("", arm[k], percent, "")
+            for arm in (resampled.baseline_pass_at, resampled.candidate_pass_at)
+        )
+        yield PassLine(k, baseline.value, baseline.interval, candidate.value, candidate.interval)
+
+
+def _footnotes(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator[str]:
+    yield (
+        f"Differences are {pair.candidate} minus {pair.baseline}, ratios {pair.candidate} over "
+        f"{pair.baseline}. Intervals are two-sided, at 95 %."
+    )
+    if repeats > 1:
+        yield (
+            "The difference of resolution has the interval of the bootstrap, because cells repeat. "
+            "The p-values take the repeats of an instance for independent, which makes them too "
+            "small."
+        )
+    else:
+        yield "Newcombe: method 10 for paired proportions, of independent pairs."
+    yield (
+        f"Bootstrap: expanded percentile interval of {count(resampled.resamples)} resamples, seed "
+        f"{resampled.seed}; drawn are whole instances with all their cells in both arms, or whole "
+        "repositories, which is an indication only where these are few."
+    )
+    yield (
+        "Cost, tokens (input and output) and time are over the pairs in which both amounts are "
+        "known; cost per resolved cell is all their cost, of unresolved ones too. A resample in "
+        "which an arm resolves nothing is degenerate and counts as infinitely expensive. A limit "
+        f"is {UNLIMITED} where too many resamples are degenerate, or where there is only one "
+        "instance or repository to draw."
+    )
+    yield (
+        "Complete pairs are those of which no cell was lost (infrastructure, stopped, not graded, "
+        "never run); everywhere else a lost cell counts as not resolved."
+    )
+    if repeats > 1:
+        yield (
+            "pass@k: chance that at least one of k attempts resolves an instance, unbiased, as a "
+            "mean over the instances; intervals by the same bootstrap."
+        )
+
+
+def _estimate(
+    name: str, estimate: Estimate | None, show: _Show, over: str, method: str = BY_INSTANCE
+) -> Line:
+    if estimate is None:
+        return Line(name, DASH, DASH, over, method)
+    return Line(name, show(estimate.value), _interval(estimate.interval, show), over, method)
+
+
+def _interval(interval: Interval, show: _Show) -> str:
+    """Both limits; one word where neither is known."""
+    if isinf(interval.low) and isinf(interval.high):
+        return UNLIMITED
+    limits = (UNLIMITED if isinf(limit) else show(limit) for limit in (interval.low, interval.high))
+    return " to ".join(limits)
+
+
+def _signed(difference: float, show: _Show) -> str:
+    """With its sign before the unit, unless it is zero but for what adding up leaves over."""
+    rounded = round(difference, 9)
+    sign = "+" if rounded > 0 else "\N{MINUS SIGN}" if rounded < 0 else ""
+    return f"{sign}{show(abs(rounded))}"

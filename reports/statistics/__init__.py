@@ -1,0 +1,60 @@
+"""The statistics of a report, one small function each, with its reference.
+
+proportions  a share of cells and its interval
+paired       two arms over the same cells: table, tests, interval of the difference, margin
+bootstrap    resampling of instances or repositories, for whatever is a function of sums
+amounts      cost, tokens and time: ratios, differences, per resolved cell
+repeats      what repeated attempts at an instance add: pass@k, and how alike they are
+families     several comparisons at once
+power        what a planned experiment will be able to see
+
+Nothing here reads a lake or knows a mart: numbers in, numbers out.
+"""
+
+from reports.statistics.amounts import (
+    cost_per_resolved,
+    difference_of_means,
+    ratio_of_costs_per_resolved,
+    ratio_of_sums,
+)
+from reports.statistics.bootstrap import Bootstrap
+from reports.statistics.families import holm
+from reports.statistics.paired import (
+    complete_pairs,
+    is_non_inferior,
+    mcnemar_exact,
+    mcnemar_mid_p,
+    newcombe_interval,
+    paired_table,
+)
+from reports.statistics.power import (
+    effective_pairs,
+    mcnemar_power,
+    pairs_needed,
+    smallest_detectable_difference,
+)
+from reports.statistics.proportions import wilson_interval
+from reports.statistics.repeats import mean_pass_at_k, pass_at_k, repeat_correlation
+
+__all__ = [
+    "Bootstrap",
+    "complete_pairs",
+    "cost_per_resolved",
+    "difference_of_means",
+    "effective_pairs",
+    "holm",
+    "is_non_inferior",
+    "mcnemar_exact",
+    "mcnemar_mid_p",
+    "mcnemar_power",
+    "mean_pass_at_k",
+    "newcombe_interval",
+    "paired_table",
+    "pairs_needed",
+    "pass_at_k",
+    "ratio_of_costs_per_resolved",
+    "ratio_of_sums",
+    "repeat_correlation",
+    "smallest_detectable_difference",
+    "wilson_interval",
+]

@@ -1,0 +1,82 @@
+"""Cost, tokens and time, resampled. Amounts are per row, and rows are cells or pairs of cells.
+
+`clusters` names the instance of each row, or its repository. What is not known is left out
+before, for both arms of a pair: nothing here knows a missing value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reports.statistics.bootstrap import Bootstrap, Clusters
+from reports.types import Estimate
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+def ratio_of_sums(
+    baseline: ArrayLike,
+    candidate: ArrayLike,
+    clusters: Clusters,
+    bootstrap: Bootstrap,
+) -> Estimate | None:
+    """How many times as much the candidate takes over the same rows; None if baseline takes 0.
+
+    A ratio of sums and not a mean of ratios: what the whole run costs is what is paid.
+    Efron, B. and Tibshirani, R. J. (1993). An Introduction to the Bootstrap. Chapman & Hall,
+    section 10.3.
+    """
+    return bootstrap.estimate(lambda a, b: b / a, [baseline, candidate], clusters)
+
+
+def difference_of_means(
+    baseline: ArrayLike,
+    candidate: ArrayLike,
+    clusters: Clusters,
+    bootstrap: Bootstrap,
+) -> Estimate | None:
+    """Candidate's mean per row minus baseline's, over the same rows; None without rows.
+
+    With verdicts as 0 and 1 it is the difference of resolution rates, which stays honest where
+    cells repeat (clusters are instances) or repositories differ (clusters are repositories).
+    """
+    ones = [1.0] * len(clusters)
+    return bootstrap.estimate(
+        lambda a, b, rows: (b - a) / rows, [baseline, candidate, ones], clusters
+    )
+
+
+def cost_per_resolved(
+    cost: ArrayLike, resolved: ArrayLike, clusters: Clusters, bootstrap: Bootstrap
+) -> Estimate | None:
+    """What all cells of an arm cost, per resolved one; None if none is resolved.
+
+    A resample without a resolved cell is degenerate and counts as infinitely expensive: the
+    upper limit is infinite where there are many of those.
+
+    Briggs, A. H., Mooney, C. Z. and Wonderling, D. E. (1999). Constructing confidence intervals
+    for cost-effectiveness ratios. Statistics in Medicine 18, 3245-3262.
+    """
+    return bootstrap.estimate(lambda spent, count: spent / count, [cost, resolved], clusters)
+
+
+def ratio_of_costs_per_resolved(
+    baseline_cost: ArrayLike,
+    baseline_resolved: ArrayLike,
+    candidate_cost: ArrayLike,
+    candidate_resolved: ArrayLike,
+    clusters: Clusters,
+    bootstrap: Bootstrap,
+) -> Estimate | None:
+    """Candidate's cost per resolved cell over baseline's, over the same rows.
+
+    None where it is undefined: baseline costs nothing or candidate resolves nothing. A resample
+    in which that is so is degenerate.
+    """
+    columns = [baseline_cost, baseline_resolved, candidate_cost, candidate_resolved]
+    return bootstrap.estimate(
+        lambda cost_a, count_a, cost_b, count_b: (cost_b * count_a) / (cost_a * count_b),
+        columns,
+        clusters,
+    )

@@ -1,0 +1,115 @@
+"""Resampling of whole clusters, for any statistic that is a function of sums.
+
+A row is a cell or a pair of cells; a cluster is what is drawn with replacement: an instance,
+so that its repeats and both its arms stay together, or a repository.
+
+The interval is the expanded percentile interval. Plain percentiles are too narrow by the
+factor by which a normal quantile is below Student's, which matters for a dozen instances and
+vanishes for hundreds; BCa covers no better for ratios of skewed costs.
+
+Field, C. A. and Welsh, A. H. (2007). Bootstrapping clustered data. Journal of the Royal
+Statistical Society B 69, 369-390.
+Hesterberg, T. C. (2015). What teachers should know about the bootstrap. The American
+Statistician 69, 371-386, section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING
+
+from reports.types import Estimate, Interval
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    Numbers = NDArray[np.float64]
+    Statistic = Callable[..., Numbers]
+
+Clusters = Sequence[str] | Sequence[int]
+"""The name of each row's cluster."""
+
+DRAWN_AT_ONCE = 1_000_000
+"""Clusters drawn in one go, over as many resamples as that makes."""
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """How to resample. The same seed gives the same interval, whatever the order of the rows."""
+
+    resamples: int = 10_000
+    seed: int = 1
+    confidence: float = 0.95
+
+    def estimate(
+        self, statistic: Statistic, columns: Sequence[ArrayLike], clusters: Clusters
+    ) -> Estimate | None:
+        """A statistic of the columns' sums over the rows, with its interval.
+
+        `statistic` takes one array of sums per column and works element by element; what it
+        divides by 0 counts as degenerate. `clusters` names the cluster of each row. None where
+        the statistic itself is not a finite number, as without rows.
+
+        Raises ValueError where a column is not as long as `clusters`.
+        """
+        import numpy as np
+
+        totals = cluster_totals(columns, clusters)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = float(statistic(*totals.sum(axis=0)))
+            if not np.isfinite(value):
+                return None
+            drawn = statistic(*self._sums(totals).T)
+        return Estimate(
+            value=value,
+            interval=self._interval(drawn, len(totals)),
+            clusters=len(totals),
+            degenerate=int(np.count_nonzero(~np.isfinite(drawn))),
+        )
+
+    def _sums(self, totals: Numbers) -> Numbers:
+        """Sums of each resample: resamples × columns."""
+        import numpy as np
+
+        generator = np.random.default_rng(self.seed)
+        clusters, columns = totals.shape
+        sums = np.empty((self.resamples, columns))
+        size = max(1, DRAWN_AT_ONCE // clusters)
+        for start in range(0, self.resamples, size):
+            part = sums[start : start + size]
+            drawn = generator.integers(clusters, size=(len(part), clusters))
+            for column in range(columns):
+                part[:, column] = totals[:, column][drawn].sum(axis=1)
+        return sums
+
+    def _interval(self, drawn: Numbers, clusters: int) -> Interval:
+        """Percentiles of the resamples; an undefined one counts as beyond either limit."""
+        import numpy as np
+
+        if clusters == 1:  # every resample is the same, which is no certainty
+            return Interval(-np.inf, np.inf)
+        tail = _expanded_tail((1 - self.confidence) / 2, clusters)
+        undefined = np.isnan(drawn)
+        low = np.quantile(np.where(undefined, -np.inf, drawn), tail, method="lower")
+        high = np.quantile(np.where(undefined, np.inf, drawn), 1 - tail, method="higher")
+        return Interval(float(low), float(high))
+
+
+def cluster_totals(columns: Sequence[ArrayLike], clusters: Clusters) -> Numbers:
+    """Sums of each column within each cluster: clusters, by name, × columns."""
+    import numpy as np
+
+    _, index = np.unique(np.asarray(list(clusters)), return_inverse=True)
+    values = [np.asarray(column, dtype=np.float64) for column in columns]
+    return np.column_stack([np.bincount(index, weights=column) for column in values])
+
+
+def _expanded_tail(tail: float, clusters: int) -> float:
+    """The percentile that makes up for estimating the spread from few clusters."""
+    from scipy.special import ndtr, stdtrit
+
+    quantile = float(stdtrit(clusters - 1, tail))
+    return float(ndtr(quantile * sqrt(clusters / (clusters - 1))))

@@ -1,0 +1,19 @@
+"""Several comparisons at once."""
+
+from collections.abc import Sequence
+
+
+def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Adjusted p-values of a family of hypotheses, in the order given.
+
+    Rejecting those at or below a level keeps the chance of any false rejection at that level,
+    however the tests depend on each other.
+
+    Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scandinavian
+    Journal of Statistics 6, 65-70.
+    """
+    from statsmodels.stats.multitest import multipletests  # takes a second to import
+
+    if not p_values:
+        return ()
+    return tuple(float(p) for p in multipletests(p_values, method="holm")[1])

@@ -1,0 +1,125 @@
+"""What a planned experiment will be able to see, by the exact two-sided McNemar test.
+
+`discordance` is the share of pairs that only one of the two arms resolves, `difference` the
+rate of the candidate minus the baseline's: a difference of d at a discordance of s means that
+only the better arm resolves (s + d) / 2 of the pairs, and only the other (s - d) / 2.
+
+Duffy, S. W. (1984). Asymptotic and exact power for the McNemar test and its analogue with R
+controls per case. Biometrics 40, 1005-1015.
+"""
+
+MOST_PAIRS = 1_000_000
+"""Where the search for a number of pairs ends."""
+
+LEVEL = 0.05
+
+
+def mcnemar_power(pairs: int, discordance: float, difference: float, level: float = LEVEL) -> float:
+    """Chance that the test is significant at `level`, over all numbers of discordant pairs.
+
+    Raises ValueError for shares that cannot be: |difference| <= discordance <= 1.
+    """
+    import numpy as np
+    from scipy.stats import binom
+
+    _check(discordance, difference, level)
+    if discordance == 0:
+        return 0.0
+    # Beyond ten standard deviations there is less than rounding error.
+    spread = 10 * (pairs * discordance * (1 - discordance)) ** 0.5 + 1
+    fewest = max(0, int(pairs * discordance - spread))
+    most = min(pairs, int(pairs * discordance + spread) + 1)
+    discordant = np.arange(fewest, most + 1)
+    critical = binom.ppf(level / 2, discordant, 0.5)
+    critical -= binom.cdf(critical, discordant, 0.5) > level / 2
+    better = (1 + abs(difference) / discordance) / 2
+    significant = binom.cdf(critical, discordant, better) + binom.cdf(
+        critical, discordant, 1 - better
+    )
+    return float(np.sum(binom.pmf(discordant, pairs, discordance) * significant))
+
+
+def pairs_needed(
+    discordance: float, difference: float, power: float, level: float = LEVEL
+) -> int | None:
+    """Pairs with which the test has this power and one pair fewer has not.
+
+    The fewest there are, except where nearly all pairs are discordant: there the power goes up
+    in steps, and two or three pairs fewer may do. None beyond `MOST_PAIRS`.
+
+    Raises ValueError as `mcnemar_power` does, and for a difference of 0 or a power outside
+    (0, 1).
+    """
+    _check(discordance, difference, level)
+    _check_power(power)
+    if difference == 0:
+        raise ValueError("no number of pairs shows a difference of 0")
+
+    def enough(pairs: int) -> bool:
+        return mcnemar_power(pairs, discordance, difference, level) >= power
+
+    high = 1
+    while not enough(high):
+        high *= 2
+        if high > MOST_PAIRS:
+            return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def smallest_detectable_difference(
+    pairs: int, discordance: float, power: float, level: float = LEVEL
+) -> float | None:
+    """The smallest difference that the test finds with this power.
+
+    None where it does not even find that one arm resolves all discordant pairs. Raises
+    ValueError as `mcnemar_power` does, and for a power outside (0, 1).
+    """
+    from scipy.optimize import brentq
+
+    _check(discordance, 0.0, level)
+    _check_power(power)
+
+    def missing(difference: float) -> float:
+        return mcnemar_power(pairs, discordance, difference, level) - power
+
+    if missing(discordance) < 0:
+        return None
+    if missing(0.0) >= 0:
+        return 0.0
+    return float(brentq(missing, 0.0, discordance, xtol=1e-9))
+
+
+def effective_pairs(instances: int, repeats: int, correlation: float) -> int:
+    """How many independent pairs `repeats` at each instance are worth, rounded down.
+
+    `correlation` is that of the paired difference within an instance: at 1 repeats add
+    nothing, at 0 each is worth another instance.
+
+    Kish, L. (1965). Survey Sampling. Wiley, chapter 5: the design effect. For the McNemar
+    test: Gonen, M. (2004). Sample size and power for McNemar's test with clustered data.
+    Statistics in Medicine 23, 2283-2294.
+    """
+    if not 0 <= correlation <= 1:
+        raise ValueError(f"a correlation of {correlation}: it has to be between 0 and 1")
+    return int(instances * repeats / (1 + (repeats - 1) * correlation) + 1e-9)
+
+
+def _check(discordance: float, difference: float, level: float) -> None:
+    if not 0 <= discordance <= 1:
+        raise ValueError(f"a discordance of {discordance}: it has to be between 0 and 1")
+    if abs(difference) > discordance:
+        raise ValueError(
+            f"a difference of {difference} with a discordance of {discordance}: only pairs that "
+            "one arm alone resolves make a difference, so it cannot be larger"
+        )
+    if not 0 < level < 1:
+        raise ValueError(f"a level of {level}: it has to be between 0 and 1")
+
+
+def _check_power(power: float) -> None:
+    if not 0 < power < 1:
+        raise ValueError(f"a power of {power}: it has to be between 0 and 1")

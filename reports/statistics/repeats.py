@@ -1,0 +1,74 @@
+"""What repeated attempts at an instance add."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reports.statistics.bootstrap import Bootstrap, Clusters, cluster_totals
+from reports.types import Estimate
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+
+def pass_at_k(attempts: ArrayLike, resolved: ArrayLike, k: int) -> NDArray[np.float64]:
+    """Chance that at least one of `k` attempts resolves an instance, element by element.
+
+    Unbiased: the share of all choices of `k` out of the `attempts` made that hold one of the
+    `resolved`. Raises ValueError unless 1 <= k <= attempts and 0 <= resolved <= attempts.
+
+    Chen, M. et al. (2021). Evaluating large language models trained on code. arXiv:2107.03374,
+    section 2.1.
+    """
+    import numpy as np
+    from scipy.special import comb
+
+    made, passed = np.asarray(attempts), np.asarray(resolved)
+    if k < 1 or np.any(made < k):
+        raise ValueError(f"pass@{k} needs at least {k} attempts at every instance, and k of 1")
+    if np.any((passed < 0) | (passed > made)):
+        raise ValueError("more resolved attempts than attempts, or fewer than none")
+    return np.asarray(1 - comb(made - passed, k) / comb(made, k), dtype=np.float64)
+
+
+def mean_pass_at_k(
+    resolved: ArrayLike, instances: Clusters, k: int, bootstrap: Bootstrap
+) -> Estimate | None:
+    """Mean pass@k over the instances of an arm, resampled by instance; None without instances.
+
+    A row is an attempt: its verdict, and its instance. Raises ValueError as `pass_at_k` does.
+    """
+    totals = cluster_totals([[1.0] * len(instances), resolved], instances)
+    chances = pass_at_k(totals[:, 0], totals[:, 1], k)
+    ones = [1.0] * len(chances)
+    return bootstrap.estimate(lambda a, rows: a / rows, [chances, ones], range(len(chances)))
+
+
+def repeat_correlation(values: ArrayLike, instances: Clusters) -> float | None:
+    """How alike the repeats of an instance are: 0 as chance has it, 1 all the same.
+
+    The intraclass correlation of a one-way analysis of variance, ICC(1), for values such as
+    the paired differences of verdicts; below 0 counts as 0. None where it is undefined:
+    without an instance that repeats, or with all values equal.
+
+    Shrout, P. E. and Fleiss, J. L. (1979). Intraclass correlations: uses in assessing rater
+    reliability. Psychological Bulletin 86, 420-428. Unequal numbers of repeats: Donner, A.
+    (1986). A review of inference procedures for the intraclass correlation coefficient in the
+    one-way random effects model. International Statistical Review 54, 67-82.
+    """
+    import numpy as np
+
+    rows = np.asarray(values, dtype=np.float64)
+    totals = cluster_totals([np.ones(len(rows)), rows, rows**2], instances)
+    sizes, sums, squares = totals.T
+    groups, count = len(totals), float(sizes.sum())
+    if groups < 2 or count == groups:
+        return None
+    within = float((squares - sums**2 / sizes).sum()) / (count - groups)
+    between = float((sums**2 / sizes).sum() - sums.sum() ** 2 / count) / (groups - 1)
+    size = (count - float((sizes**2).sum()) / count) / (groups - 1)
+    spread = between + (size - 1) * within
+    if spread <= 0:
+        return None
+    return min(1.0, max(0.0, (between - within) / spread))

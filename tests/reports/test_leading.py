@@ -1,0 +1,185 @@
+"""The numbers of the leading pair, as a reader sees them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from reports import markdown, page
+from reports.build import build
+from reports.leading import Leading, Line, describe
+from reports.types import Report
+from tests.reports.lake_fixture import LakeBuilder
+
+MINUS = "\N{MINUS SIGN}"
+TIMES = "\N{MULTIPLICATION SIGN}"
+DASH = "\N{EN DASH}"
+
+
+def leading(lake: LakeBuilder) -> Leading:
+    """What the experiment `trial` tells of its leading pair."""
+    found = describe(build(lake.root, "trial"))
+    assert found is not None
+    return found
+
+
+def line(found: Leading, name: str) -> Line:
+    """The one line of this name."""
+    (wanted,) = (line for group in found.groups for line in group.lines if line.name == name)
+    return wanted
+
+
+@pytest.fixture
+def repeated(lake: LakeBuilder) -> LakeBuilder:
+    """Two arms, two instances of two repositories, each twice: 1 of 4 against 3 of 4."""
+    lake.declare(["a", "b"], ["x__x-1", "y__y-2"], repeats=2)
+    verdicts = {"a": "ru uu", "b": "rr ru"}
+    for arm, words in verdicts.items():
+        for instance, word in zip(("x__x-1", "y__y-2"), words.split(), strict=True):
+            repo = instance[:4].replace("__", "/")
+            for repeat, letter in enumerate(word):
+                outcome = "resolved" if letter == "r" else "unresolved"
+                lake.cell(arm, instance, outcome, repeat=repeat, repo=repo)
+    return lake
+
+
+def test_one_attempt_at_every_instance_has_newcombes_interval(two_arms: LakeBuilder) -> None:
+    """With both p-values, and what each is made from."""
+    found = leading(two_arms)
+    assert line(found, "difference, points") == Line(
+        "difference, points", "0.0", f"{MINUS}49.5 to +49.5", "4 pairs", "Newcombe"
+    )
+    assert line(found, "exact McNemar p").value == "1.00"
+    assert line(found, "mid-p McNemar p") == Line(
+        "mid-p McNemar p", "0.750", DASH, "2 discordant pairs", "mid-p, two-sided"
+    )
+    assert found.pass_at == ()
+    assert any(note.startswith("Newcombe: method 10") for note in found.footnotes)
+
+
+def test_amounts_come_as_ratio_and_as_difference(two_arms: LakeBuilder) -> None:
+    """Equal costs in every instance leave nothing to chance; differences carry their sign."""
+    found = leading(two_arms)
+    ratio, difference = line(found, "cost, ratio"), line(found, "cost, difference per cell")
+    assert (ratio.value, ratio.interval) == (f"3.00{TIMES}", f"3.00{TIMES} to 3.00{TIMES}")
+    assert (difference.value, difference.over) == ("+$1.00", "4 pairs")
+    assert difference.method == "bootstrap by instance"
+    assert line(found, "tokens, difference per cell").value == "0"
+    assert line(found, "time, difference per cell").value == "0.0 s"
+
+
+def test_the_cheaper_candidate_has_minus_signs(two_arms: LakeBuilder) -> None:
+    """The sign stands before the currency."""
+    found = describe(build(two_arms.root, "trial", baseline="careful"))
+    assert found is not None
+    assert line(found, "cost, difference per cell").value == f"{MINUS}$1.00"
+
+
+def test_degenerate_resamples_are_counted_and_make_a_limit_a_word(two_arms: LakeBuilder) -> None:
+    """Two of four resolved: one resample in sixteen draws neither, more than the tail."""
+    quick = line(leading(two_arms), "quick")
+    assert (quick.value, quick.interval.rpartition(" to ")[2]) == ("$1.00", "unlimited")
+    pairs, _, degenerate = quick.over.partition("; ")
+    number, _, rest = degenerate.partition(" of ")
+    assert (pairs, rest) == ("4 pairs", "10,000 resamples degenerate")
+    assert int(number) == pytest.approx(10_000 / 16, abs=100)
+
+
+def test_nothing_resolved_and_nothing_known_are_dashes(lake: LakeBuilder) -> None:
+    """Neither infinity nor zero is invented."""
+    lake.declare(["a", "b"], ["i1", "i2"])
+    for instance in ("i1", "i2"):
+        lake.cell("a", instance, "unresolved")
+        lake.cell("b", instance, duration_s=None)
+    found = leading(lake)
+    nothing = line(found, "a")
+    assert (nothing.value, nothing.interval, nothing.over) == (DASH, DASH, "2 pairs")
+    assert line(found, "time, ratio").over == "0 pairs"
+    assert line(found, "time, difference per cell").value == DASH
+
+
+def test_one_repository_is_a_word_and_not_a_certainty(two_arms: LakeBuilder) -> None:
+    """Neither `inf` nor a limit."""
+    by_repository = line(leading(two_arms), "difference by repository, points")
+    assert (by_repository.interval, by_repository.over) == ("unlimited", "1 repository")
+    assert by_repository.method == "bootstrap by repository"
+
+
+def test_complete_pairs_leave_out_what_was_lost(two_arms: LakeBuilder) -> None:
+    """A later attempt's verdict is not there yet: the pair of `i3` is lost."""
+    later = two_arms.attempt("careful", "i3", later_s=60)
+    two_arms.predict("careful", "i3", later)
+    found = leading(two_arms)
+    complete = line(found, "difference of complete pairs, points")
+    assert (complete.value, complete.over) == (f"{MINUS}33.3", "3 of 4 pairs")
+    assert line(found, "difference, points").value == f"{MINUS}25.0"
+
+
+def test_an_experiment_that_has_not_begun_has_dashes(lake: LakeBuilder) -> None:
+    """No complete pair and no amount; the planned cells count as not resolved."""
+    lake.declare(["a", "b"], ["i1", "i2"])
+    found = leading(lake)
+    assert line(found, "difference of complete pairs, points").value == DASH
+    assert line(found, "difference, points").value == "0.0"
+    assert line(found, "cost, ratio").value == DASH
+    assert "ratio of cost" not in found.summary
+
+
+def test_repeats_have_the_interval_of_the_bootstrap_and_say_so(repeated: LakeBuilder) -> None:
+    """Newcombe's takes pairs for independent, so it is nowhere; p-values carry the caveat."""
+    found = leading(repeated)
+    difference = line(found, "difference, points")
+    assert (difference.value, difference.method) == ("+50.0", "bootstrap by instance")
+    complete = line(found, "difference of complete pairs, points")
+    assert (complete.value, complete.interval, complete.method) == ("+50.0", DASH, DASH)
+    assert "Newcombe" not in markdown.render(build(repeated.root, "trial"))
+    assert any("for independent, which makes them too small" in note for note in found.footnotes)
+
+
+def test_pass_at_k_is_told_where_cells_repeat(repeated: LakeBuilder) -> None:
+    """Once per k: `a` has one instance of two that any attempt resolves, `b` both."""
+    shown = [(line.k, line.baseline, line.candidate) for line in leading(repeated).pass_at]
+    assert shown == [(1, "25.0 %", "75.0 %"), (2, "50.0 %", "100.0 %")]
+
+
+def test_one_arm_has_no_leading_pair(lake: LakeBuilder) -> None:
+    """And the report says nothing of intervals that are not there."""
+    lake.declare(["a"], ["i1"])
+    report = build(lake.root, "trial")
+    assert (report.resampled, describe(report)) == (None, None)
+    assert 'id="leading"' not in page.render(report)
+
+
+def test_the_summary_names_method_level_resamples_and_seed(two_arms: LakeBuilder) -> None:
+    """In one sentence, for where there is no table."""
+    assert leading(two_arms).summary == (
+        f"Difference of resolution 0.0 points (95 % interval {MINUS}49.5 to +49.5, Newcombe); "
+        f"exact McNemar p = 1.00, mid-p = 0.750; ratio of cost 3.00{TIMES} (95 % interval "
+        f"3.00{TIMES} to 3.00{TIMES}, bootstrap by instance, 10,000 resamples, seed 1)."
+    )
+
+
+@pytest.mark.parametrize("render", [markdown.render, page.render], ids=["markdown", "page"])
+def test_markdown_and_page_show_every_line_and_footnote(
+    repeated: LakeBuilder, render: Callable[[Report], str]
+) -> None:
+    """Nothing that is told of the pair is in one of the two only."""
+    report = build(repeated.root, "trial")
+    text = render(report)
+    found = describe(report)
+    assert found is not None
+    for group in found.groups:
+        assert group.title in text
+        for told in group.lines:
+            cells = (told.name, told.value, told.interval, told.over, told.method)
+            assert all(cell in text for cell in cells), told
+    assert "pass@k" in text
+    assert all(note in text for note in found.footnotes)
+
+
+def test_what_adding_up_leaves_over_is_no_difference(lake: LakeBuilder) -> None:
+    """0.1 + 0.2 against 0.3 + 0: the same cost, though the floats differ."""
+    lake.declare(["a", "b"], ["i1", "i2"])
+    for arm, costs in (("a", (0.3, 0.0)), ("b", (0.1, 0.2))):
+        for instance, cost in zip(("i1", "i2"), costs, strict=True):
+            lake.cell(arm, instance, cost_usd=cost)
+    assert line(leading(lake), "cost, difference per cell").value == "$0"

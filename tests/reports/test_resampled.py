@@ -1,0 +1,98 @@
+"""The resampled comparison of two arms: rows in, numbers out."""
+
+import math
+
+import pytest
+
+from reports.build import build
+from reports.relations import open_marts
+from reports.resampled import read_resampled
+from reports.statistics import Bootstrap
+from reports.types import PairedTable, Resampled
+from tests.reports.lake_fixture import LakeBuilder
+
+BOOTSTRAP = Bootstrap(resamples=500)
+
+
+def resampled(lake: LakeBuilder, baseline: str, candidate: str) -> Resampled:
+    """The comparison in an experiment called `trial`."""
+    connection = open_marts(lake.root, "trial")
+    try:
+        return read_resampled(connection, baseline, candidate, BOOTSTRAP)
+    finally:
+        connection.close()
+
+
+def test_a_complete_run_of_two_arms(two_arms: LakeBuilder) -> None:
+    """Three times the cost, as many resolved; the same tokens and time."""
+    found = resampled(two_arms, "quick", "careful")
+    assert (found.baseline, found.candidate) == ("quick", "careful")
+    assert found.difference.value == 0
+    assert found.difference.interval.low < 0 < found.difference.interval.high
+    assert found.complete == PairedTable(both=1, only_baseline=1, only_candidate=1, neither=1)
+    assert (found.cost.pairs, found.cost.ratio.value, found.cost.difference.value) == (4, 3, 1)
+    assert (found.tokens.ratio.value, found.duration.ratio.value) == (1, 1)
+    assert found.baseline_cost_per_resolved.value == 1.0
+    assert found.candidate_cost_per_resolved.value == 3.0
+    assert found.ratio_of_costs_per_resolved.value == 3.0
+    assert list(found.baseline_pass_at) == [1]
+    assert found.baseline_pass_at[1].value == 0.5
+
+
+def test_every_comparison_has_what_needs_no_resampling(two_arms: LakeBuilder) -> None:
+    """Two independent rates of two in four, and one discordant pair each way."""
+    (pair,) = build(two_arms.root, "trial").comparisons
+    assert pair.interval.low == pytest.approx(-pair.interval.high)
+    assert pair.interval.high == pytest.approx(0.4949, abs=5e-5)
+    assert pair.mid_p_value == pytest.approx(0.75)
+
+
+def test_one_repository_says_nothing_about_others(two_arms: LakeBuilder) -> None:
+    """All instances are of `toy/toy`: no spread between repositories is known."""
+    interval = resampled(two_arms, "quick", "careful").difference_by_repository.interval
+    assert (interval.low, interval.high) == (-math.inf, math.inf)
+
+
+def test_what_was_lost_stays_in_the_difference_and_leaves_the_sensitivity(
+    lake: LakeBuilder,
+) -> None:
+    """Infrastructure and a cell that never ran are not resolved, and no complete pair."""
+    lake.declare(["a", "b"], ["x__x-1", "x__x-2", "y__y-3"])
+    for instance in ("x__x-1", "x__x-2", "y__y-3"):
+        lake.cell("a", instance, repo="x/x" if instance.startswith("x") else "y/y")
+    lake.cell("b", "x__x-1", "unresolved", repo="x/x")
+    lake.attempt("b", "x__x-2", outcome="infrastructure", repo="x/x")
+    found = resampled(lake, "a", "b")
+    assert found.difference.value == -1
+    assert found.complete == PairedTable(both=0, only_baseline=1, only_candidate=0, neither=0)
+    assert found.difference_by_repository.clusters == 2
+    assert found.candidate_cost_per_resolved is None
+
+
+def test_amounts_are_over_pairs_in_which_both_are_known(lake: LakeBuilder) -> None:
+    """A cost that is only a lower bound leaves its pair out; tokens are known all the same."""
+    lake.declare(["a", "b"], ["i1", "i2"])
+    lake.cell("a", "i1", cost_usd=1.0)
+    lake.cell("a", "i2", cost_usd=3.0, unpriced_calls=1)
+    for instance in ("i1", "i2"):
+        lake.cell("b", instance, cost_usd=2.0, duration_s=None)
+    found = resampled(lake, "a", "b")
+    assert (found.cost.pairs, found.cost.ratio.value) == (1, 2.0)
+    assert (found.tokens.pairs, found.duration.pairs) == (2, 0)
+    assert found.duration.ratio is None
+
+
+def test_repeats_are_drawn_with_their_instance(lake: LakeBuilder) -> None:
+    """Clusters are instances, and pass@k goes up to the number of repeats."""
+    lake.declare(["a", "b"], ["i1", "i2"], repeats=2)
+    for instance, outcomes in (("i1", "resolved unresolved"), ("i2", "unresolved unresolved")):
+        for repeat, outcome in enumerate(outcomes.split()):
+            lake.cell("a", instance, outcome, repeat=repeat)
+            lake.cell("b", instance, "resolved", repeat=repeat)
+    found = resampled(lake, "a", "b")
+    assert found.difference.clusters == 2
+    assert found.difference.value == 0.75
+    assert {k: e.value for k, e in found.baseline_pass_at.items()} == pytest.approx(
+        {1: 0.25, 2: 0.5}
+    )
+    assert {k: e.value for k, e in found.candidate_pass_at.items()} == {1: 1.0, 2: 1.0}

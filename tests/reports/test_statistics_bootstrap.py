@@ -1,0 +1,190 @@
+"""The bootstrap and what it is used for: against scipy, closed forms and its own symmetries."""
+
+import math
+import random
+import time
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from reports.statistics import (
+    Bootstrap,
+    cost_per_resolved,
+    difference_of_means,
+    ratio_of_costs_per_resolved,
+    ratio_of_sums,
+)
+
+BOOTSTRAP = Bootstrap(resamples=4000, seed=7)
+
+
+@pytest.fixture(scope="module")
+def costs() -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Skewed costs of two arms that are correlated by instance."""
+    generator = np.random.default_rng(3)
+    instance = generator.normal(size=200)
+    baseline = np.exp(0.6 * instance + 0.5 * generator.normal(size=200))
+    candidate = 1.5 * np.exp(0.6 * instance + 0.5 * generator.normal(size=200))
+    return baseline, candidate, [f"i{number:03}" for number in range(200)]
+
+
+def test_a_ratio_agrees_with_scipy(costs: tuple) -> None:
+    """Point and limits of `scipy.stats.bootstrap`, paired, by percentiles, but for chance."""
+    baseline, candidate, instances = costs
+    found = ratio_of_sums(baseline, candidate, instances, Bootstrap(resamples=20_000))
+    expected = stats.bootstrap(
+        (baseline, candidate),
+        lambda a, b, axis: b.sum(axis) / a.sum(axis),
+        paired=True,
+        method="percentile",
+        n_resamples=20_000,
+        rng=np.random.default_rng(5),
+    ).confidence_interval
+    width = expected.high - expected.low
+    assert found is not None
+    assert found.value == pytest.approx(candidate.sum() / baseline.sum())
+    assert found.interval.low == pytest.approx(expected.low, abs=0.05 * width)
+    assert found.interval.high == pytest.approx(expected.high, abs=0.05 * width)
+    assert (found.clusters, found.degenerate) == (200, 0)
+
+
+def test_a_difference_agrees_with_student(costs: tuple) -> None:
+    """For a mean the expanded percentiles are the paired t interval, but for skewness."""
+    generator = np.random.default_rng(11)
+    baseline, candidate = generator.normal(size=(2, 12))
+    found = difference_of_means(baseline, candidate, range(12), Bootstrap(resamples=40_000))
+    expected = stats.ttest_rel(candidate, baseline).confidence_interval()
+    width = expected.high - expected.low
+    assert found is not None
+    assert found.interval.low == pytest.approx(expected.low, abs=0.06 * width)
+    assert found.interval.high == pytest.approx(expected.high, abs=0.06 * width)
+
+
+def test_the_same_seed_gives_the_same_interval_in_any_order(costs: tuple) -> None:
+    """The order of the rows is no information; the seed is."""
+    baseline, candidate, instances = costs
+    order = list(range(len(instances)))
+    random.Random(1).shuffle(order)
+    shuffled = [baseline[order], candidate[order], [instances[i] for i in order]]
+    found = ratio_of_sums(*costs, BOOTSTRAP)
+    assert found == ratio_of_sums(*shuffled, BOOTSTRAP)
+    assert found != ratio_of_sums(*costs, Bootstrap(resamples=4000, seed=8))
+
+
+def test_swapping_the_arms_mirrors_the_interval(costs: tuple) -> None:
+    """The inverse of the ratio, the negative of the difference: the same resamples."""
+    baseline, candidate, instances = costs
+    ratio = ratio_of_sums(baseline, candidate, instances, BOOTSTRAP)
+    inverse = ratio_of_sums(candidate, baseline, instances, BOOTSTRAP)
+    assert ratio is not None
+    assert inverse is not None
+    assert inverse.interval.low == pytest.approx(1 / ratio.interval.high)
+    assert inverse.interval.high == pytest.approx(1 / ratio.interval.low)
+    difference = difference_of_means(baseline, candidate, instances, BOOTSTRAP)
+    negative = difference_of_means(candidate, baseline, instances, BOOTSTRAP)
+    assert difference is not None
+    assert negative is not None
+    assert negative.interval.low == pytest.approx(-difference.interval.high)
+
+
+def test_amounts_in_another_unit_scale_the_difference_and_not_the_ratio(costs: tuple) -> None:
+    """Cents instead of dollars."""
+    baseline, candidate, instances = costs
+    dollars = difference_of_means(baseline, candidate, instances, BOOTSTRAP)
+    cents = difference_of_means(100 * baseline, 100 * candidate, instances, BOOTSTRAP)
+    assert cents.interval.high == pytest.approx(100 * dollars.interval.high)
+    ratio = ratio_of_sums(100 * baseline, 100 * candidate, instances, BOOTSTRAP)
+    assert ratio.interval.low == pytest.approx(
+        ratio_of_sums(baseline, candidate, instances, BOOTSTRAP).interval.low
+    )
+
+
+def test_an_arm_against_itself_has_no_width(costs: tuple) -> None:
+    """Pairing is kept in every resample."""
+    baseline, _, instances = costs
+    ratio = ratio_of_sums(baseline, baseline, instances, BOOTSTRAP)
+    assert (ratio.interval.low, ratio.interval.high) == (1.0, 1.0)
+
+
+def test_repeats_of_an_instance_are_drawn_together(costs: tuple) -> None:
+    """Every row twice is no more information, unless rows are taken for instances."""
+    baseline, candidate, instances = costs
+    once = difference_of_means(baseline, candidate, instances, BOOTSTRAP)
+    twice = [np.tile(baseline, 2), np.tile(candidate, 2)]
+    together = difference_of_means(*twice, instances * 2, BOOTSTRAP)
+    apart = difference_of_means(*twice, range(400), BOOTSTRAP)
+    assert together.interval.low == pytest.approx(once.interval.low)
+    assert together.interval.high == pytest.approx(once.interval.high)
+    width = apart.interval.high - apart.interval.low
+    assert width == pytest.approx((once.interval.high - once.interval.low) / 2**0.5, rel=0.1)
+
+
+def test_cost_per_resolved_counts_resamples_without_any() -> None:
+    """One of ten resolved: 0.9 to the 10th of the resamples hold none, and have no upper limit."""
+    found = cost_per_resolved([1.0] * 10, [True] + [False] * 9, range(10), BOOTSTRAP)
+    assert found.value == 10.0
+    assert found.degenerate / 4000 == pytest.approx(0.9**10, abs=0.03)
+    assert found.interval.high == math.inf
+    assert 2 <= found.interval.low < 10
+
+
+def test_cost_per_resolved_of_nothing_resolved_is_undefined() -> None:
+    """Not zero, and not infinite with an interval."""
+    assert cost_per_resolved([1.0, 2.0], [False, False], "ab", BOOTSTRAP) is None
+
+
+def test_an_arm_that_is_dearer_and_better_can_cost_the_same_per_resolved() -> None:
+    """Twice the cost, twice as many resolved: a ratio of 1, between its limits."""
+    resolved = np.arange(100) % 4 == 0, np.arange(100) % 2 == 0
+    ones = np.ones(100)
+    found = ratio_of_costs_per_resolved(
+        ones, resolved[0], 2 * ones, resolved[1], range(100), BOOTSTRAP
+    )
+    assert found.value == pytest.approx(1.0)
+    assert found.interval.low < 1 < found.interval.high
+    none = np.zeros(100)
+    assert ratio_of_costs_per_resolved(ones, ones, ones, none, range(100), BOOTSTRAP) is None
+
+
+def test_undefined_resamples_widen_both_sides() -> None:
+    """Where neither arm resolves anything, the ratio could be anything."""
+    rare = [True] + [False] * 9
+    ones = [1.0] * 10
+    found = ratio_of_costs_per_resolved(ones, rare, ones, rare, range(10), BOOTSTRAP)
+    assert (found.value, found.interval.low, found.interval.high) == (1.0, -math.inf, math.inf)
+
+
+def test_nothing_to_resample() -> None:
+    """No rows have no ratio; one cluster has no spread to learn from."""
+    assert ratio_of_sums([], [], [], BOOTSTRAP) is None
+    assert ratio_of_sums([0.0], [1.0], ["a"], BOOTSTRAP) is None
+    single = ratio_of_sums([1.0, 1.0], [2.0, 4.0], ["a", "a"], BOOTSTRAP)
+    assert (single.value, single.interval.low, single.interval.high) == (3, -math.inf, math.inf)
+
+
+def test_columns_have_one_value_for_each_row() -> None:
+    """Anything else is a programming error."""
+    with pytest.raises(ValueError, match="length"):
+        ratio_of_sums([1.0, 2.0], [1.0], ["a"], BOOTSTRAP)
+
+
+def test_ten_thousand_resamples_of_five_hundred_instances_are_quick() -> None:
+    """Under two seconds, the best of three for a busy machine."""
+    values = np.random.default_rng(1).lognormal(size=(2, 500))
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        ratio_of_sums(*values, range(500), Bootstrap())
+        times.append(time.perf_counter() - start)
+    assert min(times) < 2
+
+
+def test_a_large_lake_is_resampled_in_parts(costs: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of one resample each give a valid interval of the same width."""
+    whole = ratio_of_sums(*costs, BOOTSTRAP)
+    monkeypatch.setattr("reports.statistics.bootstrap.DRAWN_AT_ONCE", 1)
+    parts = ratio_of_sums(*costs, BOOTSTRAP)
+    assert parts.value == whole.value
+    width = whole.interval.high - whole.interval.low
+    assert parts.interval.high - parts.interval.low == pytest.approx(width, rel=0.1)

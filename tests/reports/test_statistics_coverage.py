@@ -1,0 +1,177 @@
+"""How often the 95 % intervals hold the truth: 93 to 97 times in a hundred.
+
+Wilson by summing over all outcomes, which is exact; the others by simulation with fixed seeds,
+of which 1500 runs leave a standard error of 0.6 points.
+"""
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy.stats import binom, multinomial
+
+from reports.statistics import (
+    Bootstrap,
+    cost_per_resolved,
+    difference_of_means,
+    mean_pass_at_k,
+    newcombe_interval,
+    ratio_of_costs_per_resolved,
+    ratio_of_sums,
+    wilson_interval,
+)
+from reports.types import Estimate, PairedTable
+
+pytestmark = pytest.mark.slow
+
+RUNS = 1500
+BOOTSTRAP = Bootstrap(resamples=1000)
+
+Draw = Callable[[np.random.Generator], Estimate | None]
+
+
+def share_of_hits(draw: Draw, truth: float) -> float:
+    """How often the interval of a fresh sample holds the truth."""
+    generator = np.random.default_rng(17)
+    found = [draw(generator) for _ in range(RUNS)]
+    hits = [
+        estimate.interval.low <= truth <= estimate.interval.high
+        for estimate in found
+        if estimate is not None
+    ]
+    assert len(hits) == RUNS
+    return sum(hits) / RUNS
+
+
+def between_93_and_97(coverage: float) -> bool:
+    """What the intervals have to reach."""
+    return 0.93 <= coverage <= 0.97
+
+
+@pytest.mark.parametrize("trials", [15, 50, 100, 500])
+def test_wilson_covers(trials: int) -> None:
+    """Exactly, over all numbers of successes, on average over rates from 5 to 95 %.
+
+    At a single rate it goes up and down around 95 %, as the counts are whole numbers.
+    """
+    intervals = [wilson_interval(successes, trials) for successes in range(trials + 1)]
+    rates = np.linspace(0.05, 0.95, 181)
+    hits = np.array([[i.low <= rate <= i.high for i in intervals] for rate in rates])
+    chances = binom.pmf(np.arange(trials + 1), trials, rates[:, None])
+    assert between_93_and_97((hits * chances).sum(axis=1).mean())
+
+
+@cache
+def _newcombe(both: int, only_baseline: int, only_candidate: int, neither: int) -> tuple:
+    interval = newcombe_interval(PairedTable(both, only_baseline, only_candidate, neither))
+    return interval.low, interval.high
+
+
+@pytest.mark.parametrize(
+    ("both", "only_baseline", "only_candidate"),
+    [(0.3, 0.1, 0.1), (0.3, 0.05, 0.15), (0.1, 0.1, 0.2), (0.6, 0.05, 0.1), (0.2, 0.2, 0.4)],
+)
+def test_newcombe_covers(both: float, only_baseline: float, only_candidate: float) -> None:
+    """Fifty pairs, by simulation of tables."""
+    shares = [both, only_baseline, only_candidate, 1 - both - only_baseline - only_candidate]
+    truth = only_candidate - only_baseline
+    tables = multinomial(50, shares).rvs(4000, random_state=23)
+    limits = np.array([_newcombe(*map(int, table)) for table in tables])
+    assert between_93_and_97(np.mean((limits[:, 0] <= truth) & (truth <= limits[:, 1])))
+
+
+def skewed(generator: np.random.Generator, instances: int) -> tuple[np.ndarray, np.ndarray]:
+    """Costs of two arms, log-normal and correlated by instance; means in a ratio of 1.5."""
+    shared = 0.5 * generator.normal(size=instances)
+    first, second = 0.5 * generator.normal(size=(2, instances))
+    return np.exp(shared + first), 1.5 * np.exp(shared + second)
+
+
+MEAN_COST = float(np.exp((0.5**2 + 0.5**2) / 2))
+
+
+@pytest.mark.parametrize("instances", [50, 100, 300])
+def test_the_ratio_of_costs_covers(instances: int) -> None:
+    """Of skewed costs that are correlated by instance."""
+
+    def draw(generator: np.random.Generator) -> Estimate | None:
+        return ratio_of_sums(*skewed(generator, instances), range(instances), BOOTSTRAP)
+
+    assert between_93_and_97(share_of_hits(draw, 1.5))
+
+
+def test_the_difference_of_costs_covers() -> None:
+    """Per cell, over 100 instances."""
+
+    def draw(generator: np.random.Generator) -> Estimate | None:
+        return difference_of_means(*skewed(generator, 100), range(100), BOOTSTRAP)
+
+    assert between_93_and_97(share_of_hits(draw, 0.5 * MEAN_COST))
+
+
+def test_the_cost_per_resolved_covers() -> None:
+    """At a rate of 0.4 over 100 instances."""
+
+    def draw(generator: np.random.Generator) -> Estimate | None:
+        cost, _ = skewed(generator, 100)
+        return cost_per_resolved(cost, generator.random(100) < 0.4, range(100), BOOTSTRAP)
+
+    assert between_93_and_97(share_of_hits(draw, MEAN_COST / 0.4))
+
+
+def test_the_ratio_of_costs_per_resolved_covers() -> None:
+    """At rates of 0.4 and 0.5 that are correlated by instance."""
+
+    def draw(generator: np.random.Generator) -> Estimate | None:
+        baseline, candidate = skewed(generator, 100)
+        hardness = generator.random(100)
+        return ratio_of_costs_per_resolved(
+            baseline, hardness < 0.4, candidate, hardness < 0.5, range(100), BOOTSTRAP
+        )
+
+    assert between_93_and_97(share_of_hits(draw, 1.5 * 0.4 / 0.5))
+
+
+def repeated(generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Verdicts of two arms, three repeats at 80 instances whose hardness differs."""
+    hardness = generator.beta(1, 1, size=80)
+    instances = np.repeat(np.arange(80), 3)
+    chance = hardness[instances]
+    better = 1 - (1 - chance) ** 2
+    return (
+        generator.random(240) < chance,
+        generator.random(240) < better,
+        instances.tolist(),
+    )
+
+
+def test_the_difference_over_repeats_covers() -> None:
+    """Resampled by instance: E[1 - (1-p)²] - E[p] is 2/3 - 1/2 for a uniform p."""
+
+    def draw(generator: np.random.Generator) -> Estimate | None:
+        return difference_of_means(*repeated(generator), BOOTSTRAP)
+
+    assert between_93_and_97(share_of_hits(draw, 2 / 3 - 1 / 2))
+
+
+def test_pass_at_k_covers() -> None:
+    """pass@2 of three repeats: E[1 - (1-p)²] is 2/3 for a uniform p."""
+
+    def draw(generator: np.random.Generator) -> Estimate | None:
+        resolved, _, instances = repeated(generator)
+        return mean_pass_at_k(resolved, instances, 2, BOOTSTRAP)
+
+    assert between_93_and_97(share_of_hits(draw, 2 / 3))
+
+
+def test_resampling_by_repository_covers() -> None:
+    """Thirty repositories of ten instances that share an effect."""
+
+    def draw(generator: np.random.Generator) -> Estimate | None:
+        repositories = np.repeat(np.arange(30), 10)
+        gain = (0.1 + 0.1 * generator.normal(size=30))[repositories]
+        noise = generator.normal(size=(2, 300))
+        return difference_of_means(noise[0], noise[1] + gain, repositories.tolist(), BOOTSTRAP)
+
+    assert between_93_and_97(share_of_hits(draw, 0.1))

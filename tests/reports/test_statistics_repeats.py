@@ -1,0 +1,91 @@
+"""pass@k and the correlation of repeats: against enumeration and a published example."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reports.statistics import Bootstrap, mean_pass_at_k, pass_at_k, repeat_correlation
+
+BOOTSTRAP = Bootstrap(resamples=2000)
+attempts_and_resolved = st.integers(1, 9).flatmap(
+    lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))
+)
+
+
+@given(attempts_and_resolved)
+def test_pass_at_k_is_the_share_of_choices_with_a_resolved_attempt(
+    case: tuple[int, int, int],
+) -> None:
+    """Counted out over all choices of k attempts."""
+    attempts, resolved, k = case
+    outcomes = [True] * resolved + [False] * (attempts - resolved)
+    choices = [any(choice) for choice in combinations(outcomes, k)]
+    assert pass_at_k(attempts, resolved, k) == pytest.approx(sum(choices) / len(choices))
+
+
+def test_pass_at_k_at_its_limits() -> None:
+    """One attempt: the rate. All attempts: whether any was resolved. More attempts help."""
+    resolved = np.arange(6)
+    assert pass_at_k(np.full(6, 5), resolved, 1) == pytest.approx(resolved / 5)
+    assert pass_at_k(np.full(6, 5), resolved, 5) == pytest.approx(np.minimum(resolved, 1))
+    assert np.all(np.diff([float(pass_at_k(5, 2, k)) for k in range(1, 5)]) > 0)
+
+
+def test_pass_at_k_is_unbiased() -> None:
+    """Averaged over the binomial it is 1 - (1 - p)^k, as Chen et al. (2021) show."""
+    from scipy.stats import binom
+
+    resolved = np.arange(11)
+    estimates = pass_at_k(np.full(11, 10), resolved, 3)
+    assert binom.pmf(resolved, 10, 0.3) @ estimates == pytest.approx(1 - 0.7**3)
+
+
+@pytest.mark.parametrize(("attempts", "resolved", "k"), [(3, 1, 4), (3, 1, 0), (3, 4, 1)])
+def test_pass_at_k_refuses_what_cannot_be(attempts: int, resolved: int, k: int) -> None:
+    """More choices than attempts, none, or more resolved than attempted."""
+    with pytest.raises(ValueError, match="attempts"):
+        pass_at_k(attempts, resolved, k)
+
+
+def test_mean_pass_at_k_weighs_instances_equally() -> None:
+    """An instance with more attempts counts no more than another."""
+    instances = ["a"] * 4 + ["b"] * 2
+    found = mean_pass_at_k([1, 1, 0, 0, 0, 0], instances, 2, BOOTSTRAP)
+    assert found.value == pytest.approx((5 / 6 + 0) / 2)
+    assert found.clusters == 2
+
+
+def test_the_interval_of_pass_at_one_is_by_instance() -> None:
+    """Ten equal repeats at each instance say no more than one."""
+    resolved = [number % 3 == 0 for number in range(60)]
+    once = mean_pass_at_k(resolved, range(60), 1, BOOTSTRAP)
+    ten = mean_pass_at_k(resolved * 10, list(range(60)) * 10, 1, BOOTSTRAP)
+    assert ten.interval.low == pytest.approx(once.interval.low)
+    assert ten.interval.high == pytest.approx(once.interval.high)
+
+
+def test_repeat_correlation_gives_the_value_of_shrout_and_fleiss() -> None:
+    """Shrout and Fleiss (1979), table 2: four judges, six targets, ICC(1,1) of 0.17."""
+    ratings = [9, 2, 5, 8, 6, 1, 3, 2, 8, 4, 6, 8, 7, 1, 2, 6, 10, 5, 6, 9, 6, 2, 4, 7]
+    targets = [number // 4 for number in range(24)]
+    assert repeat_correlation(ratings, targets) == pytest.approx(0.17, abs=5e-3)
+
+
+def test_repeat_correlation_recovers_what_was_simulated() -> None:
+    """Also with unequal numbers of repeats."""
+    generator = np.random.default_rng(2)
+    instances = np.repeat(np.arange(3000), generator.integers(1, 5, size=3000))
+    shared = generator.normal(scale=0.6**0.5, size=3000)[instances]
+    values = shared + generator.normal(scale=0.4**0.5, size=len(instances))
+    assert repeat_correlation(values, instances.tolist()) == pytest.approx(0.6, abs=0.04)
+
+
+def test_repeat_correlation_at_its_limits() -> None:
+    """All the same within an instance: 1. Only differences within: 0. Nothing to tell: None."""
+    assert repeat_correlation([1, 1, 0, 0], ["a", "a", "b", "b"]) == 1.0
+    assert repeat_correlation([1, 0, 1, 0], ["a", "a", "b", "b"]) == 0.0
+    assert repeat_correlation([1, 0], ["a", "b"]) is None
+    assert repeat_correlation([0, 0, 0, 0], ["a", "a", "b", "b"]) is None
