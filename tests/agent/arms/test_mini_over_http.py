@@ -71,13 +71,13 @@ async def test_a_budget_in_dollars_refuses_a_model_of_unknown_price(tmp_path: Pa
     from agent.blobs import Blobs
     from agent.errors import InvalidSpec
     from agent.journal import Attempt, Journal, Limit
-    from agent.steplog import JournalLog
+    from agent.steplog import Entry, JournalLog
 
     journal = Journal.open(f"sqlite:///{tmp_path / 'journal.sqlite'}")
     journal.start(Attempt("a1", "e", "a", "i", 0, "{}"))
     limits = (Limit("experiment", "e", 1.0, None),)
     log = JournalLog(journal, journal.acquire("a1", "w", 60), Blobs(tmp_path), (), limits)
     with pytest.raises(InvalidSpec, match="unknown price"):
-        await log.intend("", 0, "model", "digest", b"{}", None)
+        await log.intend(Entry("", 0, "model", "digest", b"{}"), None)
     assert journal.steps("a1") == []
     journal.close()
