@@ -139,8 +139,8 @@ def test_both_calls_that_are_in_flight_are_billed_and_asked_again(
 
     server = JsonServer(answer)
     setting = Setting(tmp_path / "killed", server.url, new_journal())
-    # Its first step is what has changed so far, the second its first call.
-    point = f"before record {TWINS[0]} 1"
+    # Only what costs money is recorded after its intent, so this is the first call.
+    point = f"before record {TWINS[0]} 0"
     assert run_attempt(setting, "host", point, "durable") == -signal.SIGKILL
     assert [counts[twin, 0] for twin in TWINS] == [1, 1]
     may_answer.set()
