@@ -294,6 +294,7 @@ class Session:
 
         Raises:
             OutOfTime: it was cut off, now or then.
+            ContextWindowExceeded: the model refused to read so much, now or then.
         """
         seq, self._next_seq = self._next_seq, self._next_seq + 1
         known = self._attempt.recorded.get((self._scope, seq))
@@ -305,7 +306,8 @@ class Session:
         self._attempt.steps.append(step)
         self._attempt.on_step(step)
         if isinstance(step.result, CutOff):
-            raise OutOfTime(step.result.cut_off)
+            error = ContextWindowExceeded if step.result.too_long else OutOfTime
+            raise error(step.result.cut_off)
         return step.result
 
     def _replayed(self, known: RecordedStep, request: _Request) -> Step:
@@ -345,18 +347,20 @@ class Session:
             if deadline is None or deadline.left_s > 0:
                 raise
             result = CutOff(deadline.what)
-        except ContextWindowExceeded:
+        except ContextWindowExceeded as error:
+            # Nobody charges for it; but that it was refused decides what the arm does next.
             await log.refuse(entry)
-            raise
+            entry = replace(entry, kind="limit")
+            result = CutOff(str(error), too_long=True)
         duration = time.perf_counter() - clock
-        if kind == "model":
+        if entry.kind == "model":
             cost_usd = result.usage.cost_usd if isinstance(result, ModelReply) else None
             await log.record(entry, encode(result), cost_usd=cost_usd, duration_s=duration)
         else:
             tree = await self._bench.changed() if _may_change_files(kind, result) else None
             await log.enter(entry, encode(result), duration_s=duration, tree=tree)
         return Step(
-            self._scope, seq, kind, request.kept, entry.digest, result, started_at, duration
+            self._scope, seq, entry.kind, request.kept, entry.digest, result, started_at, duration
         )
 
 

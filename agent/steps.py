@@ -12,7 +12,7 @@ from agent.workspaces.protocol import CommandResult
 
 StepKind = Literal["model", "command", "action", "limit"]
 """`action`: several contacts with the workspace under one name, such as a tool; `limit`: a
-step that was not begun because time had run out."""
+step that nothing came of, because time had run out or the conversation was too long."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,11 @@ class ActionResult:
 
 @dataclass(frozen=True)
 class CutOff:
-    """The step did not come to its end: time had run out."""
+    """The step did not come to its end: time had run out, or a model refused to read so much."""
 
     cut_off: str
-    """Which time."""
+    """Which time, or what the model said."""
+    too_long: bool = False
 
 
 Result = ModelReply | CommandResult | ActionResult | CutOff

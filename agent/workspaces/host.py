@@ -189,8 +189,8 @@ def discard(folder: Path) -> None:
     It is moved away first, so that whoever had it does not remove its successor.
     """
     labels = read_labels(folder)
-    away = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=folder.parent))
-    folder.rename(away / "left")
+    away = folder.with_name(f"{PREFIX}{os.getpid()}-{secrets.token_hex(8)}")
+    folder.rename(away)
     if mark := labels.get(MARK):
         _kill_marked(mark)
     _remove(away)
@@ -242,8 +242,15 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder, with what commands made read-only in it."""
+    """Remove a folder, with what commands made read-only in it.
+
+    Its labels go last: what a killed program leaves halfway is still known to a sweep.
+    """
     for parent, _, _ in os.walk(folder):
         with contextlib.suppress(OSError):
             Path(parent).chmod(0o700)
+    with contextlib.suppress(OSError):  # another sweep may have been faster
+        for part in folder.iterdir():
+            if part.name != LABELS_FILE:
+                shutil.rmtree(part, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)

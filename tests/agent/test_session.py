@@ -12,7 +12,7 @@ import pytest
 
 from agent import models
 from agent.blobs import Blobs
-from agent.errors import DivergenceError, OutOfTime
+from agent.errors import ContextWindowExceeded, DivergenceError, OutOfTime
 from agent.journal import Attempt, Journal
 from agent.leasing import held
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
@@ -234,6 +234,33 @@ async def test_a_time_limit_ends_what_is_running(runs: Runs, kind: str) -> None:
         assert await limited(session, kind) == first
     # Nobody knows what a call that was cut off costs: it is billed at its reservation.
     assert runs.journal.account("a").billed_usd == (0.25 if kind == "model" else 0)
+
+
+class Small:
+    """Refuses everything; counts how often it is asked."""
+
+    info = ModelInfo("small", "scripted")
+    asked = 0
+
+    def ceiling_usd(self, request: ModelRequest) -> float:
+        return 0.25
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        self.asked += 1
+        raise ContextWindowExceeded("4097 tokens are too many")
+
+
+async def test_a_refused_conversation_stays_refused_and_costs_nothing(runs: Runs) -> None:
+    """What the arm did then has to happen again on resuming; a larger model is not asked."""
+    model = Small()
+    for _ in range(2):
+        async with runs.session(model) as session:
+            with pytest.raises(ContextWindowExceeded, match="too many"):
+                await session.call(ASK)
+            await session.run("echo then", timeout_s=10)
+    assert model.asked == 1
+    account = runs.journal.account("a")
+    assert (account.billed_usd, account.calls_billed) == (0, 0)
 
 
 async def test_the_limit_of_an_attempt_counts_all_its_runs(runs: Runs) -> None:
