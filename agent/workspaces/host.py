@@ -129,6 +129,7 @@ class _Folder:
                 cwd=self.path,
                 start_new_session=True,
                 limit=_STREAM_BYTES,
+                preexec_fn=heed_interrupts,
             )
         except FileNotFoundError as error:
             raise WorkspaceError(
@@ -227,6 +228,12 @@ def _fill_home(home: Path) -> None:
 
 def _path() -> str:
     return f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
+
+
+def heed_interrupts() -> None:
+    """What was started in the background of a shell ignores them, and so would all commands."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _environment(folder: Path) -> dict[str, str]:

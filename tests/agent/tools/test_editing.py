@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from agent.tools import TOOLS_OF_ROLES, Toolbox
+from agent.durable.roles import TOOLS as TOOLS_OF_ROLES
+from agent.tools import Toolbox
 from agent.workspaces import Workspace
 
 CORE = "src/calc/core.py"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from agent.errors import WorkspaceError
 from agent.workspaces import shell as shell_module
+from agent.workspaces.host import heed_interrupts
 from agent.workspaces.shell import Shell, server_command
 
 
@@ -118,6 +119,7 @@ async def real_server(root: Path) -> AsyncIterator[Shell]:
         stderr=DEVNULL,
         env={"PATH": "/opt/own tools/bin:/usr/bin:/bin", "HOME": str(root)},
         start_new_session=True,
+        preexec_fn=heed_interrupts,
     )
     assert process.stdin is not None
     assert process.stdout is not None

@@ -152,13 +152,13 @@ class Program:
         return self.start().wait(timeout_s)
 
     def attempt_in_the_pause(self) -> str | None:
-        """The id of an attempt whose long command was begun and has not ended."""
+        """The id of an attempt whose long command is the next thing to be recorded."""
         if not (self.store.root / "journal.sqlite").exists():
             return None
         with self.journal() as journal:
             for attempt in journal.find(""):
                 steps = journal.steps(attempt.attempt_id)
-                if len(steps) == 2 * PAUSE + 2 and steps[-1].result is None:
+                if len(steps) == 2 * PAUSE + 1 and steps[-1].result is not None:
                     return attempt.attempt_id
         return None
 
