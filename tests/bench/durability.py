@@ -103,7 +103,7 @@ class _Memory:
     root = "/"
 
     @asynccontextmanager
-    async def open(self, name: str, *, goes_on: bool) -> AsyncIterator["_Memory"]:
+    async def open(self, name: str, *, image: str, goes_on: bool) -> AsyncIterator["_Memory"]:
         yield self
 
     async def run(self, command: str, *, timeout_s: float) -> CommandResult:
@@ -180,9 +180,9 @@ class _Timed:
         self._workspaces = workspaces
 
     @asynccontextmanager
-    async def open(self, name: str, *, goes_on: bool) -> AsyncIterator[Workspace]:
+    async def open(self, name: str, *, image: str, goes_on: bool) -> AsyncIterator[Workspace]:
         clock = time.perf_counter()
-        async with self._workspaces.open(name, goes_on=goes_on) as workspace:
+        async with self._workspaces.open(name, image=image, goes_on=goes_on) as workspace:
             self.opening_s += time.perf_counter() - clock
             yield workspace
 
