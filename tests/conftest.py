@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.servers.postgres import PostgresServer, require_postgres
+
 REQUIRE_DOCKER = "DURABENCH_REQUIRE_DOCKER"
 """Where this is set, a Docker test that cannot run fails instead of being skipped."""
 
@@ -55,3 +57,11 @@ def prefect() -> Iterator[None]:
 
     with prefect_test_harness(server_startup_timeout=120):
         yield
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for all tests of this process."""
+    require_postgres()
+    with PostgresServer() as server:
+        yield server

@@ -1,11 +1,10 @@
 """Phase 2: the repository in a few thousand tokens, and which of its files are tests."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from agent.durable.state import Repository
-from agent.index import SymbolIndex, covering, draw, read_sources
-from agent.paths import is_test_module
+from agent.index import SymbolIndex, covering, draw, find_tests, read_sources
 from agent.session import Session
 from agent.types import Task
 from agent.workspaces.protocol import Workspace
@@ -18,11 +17,9 @@ async def look_around(task: Task, map_tokens: int, session: Session) -> Reposito
     """The repository as it is at the base commit, seen with the task in mind."""
 
     async def look(workspace: Workspace) -> Repository:
-        texts = (await read_sources(workspace)).texts
-        index = await asyncio.to_thread(SymbolIndex, texts)
-        tests = sorted(path for path in texts if is_test_module(path))
+        texts, index = await _indexed(workspace)
         shown = draw(texts, index, task.statement, map_tokens)
-        return Repository(shown, tests[:MOST_TEST_FILES])
+        return Repository(shown, find_tests(texts)[:MOST_TEST_FILES])
 
     return await session.act("look around", {"map_tokens": map_tokens}, look, Repository)
 
@@ -31,9 +28,14 @@ async def tests_covering(paths: Sequence[str], session: Session) -> list[str]:
     """The test files that most likely cover some files, by imports and names."""
 
     async def look(workspace: Workspace) -> list[str]:
-        texts = (await read_sources(workspace)).texts
-        index = await asyncio.to_thread(SymbolIndex, texts)
+        texts, index = await _indexed(workspace)
         found = await asyncio.to_thread(covering, index, texts, paths)
         return [test.path for test in found[:MOST_COVERING]]
 
     return await session.act("tests covering", {"paths": list(paths)}, look, list[str])
+
+
+async def _indexed(workspace: Workspace) -> tuple[Mapping[str, str], SymbolIndex]:
+    """The texts of a work tree by path, and their symbols."""
+    texts = (await read_sources(workspace)).texts
+    return texts, await asyncio.to_thread(SymbolIndex, texts)

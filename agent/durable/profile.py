@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from agent.durable.answers import Confidence
 from agent.errors import InvalidSpec
 from agent.models.spec import LiteLLMSpec, ModelSpec
+from agent.tools.tool import PYTEST
 
 Role = Literal[
     "contract",
@@ -75,7 +76,7 @@ class Profile(_Declared):
     )
     map_tokens: int = Field(default=4_000, ge=100, description="repository map, tokens")
     test_command: str = Field(
-        default="python -m pytest -q -rA --no-header -p no:cacheprovider {paths}",
+        default=PYTEST,
         description="how tests are run; {paths} are the test files",
     )
     test_timeout_s: float = Field(default=600, gt=0, description="seconds per run of tests")

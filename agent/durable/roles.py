@@ -1,4 +1,4 @@
-"""Which tools a role has, and who answers it."""
+"""Which tools each role has."""
 
 from agent.durable.profile import Role
 from agent.durable.state import State

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from flows.journals import VARIABLE
-from tests.servers.postgres import PostgresServer, require_postgres
+from tests.servers.postgres import PostgresServer
 
 NewJournal = Callable[[], str | None]
 """Makes an empty journal the one of this process; its URL, None for SQLite in the lake."""
@@ -70,14 +70,6 @@ def counting() -> Iterator[CountingServer]:
     server = CountingServer()
     yield server
     server.close()
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL server for all tests of this process."""
-    require_postgres()
-    with PostgresServer() as server:
-        yield server
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -7,15 +7,7 @@ import pytest
 
 from agent.journal import Attempt, Journal, Lease
 from tests.agent.journal.workers import attempt
-from tests.servers.postgres import PostgresServer, require_postgres
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL server for all tests of this process."""
-    require_postgres()
-    with PostgresServer() as server:
-        yield server
+from tests.servers.postgres import PostgresServer
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
