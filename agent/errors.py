@@ -5,10 +5,12 @@
     ├── ContextWindowExceeded  the conversation no longer fits: a known end of the attempt
     ├── BudgetExhausted        the next call could cost more than is left; nothing was sent
     ├── OutOfTime              a limit on the time of the attempt or a part of it was reached
+    ├── Undone                 what was done destroyed the repository, and was undone
     ├── Interrupted            the operator asked to stop: nothing is lost, run again to go on
     ├── DivergenceError        the arm asks for something else than what is recorded
     └── InfrastructureError    the world broke: raised, retried by the flow, never a result
         ├── WorkspaceError     a container or shell is gone or cannot be had
+        │   └── Destroyed      it runs, but what it holds cannot be kept any more
         ├── ModelError         the model cannot be reached or refuses every call
         └── JournalError       the journal cannot be read or written
             ├── LeaseHeld      another worker is on the attempt and still alive
@@ -39,6 +41,11 @@ class BudgetExhausted(AgentError):
 
 class OutOfTime(AgentError):
     """The time of the attempt, or of a part of it, is used up; the arm decides what that means."""
+
+
+class Undone(AgentError):
+    """What was done left no repository that can be kept: the workspace is as it was before.
+    The message says so, and is for the model."""
 
 
 class DivergenceError(AgentError):
@@ -87,6 +94,13 @@ class InfrastructureError(AgentError):
 
 class WorkspaceError(InfrastructureError):
     """The workspace cannot be opened, or stopped answering."""
+
+
+class Destroyed(WorkspaceError):
+    """What ran in the workspace left no repository in it, or more than can be kept."""
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message, retryable=retryable)
 
 
 class ModelError(InfrastructureError):

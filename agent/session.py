@@ -21,7 +21,14 @@ from typing import Any, Self, TypeVar
 from pydantic import TypeAdapter
 
 from agent.deadlines import Deadline, covered_s
-from agent.errors import ContextWindowExceeded, DivergenceError, OutOfTime
+from agent.errors import (
+    AgentError,
+    ContextWindowExceeded,
+    Destroyed,
+    DivergenceError,
+    OutOfTime,
+    Undone,
+)
 from agent.journal import RecordedStep
 from agent.models.protocol import Message, Model, ModelReply, ModelRequest
 from agent.steplog import Entry, NoLog, StepLog
@@ -40,6 +47,12 @@ from agent.workbench import BASE, Workbench, Workspaces
 from agent.workspaces.protocol import CommandResult, Workspace
 
 T = TypeVar("T")
+
+_CUT_OFF: Mapping[str, type[AgentError]] = {
+    "time": OutOfTime,
+    "too_long": ContextWindowExceeded,
+    "destroyed": Undone,
+}
 
 
 @dataclass
@@ -226,6 +239,7 @@ class Session:
         Raises:
             DivergenceError: the recorded step at this place asked something else.
             OutOfTime: the time of this line of work was over before it ended.
+            Undone: it left no repository; the workspace is what it was before.
         """
         request = {"command": command, "timeout_s": timeout_s}
 
@@ -254,6 +268,7 @@ class Session:
         Raises:
             DivergenceError: the recorded step at this place asked something else.
             OutOfTime: the time of this line of work was over before it ended.
+            Undone: it left no repository; the workspace is what it was before.
         """
         adapter = TypeAdapter(result_type)
 
@@ -295,6 +310,7 @@ class Session:
         Raises:
             OutOfTime: it was cut off, now or then.
             ContextWindowExceeded: the model refused to read so much, now or then.
+            Undone: it left no repository, now or then.
         """
         seq, self._next_seq = self._next_seq, self._next_seq + 1
         known = self._attempt.recorded.get((self._scope, seq))
@@ -306,8 +322,7 @@ class Session:
         self._attempt.steps.append(step)
         self._attempt.on_step(step)
         if isinstance(step.result, CutOff):
-            error = ContextWindowExceeded if step.result.too_long else OutOfTime
-            raise error(step.result.cut_off)
+            raise _CUT_OFF[step.result.why](step.result.cut_off)
         return step.result
 
     def _replayed(self, known: RecordedStep, request: _Request) -> Step:
@@ -351,21 +366,36 @@ class Session:
             # Nobody charges for it; but that it was refused decides what the arm does next.
             await log.refuse(entry)
             entry = replace(entry, kind="limit")
-            result = CutOff(str(error), too_long=True)
+            result = CutOff(str(error), "too_long")
+        except Destroyed as error:
+            result = await self._undone(error)
         duration = time.perf_counter() - clock
         if entry.kind == "model":
             cost_usd = result.usage.cost_usd if isinstance(result, ModelReply) else None
             await log.record(entry, encode(result), cost_usd=cost_usd, duration_s=duration)
         else:
-            tree = await self._bench.changed() if _may_change_files(kind, result) else None
+            tree = None
+            if _may_change_files(kind, result):
+                try:
+                    tree = await self._bench.changed()
+                except Destroyed as error:
+                    result = await self._undone(error)
             await log.enter(entry, encode(result), duration_s=duration, tree=tree)
         return Step(
             self._scope, seq, entry.kind, request.kept, entry.digest, result, started_at, duration
         )
 
+    async def _undone(self, error: Destroyed) -> CutOff:
+        """Give up a workspace that holds no repository: the next step has one as the last
+        step left it."""
+        await self._bench.close()
+        return CutOff(f"{error}. Everything was put back to what it was before.", "destroyed")
+
 
 def _may_change_files(kind: StepKind, result: Result) -> bool:
-    return kind == "command" or (kind == "action" and isinstance(result, ActionResult))
+    if isinstance(result, CutOff):
+        return kind == "command" and result.why == "time"
+    return kind in ("command", "action")
 
 
 __all__ = ["BASE", "Session"]

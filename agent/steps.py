@@ -24,11 +24,13 @@ class ActionResult:
 
 @dataclass(frozen=True)
 class CutOff:
-    """The step did not come to its end: time had run out, or a model refused to read so much."""
+    """Nothing came of the step."""
 
     cut_off: str
-    """Which time, or what the model said."""
-    too_long: bool = False
+    """Which time, what the model said, or what is the matter with the repository."""
+    why: Literal["time", "too_long", "destroyed"] = "time"
+    """Time had run out, a model refused to read so much, or it left no repository and was
+    undone."""
 
 
 Result = ModelReply | CommandResult | ActionResult | CutOff

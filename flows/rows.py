@@ -275,7 +275,7 @@ def _result_columns(result: Result) -> dict[str, Any]:
         "result": text(_json_result(result)),
         "exit_code": None,
         "output_bytes": None,
-        "timed_out": isinstance(result, CutOff) and not result.too_long,
+        "timed_out": isinstance(result, CutOff) and result.why == "time",
     }
 
 

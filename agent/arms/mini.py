@@ -30,7 +30,7 @@ from minisweagent.models.utils.actions_toolcall import (
 )
 
 from agent.arms.options import ArmOptions
-from agent.errors import ContextWindowExceeded, OutOfTime
+from agent.errors import ContextWindowExceeded, OutOfTime, Undone
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from agent.session import Session
 from agent.types import Outcome, OutcomeStatus, Task
@@ -198,7 +198,10 @@ class _SessionEnvironment:
 
     def execute(self, action: Settings, cwd: str = "") -> Settings:
         command, timeout = action["command"], self.config["timeout"]
-        result = self._door.wait(self._session.run(command, timeout_s=timeout))
+        try:
+            result = self._door.wait(self._session.run(command, timeout_s=timeout))
+        except Undone as error:
+            return {"output": str(error), "returncode": 1, "exception_info": ""}
         output = _output(command, result, timeout)
         self._check_finished(output)  # type: ignore[misc]
         return output

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from agent.durable.answers import Answer
 from agent.durable.profile import Role
 from agent.durable.protocols import Call, Malformed, NativeTools, Schema, TextTools, ToolProtocol
-from agent.errors import ContextWindowExceeded
+from agent.errors import ContextWindowExceeded, Undone
 from agent.models.chat import tokens
 from agent.models.protocol import Message, ModelReply, ModelRequest
 from agent.session import Session
@@ -199,7 +199,10 @@ class _Talk:
         work: Callable[[Any], Awaitable[ToolResult]]
         work = lambda workspace: toolbox.use(workspace, call.name, call.arguments)  # noqa: E731
         request = {"tool": call.name, "arguments": call.arguments}
-        return await self._session.act("tool", request, work, ToolResult)
+        try:
+            return await self._session.act("tool", request, work, ToolResult)
+        except Undone as error:
+            return ToolResult(str(error), ok=False)
 
 
 def _schema(answer: type[Answer]) -> Schema:

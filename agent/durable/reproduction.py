@@ -148,8 +148,7 @@ def _depends_on_something(expression: ast.expr) -> bool:
 
 
 async def _with_baseline(state: State, found: Reproduction, session: Session) -> Reproduction:
-    """With what fails of the regression set before anything was changed."""
+    """With a run of the regression set before anything was changed."""
     if not found.regression_tests:
         return found
-    done = await run_tests(found.regression_tests, state.tools, session)
-    return replace(found, failing_before=frozenset([*done.failed, *done.errors]))
+    return replace(found, baseline=await run_tests(found.regression_tests, state.tools, session))

@@ -50,8 +50,8 @@ class Reproduction:
     anchor: Anchor | None = None
     regression_tests: tuple[str, ...] = ()
     """Existing test files."""
-    failing_before: frozenset[str] = frozenset()
-    """Tests of those that fail at the base commit already."""
+    baseline: TestRun | None = None
+    """Their run at the base commit, where some may fail already; None without any."""
     problem: str = ""
     """Why there is no anchor."""
 

@@ -37,7 +37,8 @@ class Protection:
         believed in place of them.
 
         Raises:
-            WorkspaceError: the repository was destroyed, or the shell is gone.
+            Destroyed: there is no repository any more.
+            WorkspaceError: the shell is gone.
         """
         changes = await workspace.changes()
         undone = [change.path for change in changes if await self._forbids(workspace, change)]

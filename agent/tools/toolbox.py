@@ -46,7 +46,8 @@ class Toolbox:
         can repair is a result that is not ok.
 
         Raises:
-            WorkspaceError: the repository was destroyed, or the shell is gone.
+            Destroyed: there is no repository any more.
+            WorkspaceError: the shell is gone.
         """
         try:
             tool = self._named(name)

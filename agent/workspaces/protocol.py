@@ -104,7 +104,7 @@ class Workspace(Protocol):
         are left out, as they are of every tree.
 
         Raises:
-            WorkspaceError: as `tree`.
+            Destroyed, WorkspaceError: as `tree`.
         """
         ...
 
@@ -137,7 +137,8 @@ class Workspace(Protocol):
         ignored, with their modes. The repository's own state is not touched.
 
         Raises:
-            WorkspaceError: the repository was destroyed, or the shell or container is gone.
+            Destroyed: there is no repository any more, or more of it than can be kept.
+            WorkspaceError: the shell or container is gone.
         """
         ...
 
@@ -145,7 +146,7 @@ class Workspace(Protocol):
         """What `restore` needs, in this workspace or in a fresh one of the same kind.
 
         Raises:
-            WorkspaceError: as `tree`, or the changes are too large to be kept.
+            Destroyed, WorkspaceError: as `tree`.
         """
         ...
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from agent.errors import WorkspaceError
+from agent.errors import Destroyed, WorkspaceError
 from agent.workspaces.protocol import Change, ChangeStatus, Checkpoint, CommandResult
 from agent.workspaces.shell import DEFAULT_OUTPUT_BYTES, Finished, Mode, Shell
 
@@ -175,7 +175,8 @@ class ShellWorkspace(ABC):
         if there was none. Of a symbolic link, where it leads.
 
         Raises:
-            WorkspaceError: the repository was destroyed, or the shell is gone.
+            Destroyed: there is no repository any more.
+            WorkspaceError: the shell is gone.
         """
         work = f"name={shlex.quote(path)}\nfirmly original"
         done = await self._work_tree(work, keep_bytes=MAX_FILE_BYTES)
@@ -191,8 +192,8 @@ class ShellWorkspace(ABC):
         what is new in it.
 
         Raises:
-            WorkspaceError: the repository was destroyed (retrying does not help), or the
-                shell is gone.
+            Destroyed: there is no repository any more, or it is too large.
+            WorkspaceError: the shell is gone.
         """
         work = (
             "firmly changes"
@@ -227,7 +228,8 @@ class ShellWorkspace(ABC):
 
         Raises:
             ValueError: git's reason why it does not apply.
-            WorkspaceError: the repository was destroyed, or the shell is gone.
+            Destroyed: there is no repository any more.
+            WorkspaceError: the shell is gone.
         """
         given = f"{self._scratch}/given"
         await self.write(given, patch.encode(errors="surrogateescape"))
@@ -240,7 +242,8 @@ class ShellWorkspace(ABC):
         surrogate escapes, so encode it with `errors="surrogateescape"`.
 
         Raises:
-            WorkspaceError: git cannot compare (retrying does not help), or the shell is gone.
+            Destroyed: git cannot compare.
+            WorkspaceError: the shell is gone.
         """
         patch = await self._git("firmly patch", "diff", keep_bytes=MAX_FILE_BYTES)
         return patch.decode(errors="surrogateescape")
@@ -253,8 +256,8 @@ class ShellWorkspace(ABC):
         repositories, are not part of it.
 
         Raises:
-            WorkspaceError: the repository was destroyed (retrying does not help), or the
-                shell is gone.
+            Destroyed: there is no repository any more, or it is too large.
+            WorkspaceError: the shell is gone.
         """
         if self._last_tree is None or self._changed:
             self._last_tree = None
@@ -266,8 +269,9 @@ class ShellWorkspace(ABC):
         """The tree, and what makes it out of the base commit.
 
         Raises:
-            WorkspaceError: the repository was destroyed, or the delta is larger than
-                `MAX_DELTA_BYTES` (retrying helps neither), or the shell is gone.
+            Destroyed: there is no repository any more, or the delta is larger than
+                `MAX_DELTA_BYTES`.
+            WorkspaceError: the shell is gone.
         """
         made = await self._git("firmly checkpoint", "checkpoint", keep_bytes=MAX_DELTA_BYTES)
         tree, _, delta = made.partition(b"\n")
@@ -334,11 +338,11 @@ class ShellWorkspace(ABC):
     def _output(self, done: Finished, what: str, *, retryable: bool = False) -> bytes:
         if done.exit_code or done.left_out:
             reason = "it is too large" if done.left_out else done.text.strip()[-500:]
-            raise WorkspaceError(
+            message = (
                 f"no {what} against {self._base_commit} in {self._root}: "
-                f"{reason or f'git exited {done.exit_code}'}",
-                retryable=retryable,
+                f"{reason or f'git exited {done.exit_code}'}"
             )
+            raise WorkspaceError(message) if retryable else Destroyed(message)
         return done.head + done.tail
 
     async def _execute(

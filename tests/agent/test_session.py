@@ -12,7 +12,7 @@ import pytest
 
 from agent import models
 from agent.blobs import Blobs
-from agent.errors import ContextWindowExceeded, DivergenceError, OutOfTime
+from agent.errors import ContextWindowExceeded, DivergenceError, OutOfTime, Undone
 from agent.journal import Attempt, Journal
 from agent.leasing import held
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
@@ -261,6 +261,34 @@ async def test_a_refused_conversation_stays_refused_and_costs_nothing(runs: Runs
     assert model.asked == 1
     account = runs.journal.account("a")
     assert (account.billed_usd, account.calls_billed) == (0, 0)
+
+
+DESTRUCTION = "echo lost >> file.txt && rm -rf .git"
+
+
+@pytest.mark.parametrize("kind", ["command", "action"])
+async def test_a_destroyed_repository_is_put_back(runs: Runs, kind: str) -> None:
+    """The step says so, now and when it is replayed; the work goes on from before it."""
+
+    async def by_hand(workspace: Workspace) -> str:
+        await workspace.run(DESTRUCTION, timeout_s=10)
+        return await workspace.tree()
+
+    async def destroy(session: Session) -> None:
+        if kind == "command":
+            await session.run(DESTRUCTION, timeout_s=10)
+        else:
+            await session.act("destroy", {}, by_hand, str)
+
+    for _ in range(2):
+        runs.workspaces.opened.clear()
+        async with runs.session() as session:
+            await session.run("echo kept >> file.txt", timeout_s=10)
+            with pytest.raises(Undone, match=r"not a git repository .* was put back"):
+                await destroy(session)
+            assert await session.act("read", {}, text, str) == "base\nkept\n"
+            assert "+kept" in await session.diff()
+    assert runs.workspaces.opened == []
 
 
 async def test_the_limit_of_an_attempt_counts_all_its_runs(runs: Runs) -> None:

@@ -87,6 +87,15 @@ async def test_a_command_timeout_is_told_to_the_model(solve: Solver) -> None:
     assert "timed out after 0.5 seconds" in observation
 
 
+async def test_a_destroyed_repository_is_told_to_the_model(solve: Solver) -> None:
+    """It is put back, and the attempt goes on: what an agent breaks is no infrastructure."""
+    outcome, session = await solve(scripted({"command": "rm -rf .git"}, *SUBMIT))
+    assert outcome.status == "submitted"
+    assert outcome.patch
+    observation = session.steps[2].request["messages"][-1]["content"]
+    assert "Everything was put back" in observation
+
+
 class BrokenModel:
     """A model that cannot be reached."""
 

@@ -169,6 +169,26 @@ async def test_malformed_answers_three_times_end_a_conversation(solve: Solver, r
     assert solved.report["workflow_status"] in ("completed", "out_of_turns")
 
 
+async def test_a_destroyed_repository_is_put_back_and_told(solve: Solver) -> None:
+    """By a command of the model; the attempt goes on as if it had not happened."""
+    uses: Said = [("run_command", {"command": "rm -rf .git"})]
+    solved = await solve(implementer=[uses, [FIX], report()])
+    told = [r.messages for r in solved.model.asked if r.role == "implementer"][-1]
+    assert any("Everything was put back" in str(message["content"]) for message in told)
+    assert solved.report["agent_verdict"] == "accepted"
+
+
+async def test_code_that_destroys_the_repository_fails_its_tests(solve: Solver) -> None:
+    """What the tests of a candidate do to the repository is undone, and they have failed."""
+    vandal = "import shutil\nshutil.rmtree('.git')\n\n\ndef add(a, b):\n    return a + b\n"
+    uses: Said = [("write", {"path": "calc.py", "content": vandal})]
+    solved = await solve(implementer=[uses, report()], profile={"plan_turns": 1})
+    broken = [c["broken"] for step in solved.report["steps"] for c in step["candidates"]]
+    assert broken
+    assert all(broken)
+    assert solved.report["agent_verdict"] != "accepted"
+
+
 async def test_ten_megabytes_of_output_do_not_reach_the_prompt(solve: Solver) -> None:
     """Head and tail are shown, with what is missing between them."""
     flood: Said = [("run_command", {"command": "head -c 10000000 /dev/zero | tr '\\0' x"}), FIX]

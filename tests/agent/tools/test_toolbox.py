@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from agent.durable.roles import TOOLS as TOOLS_OF_ROLES
-from agent.errors import WorkspaceError
+from agent.errors import Destroyed
 from agent.tools import Toolbox, ToolResult, ToolSettings, render
 from agent.workspaces import Workspace
 from tests.agent.tools.conftest import sh
@@ -120,8 +120,8 @@ async def test_a_thousand_processes(container: Workspace, implementer: Toolbox) 
 
 
 async def test_a_destroyed_repository_passes_through(host: Workspace, implementer: Toolbox) -> None:
-    """Whoever holds the workspace has to know; the model cannot repair it."""
-    with pytest.raises(WorkspaceError, match="not a git repository any more"):
+    """Whoever holds the workspace has to give it up; no tool can repair it."""
+    with pytest.raises(Destroyed, match="not a git repository any more"):
         await implementer.use(host, "run_command", {"command": "rm -rf .git"})
 
 
