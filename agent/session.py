@@ -362,6 +362,8 @@ class Session:
             if deadline is None or deadline.left_s > 0:
                 raise
             result = CutOff(deadline.what)
+        except OutOfTime as error:  # of a recorded model, whose time ran out then
+            result = CutOff(str(error))
         except ContextWindowExceeded as error:
             # Nobody charges for it; but that it was refused decides what the arm does next.
             await log.refuse(entry)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from agent.journal import Journal
 from agent.models import durabench_trajectory
-from agent.models.durabench_trajectory import ScopedReply
+from agent.models.durabench_trajectory import ScopedEnd, ScopedReply
 from agent.models.protocol import ModelReply
-from agent.steps import from_record
+from agent.steps import CutOff, from_record
 from eval.predictions import write_jsonl
 from eval.types import Prediction
 from flows.errors import UsageError
@@ -73,13 +73,14 @@ def trajectories(
     for attempt in chosen:
         if journal.outcome(attempt.attempt_id) is None:
             continue
-        replies = _replies(journal, attempt.attempt_id)
+        replies, ends = _recording(journal, attempt.attempt_id)
         path = folder / attempt.arm / f"{attempt.instance_id}.traj.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole(path) as temporary:
             temporary.write_text(
                 durabench_trajectory.to_json(
                     replies,
+                    ends,
                     instance_id=attempt.instance_id,
                     model=replies[0].reply.model if replies else "none",
                     native_tools=any("tool_calls" in each.reply.message for each in replies),
@@ -88,11 +89,15 @@ def trajectories(
         yield path, len(replies)
 
 
-def _replies(journal: Journal, attempt_id: str) -> list[ScopedReply]:
+def _recording(journal: Journal, attempt_id: str) -> tuple[list[ScopedReply], list[ScopedEnd]]:
+    """What the models of an attempt answered, and where it was cut off."""
     ended = [step for step in journal.steps(attempt_id) if step.result is not None]
-    steps = map(from_record, sorted(ended, key=lambda step: step.ordinal))
-    return [
-        ScopedReply(step.scope, step.request.get("role", ""), step.result)
-        for step in steps
-        if isinstance(step.result, ModelReply)
-    ]
+    replies, ends = [], []
+    for step in map(from_record, sorted(ended, key=lambda step: step.ordinal)):
+        match step.result:
+            case ModelReply():
+                role = step.request.get("role", "")
+                replies.append(ScopedReply(step.scope, role, step.result))
+            case CutOff(text, "time" | "too_long" as why):
+                ends.append(ScopedEnd(step.scope, why, text))
+    return replies, ends

@@ -11,6 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from agent.errors import InvalidSpec
 from agent.models.protocol import Message, ModelReply, Usage
 
+EndReason = Literal["time", "too_long"]
+"""Time had run out, or a model refused to read so much."""
+
 Format = Literal["durabench-trajectory-1"]
 FORMAT: Format = "durabench-trajectory-1"
 
@@ -21,6 +24,14 @@ class ScopedReply(NamedTuple):
     scope: str
     role: str
     reply: ModelReply
+
+
+class ScopedEnd(NamedTuple):
+    """A step of an attempt that nothing came of: no model was asked after it in its scope."""
+
+    scope: str
+    why: EndReason
+    text: str
 
 
 class RecordedReply(BaseModel):
@@ -36,6 +47,16 @@ class RecordedReply(BaseModel):
     finish_reason: str | None
 
 
+class RecordedEnd(BaseModel):
+    """Why there is no answer after the last one of a scope."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    scope: str
+    why: EndReason
+    text: str
+
+
 class DurabenchTrajectory(BaseModel):
     """The whole file."""
 
@@ -46,13 +67,19 @@ class DurabenchTrajectory(BaseModel):
     model: str = Field(description="the name of the model; the first one where roles differ")
     native_tools: bool
     calls: list[RecordedReply]
+    ends: list[RecordedEnd] = Field(default=[], description="scopes that were cut off")
 
 
 def to_json(
-    replies: Iterable[ScopedReply], *, instance_id: str, model: str, native_tools: bool
+    replies: Iterable[ScopedReply],
+    ends: Iterable[ScopedEnd],
+    *,
+    instance_id: str,
+    model: str,
+    native_tools: bool,
 ) -> str:
-    """The file's text. `replies` are those of one attempt; of each scope in their order, while
-    scopes may alternate.
+    """The file's text. `replies` and `ends` are those of one attempt; replies of each scope in
+    their order, while scopes may alternate.
     """
     answered: Counter[str] = Counter()
     calls = []
@@ -69,7 +96,12 @@ def to_json(
         )
         answered[scope] += 1
     trajectory = DurabenchTrajectory(
-        format=FORMAT, instance_id=instance_id, model=model, native_tools=native_tools, calls=calls
+        format=FORMAT,
+        instance_id=instance_id,
+        model=model,
+        native_tools=native_tools,
+        calls=calls,
+        ends=[RecordedEnd(**end._asdict()) for end in ends],
     )
     # Not pydantic's own JSON, which refuses what `surrogateescape` makes of foreign encodings.
     return json.dumps(trajectory.model_dump(), indent=1)

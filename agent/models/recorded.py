@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from agent.errors import InvalidSpec, ModelError
+from agent.errors import AgentError, ContextWindowExceeded, InvalidSpec, ModelError, OutOfTime
 from agent.models import durabench_trajectory, trajectory
-from agent.models.durabench_trajectory import DurabenchTrajectory, RecordedReply
+from agent.models.durabench_trajectory import DurabenchTrajectory, RecordedEnd, RecordedReply
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from agent.models.spec import RecordedSpec
 from agent.models.trajectory import Trajectory
@@ -15,10 +15,17 @@ from agent.types import Task
 class RecordedModel:
     """Answers call n of a scope with the n-th answer recorded there, whatever is asked."""
 
-    def __init__(self, instance_id: str, info: ModelInfo, calls: Iterable[RecordedReply]) -> None:
+    def __init__(
+        self,
+        instance_id: str,
+        info: ModelInfo,
+        calls: Iterable[RecordedReply],
+        ends: Iterable[RecordedEnd] = (),
+    ) -> None:
         self.info = info
         self._instance_id = instance_id
         self._calls = {(call.scope, call.number): call for call in calls}
+        self._ends = {end.scope: end for end in ends}
 
     def ceiling_usd(self, request: ModelRequest) -> float:
         """What the recorded call cost."""
@@ -29,11 +36,12 @@ class RecordedModel:
         """The recorded answer.
 
         Raises:
+            OutOfTime, ContextWindowExceeded: so it ended in the recording.
             ModelError: the recording has ended, or another role was asked at this place.
         """
         call = self._calls.get((request.scope, request.number))
         if call is None:
-            raise ModelError(self._ended(request.scope), retryable=False)
+            raise self._ended(request.scope)
         if call.role != request.role:
             raise ModelError(
                 f"the recording of {self._instance_id} has an answer of role {call.role!r} where "
@@ -48,10 +56,13 @@ class RecordedModel:
             finish_reason=call.finish_reason,
         )
 
-    def _ended(self, scope: str) -> str:
+    def _ended(self, scope: str) -> AgentError:
+        if end := self._ends.get(scope):
+            return (OutOfTime if end.why == "time" else ContextWindowExceeded)(end.text)
         count = sum(recorded == scope for recorded, _ in self._calls)
         place = f" in scope {scope!r}" if scope else ""
-        return f"the recording of {self._instance_id} ended after {count} calls{place}"
+        text = f"the recording of {self._instance_id} ended after {count} calls{place}"
+        return ModelError(text, retryable=False)
 
 
 def for_task(spec: RecordedSpec, task: Task) -> RecordedModel:
@@ -75,7 +86,7 @@ def for_task(spec: RecordedSpec, task: Task) -> RecordedModel:
 
 def _ours(recorded: DurabenchTrajectory) -> RecordedModel:
     info = ModelInfo(recorded.model, "recorded", recorded.native_tools)
-    return RecordedModel(recorded.instance_id, info, recorded.calls)
+    return RecordedModel(recorded.instance_id, info, recorded.calls, recorded.ends)
 
 
 def _minis(recorded: Trajectory) -> RecordedModel:

@@ -66,3 +66,21 @@ async def test_a_recording_answers_as_the_model_did(lake_path: str, tmp_path: Pa
     assert sorted(live) == IDS
     scopes = {scope for result in live.values() for scope, _ in result["calls"]}
     assert any(scope.endswith("/candidate-2") for scope in scopes)
+
+
+async def test_a_recording_of_what_was_cut_off_is_cut_off(lake_path: str, tmp_path: Path) -> None:
+    """An attempt whose time ran out ends so in its recording, however long that may take."""
+
+    def declared(name: str, model: dict[str, Any], **options: Any) -> Experiment:
+        arms = [{"name": "mini", "agent": "mini", "options": options}]
+        return trial(name=name, arms=arms, model=model, select={"ids": IDS[:1]}, primary=None)
+
+    slow = {"provider": "scripted", "replies": [{"command": "sleep 6"}]}
+    await benchmark(declared("live", slow, time_limit_s=3), lake_path, grade=False)
+    folder = tmp_path / "recordings"
+    command = ["export", "live", "--trajectories", "--output", str(folder), "--lake", lake_path]
+    assert (await asyncio.to_thread(CliRunner().invoke, app, command)).exit_code == 0
+    recorded = {"provider": "recorded", "path": str(folder / "mini")}
+    await benchmark(declared("again", recorded), lake_path, grade=False)
+    again = results(lake_path, "again")[IDS[0]]
+    assert again["outcome"] == results(lake_path, "live")[IDS[0]]["outcome"] == "out_of_time"

@@ -1,13 +1,14 @@
 """Our own attempts as recordings: written, read, and replayed by scope and number."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.errors import InvalidSpec, ModelError
-from agent.models.durabench_trajectory import FORMAT, ScopedReply, to_json
+from agent.errors import ContextWindowExceeded, InvalidSpec, ModelError, OutOfTime
+from agent.models.durabench_trajectory import FORMAT, ScopedEnd, ScopedReply, to_json
 from agent.models.protocol import ModelReply, ModelRequest, Usage
 from agent.models.recorded import RecordedModel, for_task
 from agent.models.spec import RecordedSpec
@@ -27,9 +28,11 @@ QUESTIONS = [
 ]
 
 
-def write(path: Path, replies: list[ScopedReply], **fields: Any) -> Path:
+def write(
+    path: Path, replies: list[ScopedReply], ends: Iterable[ScopedEnd] = (), **fields: Any
+) -> Path:
     options = {"instance_id": TASK.id, "model": "openai/x", "native_tools": True, **fields}
-    path.write_text(to_json(replies, **options))
+    path.write_text(to_json(replies, ends, **options))
     return path
 
 
@@ -45,6 +48,23 @@ def replies() -> list[ScopedReply]:
         ScopedReply(scope, role, complete(model, request(role, {}, scope=scope, number=n)))
         for n, (scope, role) in enumerate(QUESTIONS)
     ]
+
+
+@pytest.mark.parametrize(
+    ("why", "error"), [("time", OutOfTime), ("too_long", ContextWindowExceeded)]
+)
+async def test_a_scope_that_was_cut_off_is_cut_off_again(
+    tmp_path: Path, replies: list[ScopedReply], why: Any, error: type[Exception]
+) -> None:
+    """After its last answer, for the same reason; other scopes have theirs."""
+    model = replay(write(tmp_path / "a.json", replies, [ScopedEnd("", why, "no more")]))
+    assert await model.complete(ModelRequest([], role="planner", scope="", number=2))
+    with pytest.raises(error, match="no more"):
+        await model.complete(ModelRequest([], role="planner", scope="", number=3))
+    with pytest.raises(ModelError, match="ended after 2 calls in scope"):
+        await model.complete(
+            ModelRequest([], role="implementer", scope="step-1/candidate-0", number=2)
+        )
 
 
 async def test_each_scope_gets_its_answers_in_its_own_order(
