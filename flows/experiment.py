@@ -53,11 +53,51 @@ class Budget(_Declared):
     calls: int | None = Field(default=None, gt=0, description="model calls")
 
 
-class Primary(_Declared):
-    """The comparison that the experiment was made for."""
+class Images(_Declared):
+    """How the images of instances come and go; those that were here before always stay."""
+
+    keep_gb: float | None = Field(
+        default=None,
+        gt=0,
+        description="gigabytes (10^9 bytes) of images to keep of those that were brought, least "
+        "recently needed removed first; none: all of them stay",
+    )
+    ahead: int = Field(
+        default=2,
+        ge=0,
+        le=64,
+        description="instances whose images are brought before their cells begin",
+    )
+
+
+class Comparison(_Declared):
+    """Two arms that are to be compared; the other way round it is the same comparison."""
 
     baseline: str = Field(description="name of the arm to compare with")
     candidate: str = Field(description="name of the arm that has to be worth its cost")
+
+    @model_validator(mode="after")
+    def _of_two_arms(self) -> Self:
+        if self.baseline == self.candidate:
+            raise ValueError(f"{self.baseline!r} is compared with itself: name two arms")
+        return self
+
+    @property
+    def arms(self) -> frozenset[str]:
+        """Names of both."""
+        return frozenset({self.baseline, self.candidate})
+
+
+class Primary(Comparison):
+    """The comparison that the experiment was made for."""
+
+    margin: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="largest loss of resolution with which the candidate counts as not worse, "
+        "as a share: 0.05 is five percentage points",
+    )
 
 
 class Experiment(_Declared):
@@ -91,6 +131,9 @@ class Experiment(_Declared):
     network: bool = Field(
         default=False, description="whether containers reach the network, as some eval scripts need"
     )
+    images: Images = Field(
+        default_factory=Images, description="which images are kept, and brought ahead"
+    )
     preflight: bool = Field(
         default=False, description="check the images first, and run nothing on those that fail"
     )
@@ -98,6 +141,10 @@ class Experiment(_Declared):
         default=False, description="grade every patch twice: what differs is flaky and in doubt"
     )
     primary: Primary | None = Field(default=None, description="the comparison that is declared")
+    family: list[Comparison] = Field(
+        default_factory=list,
+        description="the other comparisons that are declared; all that are not are exploratory",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -107,10 +154,23 @@ class Experiment(_Declared):
         for arm in self.arms:
             if ARMS[arm.agent].needs_model and self.model_of(arm) is None:
                 raise ValueError(f"arm {arm.name!r} needs a model: give it or the experiment one")
-        if self.primary:
-            unknown = {self.primary.baseline, self.primary.candidate} - set(names)
+        return self
+
+    @model_validator(mode="after")
+    def _compares_its_arms(self) -> Self:
+        if self.family and not self.primary:
+            raise ValueError("a family needs a primary comparison: declare one of it as primary")
+        declared = [("primary", self.primary)] if self.primary else []
+        declared += [(f"family.{index}", pair) for index, pair in enumerate(self.family)]
+        names = {arm.name for arm in self.arms}
+        seen: set[frozenset[str]] = set()
+        for where, pair in declared:
+            unknown = pair.arms - names
             if unknown:
-                raise ValueError(f"primary names no arm of this experiment: {sorted(unknown)}")
+                raise ValueError(f"{where} names no arm of this experiment: {sorted(unknown)}")
+            if pair.arms in seen:
+                raise ValueError(f"{where} declares {' and '.join(sorted(pair.arms))} again")
+            seen.add(pair.arms)
         return self
 
     def model_of(self, arm: ArmSpec) -> ModelSpec | None:

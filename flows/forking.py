@@ -92,5 +92,6 @@ def _child(
         ],
         "repeats": 1,
         "primary": None,
+        "family": [],
     }
     return parse({**content, **changes}, "fork").afresh()

@@ -201,6 +201,8 @@ def experiment_rows(
                 "environment": environment,
                 "primary_baseline": primary.baseline if primary else None,
                 "primary_candidate": primary.candidate if primary else None,
+                "primary_margin": primary.margin if primary else None,
+                "family": [pair.model_dump() for pair in experiment.family],
             },
         )
 

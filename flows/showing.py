@@ -1,23 +1,16 @@
 """What the commands print."""
 
-import asyncio
-from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
-from eval.selection import Selection, select
-from eval.types import Instance
 from flows import reporting
-from flows.errors import IncompleteRun, UsageError
 from flows.lake import Lake
 
 if TYPE_CHECKING:
-    from flows.experiment import Experiment
     from flows.foreign import Imported
-    from flows.preflight import Checked
     from flows.tracing import Shown
     from reports.types import ArmSummary, Comparison, Report
 
@@ -73,7 +66,8 @@ def _pair(pair: "Comparison") -> Table:
         "",
         f"{candidate} resolved",
         f"{candidate} not",
-        title=f"{candidate} against {baseline}, exact McNemar p = {p_value(pair.p_value)}",
+        title=f"{candidate} against {baseline} ({pair.role})\n"
+        f"exact McNemar p = {p_value(pair.p_value)}",
         title_justify="left",
     )
     table.add_row(f"{baseline} resolved", str(cells.both), str(cells.only_baseline))
@@ -174,84 +168,6 @@ def doubts(lake: Lake, experiment: str) -> None:
         say(f"suspect  {row['instance_id']}  {'; '.join(row['audit_reasons'])}", "yellow")
     resolved = sum(row["resolved"] for row in graded)
     say(f"{len(in_doubt)} of {resolved} resolved patches are suspect")
-
-
-def preflight(experiment: "Experiment", lake_path: str | None, concurrency: int) -> bool:
-    """Check the images of an experiment's instances, one line for each; whether all pass.
-
-    Raises:
-        UsageError: there is no Docker.
-        DatasetError: the dataset or the selection cannot be used.
-        ImageError: an image of a task repo cannot be built.
-        IncompleteRun: infrastructure kept some from being checked.
-    """
-    from flows import places, plan
-    from flows.preflight import check_all, line
-
-    lake = Lake.open(lake_path)
-
-    async def check() -> "list[Checked]":
-        chosen = plan.load(experiment)
-        await places.decide("docker", chosen)
-        plan.build_missing(chosen, experiment.dataset)
-        located = places.find(chosen, experiment.dataset, "docker", network=experiment.network)
-        done = []
-        async for checked in check_all(chosen, located, lake, concurrency):
-            done.append(checked)
-            say(f"[{len(done)}/{len(chosen)}] {line(checked)}")
-        return done
-
-    done = asyncio.run(check())
-    unknown = [checked for checked in done if not checked.is_known]
-    failed = [checked for checked in done if checked.reasons and checked.is_known]
-    say(f"{len(done) - len(failed) - len(unknown)} of {len(done)} images pass")
-    if unknown:
-        raise IncompleteRun(f"{len(unknown)} of {len(done)} images could not be checked")
-    return not failed
-
-
-def images(dataset: str, split: str, ids: list[str], regex: str, slice_: str) -> bool:
-    """Which images are here; whether all are.
-
-    Raises:
-        DatasetError: the dataset or the selection cannot be used.
-        ImageError: no daemon answers.
-    """
-    from eval.images import check
-
-    statuses = check(_selected(dataset, split, ids, regex, slice_), dataset)
-    missing = [status for status in statuses if not status.present]
-    for status in missing:
-        _out.print(f"missing  {status.instance_id}  {status.how}", markup=False, soft_wrap=True)
-    _out.print(f"{len(statuses) - len(missing)} of {len(statuses)} images are here", markup=False)
-    return not missing
-
-
-def build(dataset: str, split: str, ids: list[str], regex: str, slice_: str) -> None:
-    """Build the images of a task repo, one line for each.
-
-    Raises:
-        UsageError: the dataset is no task repo.
-        DatasetError, ImageError: as they say.
-    """
-    from eval.images import build
-    from eval.instances import task_repo
-
-    repo = task_repo(dataset)
-    if repo is None:
-        raise UsageError(f"{dataset} is no task repo: its images are pulled, not built")
-    actions: Counter[str] = Counter()
-    for image in build(_selected(dataset, split, ids, regex, slice_), repo):
-        actions[image.action] += 1
-        _out.print(f"{image.action:<8} {image.instance_id}  {image.duration_s:.1f} s", markup=False)
-    _out.print(f"{actions['built']} built, {actions['current']} were current", markup=False)
-
-
-def _selected(dataset: str, split: str, ids: list[str], regex: str, slice_: str) -> list[Instance]:
-    from eval.instances import load
-
-    wanted = Selection(ids=ids, regex=regex, slice=slice_)
-    return select(load(dataset, split), wanted)
 
 
 def _brief(text: str, full: bool) -> str:

@@ -12,9 +12,10 @@ from reports.errors import ReportError
 from reports.lake import near
 from reports.notes import write_notes
 from reports.paired import read_arms, read_cells, read_comparisons, read_rows
+from reports.plans import judge_margin, read_plans
 from reports.relations import open_marts, run_audits
 from reports.resampled import read_resampled
-from reports.types import ArmSummary, Report, Role, Source
+from reports.types import ArmSummary, Pair, Report, Role, Source
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -36,15 +37,17 @@ def build(
     try:
         source = _read_source(connection, experiment)
         arms = read_arms(connection)
-        pair, role = _first_pair(arms, source.primary, baseline, candidate)
-        comparisons = read_comparisons(connection, pair, role)
+        pair, role = _first_pair(arms, source, baseline, candidate)
+        comparisons = read_comparisons(connection, pair, role, source.plan)
+        resampled = read_resampled(connection, *pair) if pair else None
         return Report(
             source=source,
             audits=run_audits(connection),
             notes=write_notes(source, arms, comparisons),
             arms=arms,
             comparisons=comparisons,
-            resampled=read_resampled(connection, *pair) if pair else None,
+            resampled=resampled,
+            non_inferiority=judge_margin(source, comparisons[0], resampled) if resampled else None,
             cells=read_cells(connection),
         )
     finally:
@@ -58,7 +61,7 @@ def _read_source(connection: DuckDBPyConnection, experiment: str) -> Source:
     row = rows[0]
     if not row["instance_ids"]:
         raise ReportError(f"experiment {experiment!r} plans no instance: nothing to report")
-    primary = (row["primary_baseline"], row["primary_candidate"])
+    plan, later_plans = read_plans(connection)
     times = [row["last_attempt_utc"], row["last_evaluation_utc"]]
     return Source(
         experiment=experiment,
@@ -70,7 +73,8 @@ def _read_source(connection: DuckDBPyConnection, experiment: str) -> Source:
         instances=len(row["instance_ids"]),
         repeats=row["repeats"],
         environment=row["environment"],
-        primary=None if None in primary else primary,
+        plan=plan,
+        later_plans=later_plans,
         first_attempt=row["first_attempt_utc"],
         last_activity=max((time for time in times if time), default=None),
         versions=_merge_versions(row),
@@ -89,24 +93,32 @@ def _merge_versions(row: dict[str, Any]) -> Mapping[str, str]:
 
 def _first_pair(
     arms: tuple[ArmSummary, ...],
-    primary: tuple[str, str] | None,
+    source: Source,
     baseline: str | None,
     candidate: str | None,
-) -> tuple[tuple[str, str] | None, Role]:
+) -> tuple[Pair | None, Role]:
     """The pair of arms that the report leads with, and why it does."""
     names = [arm.name for arm in arms]
     for name in (baseline, candidate):
         if name is not None and name not in names:
             raise ReportError(f"no arm {name!r} in this experiment; {near(name, names)}")
+    primary = _latest_primary(source, names)
     if baseline is None and candidate is None:
-        if primary and set(primary) <= set(names):
-            return primary, "primary"
-        return _default_pair(arms), "exploratory"
+        first = primary or _default_pair(arms)
+        return first, source.plan.role_of(first) if first else "exploratory"
     pair = _complete_pair(names, primary, baseline, candidate)
-    return pair, "primary" if pair == primary else "chosen"
+    role = source.plan.role_of(pair)
+    return pair, "chosen" if role == "exploratory" else role
 
 
-def _default_pair(arms: tuple[ArmSummary, ...]) -> tuple[str, str] | None:
+def _latest_primary(source: Source, names: list[str]) -> Pair | None:
+    """The primary comparison as it was declared last, of arms that are still there."""
+    plans = (source.plan, *source.later_plans)
+    declared = [plan.primary for plan in plans if plan.primary and set(plan.primary) <= set(names)]
+    return declared[-1] if declared else None
+
+
+def _default_pair(arms: tuple[ArmSummary, ...]) -> Pair | None:
     """The first two arms that are no controls, or the first two there are."""
     by_interest = sorted(arms, key=lambda arm: arm.agent in CONTROLS)
     first, second = (*(arm.name for arm in by_interest[:2]), None, None)[:2]
@@ -115,10 +127,10 @@ def _default_pair(arms: tuple[ArmSummary, ...]) -> tuple[str, str] | None:
 
 def _complete_pair(
     names: list[str],
-    primary: tuple[str, str] | None,
+    primary: Pair | None,
     baseline: str | None,
     candidate: str | None,
-) -> tuple[str, str]:
+) -> Pair:
     """Both arms of a pair of which at least one is given."""
     declared = primary or (None, None)
     first, second = baseline or declared[0], candidate or declared[1]

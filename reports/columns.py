@@ -44,6 +44,9 @@ PARTITION = ("experiment", "arm")
 TEXT, INT, FLOAT, BOOL = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 TIME = pa.timestamp("us", tz="UTC")
 TEXTS = pa.list_(pa.string())
+PAIRS = pa.list_(
+    pa.struct(pa.field(arm, TEXT, nullable=False) for arm in ("baseline", "candidate"))
+)
 
 _CELL = (
     Column("attempt_id", TEXT, "identifies the attempt; the same in every table"),
@@ -248,6 +251,14 @@ EXPERIMENTS = Table(
             required=False,
         ),
         Column("primary_candidate", TEXT, "the arm compared with it; null if none", required=False),
+        Column(
+            "primary_margin",
+            FLOAT,
+            "largest loss with which the candidate counts as not worse; null if none",
+            "share",
+            False,
+        ),
+        Column("family", PAIRS, "the other declared comparisons"),
     ),
 )
 
@@ -268,11 +279,39 @@ PREFLIGHTS = Table(
     ),
 )
 
+IMAGES = Table(
+    "images",
+    "one image that was brought to this machine, by the last time it was",
+    (
+        Column("image", TEXT, "image reference"),
+        Column(
+            "image_digest",
+            TEXT,
+            "image id; null while it is being brought, and where that failed",
+            required=False,
+        ),
+        Column("how", TEXT, "built, from a task repo, or pulled"),
+        Column(
+            "size_bytes",
+            INT,
+            "what its removal would have freed when it came: layers that no other image had; "
+            "null as image_digest",
+            "bytes",
+            False,
+        ),
+        Column("brought_at", TIME, "when bringing it began"),
+        Column("last_needed_at", TIME, "when a run needed it last"),
+        Column(
+            "removed_at", TIME, "when it was removed or found gone; null if not", required=False
+        ),
+    ),
+)
+
 TABLES = {
     table.name: table
     for table in (ATTEMPTS, LLM_CALLS, STEPS, PREDICTIONS, EVALUATIONS, EXPERIMENTS)
 }
 """The tables of experiments, in folders by experiment and arm."""
 
-SHARED_TABLES = {table.name: table for table in (PREFLIGHTS,)}
+SHARED_TABLES = {table.name: table for table in (PREFLIGHTS, IMAGES)}
 """What belongs to no experiment: `<table>/<unit>.parquet`."""

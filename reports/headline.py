@@ -43,8 +43,11 @@ def _resolution(pair: Comparison, baseline: ArmSummary, candidate: ArmSummary) -
 
 
 def _chance(pair: Comparison) -> str:
-    p = f"exact McNemar p = {p_value(pair.p_value)}"
-    return p if pair.p_value < LEVEL else f"{p}, not distinguishable from chance"
+    """The p-value, with that of the declared family where it corrects anything."""
+    p, decisive = f"exact McNemar p = {p_value(pair.p_value)}", pair.p_value
+    if pair.adjusted_p_value is not None and pair.adjusted_p_value > pair.p_value:
+        p, decisive = f"{p}, {p_value(pair.adjusted_p_value)} by Holm", pair.adjusted_p_value
+    return p if decisive < LEVEL else f"{p}, not distinguishable from chance"
 
 
 def _per_instance(arm: ArmSummary) -> str:

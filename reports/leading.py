@@ -17,6 +17,8 @@ from reports.format import (
     ratio,
     usd,
 )
+from reports.plans import size
+from reports.resampled import leading_interval
 from reports.statistics import mcnemar_exact, newcombe_interval
 from reports.types import (
     Amounts,
@@ -87,28 +89,35 @@ def describe(report: Report) -> Leading | None:
         return None
     pair, resampled, repeats = report.comparisons[0], report.resampled, report.source.repeats
     resolution = tuple(_resolution(pair, resampled, repeats))
+    declared = tuple(_declared(report))
     amounts = tuple(_amounts(resampled))
     return Leading(
-        summary=_summary(pair, resampled, resolution[0], amounts[0]),
+        summary=_summary(pair, resampled, resolution[0], declared, amounts[0]),
         groups=(
-            Group("Resolution", resolution),
+            Group("Resolution", resolution + declared),
             Group("Cost, tokens and time", amounts),
             Group("Cost per resolved cell", tuple(_costs_per_resolved(resampled))),
             Group("Sensitivity", tuple(_sensitivities(pair, resampled, repeats))),
         ),
         pass_at=tuple(_pass_at(resampled)) if repeats > 1 else (),
-        footnotes=tuple(_footnotes(pair, resampled, repeats)),
+        footnotes=(*_footnotes(pair, resampled, repeats), *_footnotes_of_declared(report)),
     )
 
 
-def _summary(pair: Comparison, resampled: Resampled, difference: Line, cost: Line) -> str:
-    """The difference, both tests and the ratio of cost, for where there is one line."""
+def _summary(
+    pair: Comparison,
+    resampled: Resampled,
+    difference: Line,
+    declared: tuple[Line, ...],
+    cost: Line,
+) -> str:
+    """The difference, the tests and the ratio of cost, for where there is one line."""
     settings = f"{count(resampled.resamples)} resamples, seed {resampled.seed}"
     resolution = (
         f"Difference of resolution {difference.value} points (95 % interval {difference.interval}, "
         f"{difference.method}); exact McNemar p = {p_value(pair.p_value)}, mid-p = "
         f"{p_value(pair.mid_p_value)}"
-    )
+    ) + "".join(f"; {line.name}: {line.value}" for line in declared)
     if resampled.cost.ratio is None:
         return f"{resolution}."
     return (
@@ -119,14 +128,46 @@ def _summary(pair: Comparison, resampled: Resampled, difference: Line, cost: Lin
 
 def _resolution(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator[Line]:
     name, over = "difference, points", plural(pair.table.pairs, "pair")
-    if repeats > 1:
-        yield _estimate(name, resampled.difference, points, over)
-    else:
-        interval = _interval(pair.interval, points)
-        yield Line(name, points(pair.table.difference), interval, over, NEWCOMBE)
+    interval = leading_interval(pair, resampled, repeats)
+    limits = _interval(interval, points) if interval else DASH
+    yield Line(name, points(pair.table.difference), limits, over, _method(repeats))
     discordant = plural(pair.table.discordant, "discordant pair")
     yield Line("exact McNemar p", p_value(pair.p_value), DASH, discordant, "exact, two-sided")
     yield Line("mid-p McNemar p", p_value(pair.mid_p_value), DASH, discordant, "mid-p, two-sided")
+
+
+def _method(repeats: int) -> str:
+    """How the interval of the difference is made."""
+    return BY_INSTANCE if repeats > 1 else NEWCOMBE
+
+
+def _declared(report: Report) -> Iterator[Line]:
+    """What the declaration asks for: the test within its family, and the margin."""
+    if _is_in_a_family(report):
+        over = plural(len(report.source.plan.comparisons), "declared comparison")
+        adjusted = adjusted_p(report.comparisons[0])
+        yield Line("exact McNemar p, adjusted", adjusted, DASH, over, "Holm")
+    judged = report.non_inferiority
+    if judged:
+        low = UNLIMITED if isinf(judged.low) else points(judged.low)
+        yield Line(
+            f"{judged.candidate} not worse by more than {size(judged.margin)}",
+            "shown" if judged.is_shown else "not shown",
+            DASH,
+            f"lower limit {low} against {points(-judged.margin)}",
+            _method(report.source.repeats),
+        )
+
+
+def _is_in_a_family(report: Report) -> bool:
+    """Whether the leading pair is one of several declared comparisons."""
+    is_declared = report.comparisons[0].adjusted_p_value is not None
+    return is_declared and len(report.source.plan.comparisons) > 1
+
+
+def adjusted_p(pair: Comparison) -> str:
+    """The p-value within the declared family, or a dash for a comparison outside of it."""
+    return DASH if pair.adjusted_p_value is None else p_value(pair.adjusted_p_value)
 
 
 def _amounts(resampled: Resampled) -> Iterator[Line]:
@@ -227,6 +268,21 @@ def _footnotes(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator
         yield (
             "pass@k: chance that at least one of k attempts resolves an instance, unbiased, as a "
             "mean over the instances; intervals by the same bootstrap."
+        )
+
+
+def _footnotes_of_declared(report: Report) -> Iterator[str]:
+    if _is_in_a_family(report):
+        yield (
+            "Holm: exact p-values adjusted over all comparisons that were declared beforehand, so "
+            "that the chance of any false alarm among them stays at the level that they are read "
+            "at; a declared comparison whose arm was dropped counts with p = 1."
+        )
+    if report.non_inferiority:
+        yield (
+            "Not worse by more than the margin: shown where the lower limit of the 95 % interval "
+            "of the difference is above minus the margin, a one-sided test at 2.5 %. Not shown "
+            "does not mean worse."
         )
 
 

@@ -16,7 +16,8 @@ from reports.format import (
     usd,
 )
 from reports.headline import headline
-from reports.leading import Leading, describe
+from reports.leading import Leading, adjusted_p, describe
+from reports.plans import in_words
 from reports.types import STATES, ArmSummary, Comparison, Report, Source
 
 NAMED_INSTANCES = 20
@@ -191,7 +192,7 @@ def _differences(report: Report, pair: Comparison) -> Iterable[str]:
 def _pairs(comparisons: Sequence[Comparison]) -> str:
     header = (
         "baseline", "candidate", "comparison", "both", "only baseline", "only candidate", "neither",
-        "difference, points", "exact McNemar p", "cost ratio", "priced pairs",
+        "difference, points", "exact McNemar p", "Holm p", "cost ratio", "priced pairs",
     )  # fmt: skip
     return _table(header, (_pair_row(pair) for pair in comparisons), words=3)
 
@@ -208,6 +209,7 @@ def _pair_row(pair: Comparison) -> tuple[str, ...]:
         count(table.neither),
         points(table.difference),
         p_value(pair.p_value),
+        adjusted_p(pair),
         ratio(pair.cost_ratio),
         count(pair.priced_pairs),
     )
@@ -220,6 +222,7 @@ def _source(report: Report) -> str:
         "Dataset": f"{source.dataset} (rows {source.dataset_digest})",
         "Planned": f"{plural(source.instances, 'instance')} × {plural(source.repeats, 'repeat')}",
         "Declared": f"{moment(source.declared_at)} (declaration {source.declaration_digest})",
+        "Comparisons declared": in_words(source.plan),
         "Ran": span(source),
         "Environment": source.environment,
         "Versions": versions or UNKNOWN,

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from reports.format import count, listing, plural, usd
-from reports.types import ArmSummary, Comparison, Note, Source, State
+from reports.format import count, listing, moment, plural, usd
+from reports.plans import in_words
+from reports.types import ArmSummary, Comparison, Note, Plan, Source, State
 
 
 def write_notes(
@@ -11,6 +12,7 @@ def write_notes(
 ) -> tuple[Note, ...]:
     """Warnings first."""
     notes = [
+        *_about_plan(source),
         *_about_setting(arms),
         *_about_losses(arms),
         *_about_costs(arms),
@@ -19,6 +21,23 @@ def write_notes(
         *_about_repeats(source),
     ]
     return tuple(sorted(notes, key=lambda note: note.level != "warning"))
+
+
+def _about_plan(source: Source) -> Iterator[Note]:
+    """The banner over a declaration that was made or changed with results at hand."""
+    if not source.later_plans:
+        return
+    yield Note(
+        "warning",
+        "The declared comparisons were changed after results existed. Declared before the first "
+        f"result: {_dated(source.plan)}. Changed since to: "
+        f"{'; '.join(map(_dated, source.later_plans))}. Only what was declared before counts as "
+        "declared; everything else is to be read as exploratory.",
+    )
+
+
+def _dated(plan: Plan) -> str:
+    return in_words(plan) + (f" ({moment(plan.declared_at)})" if plan.declared_at else "")
 
 
 def _about_setting(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
@@ -83,10 +102,13 @@ def _about_declaration(source: Source, comparisons: tuple[Comparison, ...]) -> I
         )
     if not comparisons or comparisons[0].role == "primary":
         return
-    declared = (
-        "is not the declared primary one" if source.primary else "was not declared beforehand"
-    )
-    yield Note("note", f"The comparison shown first {declared}: exploratory.")
+    if comparisons[0].role == "declared":
+        told = "is of the declared family, not the primary one."
+    elif source.plan.primary:
+        told = "is not the declared primary one: exploratory."
+    else:
+        told = "was not declared beforehand: exploratory."
+    yield Note("note", f"The comparison shown first {told}")
 
 
 def _about_models(

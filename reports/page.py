@@ -11,8 +11,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from reports import format as formats
 from reports.figures import colour_index, draw_figures
 from reports.headline import headline
-from reports.leading import describe
+from reports.leading import adjusted_p, describe
 from reports.markdown import cost_per_resolved, span
+from reports.plans import in_words
 from reports.types import STATES, Cell, Report, State
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -41,6 +42,11 @@ TRACES = (
     ("paired table", "marts/pairs.sql", "marts.cells of both arms by instance and repeat"),
     ("exact McNemar p", "statistics.mcnemar_exact", "only baseline, only candidate"),
     ("mid-p McNemar p", "statistics.mcnemar_mid_p", "only baseline, only candidate"),
+    ("declared comparisons", "marts/plans.sql → plans.read_plans", "experiments.primary_*, "
+     "experiments.family, experiments.declared_at, attempts.started_at, evaluations.started_at"),
+    ("Holm p", "statistics.holm", "exact McNemar p of the declared comparisons"),
+    ("not worse by the margin", "statistics.is_non_inferior", "95 % interval of the difference, "
+     "experiments.primary_margin"),
     ("difference by Newcombe", "statistics.newcombe_interval", "paired table"),
     ("what is resampled", "resampled.read_resampled", "marts.cells of both arms by instance and "
      "repeat"),
@@ -79,6 +85,8 @@ def render(report: Report) -> str:
         moment=formats.moment,
         span=span,
         cost_per_resolved=cost_per_resolved,
+        adjusted_p=adjusted_p,
+        in_words=in_words,
     )
     return environment.get_template("page.html.j2").render(
         report=report,

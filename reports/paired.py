@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from reports.statistics import (
+    holm,
     mcnemar_exact,
     mcnemar_mid_p,
     newcombe_interval,
@@ -15,7 +17,9 @@ from reports.types import (
     Cell,
     Comparison,
     Cost,
+    Pair,
     PairedTable,
+    Plan,
     Role,
     State,
     Tokens,
@@ -48,11 +52,12 @@ def read_arms(connection: DuckDBPyConnection) -> tuple[ArmSummary, ...]:
 
 
 def read_comparisons(
-    connection: DuckDBPyConnection, first: tuple[str, str] | None, role: Role
+    connection: DuckDBPyConnection, first: Pair | None, role: Role, plan: Plan
 ) -> tuple[Comparison, ...]:
     """Every pair of arms once, the later declared against the earlier.
 
-    `first` (baseline, candidate) comes first, in that direction and with `role`.
+    `first` comes first, in that direction and with `role`; the others have their role by the
+    plan.
     """
     rows = read_rows(connection, "from marts.pairs")
     leading = [row for row in rows if (row["baseline"], row["candidate"]) == first]
@@ -62,9 +67,27 @@ def read_comparisons(
         if row["baseline_position"] < row["candidate_position"]
         and {row["baseline"], row["candidate"]} != set(first or ())
     ]
-    return tuple(_comparison(row, role) for row in leading) + tuple(
-        _comparison(row, "exploratory") for row in others
+    adjusted = _adjusted(leading + others, plan)
+    return tuple(_comparison(row, role, adjusted) for row in leading) + tuple(
+        _comparison(row, plan.role_of((row["baseline"], row["candidate"])), adjusted)
+        for row in others
     )
+
+
+def _adjusted(rows: Sequence[dict[str, Any]], plan: Plan) -> Mapping[frozenset[str], float]:
+    """Adjusted p-values of the declared comparisons, by their two arms.
+
+    One whose arm was dropped counts with p = 1: a family does not shrink with hindsight.
+    """
+    exact = {
+        frozenset((row["baseline"], row["candidate"])): mcnemar_exact(
+            row["only_baseline"], row["only_candidate"]
+        )
+        for row in rows
+    }
+    family = [frozenset(pair) for pair in plan.comparisons]
+    adjusted = holm([exact.get(arms, 1.0) for arms in family])
+    return dict(zip(family, adjusted, strict=True))
 
 
 def read_cells(connection: DuckDBPyConnection) -> tuple[Cell, ...]:
@@ -112,7 +135,9 @@ def _cost(row: dict[str, Any]) -> Cost:
     )
 
 
-def _comparison(row: dict[str, Any], role: Role) -> Comparison:
+def _comparison(
+    row: dict[str, Any], role: Role, adjusted: Mapping[frozenset[str], float]
+) -> Comparison:
     table = PairedTable(
         both=row["both_resolved"],
         only_baseline=row["only_baseline"],
@@ -127,6 +152,7 @@ def _comparison(row: dict[str, Any], role: Role) -> Comparison:
         interval=newcombe_interval(table),
         p_value=mcnemar_exact(table.only_baseline, table.only_candidate),
         mid_p_value=mcnemar_mid_p(table.only_baseline, table.only_candidate),
+        adjusted_p_value=adjusted.get(frozenset((row["baseline"], row["candidate"]))),
         priced_pairs=row["priced_pairs"],
         baseline_cost_usd=row["baseline_cost_usd"],
         candidate_cost_usd=row["candidate_cost_usd"],

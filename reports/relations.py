@@ -32,6 +32,7 @@ MARTS = (
     "arms",
     "arm_states",
     "pairs",
+    "plans",
     "source",
 )
 """In the order in which they build on each other."""

@@ -15,7 +15,7 @@ from reports.statistics import (
     ratio_of_costs_per_resolved,
     ratio_of_sums,
 )
-from reports.types import Amounts, Estimate, Resampled, State
+from reports.types import Amounts, Comparison, Estimate, Interval, Resampled, State
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -84,6 +84,13 @@ def read_resampled(
         baseline_pass_at=_pass_at(verdicts[0], instances, bootstrap),
         candidate_pass_at=_pass_at(verdicts[1], instances, bootstrap),
     )
+
+
+def leading_interval(pair: Comparison, resampled: Resampled, repeats: int) -> Interval | None:
+    """The interval of the difference: by instance where cells repeat, else Newcombe's."""
+    if repeats == 1:
+        return pair.interval
+    return resampled.difference.interval if resampled.difference else None
 
 
 def _read_cells(connection: DuckDBPyConnection, arm: str) -> Mapping[tuple[str, int], _Cell]:

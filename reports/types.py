@@ -30,7 +30,45 @@ STATES: Mapping[State, str] = {
 }
 """Every way in which a planned cell can stand, and its name for a reader."""
 
-Role = Literal["primary", "chosen", "exploratory"]
+Role = Literal["primary", "declared", "chosen", "exploratory"]
+
+Pair = tuple[str, str]
+"""Baseline and candidate."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a declaration says of the analysis."""
+
+    primary: Pair | None = None
+    margin: float | None = None
+    """Largest loss with which the primary candidate counts as not worse, a share."""
+    family: tuple[Pair, ...] = ()
+    """The other declared comparisons."""
+    declared_at: datetime | None = None
+    """UTC; None where nothing was declared."""
+
+    @property
+    def comparisons(self) -> tuple[Pair, ...]:
+        """All that are declared, the primary one first."""
+        return ((self.primary,) if self.primary else ()) + self.family
+
+    def role_of(self, pair: Pair) -> Role:
+        """What the comparison of these arms was declared as; the other way round it is the same."""
+        if self.primary and set(self.primary) == set(pair):
+            return "primary"
+        if any(set(declared) == set(pair) for declared in self.family):
+            return "declared"
+        return "exploratory"
+
+    def is_same_as(self, other: "Plan") -> bool:
+        """Whether both plan the same analysis; only a margin gives a comparison a direction."""
+        return self._content == other._content
+
+    @property
+    def _content(self) -> tuple[object, ...]:
+        primary = frozenset(self.primary or ()) if self.margin is None else self.primary
+        return primary, self.margin, frozenset(map(frozenset, self.family))
 
 
 @dataclass(frozen=True)
@@ -168,7 +206,8 @@ class Comparison:
     baseline: str
     candidate: str
     role: Role
-    """Declared beforehand, chosen for this report, or one of the other pairs."""
+    """Declared beforehand as the primary one or in its family, chosen for this report, or one
+    of the other pairs."""
     table: PairedTable
     interval: Interval
     """95 % interval of the difference, Newcombe's method 10. Takes pairs for independent, so
@@ -177,6 +216,9 @@ class Comparison:
     """Exact two-sided McNemar test."""
     mid_p_value: float
     """Mid-p McNemar test, less conservative."""
+    adjusted_p_value: float | None
+    """The exact one after Holm's correction over all declared comparisons; None for a
+    comparison that is not one of them."""
     priced_pairs: int
     """Pairs in which both cells ran and both costs are fully known."""
     baseline_cost_usd: float
@@ -189,6 +231,19 @@ class Comparison:
         if not self.priced_pairs or not self.baseline_cost_usd:
             return None
         return self.candidate_cost_usd / self.baseline_cost_usd
+
+
+@dataclass(frozen=True)
+class NonInferiority:
+    """The primary comparison against its margin."""
+
+    candidate: str
+    """The arm that has to be not worse, whichever way round the report shows the comparison."""
+    margin: float
+    """A share."""
+    low: float
+    """Lower limit of the 95 % interval of candidate minus baseline that the report leads with."""
+    is_shown: bool
 
 
 @dataclass(frozen=True)
@@ -284,8 +339,10 @@ class Source:
     instances: int
     repeats: int
     environment: str
-    primary: tuple[str, str] | None
-    """Declared baseline and candidate."""
+    plan: Plan
+    """What was declared when the first result came; nothing else counts as declared."""
+    later_plans: tuple[Plan, ...]
+    """How it was changed when results existed, by time."""
     first_attempt: datetime | None
     last_activity: datetime | None
     """Start of the latest attempt or grading."""
@@ -306,6 +363,8 @@ class Report:
     """Every pair of arms once; the primary or chosen one first."""
     resampled: Resampled | None
     """Of the first comparison; None where there is none."""
+    non_inferiority: NonInferiority | None
+    """None unless the first comparison is the primary one and has a margin."""
     cells: tuple[Cell, ...]
     """By instance, repeat, arm, all in declared order."""
 

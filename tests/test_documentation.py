@@ -66,7 +66,9 @@ def test_the_example_experiment_of_the_readme_is_valid() -> None:
     together = {k: v for block in contents if isinstance(block, dict) for k, v in block.items()}
     assert experiment.parse(together, "README").primary is not None
     [arm] = [arm for block in contents if isinstance(block, list) for arm in block]
-    assert experiment.parse({**together, "arms": [arm], "primary": None}, "README").arms
+    assert experiment.parse(
+        {**together, "arms": [arm], "primary": None, "family": []}, "README"
+    ).arms
 
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda deployment: deployment["name"])

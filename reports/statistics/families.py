@@ -12,8 +12,8 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scandinavian
     Journal of Statistics 6, 65-70.
     """
+    if len(p_values) < 2:
+        return tuple(p_values)
     from statsmodels.stats.multitest import multipletests  # takes a second to import
 
-    if not p_values:
-        return ()
     return tuple(float(p) for p in multipletests(p_values, method="holm")[1])

@@ -12,6 +12,8 @@ from flows.experiment import BUILT_IN, Experiment
 
 MINI = {"name": "mini", "agent": "mini", "model": "openai/anything"}
 GOLD = {"name": "gold", "agent": "gold"}
+NULL = {"name": "null", "agent": "null"}
+FIRST = {"baseline": "null", "candidate": "mini"}
 
 
 def parse(**content: Any) -> Experiment:
@@ -23,6 +25,8 @@ def test_the_bundled_experiment_is_valid() -> None:
     bundled = experiment.load(BUILT_IN / "bundled.yaml")
     assert [arm.agent for arm in bundled.arms] == ["mini", "durable", "gold", "null"]
     assert bundled.primary is not None
+    assert bundled.primary.margin is not None
+    assert len(bundled.family) == 1
     assert all(arm.model is None for arm in bundled.arms)
 
 
@@ -63,6 +67,64 @@ def test_a_mistake_is_one_line_that_names_the_key(content: dict[str, Any], messa
         parse(**content)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ({"family": [FIRST]}, "a family needs a primary comparison"),
+        ({"primary": {**FIRST, "margin": 5}}, "primary.margin: Input should be less than 1"),
+        ({"primary": {**FIRST, "margin": 0}}, "primary.margin: Input should be greater than 0"),
+        (
+            {"primary": {"baseline": "mini", "candidate": "mini"}},
+            "primary: 'mini' is compared with itself",
+        ),
+        (
+            {"primary": FIRST, "family": [{"baseline": "gold", "candidate": "gold"}]},
+            "family.0: 'gold' is compared with itself",
+        ),
+        (
+            {"primary": FIRST, "family": [{"baseline": "gold", "candidate": "x"}]},
+            "family.0 names no arm of this experiment: ['x']",
+        ),
+        (
+            {"primary": FIRST, "family": [{"baseline": "mini", "candidate": "null"}]},
+            "family.0 declares mini and null again",
+        ),
+        (
+            {
+                "primary": FIRST,
+                "family": [
+                    {"baseline": "mini", "candidate": "gold"},
+                    {"baseline": "gold", "candidate": "mini"},
+                ],
+            },
+            "family.1 declares gold and mini again",
+        ),
+        (
+            {"primary": FIRST, "family": [{**FIRST, "margin": 0.1}]},
+            "family.0.margin: unknown key",
+        ),
+    ],
+)
+def test_comparisons_that_cannot_be_declared(declared: dict[str, Any], message: str) -> None:
+    """One line: a stranger among the arms, a pair twice or turned round, a margin in percent."""
+    with pytest.raises(UsageError, match=r"^trial\.yaml: ") as caught:
+        parse(arms=[MINI, GOLD, NULL], **declared)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_family_is_declared_beside_the_primary_comparison() -> None:
+    """With a margin for the primary one, as a share."""
+    declared = parse(
+        arms=[MINI, GOLD, NULL],
+        primary={**FIRST, "margin": 0.05},
+        family=[{"baseline": "mini", "candidate": "gold"}],
+    )
+    assert declared.primary is not None
+    assert declared.primary.margin == 0.05
+    assert [pair.candidate for pair in declared.family] == ["gold"]
 
 
 def test_a_mistake_in_the_selection_is_told_by_the_selection() -> None:

@@ -93,6 +93,8 @@ _EXPERIMENT = {
     "environment": "docker",
     "primary_baseline": None,
     "primary_candidate": None,
+    "primary_margin": None,
+    "family": [],
 }
 
 

@@ -262,14 +262,21 @@ def declared_row(lake: LakeBuilder, **columns: object) -> dict[str, object]:
     return {**pq.ParquetFile(path).read().to_pylist()[0], "agent": "mini", **columns}
 
 
-def test_a_chosen_pair_comes_first_and_says_so(two_arms: LakeBuilder) -> None:
-    """Turned round it is another comparison than the declared one."""
-    report = build(two_arms.root, "trial", baseline="careful", candidate="quick")
-    (pair,) = report.comparisons
-    assert (pair.baseline, pair.role, pair.cost_ratio) == ("careful", "chosen", 1 / 3)
+def test_a_chosen_pair_comes_first_and_says_so(lake: LakeBuilder) -> None:
+    """In the direction that is asked for; turned round it is still the declared comparison."""
+    lake.declare(["a", "b", "c"], ["i1"], primary_baseline="a", primary_candidate="b")
+    for arm, cost in (("a", 1.0), ("b", 2.0), ("c", 3.0)):
+        lake.cell(arm, "i1", cost_usd=cost)
+    report = build(lake.root, "trial", baseline="c", candidate="a")
+    first = report.comparisons[0]
+    assert (first.baseline, first.role, first.cost_ratio) == ("c", "chosen", 1 / 3)
     assert any("not the declared primary" in note.text for note in report.notes)
-    same = build(two_arms.root, "trial", candidate="careful")
-    assert (same.comparisons[0].baseline, same.comparisons[0].role) == ("quick", "primary")
+    turned = build(lake.root, "trial", baseline="b", candidate="a")
+    first = turned.comparisons[0]
+    assert (first.baseline, first.role, first.cost_ratio) == ("b", "primary", 1 / 2)
+    assert turned.notes == ()
+    same = build(lake.root, "trial", candidate="b")
+    assert (same.comparisons[0].baseline, same.comparisons[0].role) == ("a", "primary")
 
 
 def test_one_arm_has_nothing_to_compare(lake: LakeBuilder) -> None:

@@ -30,8 +30,8 @@ def test_the_golden_rows(two_arms: LakeBuilder) -> None:
         "| 10.0 s |",
         "| quick resolved | 1 | 1 |",
         "| not resolved | 1 | 1 |",
-        "| quick | careful | primary | 1 | 1 | 1 | 1 | 0.0 | 1.00 | 3.00\N{MULTIPLICATION SIGN} "
-        "| 4 |",
+        "| quick | careful | primary | 1 | 1 | 1 | 1 | 0.0 | 1.00 | 1.00 | "
+        "3.00\N{MULTIPLICATION SIGN} | 4 |",
         "| quick | 400 | 160 | 40 | 80 | 20 |",
         "Only careful: `i3`.",
         "Only quick: `i2`.",

@@ -1,0 +1,372 @@
+"""What was declared before there were results: roles, Holm, the margin, and the banner."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import binomtest
+from statsmodels.stats.multitest import multipletests
+
+from reports import markdown, page
+from reports.build import build
+from reports.headline import headline
+from reports.leading import DASH, describe
+from reports.types import Report
+from tests.reports.lake_fixture import NOON, LakeBuilder
+
+MINUS = "\N{MINUS SIGN}"
+
+ARMS = ["a", "b", "c"]
+INSTANCES = [f"i{n:02d}" for n in range(20)]
+RESOLVED = {"a": 4, "b": 14, "c": 20}
+"""Of the instances, the first so many."""
+
+DECLARED: dict[str, Any] = {
+    "primary_baseline": "a",
+    "primary_candidate": "b",
+    "primary_margin": 0.1,
+    "family": [{"baseline": "c", "candidate": "b"}],
+}
+
+
+def run(lake: LakeBuilder) -> None:
+    """Every cell of three arms: gradings at noon, and attempts of a time after it."""
+    for arm, resolved in RESOLVED.items():
+        for n, instance in enumerate(INSTANCES):
+            outcome = "resolved" if n < resolved else "unresolved"
+            lake.cell(arm, instance, outcome, started_at=NOON + timedelta(hours=1))
+
+
+def declare(lake: LakeBuilder, hours: float, **changes: Any) -> None:
+    """A declaration so many hours after noon that differs from `DECLARED` by some columns."""
+    columns = {**DECLARED, **changes}
+    columns.setdefault("declaration_digest", f"d{hours}")
+    lake.declare(ARMS, INSTANCES, declared_at=NOON + timedelta(hours=hours), **columns)
+
+
+def banner(report: Report) -> str:
+    """The warning that declared comparisons were changed, or nothing."""
+    found = [note for note in report.notes if "changed after results" in note.text]
+    assert all(note.level == "warning" for note in found)
+    return "".join(note.text for note in found)
+
+
+def roles(report: Report) -> dict[str, str]:
+    """Role of every comparison by its arms, as `ab`."""
+    return {"".join(sorted((p.baseline, p.candidate))): p.role for p in report.comparisons}
+
+
+def lines(report: Report) -> dict[str, tuple[str, str]]:
+    """Value and origin of the leading pair's numbers by name."""
+    found = describe(report)
+    assert found is not None
+    return {line.name: (line.value, line.over) for group in found.groups for line in group.lines}
+
+
+def test_what_is_not_declared_is_exploratory(lake: LakeBuilder) -> None:
+    """The family is declared whichever way round; the report shows the later arm as candidate."""
+    declare(lake, 0)
+    run(lake)
+    report = build(lake.root, "trial")
+    assert roles(report) == {"ab": "primary", "bc": "declared", "ac": "exploratory"}
+    assert report.notes == ()
+    assert [(p.baseline, p.candidate) for p in report.comparisons] == [
+        ("a", "b"),
+        ("a", "c"),
+        ("b", "c"),
+    ]
+
+
+def test_holm_is_over_the_declared_comparisons_only(lake: LakeBuilder) -> None:
+    """Numbers from scipy and statsmodels: 10 and 6 discordant pairs, all one way."""
+    declare(lake, 0)
+    run(lake)
+    report = build(lake.root, "trial")
+    exact = [binomtest(0, discordant).pvalue for discordant in (10, 6)]
+    expected = multipletests(exact, method="holm")[1]
+    assert expected[0] == 2 * exact[0]
+    found = {p.candidate + p.baseline: p.adjusted_p_value for p in report.comparisons}
+    assert (found["ba"], found["cb"]) == pytest.approx(tuple(expected), abs=1e-15)
+    assert found["ca"] is None
+
+
+def test_a_comparison_alone_needs_no_correction(two_arms: LakeBuilder) -> None:
+    """Its adjusted p-value is its own, and nothing is said of a family."""
+    report = build(two_arms.root, "trial")
+    (pair,) = report.comparisons
+    assert pair.adjusted_p_value == pair.p_value
+    assert "exact McNemar p, adjusted" not in lines(report)
+
+
+def test_a_family_does_not_shrink_with_hindsight(lake: LakeBuilder) -> None:
+    """An arm that is gone from a later declaration still counts in the correction."""
+    declare(lake, 0)
+    run(lake)
+    later = {**DECLARED, "declared_at": NOON + timedelta(hours=2), "declaration_digest": "d2"}
+    lake.declare(["a", "b"], INSTANCES, **later)
+    (pair,) = build(lake.root, "trial").comparisons
+    assert pair.adjusted_p_value == 2 * pair.p_value
+
+
+def test_the_correction_decides_what_the_headline_calls_chance(lake: LakeBuilder) -> None:
+    """Six discordant pairs: 0.031 alone, and twice that beside a comparison never made."""
+    declare(lake, 0, primary_baseline="c", family=[{"baseline": "a", "candidate": "gone"}])
+    run(lake)
+    text = headline(build(lake.root, "trial"))
+    assert "exact McNemar p = 0.0312, 0.0625 by Holm, not distinguishable from chance" in text
+    text = headline(build(lake.root, "trial", baseline="a", candidate="b"))
+    assert "exact McNemar p = 0.00195)" in text
+
+
+@pytest.mark.parametrize(
+    ("margin", "verdict"), [(0.5, "shown"), (0.49, "not shown")], ids=["inside", "outside"]
+)
+def test_a_margin_is_held_against_the_lower_limit(
+    two_arms: LakeBuilder, margin: float, verdict: str
+) -> None:
+    """The limit is at -49.49 points, Newcombe's."""
+    primary = {"primary_baseline": "quick", "primary_candidate": "careful"}
+    for path in (two_arms.root / "experiments").rglob("*.parquet"):
+        path.unlink()
+    instances = ["i1", "i2", "i3", "i4"]
+    two_arms.declare(["quick", "careful"], instances, **primary, primary_margin=margin)
+    report = build(two_arms.root, "trial")
+    found = report.non_inferiority
+    assert found is not None
+    assert found.low == report.comparisons[0].interval.low
+    assert found.is_shown == (verdict == "shown")
+    points = f"{100 * margin:.1f}"
+    name = f"careful not worse by more than {points} points"
+    told = f"lower limit {MINUS}49.5 against {MINUS}{points}"
+    assert lines(report)[name] == (verdict, told)
+
+
+def test_the_margin_keeps_its_direction(lake: LakeBuilder) -> None:
+    """Shown the other way round, it is still the declared candidate that must not be worse."""
+    declare(lake, 0)
+    run(lake)
+    forward = build(lake.root, "trial").non_inferiority
+    turned = build(lake.root, "trial", baseline="b", candidate="a")
+    assert forward is not None
+    assert turned.non_inferiority is not None
+    assert (turned.comparisons[0].candidate, turned.non_inferiority.candidate) == ("a", "b")
+    assert turned.non_inferiority.low == pytest.approx(forward.low, abs=1e-12)
+    assert turned.non_inferiority.is_shown
+
+
+def test_the_margin_takes_the_interval_by_instance_where_cells_repeat(lake: LakeBuilder) -> None:
+    """Newcombe's would be too narrow: the repeats of an instance all agree here."""
+    declare(lake, 0, repeats=2)
+    for arm, resolved in (("a", 3), ("b", 2)):
+        for n, instance in enumerate(INSTANCES):
+            for repeat in range(2):
+                outcome = "resolved" if n < resolved else "unresolved"
+                lake.cell(arm, instance, outcome, repeat=repeat)
+    report = build(lake.root, "trial")
+    assert report.non_inferiority is not None
+    assert report.resampled is not None
+    assert report.resampled.difference is not None
+    assert report.non_inferiority.low == report.resampled.difference.interval.low
+    assert report.non_inferiority.low != report.comparisons[0].interval.low
+    assert not report.non_inferiority.is_shown
+
+
+def test_a_pair_of_the_family_may_be_shown_first(lake: LakeBuilder) -> None:
+    """It is declared, has no margin, and the report says that it is not the primary one."""
+    declare(lake, 0)
+    run(lake)
+    report = build(lake.root, "trial", baseline="b", candidate="c")
+    assert (report.comparisons[0].role, report.non_inferiority) == ("declared", None)
+    assert [note.text for note in report.notes] == [
+        "The comparison shown first is of the declared family, not the primary one."
+    ]
+
+
+@pytest.mark.parametrize("render", [markdown.render, page.render], ids=["markdown", "page"])
+def test_markdown_and_page_show_what_was_declared(
+    lake: LakeBuilder, render: Callable[[Report], str]
+) -> None:
+    """The roles, the adjusted p-values and a dash outside the family; the plan as a source."""
+    declare(lake, 0)
+    run(lake)
+    text = render(build(lake.root, "trial"))
+    for told in (
+        "exact McNemar p, adjusted",
+        "2 declared comparisons",
+        "b not worse by more than 10.0 points",
+        "primary b against a with a margin of 10.0 points, family b against c",
+        "Holm p",
+        "declared",
+        "0.00391",
+    ):
+        assert told in text
+    exploratory = {
+        markdown.render: f"| a | c | exploratory | 4 | 0 | 16 | 0 | +80.0 | 3.05e-05 | {DASH} |",
+        page.render: f"<td>3.05e-05</td><td>{DASH}</td>",
+    }
+    assert exploratory[render] in text
+
+
+def test_the_summary_tells_both(lake: LakeBuilder) -> None:
+    """For the terminal, where there is no table of numbers."""
+    declare(lake, 0)
+    run(lake)
+    found = describe(build(lake.root, "trial"))
+    assert found is not None
+    assert (
+        "mid-p = 0.000977; exact McNemar p, adjusted: 0.00391; "
+        "b not worse by more than 10.0 points: shown; ratio of cost"
+    ) in found.summary
+
+
+def test_another_primary_after_results_leads_and_is_exploratory(lake: LakeBuilder) -> None:
+    """The banner has both declarations with their times; what stood before keeps its role."""
+    declare(lake, 0)
+    run(lake)
+    declare(lake, 2, primary_candidate="c", primary_margin=None, family=[])
+    report = build(lake.root, "trial")
+    first = report.comparisons[0]
+    assert (first.baseline, first.candidate, first.role) == ("a", "c", "exploratory")
+    assert first.adjusted_p_value is None
+    assert report.non_inferiority is None
+    assert roles(report) == {"ac": "exploratory", "ab": "primary", "bc": "declared"}
+    assert banner(report) == (
+        "The declared comparisons were changed after results existed. Declared before the first "
+        "result: primary b against a with a margin of 10.0 points, family b against c "
+        "(2026-03-01 12:00 UTC). Changed since to: primary c against a (2026-03-01 14:00 UTC). "
+        "Only what was declared before counts as declared; everything else is to be read as "
+        "exploratory."
+    )
+    assert "changed after results existed" in markdown.render(report)
+    assert "changed after results existed" in page.render(report)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"primary_margin": 0.4}, "a margin of 40.0 points"),
+        ({"primary_margin": None}, "to: primary b against a, family"),
+        ({"family": []}, "with a margin of 10.0 points (2026-03-01 14:00 UTC)"),
+        ({"primary_baseline": "b", "primary_candidate": "a"}, "to: primary a against b"),
+    ],
+    ids=["margin", "no margin", "family", "direction of a margin"],
+)
+def test_any_change_after_results_raises_the_banner(
+    lake: LakeBuilder, changes: dict[str, Any], told: str
+) -> None:
+    """And changes neither the margin nor the correction that hold."""
+    declare(lake, 0)
+    run(lake)
+    before = build(lake.root, "trial")
+    declare(lake, 2, **changes)
+    report = build(lake.root, "trial")
+    assert told in banner(report)
+    assert report.source.plan == before.source.plan
+    assert report.comparisons[0].adjusted_p_value == before.comparisons[0].adjusted_p_value
+    assert report.non_inferiority is not None
+    assert before.non_inferiority is not None
+    assert report.non_inferiority.margin == before.non_inferiority.margin
+
+
+def test_a_plan_made_with_results_at_hand_is_exploratory(lake: LakeBuilder) -> None:
+    """Nothing was declared before, so nothing is declared."""
+    nothing = dict.fromkeys(("primary_baseline", "primary_candidate", "primary_margin"))
+    declare(lake, 0, **nothing, family=[])
+    run(lake)
+    declare(lake, 2)
+    report = build(lake.root, "trial")
+    assert set(roles(report).values()) == {"exploratory"}
+    assert "before the first result: none (2026-03-01 12:00 UTC). Changed" in banner(report)
+    notes = [note.text for note in report.notes if note.level == "note"]
+    assert notes == ["The comparison shown first was not declared beforehand: exploratory."]
+
+
+def test_a_first_declaration_after_results_counts_as_made_late(lake: LakeBuilder) -> None:
+    """As where the folder of the earlier ones was removed."""
+    run(lake)
+    declare(lake, 2)
+    assert "before the first result: none. Changed since to: primary b" in banner(
+        build(lake.root, "trial")
+    )
+
+
+def test_a_change_that_was_taken_back_is_told(lake: LakeBuilder) -> None:
+    """The roles are as they were, and the reader knows."""
+    declare(lake, 0, declaration_digest="same")
+    run(lake)
+    declare(lake, 2, primary_candidate="c", family=[])
+    declare(lake, 3, declaration_digest="same")
+    report = build(lake.root, "trial")
+    assert roles(report) == {"ab": "primary", "bc": "declared", "ac": "exploratory"}
+    assert "(2026-03-01 14:00 UTC); primary b against a" in banner(report)
+
+
+def test_a_change_before_any_result_is_no_matter(lake: LakeBuilder) -> None:
+    """The later declaration is the one that counts, without a banner."""
+    declare(lake, -1, primary_candidate="c", family=[])
+    declare(lake, 0)
+    run(lake)
+    report = build(lake.root, "trial")
+    assert (banner(report), roles(report)["ab"]) == ("", "primary")
+    assert "declared in 2 different ways" in "".join(note.text for note in report.notes)
+
+
+def test_what_infrastructure_ended_is_no_result(lake: LakeBuilder) -> None:
+    """A first run without images tells nothing, so the plan may still be changed."""
+    declare(lake, -2, primary_candidate="c", family=[])
+    lake.attempt("a", "i00", outcome="infrastructure", started_at=NOON - timedelta(hours=1))
+    declare(lake, 0)
+    run(lake)
+    report = build(lake.root, "trial")
+    assert (banner(report), roles(report)["ab"]) == ("", "primary")
+
+
+def test_a_grading_is_a_result_though_its_attempt_was_written_again(lake: LakeBuilder) -> None:
+    """Rows of an attempt that are made anew have a later time; its verdict keeps its own."""
+    declare(lake, -1, primary_candidate="c", family=[])
+    declare(lake, 0.5)
+    run(lake)
+    assert banner(build(lake.root, "trial"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"repeats": 3},
+        {"family": [{"baseline": "b", "candidate": "c"}]},
+    ],
+    ids=["more repeats", "family turned round"],
+)
+def test_changes_of_other_things_raise_no_banner(
+    lake: LakeBuilder, changes: dict[str, Any]
+) -> None:
+    """They keep the warning that there are several declarations."""
+    declare(lake, 0)
+    run(lake)
+    declare(lake, 2, **changes)
+    report = build(lake.root, "trial")
+    assert (banner(report), report.source.later_plans) == ("", ())
+    assert "declared in 2 different ways" in "".join(note.text for note in report.notes)
+
+
+def test_a_lake_from_before_there_were_families_still_reads(lake: LakeBuilder) -> None:
+    """Its primary comparison is declared; another declaration of the same plan is no change."""
+    declare(lake, 0, primary_margin=None, family=[])
+    for path in (lake.root / "experiments").rglob("*.parquet"):
+        table = pq.ParquetFile(path).read()
+        pq.write_table(table.drop_columns(["primary_margin", "family"]), path)
+    run(lake)
+    declare(lake, 2, primary_margin=None, family=[])
+    report = build(lake.root, "trial")
+    assert (roles(report)["ab"], banner(report)) == ("primary", "")
+    assert report.comparisons[0].adjusted_p_value == report.comparisons[0].p_value
+
+
+def test_imports_that_declare_nothing_have_no_banner(lake: LakeBuilder) -> None:
+    """Their attempts are older than their declaration, and nothing is claimed."""
+    run(lake)
+    lake.declare(ARMS, INSTANCES, declared_at=NOON + timedelta(days=400))
+    report = build(lake.root, "trial")
+    assert (banner(report), set(roles(report).values())) == ("", {"exploratory"})
