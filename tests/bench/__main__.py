@@ -6,14 +6,15 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import durability, grading, mini_runner
+from tests.bench import durability, grading, mini_runner, scale
 from tests.bench.timing import Bound, Ratio
 
-BENCHES: dict[str, Callable[..., Bound | Ratio]] = {
+BENCHES: dict[str, Callable[..., list[Bound] | list[Ratio]]] = {
     "step": durability.step,
     "resume": durability.resume,
     "mini": mini_runner.run,
     "grading": grading.run,
+    "report": scale.run,
 }
 
 
@@ -23,11 +24,11 @@ def main() -> int:
     parser.add_argument("which", nargs="*", choices=[*BENCHES, []], help="all of them if left out")
     parser.add_argument("--pairs", type=int, default=3, help="how often each is measured")
     arguments = parser.parse_args()
-    measured = []
+    measured: list[Bound | Ratio] = []
     for name in arguments.which or BENCHES:
         with tempfile.TemporaryDirectory(prefix="durabench-bench-") as folder:
             print(f"{name}:", flush=True)
-            measured.append(BENCHES[name](Path(folder), pairs=arguments.pairs))
+            measured += BENCHES[name](Path(folder), pairs=arguments.pairs)
     for figure in measured:
         print(figure)
     return 0 if all(figure.holds for figure in measured) else 1

@@ -14,7 +14,7 @@ LIMIT = 0.6
 BIN = Path(sys.executable).parent
 
 
-def run(folder: Path, *, pairs: int) -> Ratio:
+def run(folder: Path, *, pairs: int) -> list[Ratio]:
     """Measure, and check that both resolve every task.
 
     Raises:
@@ -45,7 +45,7 @@ def run(folder: Path, *, pairs: int) -> Ratio:
     title = f"grading {len(tasks)} bundled tasks, {WORKERS} workers"
     ratio = compare(title, ours, theirs, folder, pairs=pairs, limit=LIMIT)
     _require_equal(folder, {task.instance_id for task in tasks})
-    return ratio
+    return [ratio]
 
 
 def _require_equal(folder: Path, tasks: set[str]) -> None:

@@ -23,7 +23,7 @@ BIN = Path(sys.executable).parent
 SERVER = Path(__file__).resolve().parents[1] / "servers" / "openai_server.py"
 
 
-def run(folder: Path, *, pairs: int) -> Ratio:
+def run(folder: Path, *, pairs: int) -> list[Ratio]:
     """Measure, and check that both arrive at the same patches.
 
     Raises:
@@ -37,7 +37,7 @@ def run(folder: Path, *, pairs: int) -> Ratio:
         title = f"mini arm, {INSTANCES} instances of {COMMANDS} commands, {WORKERS} workers"
         ratio = compare(title, ours, theirs, folder, pairs=pairs, limit=LIMIT)
     _require_equal(folder)
-    return ratio
+    return [ratio]
 
 
 def _template() -> Instance:
