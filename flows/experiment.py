@@ -13,6 +13,7 @@ from agent.arms import ARMS, ArmKind
 from agent.arms.options import ArmOptions
 from agent.durable.profile import Profile
 from agent.models.spec import ModelSpec
+from agent.pacing import RateLimit
 from eval.selection import Selection
 from flows.errors import UsageError
 
@@ -127,6 +128,11 @@ class Experiment(_Declared):
     )
     budgets: dict[Literal["attempt", "arm", "experiment"], Budget] = Field(
         default_factory=dict, description="limits per attempt, per arm and over all of them"
+    )
+    rate_limits: dict[str, RateLimit] = Field(
+        default_factory=dict,
+        description="requests and tokens per minute by LiteLLM's provider or model string, over "
+        "all workers and experiments of the journal",
     )
     network: bool = Field(
         default=False, description="whether containers reach the network, as some eval scripts need"

@@ -7,6 +7,7 @@ from agent.durable.answers import NextStep, StepReport
 from agent.durable.conversation import Exchange, ToolUse, converse, prompt_beside
 from agent.durable.roles import toolbox
 from agent.durable.state import Candidate, CandidateStatus, State
+from agent.errors import OutOfTime
 from agent.session import Session
 from agent.tools.rendering import head_and_tail
 
@@ -17,7 +18,21 @@ _EDITING = frozenset({"write", "apply_patch", "edit"})
 
 
 async def implement(state: State, step: NextStep, number: int, session: Session) -> Candidate:
-    """Let an implementer make the step in the session's workspace; what it came to."""
+    """Let an implementer make the step in the session's workspace; what it came to, also where
+    its time ran out."""
+    uses: list[ToolUse] = []
+    diff = ""
+    try:
+        exchange = await _talk(state, step, number, session, uses)
+        diff = await session.diff()
+    except OutOfTime as error:
+        exchange = Exchange(None, "out_of_time", tuple(uses), str(error))
+    return _candidate(number, exchange, session.tree, diff)
+
+
+async def _talk(
+    state: State, step: NextStep, number: int, session: Session, uses: list[ToolUse]
+) -> Exchange[StepReport]:
     facts = {
         **state.as_facts(
             "task",
@@ -37,7 +52,7 @@ async def implement(state: State, step: NextStep, number: int, session: Session)
     prompt = prompt_beside(__file__)
     if debugging.is_stuck(state.errors):
         prompt += f"\n{debugging.ROOT_CAUSE}"
-    exchange = await converse(
+    return await converse(
         session,
         "implementer",
         prompt,
@@ -45,8 +60,8 @@ async def implement(state: State, step: NextStep, number: int, session: Session)
         StepReport,
         state.limits(state.profile.step_rounds),
         toolbox("implementer", state),
+        uses=uses,
     )
-    return _candidate(number, exchange, session.tree, await session.diff())
 
 
 def _candidate(number: int, exchange: Exchange[StepReport], tree: str, diff: str) -> Candidate:

@@ -9,7 +9,6 @@ from agent.session import Session
 from agent.types import Task
 from agent.workspaces.protocol import Workspace
 
-MOST_TEST_FILES = 200
 MOST_COVERING = 3
 
 
@@ -19,7 +18,7 @@ async def look_around(task: Task, map_tokens: int, session: Session) -> Reposito
     async def look(workspace: Workspace) -> Repository:
         texts, index = await _indexed(workspace)
         shown = draw(texts, index, task.statement, map_tokens)
-        return Repository(shown, find_tests(texts)[:MOST_TEST_FILES])
+        return Repository(shown, find_tests(texts))
 
     return await session.act("look around", {"map_tokens": map_tokens}, look, Repository)
 

@@ -10,7 +10,7 @@ from agent.session import Session
 from agent.tools.rendering import head_and_tail
 
 _ROUNDS = 8
-_MOST_FACTS = 40
+_MOST_FACTS, _FACT_CHARS = 40, 500
 
 
 async def plan(state: State, session: Session) -> PlanTurn | None:
@@ -49,7 +49,8 @@ async def plan(state: State, session: Session) -> PlanTurn | None:
 
 def folded(state: State, turn: PlanTurn) -> None:
     """Take over what a turn found out and what it leaves to do."""
-    state.facts = list(dict.fromkeys([*state.facts, *turn.facts]))[-_MOST_FACTS:]
+    new = [" ".join(fact.split())[:_FACT_CHARS] for fact in turn.facts]
+    state.facts = [fact for fact in dict.fromkeys([*state.facts, *new]) if fact][-_MOST_FACTS:]
     state.backlog = list(turn.backlog)
 
 

@@ -59,7 +59,8 @@ class Profile(_Declared):
     roles: dict[Role, RoleModel] = Field(default_factory=dict)
     reproduction: Literal["wanted", "required", "off"] = Field(
         default="wanted",
-        description="required: an attempt without a failing anchor test ends as blocked",
+        description="required: an attempt at a bugfix or feature without a failing anchor test "
+        "ends as blocked",
     )
     anchor_tries: Count = Field(default=2, description="anchor tests written before giving up")
     plan_turns: Count = Field(default=12, description="turns of the planner in all")
@@ -77,6 +78,7 @@ class Profile(_Declared):
     map_tokens: int = Field(default=4_000, ge=100, description="repository map, tokens")
     test_command: str = Field(
         default=PYTEST,
+        pattern=r"\{paths\}",
         description="how tests are run; {paths} are the test files",
     )
     test_timeout_s: float = Field(default=600, gt=0, description="seconds per run of tests")

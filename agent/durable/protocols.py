@@ -10,7 +10,8 @@ from agent.models.protocol import Message, ModelReply
 Schema = dict[str, Any]
 """An OpenAI function definition: name, description and the JSON schema of its arguments."""
 
-_BLOCK = re.compile(r"```json\s*\n(.*?)```", re.DOTALL)
+# What JSON quotes has no line ends, so a fence inside it is followed by more of the line.
+_BLOCK = re.compile(r"```json[ \t]*\n(.*?)```[ \t]*$", re.DOTALL | re.MULTILINE)
 
 
 class Malformed(Exception):

@@ -6,22 +6,26 @@ from dataclasses import replace
 
 from agent.durable.answers import AnchorClaim, Brief
 from agent.durable.conversation import converse, prompt_beside
-from agent.durable.roles import toolbox
+from agent.durable.roles import protecting, toolbox
 from agent.durable.state import Anchor, Reproduction, State
 from agent.durable.verification import run_tests
 from agent.paths import is_test_support
 from agent.session import Session
-from agent.tools import TestRun
+from agent.tools import Protection, TestRun
+from agent.tools.rendering import render_tests
 from agent.workspaces.protocol import Workspace
 
-REPRODUCIBLE = frozenset({"bugfix", "feature"})
-"""Kinds of task that are begun with a failing test."""
+REPRODUCIBLE = frozenset({"bugfix", "feature", "unknown"})
+"""Kinds of task that are begun with a failing test; what nobody could name may be one."""
 
 _WRITER_ROUNDS = 16
 _TESTS_FAILED = 1
+# At the head of a line, as an error and not in what an assertion is about; pytest puts `E` there.
 _NOT_BY_ASSERTION = re.compile(
-    r"\b(ImportError|ModuleNotFoundError|SyntaxError|IndentationError|TabError|NameError)\b"
-    r"|fixture '.*' not found|error(s)? during collection"
+    r"^(E +)?(\w+\.)*"
+    r"(ImportError|ModuleNotFoundError|SyntaxError|IndentationError|TabError)(:|$)"
+    r"|fixture '.*' not found|errors? during collection",
+    re.MULTILINE,
 )
 
 
@@ -34,7 +38,9 @@ async def reproduce(state: State, session: Session) -> Reproduction:
     if brief is None:
         return Reproduction(problem="no brief could be had")
     found = replace(Reproduction(brief), regression_tests=state.known_tests(brief.regression_tests))
-    if state.contract.kind not in REPRODUCIBLE or state.profile.reproduction == "off":
+    if state.profile.reproduction == "off":
+        found = replace(found, problem="the profile wants no reproduction")
+    elif state.contract.kind not in REPRODUCIBLE:
         found = replace(found, problem=f"a {state.contract.kind} task is not begun with a test")
     else:
         found = await _anchored(state, found, session)
@@ -56,7 +62,7 @@ async def _anchored(state: State, found: Reproduction, session: Session) -> Repr
         if claim is None or not claim.reproduced:
             problem = claim.reason if claim else "the writer gave no valid answer"
         else:
-            anchor, problem = await _checked(state, claim, writing)
+            anchor, problem = await _checked(state, claim, start, writing)
             if anchor is not None:
                 named = state.known_tests([*found.regression_tests, *claim.regression_tests])
                 return replace(found, anchor=anchor, regression_tests=named)
@@ -85,8 +91,11 @@ async def _claim(
     return exchange.answer
 
 
-async def _checked(state: State, claim: AnchorClaim, session: Session) -> tuple[Anchor | None, str]:
-    """The anchor if the claim holds, or what is wrong with it."""
+async def _checked(
+    state: State, claim: AnchorClaim, start: str, session: Session
+) -> tuple[Anchor | None, str]:
+    """The anchor if the claim holds, or what is wrong with it. It is run alone on the tree of
+    the `start`, without whatever else its writer left, and is all that there is afterwards."""
     if is_test_support(claim.path):
         return None, f"{claim.path} is configuration of a test runner, not a test"
     content = await session.act(
@@ -96,9 +105,18 @@ async def _checked(state: State, claim: AnchorClaim, session: Session) -> tuple[
         return None, f"{claim.path} is no new file"
     if not asserts_something(content):
         return None, f"{claim.path} asserts nothing that can fail"
-    done = await run_tests([claim.path], state.tools, session)
-    problem = not_reproduced(done)
-    return (None, problem) if problem else (Anchor(claim.path, content, done.output), "")
+    await session.take(start)
+    encoded = content.encode()
+    await session.act(
+        "write anchor", {"path": claim.path}, lambda w: w.write(claim.path, encoded), type(None)
+    )
+    alone = session.tree
+    protection = Protection({claim.path: encoded})
+    done = await run_tests([claim.path], state.tools, protection, session)
+    await session.take(alone)
+    if problem := not_reproduced(done, claim.path):
+        return None, problem
+    return Anchor(claim.path, content, render_tests(done), tuple(done.failed)), ""
 
 
 async def _new_file(workspace: Workspace, path: str) -> str:
@@ -107,13 +125,16 @@ async def _new_file(workspace: Workspace, path: str) -> str:
     return (await workspace.read(path)).decode("utf-8", "replace") if path in added else ""
 
 
-def not_reproduced(done: TestRun) -> str:
-    """What keeps a run from showing that the task is not done; empty if it shows it."""
+def not_reproduced(done: TestRun, path: str) -> str:
+    """What keeps a run of the test at `path` from showing that the task is not done; empty if
+    it shows it. A name that is missing in the test is the test's own fault, elsewhere it may be
+    what the task is about."""
+    own_fault = re.search(rf"^{re.escape(path)}:\d+: NameError$", done.output, re.MULTILINE)
     if done.exit_code == 0:
         return "the test passes although nothing has been done yet"
     if done.exit_code != _TESTS_FAILED:
         return f"the test does not run: exit code {done.exit_code}\n{done.output[-2000:]}"
-    if done.errors or _NOT_BY_ASSERTION.search(done.output):
+    if done.errors or own_fault or _NOT_BY_ASSERTION.search(done.output):
         return f"the test fails by an error, not at an assertion\n{done.output[-2000:]}"
     return ""
 
@@ -148,7 +169,10 @@ def _depends_on_something(expression: ast.expr) -> bool:
 
 
 async def _with_baseline(state: State, found: Reproduction, session: Session) -> Reproduction:
-    """With a run of the regression set before anything was changed."""
+    """With a run of the regression set before anything was changed; it leaves nothing behind."""
     if not found.regression_tests:
         return found
-    return replace(found, baseline=await run_tests(found.regression_tests, state.tools, session))
+    before, protection = session.tree, protecting(found.anchor)
+    baseline = await run_tests(found.regression_tests, state.tools, protection, session)
+    await session.take(before)
+    return replace(found, baseline=baseline)

@@ -1,7 +1,7 @@
 """Which tools each role has."""
 
 from agent.durable.profile import Role
-from agent.durable.state import State
+from agent.durable.state import Anchor, State
 from agent.tools import Protection, Toolbox
 
 _LOOKING = ("read", "search", "find_definition", "find_callers", "find_callees")
@@ -21,7 +21,11 @@ TOOLS: dict[Role, tuple[str, ...]] = {
 
 def toolbox(role: Role, state: State) -> Toolbox:
     """The tools of a role, with the tests protected."""
-    anchor = state.reproduction.anchor
-    allowed = {anchor.path: anchor.content.encode()} if anchor else {}
-    protection = Protection(allowed, new_tests=role == "anchor")
+    protection = protecting(state.reproduction.anchor, new_tests=role == "anchor")
     return Toolbox(TOOLS[role], settings=state.tools, protection=protection)
+
+
+def protecting(anchor: Anchor | None, *, new_tests: bool = False) -> Protection:
+    """The protection of all tests, with the anchor test among them once there is one."""
+    allowed = {anchor.path: anchor.content.encode()} if anchor else {}
+    return Protection(allowed, new_tests=new_tests)

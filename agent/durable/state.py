@@ -8,9 +8,12 @@ from agent.durable.answers import Brief, Confidence, Contract, NextStep, Review
 from agent.durable.conversation import Limits
 from agent.durable.profile import Profile
 from agent.tools import TestRun, ToolSettings
+from agent.tools.rendering import render_tests
 from agent.types import Task
 
 CandidateStatus = Literal["done", "replan", "blocked"]
+
+SHOWN_TEST_FILES = 200
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,7 @@ class Repository:
 
     map: str
     test_files: list[str]
+    """All of them; a prompt holds the first `SHOWN_TEST_FILES`."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,9 @@ class Anchor:
     path: str
     content: str
     output: str
-    """What the failing run printed."""
+    """What the failing run printed, errors first where it was long."""
+    failed: tuple[str, ...]
+    """Its tests, by their ids, as far as the test runner names them."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +77,8 @@ class Verification:
 
     @property
     def error(self) -> str:
-        """The output of the runs that failed; empty where none did."""
-        return "\n".join(run.output for run in self.runs if run.exit_code != 0)
+        """What the runs that failed say, errors first where it is long; empty where none did."""
+        return "\n".join(render_tests(run) for run in self.runs if run.exit_code != 0)
 
 
 @dataclass(frozen=True)
@@ -178,7 +184,7 @@ class State:
             "contract": self.contract.model_dump(),
             "acceptance_criteria": self.contract.acceptance_criteria,
             "repository_map": self.repository.map,
-            "test_files": self.repository.test_files,
+            "test_files": self.repository.test_files[:SHOWN_TEST_FILES],
             "brief": self.reproduction.brief.model_dump() if self.reproduction.brief else None,
             "anchor": self._anchor(),
             "regression_tests": list(self.reproduction.regression_tests),

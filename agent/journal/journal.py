@@ -8,7 +8,7 @@ from sqlalchemy.exc import ArgumentError
 
 from agent.blobs import Blobs
 from agent.errors import JournalError
-from agent.journal import attempts, leases, ledger, records
+from agent.journal import attempts, leases, ledger, rates, records
 from agent.journal.bodies import Bodies
 from agent.journal.database import Database
 from agent.journal.migrations import migrate
@@ -317,6 +317,14 @@ class Journal:
     def spent(self, limit: Limit) -> tuple[float, int]:
         """USD and calls that count against a limit now: settled, reserved and lost."""
         return self._database.read(lambda connection: ledger.spent(connection, limit))
+
+    def take_turn(self, rate: str, seconds: float, burst_s: float) -> float:
+        """Take `seconds` of a rate that all workers share; how many seconds to wait before
+        using them. As much as `burst_s` of what was left unused may be used at once.
+        """
+        return self._database.write(
+            lambda connection: rates.take_turn(connection, rate, seconds, burst_s)
+        )
 
     def _set_outcome(self, lease: Lease, outcome: str | None) -> None:
         def work(connection: Connection) -> None:

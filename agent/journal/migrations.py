@@ -78,6 +78,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )
         """,
     ),
+    (
+        """
+        CREATE TABLE rates (
+            name TEXT PRIMARY KEY,
+            free_at DOUBLE PRECISION NOT NULL
+        )
+        """,
+    ),
 )
 """Statements per version, the first version first; `{bytes}` is the dialect's byte string."""
 

@@ -65,6 +65,13 @@ ledger = Table(
     Column("billed_nusd", BigInteger, nullable=False),  # the reservation until it is settled
 )
 
+rates = Table(
+    "rates",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("free_at", Double, nullable=False),  # seconds since 1970
+)
+
 totals = Table(
     "totals",
     metadata,

@@ -14,7 +14,7 @@ scripted.py       a fixed list of replies
 usage.py, chat.py token counts and messages, for all of them
 """
 
-from agent.models.litellm_api import LiteLLMModel
+from agent.models.litellm_api import Admit, LiteLLMModel
 from agent.models.protocol import (
     CostSource,
     Message,
@@ -55,15 +55,16 @@ __all__ = [
 ]
 
 
-def build(spec: ModelSpec, task: Task, seed: int) -> Model:
-    """The model of one attempt at one task; `seed` is the attempt's own.
+def build(spec: ModelSpec, task: Task, seed: int, admit: Admit | None = None) -> Model:
+    """The model of one attempt at one task; `seed` is the attempt's own. `admit` is awaited
+    before every request to a provider.
 
     Raises:
         InvalidSpec: there is no recording of the task, or no reference patch to simulate with.
     """
     match spec:
         case LiteLLMSpec():
-            return LiteLLMModel(spec)
+            return LiteLLMModel(spec, admit=admit)
         case SimulatedSpec():
             return SimulatedModel(spec, task, seed)
         case RecordedSpec():

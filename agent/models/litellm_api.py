@@ -7,15 +7,19 @@ import logging
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from types import ModuleType
 from typing import Any
 
-from agent.models.chat import essential
+from agent.models.chat import essential, tokens
 from agent.models.protocol import CostSource, ModelInfo, ModelReply, ModelRequest
 from agent.models.retry import EmptyAnswer, RetryPolicy, call_with_retries
 from agent.models.spec import LiteLLMSpec
 from agent.models.usage import usage_of
+
+Admit = Callable[[Collection[str], int], Awaitable[None]]
+"""Waits until a request may be sent: to what, by its provider's and its own name, and about how
+many tokens."""
 
 _ASSUMED_OUTPUT_TOKENS = 64_000
 """What a call may generate where neither the experiment nor LiteLLM's list sets a limit."""
@@ -47,12 +51,14 @@ class LiteLLMModel:
         self,
         spec: LiteLLMSpec,
         *,
+        admit: Admit | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         self.info = ModelInfo(spec.name, "litellm", spec.native_tools)
         self._spec = spec
         self._policy = RetryPolicy(spec.max_retries)
+        self._admit = admit
         self._sleep = sleep
         self._uniform = uniform
 
@@ -92,6 +98,9 @@ class LiteLLMModel:
         litellm = await asyncio.to_thread(load)
 
         async def attempt() -> tuple[Any, float]:
+            if self._admit is not None:
+                size = tokens(request.messages) + (self._spec.max_tokens or 0)
+                await self._admit((_provider(self._spec.name), self._spec.name), size)
             started = time.perf_counter()
             async with asyncio.timeout(self._spec.timeout_s):
                 response = await litellm.acompletion(**self._arguments(request))
@@ -175,13 +184,17 @@ def _takes_cache_markers(name: str) -> bool:
     Most providers cache by themselves. Google's, which do so too, would take the markers for an
     order to keep the text, at a charge.
     """
-    litellm = load()
+    marked = _provider(name) in _MARKED_BY and "claude" in name.lower()
+    return marked and bool(load().utils.supports_prompt_caching(name))
+
+
+@functools.cache
+def _provider(name: str) -> str:
+    """LiteLLM's name for the provider of a model; nothing where it cannot place it."""
     try:
-        provider = litellm.get_llm_provider(name)[1]
-    except Exception:  # LiteLLM has several classes for a name that it cannot place
-        return False
-    marked = provider in _MARKED_BY and "claude" in name.lower()
-    return marked and bool(litellm.utils.supports_prompt_caching(name))
+        return str(load().get_llm_provider(name)[1])
+    except Exception:  # LiteLLM has several classes for that
+        return ""
 
 
 def _prices(listed: dict[str, Any], *kinds: str) -> list[float]:

@@ -43,7 +43,7 @@ async def run_paths(workspace: Workspace, settings: ToolSettings, paths: Sequenc
         WorkspaceError: the shell is gone.
     """
     targets = [await _target(workspace, path) for path in paths]
-    command = settings.test_command.format(paths=shlex.join(targets))
+    command = settings.test_command.replace("{paths}", shlex.join(targets))
     done = await workspace.run(command, timeout_s=settings.test_timeout_s)
     output = done.output
     if done.timed_out:

@@ -1,0 +1,21 @@
+"""Programs that share a rate, for `test_pacing`."""
+
+import asyncio
+import time
+from pathlib import Path
+
+from agent.journal import Journal
+from agent.pacing import Pace, RateLimit
+
+
+def take_turns(url: str, limit: RateLimit, turns: int, written: Path) -> None:
+    """Ask again and again, and write down when it was allowed, one line each."""
+
+    async def work() -> None:
+        pace = Pace(Journal.open(url), {"provider": limit})
+        with written.open("a", buffering=1) as file:
+            for _ in range(turns):
+                await pace.admit(["provider", "provider/model"], 100)
+                file.write(f"{time.time()}\n")
+
+    asyncio.run(work())

@@ -1,0 +1,153 @@
+"""Rate limits hold over all workers of a journal, on SQLite and PostgreSQL, and after kills."""
+
+import multiprocessing
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from agent.journal import Journal
+from agent.models.litellm_api import LiteLLMModel
+from agent.models.protocol import ModelRequest
+from agent.models.spec import LiteLLMSpec
+from agent.pacing import BURST_S, Pace, RateLimit
+from tests.agent.pacers import take_turns
+from tests.servers import openai_server as api
+from tests.servers.postgres import PostgresServer
+
+SPAWN = multiprocessing.get_context("spawn")
+PER_S = 5.0
+LIMIT = RateLimit(requests_per_minute=60 * PER_S)
+BURST = int(PER_S * BURST_S)
+"""Requests that may go at once after a pause."""
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'journal.db'}"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.create_database()
+
+
+@pytest.fixture
+def journal(url: str) -> Iterator[Journal]:
+    opened = Journal.open(url)
+    yield opened
+    opened.close()
+
+
+class Waits:
+    """Remembers what would have been slept."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+async def test_what_exceeds_the_burst_waits_its_turn(journal: Journal) -> None:
+    """Ten seconds of the rate go at once, whatever comes then waits one turn longer each."""
+    waits = Waits()
+    pace = Pace(journal, {"provider": LIMIT}, waits)
+    for _ in range(BURST):
+        await pace.admit(["provider"], 0)
+    assert waits.seconds == []
+    for _ in range(10):
+        await pace.admit(["provider"], 0)
+    assert waits.seconds[-1] > 10 / PER_S / 2
+    assert all(0 < after - before <= 1 / PER_S for before, after in pairwise(waits.seconds))
+
+
+async def test_tokens_and_requests_are_rates_of_their_own(journal: Journal) -> None:
+    """A large request waits for the tokens though one more request would be allowed."""
+    waits = Waits()
+    both = RateLimit(requests_per_minute=600, tokens_per_minute=6000)
+    pace = Pace(journal, {"provider": both}, waits)
+    await pace.admit(["provider"], 3000)  # thirty seconds of the tokens
+    assert waits.seconds == []
+    await pace.admit(["provider"], 10)
+    assert waits.seconds == [pytest.approx(20, abs=2)]
+
+
+async def test_a_limit_is_for_who_is_called_so(journal: Journal) -> None:
+    """By provider or by model; the rates of others are not touched."""
+    waits = Waits()
+    slow = RateLimit(requests_per_minute=1)
+    pace = Pace(journal, {"openai/large": slow}, waits)
+    await pace.admit(["openai", "openai/large"], 0)
+    await pace.admit(["openai", "openai/small"], 0)
+    assert waits.seconds == []
+    await pace.admit(["openai", "openai/large"], 0)
+    assert waits.seconds == [pytest.approx(60, abs=2)]
+
+
+def test_a_limit_limits_something() -> None:
+    """An empty one is a mistake, said in one line."""
+    with pytest.raises(ValidationError, match="requests_per_minute, tokens_per_minute or both"):
+        RateLimit()
+
+
+@pytest.mark.slow
+def test_workers_share_a_rate_also_after_kills(url: str, tmp_path: Path) -> None:
+    """In no stretch of time more turns than its length and the burst allow; the dead hold none."""
+    Journal.open(url).close()
+    workers = [
+        SPAWN.Process(target=take_turns, args=(url, LIMIT, 1000, tmp_path / f"{number}.txt"))
+        for number in range(4)
+    ]
+    for worker in workers:
+        worker.start()
+
+    def turns() -> list[float]:
+        texts = [path.read_text() for path in tmp_path.glob("*.txt")]
+        return sorted(float(line) for text in texts for line in text.split("\n")[:-1])
+
+    def wait_for(number: int) -> None:
+        deadline = time.monotonic() + 60
+        while len(turns()) < number:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+    wait_for(BURST + 5)
+    for worker in workers[:2]:
+        worker.kill()
+    wait_for(len(turns()) + 10)
+    for worker in workers[2:]:
+        worker.kill()
+    for worker in workers:
+        worker.join()
+    taken = turns()
+    for first in range(len(taken)):
+        for last in range(first, len(taken)):
+            # A program can be held up between its turn and its line: half a second for that.
+            allowed = BURST + PER_S * (taken[last] - taken[first] + 0.5) + 1
+            assert last - first + 1 <= allowed
+
+
+async def test_every_request_of_a_model_is_admitted_retries_too(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the provider's name and the model's, with what the conversation weighs."""
+    monkeypatch.setenv("OPENAI_API_KEY", "dummy")
+    admitted: list[Any] = []
+
+    async def admit(names: Any, tokens: int) -> None:
+        admitted.append((tuple(names), tokens))
+        await pace.admit(names, tokens)
+
+    waits = Waits()
+    pace = Pace(journal, {"openai": RateLimit(requests_per_minute=1)}, waits)
+    with api.OpenAIServer([api.rate_limited(retry_after="0.1"), api.text("yes")]) as server:
+        spec = LiteLLMSpec(name="openai/test-model", api_base=server.url, max_tokens=50)
+        model = LiteLLMModel(spec, admit=admit, sleep=waits)
+        reply = await model.complete(ModelRequest([{"role": "user", "content": "x" * 400}]))
+    assert reply.retries == 1
+    assert admitted == [(("openai", "openai/test-model"), 150)] * 2
+    assert max(waits.seconds) == pytest.approx(60, abs=5)
