@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reports.errors import ReportError
+from reports.failing import read_failures
 from reports.lake import near
 from reports.notes import write_notes
 from reports.paired import read_arms, read_cells, read_comparisons, read_rows
 from reports.plans import judge_margin, read_plans
 from reports.relations import open_marts, run_audits
 from reports.resampled import read_resampled
+from reports.spending import read_spending
+from reports.trajectories import find_trajectories
 from reports.types import ArmSummary, Pair, Report, Role, Source
 
 if TYPE_CHECKING:
@@ -40,18 +44,22 @@ def build(
         pair, role = _first_pair(arms, source, baseline, candidate)
         comparisons = read_comparisons(connection, pair, role, source.plan)
         resampled = read_resampled(connection, *pair) if pair else None
-        return Report(
+        report = Report(
             source=source,
             audits=run_audits(connection),
-            notes=write_notes(source, arms, comparisons),
+            notes=write_notes(source, arms, comparisons, resampled),
             arms=arms,
             comparisons=comparisons,
             resampled=resampled,
             non_inferiority=judge_margin(source, comparisons[0], resampled) if resampled else None,
             cells=read_cells(connection),
+            failures=read_failures(connection),
+            spending=read_spending(connection),
+            trajectories=frozenset(),
         )
     finally:
         connection.close()
+    return replace(report, trajectories=find_trajectories(lake, report))
 
 
 def _read_source(connection: DuckDBPyConnection, experiment: str) -> Source:

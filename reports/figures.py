@@ -1,41 +1,31 @@
-"""Figures as SVG text for one HTML page.
-
-Drawn in sentinel colours that become CSS variables, so that one drawing serves light and dark;
-text stays text, in the page's own font. Every arm keeps one colour and one marker throughout.
-"""
+"""The figures of a report."""
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from reports.drawing import (
+    INK,
+    MUTED,
+    PAPER,
+    Figure,
+    arm_colour,
+    arm_rows,
+    draw_figure,
+    height_of,
+    marker,
+    percent_axis,
+    row_transform,
+    usd_axis,
+)
 from reports.format import percent, usd
+from reports.losses import PURPOSES, Purpose, Spending
 from reports.types import ArmSummary, Report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-    from matplotlib.transforms import Transform
-
-SERIES = 7
-"""Colours before they repeat; the markers repeat later."""
-
-INK, MUTED, RULE, PAPER = "#010101", "#010102", "#010103", "#010104"
-_COLOURS = {
-    INK: "var(--ink, #1b1b1b)",
-    MUTED: "var(--muted, #5f6368)",
-    RULE: "var(--rule, #d9d9d9)",
-    PAPER: "var(--paper, #ffffff)",
-} | {f"#0102{i:02d}": f"var(--arm-{i}, #0072b2)" for i in range(SERIES)}
-
-_MARKERS = "osD^vPXd<>"
-
-_WIDTH, _ROW = 4.7, 0.34
-"""Inches: readable at the width of a phone and of half a desktop page."""
+    from matplotlib.patches import Patch
 
 _LOG_SPAN = 20
 """From this ratio of dearest to cheapest cell on, costs are drawn on a logarithmic axis."""
@@ -43,56 +33,45 @@ _LOG_SPAN = 20
 _DIRECT_LABELS = 4
 """Points that are named beside themselves; more of them get a legend below."""
 
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "text.parse_math": False,
-    "font.size": 10,
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": MUTED,
-    "axes.labelsize": 9,
-    "xtick.labelsize": 9,
-    "ytick.labelsize": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "text.color": INK,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "grid.color": RULE,
-    "grid.linewidth": 0.6,
-    "axes.axisbelow": True,
-    "legend.frameon": False,
+_DOTS = 300
+"""More cells an arm than this are thinned out, evenly by cost."""
+
+_LABELLED = 0.12
+"""Narrower parts of a bar have no room for their share."""
+
+_PLAIN: tuple[Purpose, ...] = ("resolved", "unresolved")
+
+_HATCHES: Mapping[Purpose, str] = {
+    "no_verdict": "////",
+    "superseded": "....",
+    "lost": "xxxx",
+    "unpriced": "||||",
 }
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One drawing with the words that go with it."""
-
-    name: str
-    title: str
-    caption: str
-    description: str
-    """What the drawing shows, in words, for those who do not see it."""
-    svg: str
+def draw_resolution(report: Report) -> tuple[Figure, ...]:
+    """What goes with the question which arm resolves more."""
+    return (_resolution(report.arms),)
 
 
-def draw_figures(report: Report) -> tuple[Figure, ...]:
-    """Resolution, cost against resolution, distribution of cost."""
-    return (_resolution(report.arms), _cost_against_resolution(report.arms), _cost_spread(report))
+def draw_cost(report: Report) -> tuple[Figure, ...]:
+    """Cost against resolution, distribution of cost."""
+    return (_cost_against_resolution(report.arms), _cost_spread(report))
 
 
-def colour_index(position: int) -> int:
-    """Number of the page's colour variable for the arm at this position."""
-    return position % SERIES
+def draw_spending(report: Report) -> tuple[Figure, ...]:
+    """What money went into, by arm; none where nothing was spent."""
+    spent = [spending.arm for spending in report.spending if spending.spent_usd]
+    return (_spending(report),) if spent else ()
 
 
 def _resolution(arms: Sequence[ArmSummary]) -> Figure:
     def draw(axes: Axes) -> None:
         for row, arm in enumerate(arms):
             _interval_bar(axes, row, arm)
-            axes.text(1.05, row, percent(arm.rate), va="center", transform=_row_transform(axes))
-        _arm_rows(axes, arms)
-        _percent_axis(axes.xaxis, axes.set_xlim)
+            axes.text(1.05, row, percent(arm.rate), va="center", transform=row_transform(axes))
+        arm_rows(axes, arms)
+        percent_axis(axes.xaxis, axes.set_xlim)
         axes.set_xlabel("planned cells resolved, with 95 % Wilson interval")
 
     told = [
@@ -100,13 +79,13 @@ def _resolution(arms: Sequence[ArmSummary]) -> Figure:
         f"{percent(arm.interval.high)})"
         for arm in arms
     ]
-    return _figure(
+    return draw_figure(
         "resolution",
         "Resolution by arm",
         "Every planned cell is in the denominator. Overlapping intervals do not mean that the "
         "arms are equal: the paired table compares them cell by cell.",
         "Share of planned cells resolved: " + "; ".join(told) + ".",
-        _height(len(arms)),
+        height_of(len(arms)),
         draw,
     )
 
@@ -119,21 +98,23 @@ def _cost_against_resolution(arms: Sequence[ArmSummary]) -> Figure:
     ]
     left_out = [arm.name for arm in arms if arm.cost_per_instance is None]
     without = f" Not drawn, as their cost is unknown: {', '.join(left_out)}." if left_out else ""
-    return _figure(
+    return draw_figure(
         "cost-resolution",
         "Cost against resolution",
         "Up and to the left is better. Bars are 95 % Wilson intervals." + without,
-        "Mean cost per instance and share resolved: " + ("; ".join(told) or "none") + "." + without,
-        3.1 if len(priced) <= _DIRECT_LABELS else 3.1 + 0.1 * len(priced),
+        "Mean cost per cell and share resolved: " + ("; ".join(told) or "none") + "." + without,
+        2.75 if len(priced) <= _DIRECT_LABELS else 2.75 + 0.1 * len(priced),
         lambda axes: _rate_points(axes, priced),
     )
 
 
 def _cost_spread(report: Report) -> Figure:
-    costs = {
-        arm.name: [c.cost_usd for c in report.cells if c.arm == arm.name and c.cost_usd is not None]
-        for arm in report.arms
-    }
+    costs: dict[str, list[float]] = {arm.name: [] for arm in report.arms}
+    for cell in report.cells:
+        if cell.cost_usd is not None:
+            costs[cell.arm].append(cell.cost_usd)
+    most = max(map(len, costs.values()))
+    dots = "One dot per cell that ran" if most <= _DOTS else f"At most {_DOTS} dots an arm"
 
     def draw(axes: Axes) -> None:
         for row, arm in enumerate(report.arms):
@@ -141,23 +122,105 @@ def _cost_spread(report: Report) -> Figure:
                 _strip(axes, row, costs[arm.name])
             else:
                 word = "no cost" if costs[arm.name] else "cost unknown"
-                axes.text(0.01, row, word, color=MUTED, va="center", transform=_row_transform(axes))
-        _arm_rows(axes, report.arms)
-        _usd_axis(axes)
+                axes.text(0.01, row, word, color=MUTED, va="center", transform=row_transform(axes))
+        arm_rows(axes, report.arms)
+        usd_axis(axes)
         _cost_scale(axes, [cost for name in costs for cost in costs[name] if any(costs[name])])
         axes.grid(visible=True, axis="x")
         axes.set_xlabel("cost of one attempt, USD")
 
-    return _figure(
+    return draw_figure(
         "cost-spread",
-        "Distribution of cost per instance",
-        "One dot per cell that ran; the box spans the middle half, its line is the median.",
+        "Distribution of cost per cell",
+        f"{dots}; the box spans the middle half, its line is the median.",
         "Cost of single attempts: "
         + "; ".join(f"{name} {_spread(values)}" for name, values in costs.items())
         + ".",
-        _height(len(report.arms), 1.5),
+        height_of(len(report.arms), 1.5),
         draw,
     )
+
+
+def _thinned(costs: list[float]) -> list[float]:
+    """As many as are drawn, evenly by rank, the extremes among them; in their own order if few."""
+    if len(costs) <= _DOTS:
+        return costs
+    ranked, last = sorted(costs), len(costs) - 1
+    return [ranked[round(i * last / (_DOTS - 1))] for i in range(_DOTS)]
+
+
+def _spending(report: Report) -> Figure:
+    def draw(axes: Axes) -> None:
+        for row, spending in enumerate(report.spending):
+            if not spending.spent_usd:
+                word = "nothing spent" if spending.spent_usd == 0 else "unknown"
+                axes.text(0.01, row, word, color=MUTED, va="center", transform=row_transform(axes))
+                continue
+            _stack(axes, row, spending)
+            total = usd(spending.spent_usd, spending.unknown_attempts > 0)
+            axes.text(1.05, row, total, va="center", transform=row_transform(axes))
+        arm_rows(axes, report.arms)
+        percent_axis(axes.xaxis, axes.set_xlim)
+        axes.set_xlabel("share of what was spent")
+        axes.figure.legend(
+            handles=[_purpose_key(purpose) for purpose in _occurring(report)],
+            loc="outside lower left", ncols=2, fontsize=9,
+        )  # fmt: skip
+
+    told = [
+        f"{spending.arm} "
+        + ", ".join(
+            f"{PURPOSES[purpose]} {percent(amount / spending.spent_usd)}"
+            for purpose, amount in spending.parts.items()
+            if amount
+        )
+        for spending in report.spending
+        if spending.spent_usd
+    ]
+    return draw_figure(
+        "spending",
+        "What the money went into",
+        "Solid is what went into resolved cells; to the right of each bar, all that was spent.",
+        "Share of what was spent: " + "; ".join(told) + ".",
+        height_of(len(report.arms)) + 0.55,
+        draw,
+    )
+
+
+def _occurring(report: Report) -> list[Purpose]:
+    return [purpose for purpose in PURPOSES if any(one.parts[purpose] for one in report.spending)]
+
+
+def _stack(axes: Axes, row: int, spending: Spending) -> None:
+    start = 0.0
+    for purpose in PURPOSES:
+        width = spending.share(purpose) or 0.0
+        if width:
+            axes.barh(row, width, left=start, height=0.6, **_pattern(purpose, arm_colour(row)))
+        if width >= _LABELLED and purpose in _PLAIN:
+            ink = PAPER if purpose == "resolved" else INK
+            middle = start + width / 2
+            axes.text(middle, row, percent(width), ha="center", va="center", color=ink, fontsize=9)
+        start += width
+
+
+def _purpose_key(purpose: Purpose) -> Patch:
+    from matplotlib.patches import Patch
+
+    return Patch(label=PURPOSES[purpose], **_pattern(purpose, MUTED))
+
+
+def _pattern(purpose: Purpose, colour: str) -> dict[str, Any]:
+    """Told apart by filling, so that the colour can stay the arm's."""
+    if purpose in _PLAIN:
+        alpha = 1.0 if purpose == "resolved" else 0.35
+        return {"facecolor": colour, "alpha": alpha, "linewidth": 0}
+    return {
+        "facecolor": PAPER,
+        "edgecolor": colour,
+        "hatch": _HATCHES[purpose],
+        "linewidth": 0.8,
+    }
 
 
 def _spread(costs: list[float]) -> str:
@@ -168,12 +231,12 @@ def _spread(costs: list[float]) -> str:
 
 
 def _interval_bar(axes: Axes, row: int, arm: ArmSummary) -> None:
-    colour = _colour(row)
+    colour = arm_colour(row)
     axes.plot(
         [arm.interval.low, arm.interval.high], [row, row], color=colour, linewidth=2, alpha=0.55,
         solid_capstyle="round",
     )  # fmt: skip
-    _marker(axes, arm.rate, row, row)
+    marker(axes, arm.rate, row, row)
 
 
 def _rate_points(axes: Axes, priced: Mapping[int, ArmSummary]) -> None:
@@ -181,10 +244,10 @@ def _rate_points(axes: Axes, priced: Mapping[int, ArmSummary]) -> None:
         _rate_point(axes, position, arm)
     points = [(arm.cost_per_instance or 0, arm.rate, arm.name) for arm in priced.values()]
     axes.set_xlim(left=0, right=1.15 * max((cost for cost, _, _ in points), default=0) or 1)
-    _percent_axis(axes.yaxis, axes.set_ylim)
-    _usd_axis(axes)
+    percent_axis(axes.yaxis, axes.set_ylim)
+    usd_axis(axes)
     axes.grid(visible=True)
-    axes.set_xlabel("mean cost per instance, USD")
+    axes.set_xlabel("mean cost per cell, USD")
     axes.set_ylabel("resolved")
     if len(points) <= _DIRECT_LABELS:
         _label_points(axes, points)
@@ -193,36 +256,23 @@ def _rate_points(axes: Axes, priced: Mapping[int, ArmSummary]) -> None:
 
 
 def _rate_point(axes: Axes, position: int, arm: ArmSummary) -> None:
-    x, colour = arm.cost_per_instance or 0, _colour(position)
+    x, colour = arm.cost_per_instance or 0, arm_colour(position)
     axes.plot(
         [x, x], [arm.interval.low, arm.interval.high], color=colour, linewidth=1.6, alpha=0.45
     )
-    _marker(axes, x, arm.rate, position, arm.name)
-
-
-def _marker(axes: Axes, x: float, y: float, position: int, label: str = "") -> None:
-    """The arm's own sign, whole also on the edge of the axes."""
-    axes.plot(
-        [x],
-        [y],
-        _MARKERS[position % len(_MARKERS)],
-        color=_colour(position),
-        markersize=7,
-        clip_on=False,
-        zorder=3,
-        label=label,
-    )
+    marker(axes, x, arm.rate, position, arm.name)
 
 
 def _strip(axes: Axes, row: int, costs: list[float]) -> None:
     """Dots with a fixed jitter and, from five on, a box."""
-    jitter = [row + 0.26 * (2 * ((i * 0.618034) % 1) - 1) for i in range(len(costs))]
+    dots = _thinned(costs)
+    jitter = [row + 0.26 * (2 * ((i * 0.618034) % 1) - 1) for i in range(len(dots))]
     axes.scatter(
-        costs,
+        dots,
         jitter,
-        s=max(4.0, min(22.0, 900 / len(costs))),
-        color=_colour(row),
-        alpha=0.75 if len(costs) < 60 else 0.45,
+        s=max(4.0, min(22.0, 900 / len(dots))),
+        color=arm_colour(row),
+        alpha=0.75 if len(dots) < 60 else 0.45,
         linewidths=0,
     )
     if len(costs) >= 5:
@@ -248,76 +298,12 @@ def _label_points(axes: Axes, points: list[tuple[float, float, str]]) -> None:
         axes.text(x + gap * width, height, name, ha=anchor, va="center")
 
 
-def _arm_rows(axes: Axes, arms: Sequence[ArmSummary]) -> None:
-    axes.set_yticks(range(len(arms)), [arm.name for arm in arms])
-    axes.set_ylim(len(arms) - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0, labelcolor=INK)
-    axes.spines["left"].set_visible(False)
-    axes.grid(visible=True, axis="x")
-
-
-def _percent_axis(axis: Axis, set_limits: Callable[..., object]) -> None:
-    set_limits(-0.02, 1.02)
-    axis.set_ticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100 %"])
-
-
-def _usd_axis(axes: Axes) -> None:
-    axes.xaxis.set_major_formatter(lambda value, _: f"${value:,.10g}")
-    axes.xaxis.set_minor_formatter(lambda value, _: "")
-
-
 def _cost_scale(axes: Axes, costs: list[float]) -> None:
     positive = [cost for cost in costs if cost > 0]
     if not positive:
         axes.set_xticks([])
     elif len(positive) == len(costs) and max(positive) / min(positive) >= _LOG_SPAN:
         axes.set_xscale("log")
-        _usd_axis(axes)
+        usd_axis(axes)
     else:
         axes.set_xlim(left=0)
-
-
-def _colour(position: int) -> str:
-    return f"#0102{colour_index(position):02d}"
-
-
-def _row_transform(axes: Axes) -> Transform:
-    """Across in shares of the axes, down in rows."""
-    return axes.get_yaxis_transform()
-
-
-def _height(rows: int, scale: float = 1.0) -> float:
-    return 0.75 + rows * _ROW * scale
-
-
-def _figure(
-    name: str,
-    title: str,
-    caption: str,
-    description: str,
-    height: float,
-    draw: Callable[[Axes], None],
-) -> Figure:
-    from matplotlib import rc_context  # here because matplotlib takes most of a second to import
-    from matplotlib.figure import Figure as Canvas
-
-    with rc_context({**_STYLE, "svg.hashsalt": name}):
-        canvas = Canvas(figsize=(_WIDTH, height), layout="constrained")
-        draw(canvas.subplots())
-        text = io.StringIO()
-        canvas.savefig(text, format="svg", transparent=True, metadata={"Date": None})
-    return Figure(name, title, caption, description, _embed(text.getvalue(), name, description))
-
-
-def _embed(svg: str, name: str, description: str) -> str:
-    """The drawing as part of an HTML page: themed, named, ids made unique, nothing external."""
-    body = svg[svg.index("<svg") :]
-    body = re.sub(r"<(metadata|style)\b.*?</\1>", "", body, flags=re.DOTALL)
-    for sentinel, variable in _COLOURS.items():
-        body = body.replace(sentinel, variable)
-    body = re.sub(r'(\bid="|url\(#|href="#)', rf"\1{name}-", body)
-    body = re.sub(r"font-family: [^;\"]*;? ?", "", body)
-    box = re.search(r'viewBox="[^"]*"', body)
-    start = f'<svg {box[0] if box else ""} role="img" aria-labelledby="{name}-alt">'
-    title = f'<title id="{name}-alt">{escape(description)}</title>'
-    return re.sub(r"<svg[^>]*>", lambda _: start + title, body, count=1)

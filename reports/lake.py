@@ -1,4 +1,4 @@
-"""The lake as DuckDB views: one view per table, over one experiment.
+"""The lake as DuckDB views: one view per table, over one experiment or over what all share.
 
 A view has the declared columns whatever the files hold: a table without files is an empty
 view, and a column that older files lack is null.
@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.columns import PARTITION, TABLES, Table
+from reports.columns import PARTITION, SHARED_TABLES, TABLES, Table
 from reports.errors import ReportError
 
 if TYPE_CHECKING:
@@ -41,8 +41,9 @@ def list_experiments(lake: Path) -> list[str]:
 def open_lake(lake: Path, experiment: str) -> DuckDBPyConnection:
     """A connection in memory with one view per table of the lake, over one experiment.
 
-    Times come out in UTC. The caller closes the connection. Raises ReportError for a missing
-    lake and for an experiment that is not in it.
+    The views of `preflights` and `images` hold what belongs to no experiment. Times come out
+    in UTC. The caller closes the connection. Raises ReportError for a missing lake and for an
+    experiment that is not in it.
     """
     import duckdb  # here because it costs the command line a tenth of a second
 
@@ -51,8 +52,16 @@ def open_lake(lake: Path, experiment: str) -> DuckDBPyConnection:
     connection.execute("set timezone = 'UTC'; set parquet_metadata_cache = true")
     connection.execute("create schema declared")
     for table in TABLES.values():
-        _create_view(connection, table, lake / table.name / f"experiment={experiment}")
+        folder = lake / table.name / f"experiment={experiment}"
+        _create_view(connection, table, PARTITION, folder, "arm=*/*.parquet")
+    for table in SHARED_TABLES.values():
+        _create_view(connection, table, (), lake / table.name, "*.parquet")
     return connection
+
+
+def unit_file(lake: Path, table: str, experiment: str, arm: str, unit: str) -> Path:
+    """Where the rows of one unit of work are, if there are any."""
+    return lake / table / f"experiment={experiment}" / f"arm={arm}" / f"{unit}.parquet"
 
 
 def near(name: str, known: list[str]) -> str:
@@ -71,33 +80,41 @@ def _require(experiment: str, lake: Path) -> None:
         raise ReportError(f"no experiment {experiment!r} in {lake}; {near(experiment, known)}")
 
 
-def _create_view(connection: DuckDBPyConnection, table: Table, folder: Path) -> None:
+def _create_view(
+    connection: DuckDBPyConnection,
+    table: Table,
+    partition: tuple[str, ...],
+    folder: Path,
+    files: str,
+) -> None:
     """Declared columns from an empty table of the declared types, rows from the files."""
     import pyarrow as pa
 
-    partition = [pa.field(name, pa.string(), nullable=False) for name in PARTITION]
-    declared = pa.schema([*partition, *table.schema])
+    from_path = [pa.field(name, pa.string(), nullable=False) for name in partition]
+    declared = pa.schema([*from_path, *table.schema])
     connection.register("declaration", declared.empty_table())
     connection.execute(f"create table declared.{table.name} as from declaration")
     connection.unregister("declaration")
     rows = f"from declared.{table.name}"
-    if any(folder.glob("arm=*/*.parquet")):
-        rows += f" union all by name from {_scan(folder)}"
+    if any(folder.glob(files)):
+        rows += f" union all by name from {_scan(folder, files, partition)}"
     columns = ", ".join(f'"{name}"' for name in declared.names)
     connection.sql(rows).project(columns).create_view(table.name)
 
 
-def _scan(folder: Path) -> str:
+def _scan(folder: Path, files: str, partition: tuple[str, ...]) -> str:
     """The table function that reads a folder; DuckDB takes no parameters in a view.
 
     Partition values stay text: an arm called `007` is not the number 7.
     """
-    pattern = f"{_literal_glob(str(folder))}/arm=*/*.parquet".replace("'", "''")
-    types = ", ".join(f"'{name}': varchar" for name in PARTITION)
-    return (
-        f"read_parquet('{pattern}', hive_partitioning = true, hive_types = {{{types}}}, "
-        "union_by_name = true)"
+    pattern = f"{_literal_glob(str(folder))}/{files}".replace("'", "''")
+    types = ", ".join(f"'{name}': varchar" for name in partition)
+    hive = (
+        f"hive_partitioning = true, hive_types = {{{types}}}"
+        if partition
+        else ("hive_partitioning = false")
     )
+    return f"read_parquet('{pattern}', {hive}, union_by_name = true)"
 
 
 def _literal_glob(path: str) -> str:

@@ -97,7 +97,7 @@ def describe(report: Report) -> Leading | None:
             Group("Resolution", resolution + declared),
             Group("Cost, tokens and time", amounts),
             Group("Cost per resolved cell", tuple(_costs_per_resolved(resampled))),
-            Group("Sensitivity", tuple(_sensitivities(pair, resampled, repeats))),
+            Group("Sensitivity", tuple(_sensitivities(report, resampled))),
         ),
         pass_at=tuple(_pass_at(resampled)) if repeats > 1 else (),
         footnotes=(*_footnotes(pair, resampled, repeats), *_footnotes_of_declared(report)),
@@ -198,12 +198,16 @@ def _costs_per_resolved(resampled: Resampled) -> Iterator[Line]:
         yield _estimate(name, estimate, show, pairs + degenerate)
 
 
-def _sensitivities(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator[Line]:
-    complete = resampled.complete
-    over = f"{count(complete.pairs)} of {plural(pair.table.pairs, 'pair')}"
-    yield _complete_difference(complete, over, repeats)
-    p = mcnemar_exact(complete.only_baseline, complete.only_candidate)
-    yield Line("exact McNemar p, complete pairs", p_value(p), DASH, over, "exact, two-sided")
+def _sensitivities(report: Report, resampled: Resampled) -> Iterator[Line]:
+    pair, repeats = report.comparisons[0], report.source.repeats
+    over = f"{count(resampled.complete.pairs)} of {plural(pair.table.pairs, 'pair')}"
+    yield from _other_table("complete pairs", resampled.complete, over, repeats)
+    arms = report.arm(pair.baseline), report.arm(pair.candidate)
+    resolved, unaudited = sum(arm.resolved for arm in arms), sum(arm.unaudited for arm in arms)
+    suspect = f"{count(sum(arm.suspect for arm in arms))} suspect of {count(resolved)} resolved"
+    if unaudited:
+        suspect += f", {count(unaudited)} not audited"
+    yield from _other_table("without suspect verdicts", resampled.trusted, suspect, repeats)
     by_repository = resampled.difference_by_repository
     repositories = by_repository.clusters if by_repository else 0
     yield _estimate(
@@ -215,15 +219,21 @@ def _sensitivities(pair: Comparison, resampled: Resampled, repeats: int) -> Iter
     )
 
 
-def _complete_difference(complete: PairedTable, over: str, repeats: int) -> Line:
-    """Without an interval where cells repeat: the one at hand takes pairs for independent."""
-    name = "difference of complete pairs, points"
-    if not complete.pairs:
-        return Line(name, DASH, DASH, over, DASH)
-    value = points(complete.difference)
-    if repeats > 1:
-        return Line(name, value, DASH, over, DASH)
-    return Line(name, value, _interval(newcombe_interval(complete), points), over, NEWCOMBE)
+def _other_table(what: str, table: PairedTable, over: str, repeats: int) -> Iterator[Line]:
+    """The difference and its test over other pairs or verdicts.
+
+    Without an interval where cells repeat: the one at hand takes pairs for independent.
+    """
+    if not table.pairs:
+        yield Line(f"difference, {what}, points", DASH, DASH, over, DASH)
+    elif repeats > 1:
+        yield Line(f"difference, {what}, points", points(table.difference), DASH, over, DASH)
+    else:
+        limits = _interval(newcombe_interval(table), points)
+        value = points(table.difference)
+        yield Line(f"difference, {what}, points", value, limits, over, NEWCOMBE)
+    p = mcnemar_exact(table.only_baseline, table.only_candidate)
+    yield Line(f"exact McNemar p, {what}", p_value(p), DASH, over, "exact, two-sided")
 
 
 def _pass_at(resampled: Resampled) -> Iterator[PassLine]:
@@ -262,7 +272,8 @@ def _footnotes(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator
     )
     yield (
         "Complete pairs are those of which no cell was lost (infrastructure, stopped, not graded, "
-        "never run); everywhere else a lost cell counts as not resolved."
+        "never run); everywhere else a lost cell counts as not resolved. Without suspect verdicts: "
+        "a resolved cell that the audit doubts counts as not resolved."
     )
     if repeats > 1:
         yield (

@@ -3,7 +3,11 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from reports import spending
+from reports.differences import read_sides
+from reports.failing import group_failures
 from reports.format import (
+    DASH,
     UNKNOWN,
     count,
     mean,
@@ -17,6 +21,7 @@ from reports.format import (
 )
 from reports.headline import headline
 from reports.leading import Leading, adjusted_p, describe
+from reports.losses import PURPOSES, Purpose, Spending
 from reports.plans import in_words
 from reports.types import STATES, ArmSummary, Comparison, Report, Source
 
@@ -36,6 +41,9 @@ def render(report: Report) -> str:
         _states(report.arms),
         _tokens(report.arms),
         *_paired(report),
+        *_failures(report),
+        *_spending(report),
+        *_every_pair(report),
         "## Source",
         _source(report),
     ]
@@ -97,8 +105,16 @@ def span(source: Source) -> str:
 
 
 def _states(arms: Sequence[ArmSummary]) -> str:
-    header = ("arm", *STATES.values())
-    rows = ((_text(arm.name), *(count(arm.states[state]) for state in STATES)) for arm in arms)
+    header = ("arm", *STATES.values(), "suspect", "not audited")
+    rows = (
+        (
+            _text(arm.name),
+            *(count(arm.states[state]) for state in STATES),
+            count(arm.suspect),
+            count(arm.unaudited),
+        )
+        for arm in arms
+    )
     return _table(header, rows)
 
 
@@ -124,12 +140,16 @@ def _paired(report: Report) -> Iterable[str]:
     first = report.comparisons[0]
     yield f"## {_text(first.candidate)} against {_text(first.baseline)} ({first.role})"
     yield _two_by_two(first)
-    yield from _differences(report, first)
+    yield from _differences(report)
     leading = describe(report)
     if leading:
         yield from _leading(first, leading)
-    yield "## Every pair of arms"
-    yield _pairs(report.comparisons)
+
+
+def _every_pair(report: Report) -> Iterable[str]:
+    if report.comparisons:
+        yield "## Every pair of arms"
+        yield _pairs(report.comparisons)
 
 
 def _two_by_two(pair: Comparison) -> str:
@@ -171,22 +191,49 @@ def _leading(pair: Comparison, leading: Leading) -> Iterable[str]:
     yield "\n".join(f"- {_text(footnote)}" for footnote in leading.footnotes)
 
 
-def _differences(report: Report, pair: Comparison) -> Iterable[str]:
+def _differences(report: Report) -> Iterable[str]:
     """The instances that one of the two arms resolved and the other did not."""
-    resolved = {
-        name: {
-            (cell.instance_id, cell.repeat)
-            for cell in report.cells
-            if cell.arm == name and cell.state == "resolved"
-        }
-        for name in (pair.baseline, pair.candidate)
-    }
-    for name, other in ((pair.candidate, pair.baseline), (pair.baseline, pair.candidate)):
-        only = sorted({instance for instance, _ in resolved[name] - resolved[other]})
+    for side in read_sides(report):
+        only = list(dict.fromkeys(one.instance_id for one in side.shown))
         if only:
-            more = f" and {len(only) - NAMED_INSTANCES} more" if len(only) > NAMED_INSTANCES else ""
             named = ", ".join(_code(instance) for instance in only[:NAMED_INSTANCES])
-            yield f"Only {_text(name)}: {named}{more}."
+            more = side.cells - sum(one.instance_id in only[:NAMED_INSTANCES] for one in side.shown)
+            rest = f" and {plural(more, 'more cell')}" if more else ""
+            yield f"Only {_text(side.winner)}: {named}{rest}."
+
+
+def _failures(report: Report) -> Iterable[str]:
+    """Every way to fail, counted by arm."""
+    groups = group_failures(report)
+    if not groups:
+        return
+    yield "## Why attempts fail"
+    arms = [_text(arm.name) for arm in report.arms]
+    for group in groups:
+        rows = ((row.name, *map(count, row.cells)) for row in group.rows)
+        yield _table((group.title, *arms), rows)
+
+
+def _spending(report: Report) -> Iterable[str]:
+    """What was billed, and what that went into."""
+    if not any(one.attempts for one in report.spending):
+        return
+    yield "## What was spent on nothing"
+    rows = (
+        (
+            _text(one.arm),
+            spending.billed(one),
+            usd(one.credited_usd) if one.attempts else DASH,
+            *(_part(one, purpose) for purpose in PURPOSES),
+        )
+        for one in report.spending
+    )
+    yield _table(("arm", "billed", "credited", *PURPOSES.values()), rows)
+
+
+def _part(one: Spending, purpose: Purpose) -> str:
+    share = spending.share(one, purpose) if one.parts[purpose] else ""
+    return spending.part(one, purpose) + (f" ({share})" if share else "")
 
 
 def _pairs(comparisons: Sequence[Comparison]) -> str:

@@ -2,19 +2,24 @@
 
 from collections.abc import Iterator
 
-from reports.format import count, listing, moment, plural, usd
+from reports.format import count, listing, moment, p_value, plural, points, usd
 from reports.plans import in_words
-from reports.types import ArmSummary, Comparison, Note, Plan, Source, State
+from reports.statistics import mcnemar_exact
+from reports.types import ArmSummary, Comparison, Note, Plan, Resampled, Source, State
 
 
 def write_notes(
-    source: Source, arms: tuple[ArmSummary, ...], comparisons: tuple[Comparison, ...]
+    source: Source,
+    arms: tuple[ArmSummary, ...],
+    comparisons: tuple[Comparison, ...],
+    resampled: Resampled | None,
 ) -> tuple[Note, ...]:
     """Warnings first."""
     notes = [
         *_about_plan(source),
         *_about_setting(arms),
         *_about_losses(arms),
+        *_about_suspicion(arms, resampled),
         *_about_costs(arms),
         *_about_declaration(source, comparisons),
         *_about_models(arms, comparisons),
@@ -72,6 +77,26 @@ def _about_losses(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
             )
 
 
+def _about_suspicion(arms: tuple[ArmSummary, ...], resampled: Resampled | None) -> Iterator[Note]:
+    suspect = {arm.name: arm.suspect for arm in arms if arm.suspect}
+    if not suspect:
+        return
+    per_arm = ", ".join(f"{name} {number}" for name, number in suspect.items())
+    told = (
+        f"Suspect verdicts: {count(sum(suspect.values()))} of "
+        f"{plural(sum(arm.resolved for arm in arms), 'resolved cell')} ({per_arm}). They count as "
+        "resolved, as the official verdict says, and the audit doubts that"
+    )
+    if resampled and suspect.keys() & {resampled.baseline, resampled.candidate}:
+        table = resampled.trusted
+        p = p_value(mcnemar_exact(table.only_baseline, table.only_candidate))
+        told += (
+            f"; without them the difference is {points(table.difference)} points, exact "
+            f"McNemar p = {p}"
+        )
+    yield Note("warning", f"{told}.")
+
+
 def _about_costs(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
     bounded = [
         f"{arm.name}: {plural(arm.cost.unpriced_calls, 'call')} without a known price in "
@@ -89,7 +114,7 @@ def _about_costs(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
             "note",
             f"{plural(cells, 'cell')} tried more than once: the latest attempt that "
             f"infrastructure did not end counts; {plural(attempts, 'earlier attempt')} "
-            f"({usd(spent)}) in no other number.",
+            f"({usd(spent)}) only in what was billed.",
         )
 
 

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-from reports import format as formats
-from reports.figures import colour_index, draw_figures
-from reports.headline import headline
+from reports import spending
+from reports.answers import answers
+from reports.differences import read_sides
+from reports.drawing import colour_index
+from reports.failing import group_failures
+from reports.figures import draw_cost, draw_resolution, draw_spending
 from reports.leading import adjusted_p, describe
+from reports.losses import ENDINGS, FAILURES, PHASES, PURPOSES
 from reports.markdown import cost_per_resolved, span
 from reports.plans import in_words
+from reports.rendering import environment
+from reports.trajectories import FOLDER, file_name
 from reports.types import STATES, Cell, Report, State
 
-TEMPLATES = Path(__file__).parent / "templates"
+GRID_CELLS = 5_000
+"""Cells that the table of every instance shows; a browser takes seconds over much more."""
+
+SUSPECTS = 100
+"""Suspect verdicts whose reasons are listed."""
 
 MARKS: dict[State, str] = {
     "resolved": "●",
@@ -36,6 +43,15 @@ TRACES = (
     ("planned", "marts/planned_cells.sql", "experiments.instance_ids × experiments.repeats"),
     ("state of a cell", "marts/cells.sql", "attempts.outcome, predictions.model_patch, "
      "evaluations.outcome"),
+    ("suspect", "marts/cells.sql → marts/arms.sql", "evaluations.audited_verdict, "
+     "evaluations.audit_reasons"),
+    ("class of a failure", "marts/failures.sql", "marts.cells.state, "
+     "evaluations.fail_to_pass_failure, evaluations.pass_to_pass_failure"),
+    ("ending, phase", "marts/failures.sql", "attempts.outcome, workflow_status, agent_verdict, "
+     "reproduced"),
+    ("billed and its parts", "marts/paid_attempts.sql → marts/spending.sql", "attempts.billed_usd, "
+     "attempts.cost_usd, attempts.unpriced_calls, marts.cells.state"),
+    ("a trajectory", "trajectories.render_trajectories", "steps, llm_calls, predictions"),
     ("95 % interval of a rate", "statistics.wilson_interval", "resolved and planned"),
     ("cost", "marts/arms.sql", "attempts.cost_usd, attempts.unpriced_calls"),
     ("tokens, calls, time", "marts/arms.sql", "attempts.*_tokens, model_calls, duration_s"),
@@ -69,41 +85,54 @@ class GridRow:
 
 def render(report: Report) -> str:
     """The page as HTML text."""
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
-        {
-            name: getattr(formats, name)
-            for name in ("percent", "points", "usd", "p_value", "ratio", "mean", "count")
-        },
-        plural=formats.plural,
-        moment=formats.moment,
+    leading = describe(report)
+    made = environment()
+    made.filters.update(
         span=span,
         cost_per_resolved=cost_per_resolved,
         adjusted_p=adjusted_p,
         in_words=in_words,
+        billed=spending.billed,
+        part=spending.part,
+        share=spending.share,
     )
-    return environment.get_template("page.html.j2").render(
+    grid = _grid(report)
+    suspects = [cell for cell in report.cells if cell.is_suspect]
+    return made.get_template("page.html.j2").render(
         report=report,
-        headline=headline(report),
-        leading=describe(report),
-        figures=draw_figures(report),
-        grid=_grid(report),
+        answers=answers(report, leading),
+        leading=leading,
+        resolution_figures=draw_resolution(report),
+        cost_figures=draw_cost(report),
+        spending_figures=draw_spending(report),
+        sides=read_sides(report),
+        failures=group_failures(report),
+        failed={arm.name: arm.planned - arm.resolved for arm in report.arms},
+        grid=grid,
+        grid_left_out=report.source.instances * report.source.repeats - len(grid),
+        suspects=suspects[:SUSPECTS],
+        suspects_left_out=max(0, len(suspects) - SUSPECTS),
         colours={arm.name: colour_index(i) for i, arm in enumerate(report.arms)},
+        links=_links(report),
         states=STATES,
         marks=MARKS,
+        failure_names=FAILURES,
+        endings=ENDINGS,
+        phases=PHASES,
+        purposes=PURPOSES,
         traces=TRACES,
     )
 
 
+def _links(report: Report) -> dict[str, str]:
+    """Where the trajectory of an attempt is, beside the page."""
+    return {attempt: f"{FOLDER}/{file_name(attempt)}" for attempt in report.trajectories}
+
+
 def _grid(report: Report) -> list[GridRow]:
+    """As many rows as can be shown, in declared order of the instances."""
     rows: defaultdict[tuple[str, int], list[Cell]] = defaultdict(list)
-    for cell in report.cells:
+    for cell in report.cells[:GRID_CELLS]:
         rows[cell.instance_id, cell.repeat].append(cell)
     pair = report.comparisons[0] if report.comparisons else None
     arms = (pair.baseline, pair.candidate) if pair else ()
@@ -115,4 +144,5 @@ def _grid(report: Report) -> list[GridRow]:
             len({cell.state == "resolved" for cell in cells if cell.arm in arms}) > 1,
         )
         for (instance, repeat), cells in rows.items()
+        if len(cells) == len(report.arms)
     ]

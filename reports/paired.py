@@ -28,8 +28,26 @@ from reports.types import (
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-CELL_COLUMNS = tuple(Cell.__dataclass_fields__)
-"""Columns of `marts.cells` that a report keeps."""
+_CELLS = """
+    select
+        arm,
+        instance_id,
+        repeat,
+        state,
+        cells.attempt_id,
+        cost_usd,
+        is_cost_complete,
+        model_calls,
+        outcome,
+        detail,
+        reason,
+        is_suspect,
+        audit_reasons,
+        class as failure
+    from marts.cells
+    left join marts.failures using (arm, instance_id, repeat)
+    order by cells.instance_position, repeat, cells.position
+"""
 
 
 def read_rows(connection: DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
@@ -92,8 +110,9 @@ def _adjusted(rows: Sequence[dict[str, Any]], plan: Plan) -> Mapping[frozenset[s
 
 def read_cells(connection: DuckDBPyConnection) -> tuple[Cell, ...]:
     """Every planned cell, by instance, repeat and arm in declared order."""
-    rows = connection.sql("from marts.cells").project(", ".join(CELL_COLUMNS)).fetchall()
-    return tuple(Cell(*row) for row in rows)
+    return tuple(
+        Cell(*(*row[:-2], tuple(row[-2]), row[-1])) for row in connection.execute(_CELLS).fetchall()
+    )
 
 
 def _arm(row: dict[str, Any], states: dict[State, int]) -> ArmSummary:
@@ -106,6 +125,8 @@ def _arm(row: dict[str, Any], states: dict[State, int]) -> ArmSummary:
         planned=row["planned"],
         started=row["started"],
         states=states,
+        suspect=row["suspect"],
+        unaudited=row["unaudited"],
         interval=wilson_interval(states["resolved"], row["planned"]),
         tokens=_tokens(row),
         cost=_cost(row),

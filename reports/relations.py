@@ -32,6 +32,11 @@ MARTS = (
     "arms",
     "arm_states",
     "pairs",
+    "failures",
+    "failure_counts",
+    "failure_examples",
+    "paid_attempts",
+    "spending",
     "plans",
     "source",
 )

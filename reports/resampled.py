@@ -12,6 +12,7 @@ from reports.statistics import (
     cost_per_resolved,
     difference_of_means,
     mean_pass_at_k,
+    paired_table,
     ratio_of_costs_per_resolved,
     ratio_of_sums,
 )
@@ -31,10 +32,16 @@ class _Cell:
     """None also where it is known only in part."""
     tokens: float | None
     duration_s: float | None
+    is_suspect: bool
 
     @property
     def resolved(self) -> bool:
         return self.state == "resolved"
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether it is resolved beyond the audit's doubt."""
+        return self.resolved and not self.is_suspect
 
     @property
     def verdict(self) -> bool | None:
@@ -73,6 +80,9 @@ def read_resampled(
         difference=difference_of_means(*verdicts, instances, bootstrap),
         difference_by_repository=difference_of_means(*verdicts, repositories, bootstrap),
         complete=complete_pairs([a.verdict for _, a, _ in pairs], [b.verdict for _, _, b in pairs]),
+        trusted=paired_table(
+            [a.is_trusted for _, a, _ in pairs], [b.is_trusted for _, _, b in pairs]
+        ),
         cost=_amounts(pairs, "cost_usd", bootstrap),
         tokens=_amounts(pairs, "tokens", bootstrap),
         duration=_amounts(pairs, "duration_s", bootstrap),
@@ -103,7 +113,8 @@ def _read_cells(connection: DuckDBPyConnection, arm: str) -> Mapping[tuple[str, 
             state,
             case when is_cost_complete then cost_usd end,
             input_tokens + output_tokens,
-            duration_s
+            duration_s,
+            is_suspect
         from marts.cells
         where arm = $1
         """,

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from reports.losses import FailureClass, Failures, Spending
+
 State = Literal[
     "resolved",
     "unresolved",
@@ -141,6 +143,10 @@ class ArmSummary:
     """Cells with at least one attempt."""
     states: Mapping[State, int]
     """Planned cells by state; they sum to `planned`."""
+    suspect: int
+    """Resolved cells that the audit doubts."""
+    unaudited: int
+    """Resolved cells that nobody audited."""
     interval: Interval
     """95 % Wilson interval of `rate`."""
     tokens: Tokens
@@ -272,6 +278,8 @@ class Resampled:
     them holds most instances."""
     complete: PairedTable
     """Without the pairs of which a cell was lost."""
+    trusted: PairedTable
+    """All pairs, where a suspect verdict counts as not resolved."""
     cost: Amounts
     """USD."""
     tokens: Amounts
@@ -305,6 +313,11 @@ class Cell:
     detail: str | None
     reason: str | None
     """The grading's."""
+    is_suspect: bool
+    """Whether it counts as resolved and the audit doubts that."""
+    audit_reasons: tuple[str, ...]
+    failure: FailureClass | None
+    """None where it is resolved."""
 
 
 @dataclass(frozen=True)
@@ -367,6 +380,11 @@ class Report:
     """None unless the first comparison is the primary one and has a margin."""
     cells: tuple[Cell, ...]
     """By instance, repeat, arm, all in declared order."""
+    failures: Failures
+    spending: tuple[Spending, ...]
+    """In declared order of the arms."""
+    trajectories: frozenset[str]
+    """Attempts that the report refers to and of which the lake has the steps."""
 
     def arm(self, name: str) -> ArmSummary:
         """The arm of this name."""

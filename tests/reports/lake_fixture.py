@@ -7,105 +7,37 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import yaml
 
 from reports.columns import TABLES
+from reports.relations import SQL
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
-_ATTEMPT = {
-    "repeat": 0,
-    "repo": "toy/toy",
-    "agent": "mini",
-    "model": "test/model",
-    "provider": "scripted",
-    "environment": "docker",
-    "outcome": "submitted",
-    "detail": "Submitted",
-    "workflow_status": None,
-    "agent_verdict": None,
-    "reproduced": None,
-    "prediction_emitted": None,
-    "report": None,
-    "started_at": NOON,
-    "duration_s": 10.0,
-    "model_calls": 2,
-    "unpriced_calls": 0,
-    "input_tokens": 100,
-    "cache_read_tokens": 40,
-    "cache_write_tokens": 10,
-    "output_tokens": 20,
-    "reasoning_tokens": 5,
-    "cost_usd": 0.5,
-    "billed_usd": 0.5,
-    "seed": 0,
-    "image": "toy:1",
-    "image_digest": "sha256:toy",
-    "versions": '{"mini-swe-agent": "2.4.6"}',
-}
+CASES = SQL.parent / "cases"
 
-_CALL = {
-    "repeat": 0,
-    "scope": "",
-    "role": "",
-    "model": "test/model",
-    "input_tokens": 50,
-    "cache_read_tokens": 20,
-    "cache_write_tokens": 5,
-    "output_tokens": 10,
-    "reasoning_tokens": 2,
-    "cost_source": "litellm",
-    "finish_reason": "stop",
-    "latency_s": 1.0,
-    "retries": 0,
-    "started_at": NOON,
-}
+ORDINARY: dict[str, dict[str, Any]] = yaml.safe_load(
+    (CASES / "ordinary.yaml").read_text(encoding="utf-8")
+)
+"""What a row says unless somebody says otherwise, by table; `arm` is of the path."""
 
-_EVALUATION = {
-    "repeat": 0,
-    "patch_sha256": "p",
-    "environment": "docker",
-    "reason": "",
-    "audited_verdict": None,
-    "audit_reasons": [],
-    "gradings": 1,
-    "fail_to_pass_success": [],
-    "fail_to_pass_failure": [],
-    "pass_to_pass_success": [],
-    "pass_to_pass_failure": [],
-    "log_tail": "",
-    "image_digest": "sha256:toy",
-    "harness_version": "5.0.2",
-    "timeout_s": 60.0,
-    "started_at": NOON,
-    "duration_s": 3.0,
-}
 
-_EXPERIMENT = {
-    "declared_at": NOON,
-    "declaration_digest": "d1",
-    "declaration": "{}",
-    "agent": "mini",
-    "model": "test/model",
-    "simulated": False,
-    "dataset": "toy.jsonl",
-    "dataset_digest": "abc",
-    "repeats": 1,
-    "environment": "docker",
-    "primary_baseline": None,
-    "primary_candidate": None,
-    "primary_margin": None,
-    "family": [],
-}
+_CELL = ("attempt_id", "instance_id")
+
+
+def _ordinary(table: str, *without: str) -> dict[str, Any]:
+    """Such a row, without what has to be given."""
+    return {name: v for name, v in ORDINARY[table].items() if name not in ("arm", *without)}
 
 
 def attempt_row(**columns: Any) -> dict[str, Any]:
     """An attempt's row; what is not given is ordinary."""
-    return {**_ATTEMPT, **columns}
+    return {**_ordinary("attempts", *_CELL), **columns}
 
 
 def evaluation_row(**columns: Any) -> dict[str, Any]:
     """A grading's row; what is not given is ordinary."""
-    return {**_EVALUATION, **columns}
+    return {**_ordinary("evaluations", *_CELL), **columns}
 
 
 class LakeBuilder:
@@ -116,19 +48,24 @@ class LakeBuilder:
         self.experiment = experiment
         self._files = 0
 
-    def write(self, table: str, arm: str, rows: Sequence[dict[str, Any]]) -> Path:
+    def write(self, table: str, arm: str, rows: Sequence[dict[str, Any]], unit: str = "") -> Path:
         """One file of one table."""
         folder = self.root / table / f"experiment={self.experiment}" / f"arm={arm}"
         folder.mkdir(parents=True, exist_ok=True)
         self._files += 1
-        path = folder / f"{self._files:05d}.parquet"
+        path = folder / f"{unit or f'{self._files:05d}'}.parquet"
         pq.write_table(pa.Table.from_pylist(list(rows), schema=TABLES[table].schema), path)
         return path
 
     def declare(self, arms: Sequence[str], instances: Sequence[str], **columns: Any) -> None:
         """An experiment with these arms, in this order, over these instances."""
         for order, arm in enumerate(arms):
-            row = {**_EXPERIMENT, "arm_order": order, "instance_ids": list(instances), **columns}
+            row = {
+                **_ordinary("experiments"),
+                "arm_order": order,
+                "instance_ids": list(instances),
+                **columns,
+            }
             self.write("experiments", arm, [row])
 
     def attempt(self, arm: str, instance: str, later_s: float = 0, **columns: Any) -> str:
@@ -141,18 +78,13 @@ class LakeBuilder:
         self.calls(arm, row)
         return attempt_id
 
-    def predict(self, arm: str, instance: str, attempt_id: str, **columns: Any) -> None:
+    def predict(
+        self, arm: str, instance: str, attempt_id: str, unit: str = "", **columns: Any
+    ) -> None:
         """The patch of an attempt."""
-        row = {
-            "attempt_id": attempt_id,
-            "instance_id": instance,
-            "repeat": 0,
-            "model_name_or_path": arm,
-            "model_patch": "diff --git a/x b/x\n",
-            "patch_sha256": "p",
-            **columns,
-        }
-        self.write("predictions", arm, [row])
+        cell = {"attempt_id": attempt_id, "instance_id": instance, "model_name_or_path": arm}
+        row = {**_ordinary("predictions"), **cell, **columns}
+        self.write("predictions", arm, [row], unit)
 
     def evaluate(
         self,
@@ -176,6 +108,14 @@ class LakeBuilder:
         )
         self.write("evaluations", arm, [row])
 
+    def steps(self, arm: str, instance: str, attempt_id: str, *steps: dict[str, Any]) -> None:
+        """The steps of an attempt, in the file that is named after it."""
+        cell = {"attempt_id": attempt_id, "instance_id": instance}
+        rows = [
+            {**_ordinary("steps"), **cell, "seq": seq, **step} for seq, step in enumerate(steps)
+        ]
+        self.write("steps", arm, rows, unit=attempt_id)
+
     def cell(self, arm: str, instance: str, outcome: str = "resolved", **columns: Any) -> str:
         """A whole cell: attempt, calls, patch and grading; returns the attempt's id."""
         repeat = columns.get("repeat", 0)
@@ -184,13 +124,17 @@ class LakeBuilder:
         self.evaluate(arm, instance, attempt_id, outcome, repeat=repeat)
         return attempt_id
 
+    def call(self, **columns: Any) -> dict[str, Any]:
+        """A call's row; what is not given is ordinary."""
+        return {**_ordinary("llm_calls"), **columns}
+
     def calls(self, arm: str, attempt: dict[str, Any]) -> None:
         """Calls that agree with the attempt: the unpriced ones first, the cost on the others."""
         calls, unpriced = attempt["model_calls"], attempt["unpriced_calls"]
         priced = calls - unpriced
         rows = [
             {
-                **_CALL,
+                **_ordinary("llm_calls"),
                 "attempt_id": attempt["attempt_id"],
                 "instance_id": attempt["instance_id"],
                 "repeat": attempt["repeat"],

@@ -80,50 +80,19 @@ def test_every_state_of_a_cell(lake: LakeBuilder) -> None:
         assert told in warnings(report)
 
 
-def test_an_empty_patch_that_was_graded_is_no_patch(lake: LakeBuilder) -> None:
-    """The null arm's cells say so, also when the grader has called them unresolved."""
-    lake.declare(["null"], ["i1"])
-    attempt = lake.attempt("null", "i1")
-    lake.predict("null", "i1", attempt, model_patch="")
-    lake.evaluate("null", "i1", attempt, "unresolved")
-    assert states(build(lake.root, "trial"), "null") == {"no_patch": 1}
-
-
-def test_a_run_that_was_imported_without_patches_has_its_verdicts(lake: LakeBuilder) -> None:
-    """A grading without a prediction counts; only nothing at all is no patch."""
-    lake.declare(["a"], ["i1", "i2"], environment="imported")
-    for instance, outcome in (("i1", "resolved"), ("i2", "unresolved")):
-        attempt = lake.attempt("a", instance, environment="imported", started_at=None)
-        lake.evaluate("a", instance, attempt, outcome, environment="imported")
-    report = build(lake.root, "trial")
-    assert states(report, "a") == {"resolved": 1, "unresolved": 1}
-    assert report.audits == ()
-
-
-def test_the_latest_attempt_counts_and_infrastructure_gives_way(lake: LakeBuilder) -> None:
-    """Infrastructure first, then a success; or a success, then infrastructure: the success."""
-    lake.declare(["a"], ["before", "after", "twice"])
-    lake.attempt("a", "before", outcome="infrastructure", cost_usd=0.25)
-    lake.cell("a", "before", later_s=60, cost_usd=1.0)
-    lake.cell("a", "after", cost_usd=1.0)
-    lake.attempt("a", "after", later_s=60, outcome="infrastructure", cost_usd=0.5)
-    lake.attempt("a", "twice", outcome="infrastructure", detail="old")
-    lake.attempt("a", "twice", later_s=60, outcome="infrastructure", detail="new", cost_usd=0.0)
+def test_what_was_tried_again_is_told(lake: LakeBuilder) -> None:
+    """How many attempts gave way to a later one, and what they cost."""
+    lake.declare(["a"], ["i1"])
+    lake.attempt("a", "i1", outcome="infrastructure", cost_usd=0.25)
+    lake.cell("a", "i1", later_s=60, cost_usd=1.0)
     report = build(lake.root, "trial")
     arm = report.arm("a")
-    assert states(report, "a") == {"resolved": 2, "infrastructure": 1}
-    assert cell(report, "a", "twice").detail == "new"
-    assert arm.cost.usd == 2.0
-    assert (arm.cells_tried_again, arm.superseded_attempts, arm.superseded_cost_usd) == (3, 3, 1.25)
-    assert any("3 cells tried more than once" in note.text for note in report.notes)
-
-
-def test_the_latest_grading_counts_and_infrastructure_gives_way(lake: LakeBuilder) -> None:
-    """A grading that infrastructure broke never hides one that came to an end."""
-    lake.declare(["a"], ["i1"])
-    attempt = lake.cell("a", "i1", "resolved")
-    lake.evaluate("a", "i1", attempt, "infrastructure", later_s=90)
-    assert states(build(lake.root, "trial"), "a") == {"resolved": 1}
+    assert (arm.cells_tried_again, arm.superseded_attempts, arm.superseded_cost_usd) == (1, 1, 0.25)
+    assert any(
+        "1 cell tried more than once" in note.text
+        and "1 earlier attempt ($0.250) only in what was billed" in note.text
+        for note in report.notes
+    )
 
 
 def test_unknown_prices_make_a_cost_a_lower_bound(lake: LakeBuilder) -> None:

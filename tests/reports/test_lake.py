@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from reports.columns import PARTITION, TABLES
+from reports.columns import PARTITION, SHARED_TABLES, TABLES
 from reports.errors import ReportError
 from reports.lake import list_experiments, open_lake
-from tests.reports.lake_fixture import LakeBuilder
+from tests.reports.lake_fixture import NOON, LakeBuilder
 
 
 def test_every_table_is_a_view_with_its_declared_columns(lake: LakeBuilder) -> None:
@@ -32,6 +32,21 @@ def test_views_hold_one_experiment_only(lake: LakeBuilder) -> None:
     assert connection.sql("select experiment, arm from experiments").fetchall() == [("trial", "a")]
     assert connection.sql("from attempts").fetchall() == []
     assert list_experiments(lake.root) == ["other", "trial"]
+
+
+def test_what_experiments_share_is_a_view_too(lake: LakeBuilder) -> None:
+    """Without the columns of the path, and whichever experiment is open."""
+    lake.declare(["a"], ["i1"])
+    connection = open_lake(lake.root, "trial")
+    for name, table in SHARED_TABLES.items():
+        assert connection.sql(f"from {name}").columns == table.schema.names
+        assert connection.sql(f"from {name}").fetchall() == []
+    (lake.root / "images").mkdir()
+    row = {"image": "toy:1", "how": "built", "brought_at": NOON, "last_needed_at": NOON}
+    rows = pa.Table.from_pylist([row], schema=SHARED_TABLES["images"].schema)
+    pq.write_table(rows, lake.root / "images" / "toy.parquet")
+    found = open_lake(lake.root, "trial").sql("select image, image_digest from images")
+    assert found.fetchall() == [("toy:1", None)]
 
 
 def test_names_that_look_like_numbers_stay_text(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_complete_pairs_leave_out_what_was_lost(two_arms: LakeBuilder) -> None:
     later = two_arms.attempt("careful", "i3", later_s=60)
     two_arms.predict("careful", "i3", later)
     found = leading(two_arms)
-    complete = line(found, "difference of complete pairs, points")
+    complete = line(found, "difference, complete pairs, points")
     assert (complete.value, complete.over) == (f"{MINUS}33.3", "3 of 4 pairs")
     assert line(found, "difference, points").value == f"{MINUS}25.0"
 
@@ -118,7 +118,7 @@ def test_an_experiment_that_has_not_begun_has_dashes(lake: LakeBuilder) -> None:
     """No complete pair and no amount; the planned cells count as not resolved."""
     lake.declare(["a", "b"], ["i1", "i2"])
     found = leading(lake)
-    assert line(found, "difference of complete pairs, points").value == DASH
+    assert line(found, "difference, complete pairs, points").value == DASH
     assert line(found, "difference, points").value == "0.0"
     assert line(found, "cost, ratio").value == DASH
     assert "ratio of cost" not in found.summary
@@ -129,7 +129,7 @@ def test_repeats_have_the_interval_of_the_bootstrap_and_say_so(repeated: LakeBui
     found = leading(repeated)
     difference = line(found, "difference, points")
     assert (difference.value, difference.method) == ("+50.0", "bootstrap by instance")
-    complete = line(found, "difference of complete pairs, points")
+    complete = line(found, "difference, complete pairs, points")
     assert (complete.value, complete.interval, complete.method) == ("+50.0", DASH, DASH)
     assert "Newcombe" not in markdown.render(build(repeated.root, "trial"))
     assert any("for independent, which makes them too small" in note for note in found.footnotes)

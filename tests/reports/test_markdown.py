@@ -13,6 +13,8 @@ def test_the_parts_come_in_the_order_of_importance(two_arms: LakeBuilder) -> Non
         "# trial",
         "## Arms",
         "## careful against quick (primary)",
+        "## Why attempts fail",
+        "## What was spent on nothing",
         "## Every pair of arms",
         "## Source",
     ]
@@ -80,7 +82,7 @@ def test_long_lists_of_differences_stop(lake: LakeBuilder) -> None:
     for name in names:
         lake.cell("careful", name)
     text = render(build(lake.root, "trial"))
-    assert "`i19` and 3 more." in text
+    assert "`i19` and 3 more cells." in text
     assert "`i20`" not in text
 
 

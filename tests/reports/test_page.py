@@ -1,11 +1,15 @@
 """The report as one HTML page."""
 
 import re
+from html import escape
 from html.parser import HTMLParser
 
 import pytest
 
+from reports import differences, page
+from reports.answers import answers
 from reports.build import build
+from reports.leading import describe
 from reports.page import MARKS, render
 from reports.types import STATES
 from tests.reports.lake_fixture import LakeBuilder
@@ -68,10 +72,10 @@ def test_the_page_is_whole_and_fetches_nothing(two_arms: LakeBuilder) -> None:
 
 
 def test_figures_are_themed_and_described(two_arms: LakeBuilder) -> None:
-    """Three drawings with a text in their place, in the page's colours, none left over."""
+    """Four drawings with a text in their place, in the page's colours, none left over."""
     html = render(build(two_arms.root, "trial"))
     drawings = re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL)
-    assert len(drawings) == 3
+    assert len(drawings) == 4
     for drawing in drawings:
         assert re.search(
             r'role="img" aria-labelledby="[a-z-]+-alt"><title id="[a-z-]+-alt">', drawing
@@ -80,6 +84,52 @@ def test_figures_are_themed_and_described(two_arms: LakeBuilder) -> None:
         assert not re.search(r"#[0-9a-f]{6}\b(?!\))", drawing)
     assert "quick 50.0 % (15.0 % to 85.0 %)" in drawings[0]
     assert "careful $1.50, 50.0 %" in drawings[1]
+
+
+def test_the_questions_come_in_order_each_with_its_answer(two_arms: LakeBuilder) -> None:
+    """Resolution, cost, differences, failures, spending, then the details."""
+    report = build(two_arms.root, "trial")
+    html = render(report)
+    told = answers(report, describe(report))
+    places = [html.index(f'<section class="question" id="{answer.name}">') for answer in told]
+    assert [answer.name for answer in told] == [
+        "resolution", "cost", "differences", "failures", "spending",
+    ]  # fmt: skip
+    assert places == sorted(places)
+    assert places[-1] < html.index('<section id="details">')
+    for place, answer in zip(places, told, strict=True):
+        assert escape(answer.text) in html[place : place + 1500]
+
+
+def test_a_suspect_verdict_is_marked_with_its_reasons(lake: LakeBuilder) -> None:
+    """Where it makes a difference, in the grid, by arm and in a warning; not by colour alone."""
+    lake.declare(["a", "b"], ["i1"])
+    lake.cell("a", "i1", "unresolved")
+    attempt = lake.attempt("b", "i1")
+    lake.predict("b", "i1", attempt)
+    reason = "tests_changed: tests/test_x.py deleted"
+    lake.evaluate("b", "i1", attempt, "resolved", audited_verdict="suspect", audit_reasons=[reason])
+    html = render(build(lake.root, "trial"))
+    assert html.count("? suspect") == 2
+    assert html.count(reason) == 3
+    assert "Suspect verdicts: 1 of 1 resolved cell (b 1)" in html
+    assert "without them the difference is 0.0 points" in html
+
+
+def test_a_huge_experiment_has_a_bounded_page(
+    lake: LakeBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left out of a table is counted there, and the numbers hold all of it."""
+    monkeypatch.setattr(page, "GRID_CELLS", 4)
+    monkeypatch.setattr(differences, "SHOWN", 1)
+    names = [f"i{n}" for n in range(5)]
+    lake.declare(["a", "b"], names)
+    for name in names:
+        lake.cell("b", name)
+    html = render(build(lake.root, "trial"))
+    assert "3 more rows are left out here" in html
+    assert "and 4 more that only b resolved" in html
+    assert "b alone resolves 5 cells, a alone 0." in html
 
 
 def test_the_same_lake_gives_the_same_page(two_arms: LakeBuilder) -> None:

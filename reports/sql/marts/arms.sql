@@ -13,6 +13,8 @@ totals as (
         arm,
         count(*) as planned,
         count(attempt_id) as started,
+        count(*) filter (is_suspect) as suspect,
+        count(*) filter (state = 'resolved' and audited_verdict is null) as unaudited,
         coalesce(sum(cost_usd), 0) as known_cost_usd,
         count(cost_usd) as cells_with_cost,
         count(*) filter (not is_cost_complete) as cells_with_incomplete_cost,

@@ -13,6 +13,11 @@ evaluations as (
         outcome as graded,
         resolved,
         reason,
+        audited_verdict,
+        is_suspect as is_graded_suspect,
+        audit_reasons as graded_reasons,
+        fail_to_pass_failures,
+        pass_to_pass_failures,
         environment as graded_in
     from marts.counted_evaluations
 ),
@@ -37,7 +42,7 @@ joined as (
     left join predictions using (attempt_id)
 ),
 
-final as (
+stated as (
     select
         *,
         case
@@ -50,6 +55,15 @@ final as (
             else graded
         end as state
     from joined
+),
+
+-- Only what counts as resolved can be in doubt.
+final as (
+    select
+        * exclude (is_graded_suspect, graded_reasons),
+        state = 'resolved' and is_graded_suspect as is_suspect,
+        coalesce(graded_reasons, []) as audit_reasons
+    from stated
 )
 
 select * from final

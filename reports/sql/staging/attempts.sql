@@ -16,6 +16,9 @@ final as (
         outcome,
         outcome in ('infrastructure', 'budget_stop', 'interrupted') as is_unfinished,
         detail,
+        workflow_status,
+        agent_verdict,
+        reproduced,
         started_at at time zone 'UTC' as started_at_utc,
         duration_s,
         model_calls,
@@ -26,6 +29,7 @@ final as (
         output_tokens,
         reasoning_tokens,
         versions,
+        billed_usd,
         cost_usd,
         cost_usd is not null and unpriced_calls = 0 as is_cost_complete
     from attempts

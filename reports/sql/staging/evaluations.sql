@@ -19,6 +19,8 @@ final as (
         coalesce(audited_verdict = 'suspect', false) as is_suspect,
         coalesce(audit_reasons, []) as audit_reasons,
         coalesce(gradings, 1) as gradings,
+        coalesce(len(fail_to_pass_failure), 0) as fail_to_pass_failures,
+        coalesce(len(pass_to_pass_failure), 0) as pass_to_pass_failures,
         image_digest,
         harness_version,
         timeout_s,

@@ -1,0 +1,35 @@
+-- Grain: one planned cell that is not resolved, with the one class of its failure, how the
+-- attempt that counts ended by its own account, and how far a durable arm came.
+with cells as (
+    select * from marts.cells where state <> 'resolved'
+),
+
+final as (
+    select
+        arm,
+        position,
+        instance_id,
+        instance_position,
+        repeat,
+        attempt_id,
+        case
+            when state <> 'unresolved' then state
+            when fail_to_pass_failures > 0 and pass_to_pass_failures > 0 then 'both'
+            when fail_to_pass_failures > 0 then 'fail_to_pass'
+            when pass_to_pass_failures > 0 then 'pass_to_pass'
+            else 'untold'
+        end as class,
+        outcome as ended,
+        case
+            when workflow_status is null then null
+            when agent_verdict = 'accepted' and not reproduced then 'accepted_unreproduced'
+            when agent_verdict in ('accepted', 'rejected') then agent_verdict
+            when not reproduced then 'not_reproduced'
+            when workflow_status in ('blocked', 'out_of_turns') then workflow_status
+            else 'unverified'
+        end as phase
+    from cells
+)
+
+select * from final
+order by instance_position, repeat, position

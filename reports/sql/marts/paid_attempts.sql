@@ -1,0 +1,56 @@
+-- Grain: one attempt at a planned cell, with what it was billed, divided into what its recorded
+-- calls cost (`paid_usd`) and the rest: calls lost in a crash, and calls of unknown price, both
+-- at their reservation. `bought` is what the first part went into.
+with attempts as (
+    select * from staging.attempts
+),
+
+planned as (
+    select * from marts.planned_cells
+),
+
+counted as (
+    select attempt_id, state from marts.cells where attempt_id is not null
+),
+
+-- A fork is credited with calls that its parent was billed for: it pays less than it cost.
+known as (
+    select
+        attempts.*,
+        coalesce(billed_usd, cost_usd) as spent_usd,
+        least(coalesce(billed_usd, cost_usd), coalesce(cost_usd, 0)) as paid_usd
+    from attempts
+    semi join planned using (arm, instance_id, repeat)
+),
+
+-- Less than a millionth is what the ledger rounds, and floating point.
+divided as (
+    select
+        *,
+        case when spent_usd - paid_usd > 1e-6 then spent_usd - paid_usd else 0 end as rest_usd
+    from known
+),
+
+final as (
+    select
+        arm,
+        instance_id,
+        repeat,
+        attempt_id,
+        billed_usd,
+        spent_usd,
+        paid_usd,
+        case when unpriced_calls = 0 then rest_usd end as lost_usd,
+        case when unpriced_calls > 0 then rest_usd end as unpriced_usd,
+        case
+            when state is null then 'superseded'
+            when state in ('infrastructure', 'stopped', 'ungraded') then 'no_verdict'
+            when state = 'resolved' then 'resolved'
+            else 'unresolved'
+        end as bought
+    from divided
+    left join counted using (attempt_id)
+)
+
+select * from final
+order by arm, instance_id, repeat, attempt_id

@@ -1,0 +1,25 @@
+"""A report's pages in the lake."""
+
+from pathlib import Path
+
+from flows import reporting
+from flows.lake import Lake
+from tests.reports.lake_fixture import LakeBuilder
+
+
+def test_the_pages_that_are_linked_are_there_and_no_others(tmp_path: Path) -> None:
+    """What an earlier report wrote and this one does not link to is gone."""
+    built = LakeBuilder(tmp_path)
+    built.declare(["a", "b"], ["i1"])
+    built.cell("a", "i1", attempt_id="won")
+    built.steps("a", "i1", "won", {})
+    lake = Lake.existing(tmp_path)
+    reporting.write(lake, reporting.read(lake, "trial"))
+    page = reporting.page_path(lake, "trial")
+    folder = page.with_name("trajectories")
+    assert [path.name for path in folder.iterdir()] == ["won.html"]
+    assert 'href="trajectories/won.html"' in page.read_text()
+    built.cell("b", "i1")
+    reporting.write(lake, reporting.read(lake, "trial"))
+    assert list(folder.iterdir()) == []
+    assert "trajectories/" not in page.read_text()

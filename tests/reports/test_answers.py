@@ -1,0 +1,101 @@
+"""The five questions and their answers in words."""
+
+from reports.answers import answers
+from reports.build import build
+from reports.failing import group_failures
+from reports.leading import describe
+from reports.spending import billed, part, share
+from tests.reports.lake_fixture import LakeBuilder
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+def told(lake: LakeBuilder) -> dict[str, str]:
+    """The answers of the experiment `trial` by the name of their question."""
+    report = build(lake.root, "trial")
+    return {answer.name: answer.text for answer in answers(report, describe(report))}
+
+
+def test_a_complete_run_has_five_answers(two_arms: LakeBuilder) -> None:
+    """In plain words with the numbers that carry them."""
+    found = told(two_arms)
+    assert found["cost"] == (
+        f"careful costs 3.00{TIMES} (95 % interval 3.00{TIMES} to 3.00{TIMES}) as much as quick: "
+        "quick $0.500 per cell, $1.00 per resolved one; careful $1.50 per cell, $3.00 per "
+        "resolved one."
+    )
+    assert found["differences"] == "careful alone resolves 1 cell, quick alone 1."
+    assert found["failures"].startswith(
+        "quick leaves 2 of 4 cells unresolved, most often: not resolved, tests not recorded "
+        "(2, 100.0 %)."
+    )
+
+
+def test_money_is_told_by_what_it_bought(lake: LakeBuilder) -> None:
+    """Resolved, not resolved, and what bought no verdict; parts that are zero are left out."""
+    lake.declare(["a", "b"], ["i1", "i2"])
+    lake.cell("a", "i1", cost_usd=1.0, billed_usd=2.0)
+    lake.cell("a", "i2", "unresolved", cost_usd=1.0, billed_usd=1.0)
+    lake.attempt("a", "i2", outcome="infrastructure", cost_usd=1.0, billed_usd=1.0)
+    lake.cell("b", "i1", cost_usd=1.0, billed_usd=1.0)
+    assert told(lake)["spending"] == (
+        "a was billed $4.00: 25.0 % went into resolved cells, 25.0 % into cells not resolved and "
+        "50.0 % bought no verdict. b was billed $1.00: 100.0 % went into resolved cells."
+    )
+
+
+def test_a_bill_that_nobody_knows_is_unknown(lake: LakeBuilder) -> None:
+    """Neither zero nor left out; its cost stands in where that is known."""
+    lake.declare(["a", "b", "c"], ["i1"])
+    lake.cell("a", "i1", cost_usd=1.0, billed_usd=None, environment="imported")
+    lake.cell("b", "i1", cost_usd=None, billed_usd=None, model_calls=0, environment="imported")
+    found = told(lake)["spending"]
+    assert found == (
+        "a cost $1.00 (what it was billed is unknown): 100.0 % went into resolved cells. "
+        "What b was billed is unknown."
+    )
+    a, b, c = build(lake.root, "trial").spending
+    assert (billed(a), part(a, "resolved"), part(a, "lost"), share(a, "lost")) == (
+        "unknown", "$1.00", "unknown", "",
+    )  # fmt: skip
+    assert (billed(b), part(b, "resolved")) == ("unknown", "unknown")
+    assert (billed(c), part(c, "resolved")) == ("\N{EN DASH}", "\N{EN DASH}")
+
+
+def test_a_bill_that_is_known_in_part_is_a_lower_bound(lake: LakeBuilder) -> None:
+    """One attempt of two without a bill."""
+    lake.declare(["a"], ["i1", "i2"])
+    lake.cell("a", "i1", cost_usd=1.0, billed_usd=None, environment="imported")
+    lake.cell("a", "i2", cost_usd=1.0, billed_usd=1.0)
+    (spending,) = build(lake.root, "trial").spending
+    assert billed(spending) == "≥ $1.00"
+    assert spending.spent_usd == 2.0
+
+
+def test_before_anything_ran_every_question_has_an_answer(lake: LakeBuilder) -> None:
+    """With one arm too."""
+    lake.declare(["a"], ["i1"])
+    assert told(lake) == {
+        "resolution": "Nothing has run yet: 1 cell planned.",
+        "cost": "the cost of a is unknown.",
+        "differences": "With one arm there is nothing to differ from.",
+        "failures": "a leaves 1 of 1 cell unresolved, most often: never run (1, 100.0 %).",
+        "spending": "a has not run.",
+    }
+
+
+def test_failures_are_divided_in_three_ways(lake: LakeBuilder) -> None:
+    """What was found, how it ended, how far it came; an ending without a name is as it is."""
+    lake.declare(["a", "d"], ["i1"])
+    lake.attempt("a", "i1", outcome="vanished")
+    lake.attempt(
+        "d", "i1", outcome="gave_up", workflow_status="blocked", agent_verdict="unverified",
+        reproduced=False,
+    )  # fmt: skip
+    groups = group_failures(build(lake.root, "trial"))
+    assert [[(row.name, row.cells) for row in group.rows] for group in groups] == [
+        [("no patch", (1, 1))],
+        [("gave up", (0, 1)), ("vanished", (1, 0))],
+        [("not reproduced", (0, 1))],
+    ]
+    assert [example.arm for example in groups[0].rows[0].examples] == ["a", "d"]

@@ -1,0 +1,84 @@
+"""The cases of `reports/cases/`: rows in, rows out, through the real relations."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from duckdb import DuckDBPyConnection
+
+from reports.relations import MARTS, SQL, open_marts
+from tests.reports.lake_fixture import CASES, ORDINARY, LakeBuilder
+
+FILES = sorted(CASES.glob("*/*.yaml"))
+AUDITS = tuple(path.stem for path in sorted((SQL / "audits").glob("*.sql")))
+
+Row = dict[str, Any]
+
+
+def read(path: Path) -> Row:
+    """One case."""
+    case: Row = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return case
+
+
+def fill(lake: LakeBuilder, given: dict[str, list[Row]]) -> None:
+    """Write the given rows, one file a row."""
+    for table, rows in given.items():
+        for row in rows:
+            columns = {**ORDINARY[table], **row}
+            lake.write(table, columns.pop("arm"), [columns])
+
+
+def rows_of(connection: DuckDBPyConnection, relation: str) -> list[Row]:
+    """All rows of a mart, or what an audit found."""
+    layer, _, name = relation.partition(".")
+    query = (
+        (SQL / "audits" / f"{name}.sql").read_text() if layer == "audits" else f"from {relation}"
+    )
+    cursor = connection.execute(query)
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def comparable(rows: list[Row]) -> list[str]:
+    """Rows in an order of their own, floats to a billionth, 1 and 1.0 the same."""
+    return sorted(
+        str({name: round(float(v), 9) if type(v) in (int, float) else v for name, v in row.items()})
+        for row in rows
+    )
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_given_rows_make_the_expected_ones(lake: LakeBuilder, path: Path) -> None:
+    """Every relation that a case names has these rows; no other audit finds anything."""
+    case = read(path)
+    fill(lake, case["given"])
+    expected = {f"audits.{name}": [] for name in AUDITS} | case["expect"]
+    connection = open_marts(lake.root, "trial")
+    try:
+        for relation, rows in expected.items():
+            found = rows_of(connection, relation)
+            named = list(rows[0]) if rows else []
+            assert all(list(row) == named for row in rows), f"{relation}: not all columns alike"
+            shown = [{name: row[name] for name in named} for row in found]
+            assert comparable(shown) == comparable(rows), relation
+    finally:
+        connection.close()
+
+
+def test_every_mart_and_every_audit_has_a_case() -> None:
+    """A new SQL file needs one."""
+    named = {relation for path in FILES for relation, rows in read(path)["expect"].items() if rows}
+    assert {f"marts.{name}" for name in MARTS} <= named
+    assert {f"audits.{name}" for name in AUDITS} <= named
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_case_says_why_it_is_there(path: Path) -> None:
+    """And names only tables and columns that there are."""
+    case = read(path)
+    assert case.keys() == {"about", "given", "expect"}
+    assert case["about"].strip().endswith(".")
+    for table, rows in case["given"].items():
+        assert all(row.keys() <= ORDINARY[table].keys() for row in rows)

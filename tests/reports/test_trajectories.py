@@ -1,0 +1,117 @@
+"""The pages of the trajectories that a report links to."""
+
+import json
+
+import pytest
+
+from reports import page, trajectories
+from reports.build import build
+from tests.reports.lake_fixture import NOON, LakeBuilder
+from tests.reports.test_page import outline
+
+MODEL = {
+    "kind": "model",
+    "request": json.dumps(
+        {
+            "messages": [
+                {"role": "user", "content": "Repair <it>"},
+                {"role": "assistant", "content": "said before"},
+            ]
+        }
+    ),
+    "result": json.dumps(
+        {
+            "role": "assistant",
+            "content": "I look around.",
+            "tool_calls": [
+                {"function": {"name": "bash", "arguments": '{"command": "ls -l\\ncat x.py"}'}}
+            ],
+        }
+    ),
+    "exit_code": None,
+}
+
+
+@pytest.fixture
+def differing(lake: LakeBuilder) -> LakeBuilder:
+    """`a` fails at i1 and `b` resolves it; i2 is resolved by both."""
+    lake.declare(["a", "b"], ["i1", "i2"])
+    lake.cell("a", "i1", "unresolved", attempt_id="a-1")
+    lake.cell("b", "i1", attempt_id="b-1")
+    for arm in ("a", "b"):
+        lake.cell(arm, "i2", attempt_id=f"{arm}-2")
+    return lake
+
+
+def test_a_difference_links_to_both_trajectories(differing: LakeBuilder) -> None:
+    """Every link of the page has its file, and only what is linked has one."""
+    for arm, instance, attempt in (("a", "i1", "a-1"), ("b", "i1", "b-1"), ("a", "i2", "a-2")):
+        differing.steps(arm, instance, attempt, MODEL, {})
+    report = build(differing.root, "trial")
+    pages = dict(trajectories.render_trajectories(differing.root, report))
+    assert pages.keys() == {"a-1.html", "b-1.html"}
+    links = set(outline(page.render(report)).fetched)
+    assert links == {f"trajectories/{name}" for name in pages}
+    assert "durabench trace a-1" in page.render(report)
+
+
+def test_what_has_no_steps_has_no_link(differing: LakeBuilder) -> None:
+    """An import without steps says so."""
+    report = build(differing.root, "trial")
+    html = page.render(report)
+    assert list(trajectories.render_trajectories(differing.root, report)) == []
+    assert outline(html).fetched == []
+    assert html.count("no trajectory") == 2
+    assert "The lake has no steps of these attempts" in html
+
+
+def test_an_id_that_could_leave_the_folder_has_no_page(lake: LakeBuilder) -> None:
+    """Ids are data."""
+    lake.declare(["a", "b"], ["i1"])
+    lake.cell("b", "i1", attempt_id="../../x")
+    report = build(lake.root, "trial")
+    assert report.trajectories == frozenset()
+    assert list(trajectories.render_trajectories(lake.root, report)) == []
+
+
+def test_a_page_shows_what_was_said_and_done(differing: LakeBuilder) -> None:
+    """Messages, tool calls, commands, outputs, tokens, cost, exit codes and the patch, escaped."""
+    call = {"attempt_id": "a-1", "instance_id": "i1", "seq": 0}
+    differing.steps("a", "i1", "a-1", MODEL, {"exit_code": 2}, {
+        "kind": "action",
+        "request": '{"action": "read", "path": "x.py"}',
+        "result": '["one", "two"]',
+        "exit_code": None,
+    })  # fmt: skip
+    differing.write(
+        "llm_calls", "a", [differing.call(**call, cost_usd=None, role="planner")], unit="a-1"
+    )
+    differing.predict("a", "i1", "a-1", unit="a-1")
+    report = build(differing.root, "trial")
+    html = dict(trajectories.render_trajectories(differing.root, report))["a-1.html"]
+    parsed = outline(html)
+    assert not {"script", "link", "img"} & parsed.tags
+    assert parsed.fetched == ["../index.html#differences"]
+    for shown in (
+        "a on i1", "Repair &lt;it&gt;", "I look around.", "command: ls -l\ncat x.py", "planner",
+        "50 tokens in (20 cached); 10 out; cost unknown", "exit code 2", "path: x.py",
+        "diff --git a/x b/x", "durabench trace a-1",
+    ):  # fmt: skip
+        assert shown in html, shown
+    assert "said before" not in html
+
+
+def test_parallel_branches_come_in_the_order_of_time(differing: LakeBuilder) -> None:
+    """And an import without times in the order of its numbers."""
+    differing.steps(
+        "a",
+        "i1",
+        "a-1",
+        {"scope": "z", "seq": 0, "started_at": NOON},
+        {"scope": "b", "seq": 0, "started_at": NOON.replace(hour=13)},
+    )
+    differing.steps("b", "i1", "b-1", {"started_at": None}, {"started_at": None})
+    report = build(differing.root, "trial")
+    pages = dict(trajectories.render_trajectories(differing.root, report))
+    assert pages["a-1.html"].index(">z/0<") < pages["a-1.html"].index(">b/0<")
+    assert pages["b-1.html"].index(">0<") < pages["b-1.html"].index(">1<")
