@@ -24,7 +24,14 @@ MAX_LOG_BYTES = 64 * 1024 * 1024
 
 _RESET = "/bin/bash -c 'git checkout -- . ; git clean -fd'"
 
-_PROCEDURE = 1
+# The official runner reads the work tree's diff before the tests and after them, strictly as
+# UTF-8, and ends without a verdict where it is not: fuzz can place a hunk beside such bytes.
+_IS_DIFF_READABLE = (
+    "/bin/bash -c 'git -c core.fileMode=false diff | iconv -f UTF-8 -t UTF-8 >/dev/null'"
+)
+_UNREADABLE = "the work tree's diff is not UTF-8, on which the official runner gives up"
+
+_PROCEDURE = 2
 """Counts up with every change here that can change a verdict."""
 
 
@@ -66,6 +73,23 @@ async def grade(
     )
 
 
+def broken(
+    instance: Instance, environment: str, reason: str, *, started_at: datetime, timeout_s: float
+) -> Evaluation:
+    """What is recorded of a grading whose workspace could not be had or was lost."""
+    return Evaluation(
+        instance_id=instance.instance_id,
+        outcome="infrastructure",
+        resolved=False,
+        environment=environment,
+        started_at=started_at,
+        duration_s=(datetime.now(UTC) - started_at).total_seconds(),
+        timeout_s=timeout_s,
+        harness_version=harness.version(),
+        reason=reason,
+    )
+
+
 def grading_key(
     instance: Instance, image_digest: str, patch: str, timeout_s: float, environment: str
 ) -> str:
@@ -75,7 +99,8 @@ def grading_key(
     - the image, by digest: a tag can be moved to another content;
     - the patch, byte by byte: the official result cache forgets it and reports a stale verdict;
     - the timeout: a longer one can turn a timeout into a result;
-    - the environment: a host workspace has other interpreters and libraries than the image;
+    - the environment: a host workspace has other interpreters and libraries than the image,
+      and a script that reaches the network can install what another cannot;
     - the swebench release and our own procedure: both interpret the same log.
     """
     parts = {
@@ -103,6 +128,8 @@ async def _verdict(
     if applied.exit_code != 0:
         reason = f"the patch does not apply: {_last_line(applied.output)}"
         return _Verdict("patch_failed", reason, applied.output)
+    if not await _is_diff_readable(place):
+        return _Verdict("unresolved", _UNREADABLE)
     await place.write_script(script)
     tested = await place.run_script(timeout_s=timeout_s, max_output_bytes=MAX_LOG_BYTES)
     if tested.timed_out:
@@ -110,6 +137,8 @@ async def _verdict(
     if tested.truncated:
         reason = f"the test log is longer than {MAX_LOG_BYTES} bytes"
         return _Verdict("infrastructure", reason, tested.output)
+    if not await _is_diff_readable(place):
+        return _Verdict("unresolved", _UNREADABLE, tested.output)
     report = await asyncio.to_thread(harness.report, instance.row, patch, tested.output)
     return _judge(report, tested.output)
 
@@ -129,6 +158,11 @@ async def _apply(place: Place) -> CommandOutput:
     check = f"git apply --check --reverse {place.patch_file}"
     reverse = await place.run(check, timeout_s=APPLY_TIMEOUT_S)
     return reverse if reverse.exit_code == 0 else result
+
+
+async def _is_diff_readable(place: Place) -> bool:
+    checked = await place.run(_IS_DIFF_READABLE, timeout_s=APPLY_TIMEOUT_S)
+    return checked.exit_code != 1  # an image without iconv answers 127
 
 
 def _judge(report: Report, log: str) -> _Verdict:

@@ -46,7 +46,7 @@ class Place:
         Raises:
             UnicodeEncodeError: the patch holds half a surrogate pair.
         """
-        await self._shell.write(self._patch, patch.encode("utf-8", "surrogateescape"))
+        await self._shell.write(self._patch, patch.encode("utf-8"))
 
     async def write_script(self, script: str) -> None:
         """Put the eval script beside it, with the repository's path as it is here."""

@@ -4,23 +4,20 @@ What is imported keeps its place in the tables: attempts with `agent` or `enviro
 `imported`, so that reports treat every run alike and still say where it comes from.
 """
 
-import asyncio
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from agent.models import trajectory
 from agent.models.trajectory import Trajectory
 from eval import instances, predictions, selection
 from eval.types import Instance
-from flows import places, rows
-from flows.cells import Submission, canonical_digest
+from flows import imported, places, rows
+from flows.cells import Place, Submission, canonical_digest
 from flows.errors import UsageError
+from flows.imported import ImportedArm, arm_name
 from flows.lake import Lake, Row
-from flows.plan import build_missing
 
 _STATUS = {
     "Submitted": "submitted",
@@ -59,7 +56,8 @@ async def submissions(
     *,
     network: bool,
 ) -> tuple[list[Submission], Lake]:
-    """A predictions file as an experiment of the lake whose patches wait for their verdict.
+    """A predictions file as an experiment of the lake whose patches wait for their verdict,
+    those of an instance together.
 
     Raises:
         PredictionsError, DatasetError, UsageError: a file or an id cannot be used.
@@ -67,11 +65,7 @@ async def submissions(
     found = predictions.read(path)
     chosen = _instances_of([p.instance_id for p in found], source)
     where = await places.decide(environment, list(chosen.values()))
-    if where == "docker":
-        await asyncio.to_thread(build_missing, list(chosen.values()), source.dataset)
-    located = await asyncio.to_thread(
-        places.find, list(chosen.values()), source.dataset, where, network=network
-    )
+    place = Place(where, network=network)
     lake = Lake.open(lake_path)
     arms = sorted({arm_name(p.model_name_or_path) for p in found})
     _declare(lake, source, arms, chosen, where, "imported", "unknown")
@@ -79,12 +73,21 @@ async def submissions(
     for prediction in found:
         instance, arm = chosen[prediction.instance_id], arm_name(prediction.model_name_or_path)
         patch = rows.text(prediction.model_patch)
-        attempt_id = _file_prediction(lake, source, arm, instance, patch)
-        place = located[instance.instance_id]
+        attempt_id = imported.file_prediction(
+            lake,
+            source.experiment,
+            arm,
+            instance.instance_id,
+            instance.repo,
+            patch,
+            model="unknown",
+            detail="predictions file",
+        )
         waiting.append(
             Submission(source.experiment, arm, instance, 0, attempt_id, patch, place, timeout_s)
         )
-    return waiting, lake
+    order = list(chosen)
+    return sorted(waiting, key=lambda one: order.index(one.instance.instance_id)), lake
 
 
 def import_mini(folder: Path, source: Source, arm: str, lake_path: str | None) -> list[Imported]:
@@ -105,11 +108,6 @@ def import_mini(folder: Path, source: Source, arm: str, lake_path: str | None) -
     return [_file_trajectory(lake, source, arm, chosen[run.instance_id], run) for run in runs]
 
 
-def arm_name(model_name_or_path: str) -> str:
-    """The name of an arm that stands for somebody's `model_name_or_path`."""
-    return re.sub(r"[^a-z0-9._-]+", "-", model_name_or_path.lower()).strip("-._") or "unnamed"
-
-
 def _instances_of(ids: list[str], source: Source) -> dict[str, Instance]:
     available = instances.load(source.dataset, source.split)
     wanted = selection.Selection(ids=sorted(set(ids)))
@@ -125,60 +123,15 @@ def _declare(
     agent: str,
     model: str,
 ) -> None:
-    declaration = {
-        "name": source.experiment,
-        "dataset": source.dataset,
-        "arms": arms,
-        "instances": sorted(chosen),
-        "model": model,
-        "environment": environment,
-    }
-    digest = canonical_digest(declaration)
-    if lake.latest_unit("experiments", source.experiment).endswith(digest[:16]):
-        return
-    now = datetime.now(UTC)
-    for order, arm in enumerate(arms):
-        row = {
-            "declared_at": now,
-            "declaration_digest": digest,
-            "declaration": json.dumps(declaration),
-            "arm_order": order,
-            "agent": agent,
-            "model": model,
-            "simulated": False,
-            "dataset": source.dataset,
-            "dataset_digest": instances.dataset_digest(chosen.values()),
-            "instance_ids": list(chosen),
-            "repeats": 1,
-            "environment": environment,
-            "primary_baseline": None,
-            "primary_candidate": None,
-        }
-        unit = f"{now:%Y%m%dT%H%M%S%f}-{digest[:16]}"
-        lake.write("experiments", source.experiment, arm, unit, [row])
-
-
-def _file_prediction(lake: Lake, source: Source, arm: str, instance: Instance, patch: str) -> str:
-    """File a patch whose attempt is not known; the same file again changes nothing."""
-    where = (source.experiment, arm)
-    attempt_id = canonical_digest([*where, instance.instance_id, rows.patch_sha256(patch)])[:32]
-    if lake.has("attempts", *where, attempt_id):
-        return attempt_id
-    cell = {"attempt_id": attempt_id, "instance_id": instance.instance_id, "repeat": 0}
-    lake.write("predictions", *where, attempt_id, [rows.patch_row(cell, arm, patch)])
-    row = {
-        **_imported_attempt(cell, instance, agent="imported", model="unknown"),
-        "outcome": "submitted",
-        "detail": "predictions file",
-        **rows.NO_REPORT,
-        "started_at": datetime.now(UTC),
-        **rows.usage_totals([]),
-        "cost_usd": None,
-        "billed_usd": None,
-        "versions": "{}",
-    }
-    lake.write("attempts", *where, attempt_id, [row])
-    return attempt_id
+    digest = instances.dataset_digest(chosen.values())
+    imported.declare(
+        lake,
+        source.experiment,
+        [
+            ImportedArm(arm, agent, model, environment, source.dataset, digest, tuple(chosen))
+            for arm in arms
+        ],
+    )
 
 
 def _file_trajectory(
@@ -193,7 +146,9 @@ def _file_trajectory(
     lake.write("steps", *where, attempt_id, _steps(cell, run))
     lake.write("predictions", *where, attempt_id, [rows.patch_row(cell, arm, patch)])
     row = {
-        **_imported_attempt(cell, instance, agent="mini", model=run.model),
+        **imported.attempt_columns(
+            cell, instance.repo, agent="mini", model=run.model, provider="litellm"
+        ),
         "outcome": _STATUS.get(run.exit_status, "gave_up"),
         "detail": run.exit_status,
         **rows.NO_REPORT,
@@ -205,21 +160,6 @@ def _file_trajectory(
     }
     lake.write("attempts", *where, attempt_id, [row])
     return Imported(run.instance_id, len(run.calls), run.unpriced_calls, run.instance_cost_usd)
-
-
-def _imported_attempt(cell: Row, instance: Instance, agent: str, model: str) -> Row:
-    return {
-        **cell,
-        "repo": instance.repo,
-        "agent": agent,
-        "model": model,
-        "provider": "none" if model == "unknown" else "litellm",
-        "environment": "imported",
-        "duration_s": None,
-        "seed": 0,
-        "image": "",
-        "image_digest": None,
-    }
 
 
 def _calls(cell: Row, run: Trajectory) -> Iterable[Row]:

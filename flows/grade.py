@@ -1,7 +1,10 @@
 """Verdicts on patches: those of our own attempts, and anybody's predictions file."""
 
 import asyncio
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from prefect import flow
 
@@ -21,40 +24,56 @@ from eval.types import Evaluation, EvaluationOutcome
 from flows import foreign, places, rows
 from flows.cells import Submission
 from flows.errors import IncompleteRun
-from flows.keys import audit_key, evaluation_key
+from flows.experiment import Images
+from flows.image_schedule import scheduled
+from flows.keys import audit_key, verdict_key
 from flows.lake import Lake
 from flows.progress import Progress
+from flows.recorded import verdict_at
 from flows.tasks import kept
 
+_TURNS: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-@kept(
-    "evaluation", "{submission.label}", lambda parameters: evaluation_key(parameters["submission"])
-)
-async def evaluate(submission: Submission, lake: Lake) -> EvaluationOutcome:
-    """Grade a submission in a fresh workspace, audit the verdict and record both.
+
+@kept("evaluation", "{submission.label}", lambda parameters: verdict_key(parameters["submission"]))
+async def evaluate(submission: Submission, lake: Lake) -> list[str]:
+    """Grade a submission in a fresh workspace, audit the verdict and record both; where.
 
     Raises:
         InfrastructureError: nothing is known about the patch; recorded, never cached.
     """
-    evaluation, audited = await _in_fresh_workspace(submission, "grade")
-    row = rows.evaluation_row(evaluation, submission, audited)
-    lake.write("evaluations", *_where(submission), [row])
+    started_at = datetime.now(UTC)
+    try:
+        evaluation, audited = await _in_fresh_workspace(submission, "grade")
+    except InfrastructureError as error:
+        evaluation = grading.broken(
+            submission.instance,
+            submission.place.environment,
+            " ".join(str(error).split()),
+            started_at=started_at,
+            timeout_s=submission.timeout_s,
+        )
+        _record(
+            evaluation, submission, audit(submission.instance, submission.patch, evaluation), lake
+        )
+        raise
+    _record(evaluation, submission, audited, lake)
     _raise_if_broken(evaluation)
-    return evaluation.outcome
+    return list(_where(submission))
 
 
 @kept("audit", "{submission.label}, again", lambda parameters: audit_key(parameters["submission"]))
-async def grade_again(submission: Submission, lake: Lake) -> AuditedVerdict:
-    """Grade a submission that has its verdict once more, and record what that says of it.
+async def grade_again(submission: Submission, where: list[str], lake: Lake) -> AuditedVerdict:
+    """Grade a submission once more whose verdict is recorded, and record what that says of it.
 
-    The official verdict stays that of the first grading.
+    The official verdict stays that of the first grading. `where` is what `evaluate` returned.
 
     Raises:
         InfrastructureError: nothing is known of the second grading; never cached.
     """
     evaluation, audited = await _in_fresh_workspace(submission, "audit")
     _raise_if_broken(evaluation)
-    [row] = lake.read("evaluations", *_where(submission))
+    [row] = lake.read("evaluations", *where)
     first = Results(
         row["outcome"], frozenset(row["fail_to_pass_success"] + row["pass_to_pass_success"])
     )
@@ -63,7 +82,7 @@ async def grade_again(submission: Submission, lake: Lake) -> AuditedVerdict:
     verdict = audited_verdict(first.outcome, in_doubt=bool(reasons))
     gradings = (row.get("gradings") or 1) + 1
     row |= rows.audit_columns(verdict, reasons, gradings)
-    lake.write("evaluations", *_where(submission), [row])
+    lake.write("evaluations", *where, [row])
     return verdict
 
 
@@ -74,20 +93,36 @@ async def graded(submission: Submission, lake: Lake, *, twice: bool) -> Evaluati
         InfrastructureError: nothing is known about the patch.
     """
     first = evaluate.with_options(result_storage=lake.results)
-    outcome: EvaluationOutcome = await first(submission, lake)
-    # Prefect remembers a verdict whose row somebody has removed.
-    is_gone = not lake.has("evaluations", *_where(submission))
-    if is_gone:
-        outcome = await first.with_options(refresh_cache=True)(submission, lake)
-    if twice:
-        second = grade_again.with_options(result_storage=lake.results, refresh_cache=is_gone)
-        await second(submission, lake)
+    async with _turn(submission):
+        where = await first(submission, lake)
+        # Prefect remembers a verdict whose row somebody has removed.
+        is_gone = not lake.has("evaluations", *where)
+        if is_gone:
+            where = await first.with_options(refresh_cache=True)(submission, lake)
+        if twice:
+            second = grade_again.with_options(result_storage=lake.results, refresh_cache=is_gone)
+            await second(submission, where, lake)
+        return _taken_over(submission, where, lake)
+
+
+def _turn(submission: Submission) -> asyncio.Lock:
+    """One grading at a time of what has the same verdict: the others then find it recorded."""
+    return _TURNS.setdefault(verdict_key(submission), asyncio.Lock())
+
+
+def _taken_over(submission: Submission, where: list[str], lake: Lake) -> EvaluationOutcome:
+    """The verdict recorded at `where`, as that of this submission too."""
+    [row] = lake.read("evaluations", *where)
+    own = row | {"attempt_id": submission.attempt_id, "repeat": submission.repeat}
+    if lake.read("evaluations", *_where(submission)) != [own]:
+        lake.write("evaluations", *_where(submission), [own])
+    outcome: EvaluationOutcome = row["outcome"]
     return outcome
 
 
 async def _in_fresh_workspace(submission: Submission, purpose: str) -> tuple[Evaluation, Audit]:
     instance, patch = submission.instance, submission.patch
-    unit = f"{purpose}-{evaluation_key(submission)[:24]}"
+    unit = f"{purpose}-{submission.attempt_id[:12]}-{verdict_key(submission)[:12]}"
     async with places.workspace(instance, submission.place, unit) as workspace:
         of_image = await image_changes(instance, workspace)
         evaluation = await grading.grade(instance, patch, workspace, timeout_s=submission.timeout_s)
@@ -95,12 +130,17 @@ async def _in_fresh_workspace(submission: Submission, purpose: str) -> tuple[Eva
     return evaluation, audited
 
 
+def _record(evaluation: Evaluation, submission: Submission, audited: Audit, lake: Lake) -> None:
+    row = rows.evaluation_row(evaluation, submission, audited)
+    lake.write("evaluations", *_where(submission), [row])
+
+
 def _where(submission: Submission) -> tuple[str, str, str]:
     """Experiment, arm and unit of the row.
 
     A verdict may be given again after an upgrade, beside the first: so the key names the file.
     """
-    unit = f"{submission.attempt_id}-{evaluation_key(submission)[:12]}"
+    unit = f"{submission.attempt_id}-{verdict_key(submission)[:12]}"
     return submission.experiment, submission.arm, unit
 
 
@@ -121,10 +161,12 @@ async def grade(
     network: bool = False,
     lake: str | None = None,
     audit: bool = False,
+    keep_gb: float | None = None,
 ) -> dict[str, str]:
     """Grade a predictions file as the experiment `name`; outcome by instance id.
 
-    Every verdict is audited; with `audit`, a second grading has to confirm it.
+    Every verdict is audited; with `audit`, a second grading has to confirm it. `keep_gb` is as
+    in an experiment: gigabytes of images to keep of those that are brought.
 
     Raises:
         IncompleteRun: infrastructure broke for some; run again to continue.
@@ -134,12 +176,15 @@ async def grade(
         predictions, source, environment, timeout_s, lake, network=network
     )
     slots = asyncio.Semaphore(concurrency)
+    known = partial(verdict_at, lake=store, twice=audit)
+    images = scheduled(submissions, dataset, Images(keep_gb=keep_gb), store, known)
     with Progress(name, len(submissions)) as progress:
 
         async def one(submission: Submission) -> str:
             async with slots:
                 try:
-                    outcome: str = await graded(submission, store, twice=audit)
+                    async with placed(submission) as there:
+                        outcome: str = await graded(there, store, twice=audit)
                 except InfrastructureError as error:
                     outcome = "infrastructure"
                     await progress.advance(submission.label, f"{outcome}: {error}")
@@ -147,7 +192,8 @@ async def grade(
                     await progress.advance(submission.label, outcome)
                 return outcome
 
-        outcomes = await asyncio.gather(*(one(submission) for submission in submissions))
+        async with images as placed:
+            outcomes = await asyncio.gather(*(one(submission) for submission in submissions))
     broken = outcomes.count("infrastructure")
     if broken:
         raise IncompleteRun(f"{broken} of {len(outcomes)} predictions could not be graded")

@@ -26,7 +26,11 @@ CELL_KEY_IGNORED = {
     "concurrency": "changes when a cell runs, not what it does",
     "evaluation_timeout_s": "belongs to grading, which has its own key",
     "budgets": "a larger budget goes on with the same attempt",
+    "execution": "changes who runs a cell, not what is run",
+    "rate_limits": "changes when a model is asked, not what it answers",
     "primary": "changes what is reported, not what is run",
+    "family": "changes what is reported, not what is run",
+    "images": "changes when an image is here, not what is in it; its digest decides a grading",
     "preflight": "says whether a cell is run at all",
     "audit": "belongs to grading, which has its own key",
 }
@@ -55,18 +59,22 @@ def attempt_key(cell: Cell) -> str:
     )
 
 
-def evaluation_key(submission: Submission) -> str:
-    """Key of a grading: what `eval.grading` says decides a verdict, for one attempt."""
-    verdict = grading_key(
+def verdict_key(submission: Submission) -> str:
+    """Key of a grading: what `eval.grading` says decides a verdict, and nothing else.
+
+    Whose patch it is decides nothing: attempts that end with the same patch share a verdict,
+    in whichever experiment of the lake they are.
+    """
+    place = submission.place
+    return grading_key(
         submission.instance,
-        submission.place.image_digest or "",
+        place.image_digest or "",
         submission.patch,
         submission.timeout_s,
-        submission.place.environment,
+        f"{place.environment} with network" if place.network else place.environment,
     )
-    return canonical_digest({"attempt": submission.attempt_id, "verdict": verdict})
 
 
 def audit_key(submission: Submission) -> str:
     """Key of a second grading: that of the first, and the rules of the audit."""
-    return canonical_digest({"first": evaluation_key(submission), "audit": audit.PROCEDURE})
+    return canonical_digest({"first": verdict_key(submission), "audit": audit.PROCEDURE})

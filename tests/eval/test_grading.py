@@ -54,7 +54,7 @@ async def test_a_patch_that_breaks_a_passing_test_is_unresolved(
     )
 
 
-@pytest.mark.parametrize("patch", ["this is no diff\n", "\ud800"])
+@pytest.mark.parametrize("patch", ["this is no diff\n", "\ud800", "lost: \udce9"])
 async def test_what_is_no_patch_does_not_apply(
     make_instance: MakeInstance, host_shell: Any, patch: str
 ) -> None:
@@ -134,6 +134,16 @@ async def test_a_log_without_results_says_what_was_there_instead(
     instance = make_instance(eval_script=script + "\n")
     verdict = await grade(instance, gold, host_shell, timeout_s=60)
     assert (verdict.outcome, verdict.reason, verdict.resolved) == (outcome, reason, False)
+
+
+async def test_a_diff_that_is_not_text_has_no_verdict(
+    make_instance: MakeInstance, host_shell: Any, gold: str
+) -> None:
+    """The official runner fails to read it and resolves nothing, so neither do we."""
+    instance = make_instance(eval_script="printf '# caf\\xe9\\n' >> calc.py\n")
+    verdict = await grade(instance, gold, host_shell, timeout_s=60)
+    assert (verdict.outcome, verdict.resolved) == ("unresolved", False)
+    assert "not UTF-8" in verdict.reason
 
 
 async def test_the_shell_s_own_failure_passes_through(

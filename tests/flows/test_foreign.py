@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from flows import exporting, foreign, reporting
 from flows.cli import app
 from flows.errors import UsageError
+from flows.imported import arm_name
 from flows.lake import Lake
 
 
@@ -107,6 +108,25 @@ def test_importing_again_adds_nothing(
     assert sorted(tmp_path.rglob("*.parquet")) == before
 
 
+def test_two_folders_under_one_name_are_two_arms(
+    trajectories: Path, source: foreign.Source, tmp_path: Path
+) -> None:
+    """Each is planned on the instances of both; the first arm stays what it was."""
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for number, path in enumerate(sorted(trajectories.glob("*.traj.json"))):
+        for folder in folders[: 1 if number < 8 else 2]:
+            folder.mkdir(exist_ok=True)
+            (folder / path.name).write_bytes(path.read_bytes())
+    for folder in folders:
+        foreign.import_mini(folder, source, folder.name, str(tmp_path / "lake"))
+    built = reporting.read(Lake.existing(str(tmp_path / "lake")), "gemini")
+    assert built.audits == ()
+    assert [(arm.name, arm.planned, arm.started) for arm in built.arms] == [
+        ("first", 13, 13),
+        ("second", 13, 5),
+    ]
+
+
 def test_an_export_is_the_official_format(
     trajectories: Path, source: foreign.Source, tmp_path: Path
 ) -> None:
@@ -124,5 +144,5 @@ def test_an_export_is_the_official_format(
 
 def test_arm_names_fit_into_paths() -> None:
     """Whatever a submission calls itself becomes the name of a folder."""
-    assert foreign.arm_name("OpenAI/GPT-5 (high)") == "openai-gpt-5-high"
-    assert foreign.arm_name("../..") == "unnamed"
+    assert arm_name("OpenAI/GPT-5 (high)") == "openai-gpt-5-high"
+    assert arm_name("../..") == "unnamed"

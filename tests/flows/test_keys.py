@@ -9,7 +9,7 @@ from eval.types import Instance
 from flows import experiment
 from flows.cells import Cell, Place, Submission
 from flows.experiment import Experiment
-from flows.keys import CELL_KEY_FIELDS, CELL_KEY_IGNORED, attempt_key, evaluation_key
+from flows.keys import CELL_KEY_FIELDS, CELL_KEY_IGNORED, attempt_key, verdict_key
 
 INSTANCE = Instance(
     instance_id="a__b-1",
@@ -32,11 +32,14 @@ INSTANCE = Instance(
 
 HERE = Place("docker", "sha256:1")
 
+CONTROLS = [{"name": name, "agent": name} for name in ("gold", "null")]
+
 
 def cell(place: Place = HERE, repeat: int = 0, **changes: Any) -> Cell:
     content: dict[str, Any] = {
         "name": "trial",
-        "arms": [{"name": "a", "agent": "mini"}],
+        "arms": [{"name": "a", "agent": "mini"}, *CONTROLS],
+        "primary": {"baseline": "a", "candidate": "gold"},
         "model": {"provider": "simulated", "skill": 0.5},
         **changes,
     }
@@ -57,8 +60,11 @@ def test_every_field_of_an_experiment_is_in_the_key_or_ignored_for_a_reason() ->
         {"seed": 1},
         {"network": True},
         {"model": {"provider": "simulated", "skill": 0.6}},
-        {"arms": [{"name": "b", "agent": "mini"}]},
-        {"arms": [{"name": "a", "agent": "mini", "options": {"step_limit": 3}}]},
+        {"arms": [{"name": "b", "agent": "mini"}], "primary": None},
+        {
+            "arms": [{"name": "a", "agent": "mini", "options": {"step_limit": 3}}],
+            "primary": None,
+        },
         {"repeat": 1},
         {"place": Place("host")},
     ],
@@ -74,6 +80,9 @@ def test_what_decides_an_attempt_changes_its_key(changes: dict[str, Any]) -> Non
         {"concurrency": 9},
         {"repeats": 3},
         {"evaluation_timeout_s": 5},
+        {"primary": {"baseline": "null", "candidate": "a"}},
+        {"primary": {"baseline": "null", "candidate": "a", "margin": 0.1}},
+        {"family": [{"baseline": "gold", "candidate": "null"}]},
         {"place": Place("docker", "sha256:2")},
     ],
 )
@@ -90,12 +99,20 @@ SUBMISSION = Submission("trial", "a", INSTANCE, 0, "attempt", "patch", HERE, 60.
     [
         {"patch": "other"},
         {"place": Place("docker", "sha256:2")},
+        {"place": Place("docker", "sha256:1", network=True)},
         {"place": Place("host")},
         {"timeout_s": 61.0},
-        {"attempt_id": "another"},
         {"instance": replace(INSTANCE, digest="edited")},
     ],
 )
 def test_what_decides_a_verdict_changes_its_key(changes: dict[str, Any]) -> None:
     """Patch, image, environment, timeout and row are graded again when they change."""
-    assert evaluation_key(replace(SUBMISSION, **changes)) != evaluation_key(SUBMISSION)
+    assert verdict_key(replace(SUBMISSION, **changes)) != verdict_key(SUBMISSION)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"experiment": "other"}, {"arm": "b"}, {"repeat": 1}, {"attempt_id": "another"}]
+)
+def test_whose_patch_it_is_changes_no_key(changes: dict[str, Any]) -> None:
+    """The same patch has the same verdict, whoever hands it in."""
+    assert verdict_key(replace(SUBMISSION, **changes)) == verdict_key(SUBMISSION)

@@ -1,0 +1,134 @@
+"""Gradings that infrastructure ends, on real containers: recorded with a reason, never final."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.errors import InfrastructureError
+from eval import grading, images
+from eval.types import Instance
+from flows import grade
+from flows.cells import Place, Submission
+from flows.lake import Lake, Row
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.usefixtures("prefect")]
+
+MakeInstance = Callable[..., Instance]
+
+SLOW_START = "touch /tmp/begun; sleep 10"
+
+
+@pytest.fixture(scope="module")
+def image_ids(
+    make_instance: MakeInstance,
+    make_task_repo: Callable[..., Path],
+    docker_client: Any,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[dict[str, str]]:
+    """Id of an image of the broken package, and of one that does not exist."""
+    root = tmp_path_factory.mktemp("outcomes")
+    instance = make_instance(image="durabench/test-outcomes:whole")
+    make_task_repo(root, instance)
+    list(images.build([instance], root, client=docker_client))
+    yield {"whole": docker_client.images.get(instance.image).id, "absent": "sha256:0"}
+    docker_client.images.remove(instance.image, force=True)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake.open(tmp_path / "lake")
+
+
+@pytest.fixture
+def submit(
+    make_instance: MakeInstance,
+    image_ids: dict[str, str],
+    lake: Lake,
+    gold: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., Any]:
+    """Grades the reference patch, once: retries at once are Prefect's, and tested elsewhere."""
+    monkeypatch.setattr(grade.evaluate, "retries", 0)
+
+    async def graded(before_tests: str = "", tag: str = "whole") -> str:
+        script = make_instance().eval_script.replace("git status\n", f"{before_tests}\n")
+        image = f"durabench/test-outcomes:{tag}"
+        instance = replace(make_instance(eval_script=script, image=image), base_commit="HEAD")
+        place = Place("docker", image_ids[tag])
+        submission = Submission("trial", "a", instance, 0, "attempt", gold, place, 60.0)
+        return await grade.graded(submission, lake, twice=False)
+
+    return graded
+
+
+def rows(lake: Lake) -> list[Row]:
+    units = lake.units("evaluations", "*")
+    return [row for unit in units for row in lake.find("evaluations", unit)]
+
+
+async def kill_when_begun(client: Any) -> None:
+    """Kill the container of the grading while its script runs."""
+    for _ in range(300):
+        for container in client.containers.list(filters={"label": "durabench.instance"}):
+            if container.labels["durabench.instance"] != "tiny__calc-1":
+                continue
+            begun = await asyncio.to_thread(container.exec_run, "test -e /tmp/begun")
+            if begun.exit_code == 0:
+                container.kill()
+                return
+        await asyncio.sleep(0.1)
+
+
+async def test_a_container_that_is_killed_is_no_verdict(
+    submit: Callable[..., Any], lake: Lake, docker_client: Any
+) -> None:
+    """The loss is recorded with its reason, and the next run grades to the end."""
+    killing = asyncio.create_task(kill_when_begun(docker_client))
+    with pytest.raises(InfrastructureError):
+        await submit(SLOW_START)
+    await killing
+    [row] = rows(lake)
+    assert (row["outcome"], row["resolved"]) == ("infrastructure", False)
+    assert "container" in row["reason"]
+    assert await submit(SLOW_START) == "resolved"
+    [row] = rows(lake)
+    assert (row["outcome"], row["resolved"], row["reason"]) == ("resolved", True, "")
+
+
+@pytest.mark.parametrize(
+    ("before_tests", "tag", "reason"),
+    [
+        pytest.param("yes | head -c 200000", "whole", "the test log is longer", id="long log"),
+        pytest.param("", "absent", "there is no image", id="no image"),
+        pytest.param("kill -9 -1; exit", "whole", "container", id="kills every process"),
+        pytest.param(
+            "git ls-remote https://nowhere.invalid; exit",
+            "whole",
+            "the environment failed: network_unreachable",
+            id="no network",
+        ),
+    ],
+)
+async def test_what_says_nothing_about_the_patch_is_infrastructure(
+    before_tests: str,
+    tag: str,
+    reason: str,
+    submit: Callable[..., Any],
+    lake: Lake,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each with its reason in the row, and graded anew whenever it is asked for."""
+    monkeypatch.setattr(grading, "MAX_LOG_BYTES", 100_000)
+    begun = []
+    for _ in (1, 2):
+        with pytest.raises(InfrastructureError, match=reason):
+            await submit(before_tests, tag)
+        [row] = rows(lake)
+        assert (row["outcome"], row["resolved"]) == ("infrastructure", False)
+        assert reason in row["reason"]
+        begun.append(row["started_at"])
+    assert begun[0] < begun[1]

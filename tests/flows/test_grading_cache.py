@@ -1,0 +1,121 @@
+"""What makes a patch be graded again, and what does not, counted on real gradings."""
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval import grading, harness, instances
+from eval.types import Evaluation
+from flows.cells import Place, Submission
+from flows.grade import grade, graded
+from flows.lake import Lake
+
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
+
+INSTANCE = instances.load("bundled")[0]
+
+SUBMISSION = Submission(
+    "trial", "a", INSTANCE, 0, "attempt", INSTANCE.patch, Place("host", "sha256:1"), 60.0
+)
+
+
+@pytest.fixture
+def lake(lake_path: str) -> Lake:
+    return Lake.open(lake_path)
+
+
+@pytest.fixture
+def gradings(monkeypatch: pytest.MonkeyPatch) -> list[Evaluation]:
+    """The gradings that were really made, in their order."""
+    made: list[Evaluation] = []
+    real = grading.grade
+
+    async def counted(*arguments: Any, **options: Any) -> Evaluation:
+        made.append(await real(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr(grading, "grade", counted)
+    return made
+
+
+async def test_every_ingredient_of_a_verdict_grades_again(
+    lake: Lake, gradings: list[Evaluation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Patch, image digest, row, timeout and swebench release, each once and never twice."""
+    changed = [
+        SUBMISSION,
+        replace(SUBMISSION, patch=""),
+        replace(SUBMISSION, place=Place("host", "sha256:2")),
+        replace(SUBMISSION, instance=replace(INSTANCE, digest="edited")),
+        replace(SUBMISSION, timeout_s=61.0),
+    ]
+    for made, submission in enumerate(changed, 1):
+        outcome = await graded(submission, lake, twice=False)
+        assert outcome == ("resolved" if submission.patch else "unresolved")
+        assert len(gradings) == made
+    monkeypatch.setattr(harness, "version", lambda: "6.0.0")
+    await graded(SUBMISSION, lake, twice=False)
+    assert len(gradings) == 6
+    assert len(lake.units("evaluations", "attempt-*", "trial", "a")) == 6
+
+
+async def test_what_decides_no_verdict_grades_nothing(
+    lake: Lake, gradings: list[Evaluation]
+) -> None:
+    """The same patch from other attempts, arms, repeats and experiments, in any order and at
+    the same time, is graded once; each attempt gets the row."""
+    others = [
+        replace(SUBMISSION, attempt_id="other"),
+        replace(SUBMISSION, attempt_id="repeat", repeat=1),
+        replace(SUBMISSION, attempt_id="arm", arm="b"),
+        replace(SUBMISSION, attempt_id="experiment", experiment="later"),
+    ]
+    together = await asyncio.gather(*(graded(each, lake, twice=False) for each in others))
+    for submission in reversed([*others, SUBMISSION]):
+        assert await graded(submission, lake, twice=False) == "resolved"
+    assert (together, len(gradings)) == (["resolved"] * 4, 1)
+    for submission in [*others, SUBMISSION]:
+        units = lake.units(
+            "evaluations", f"{submission.attempt_id}-*", submission.experiment, submission.arm
+        )
+        [row] = lake.read("evaluations", submission.experiment, submission.arm, *units)
+        assert (row["attempt_id"], row["repeat"]) == (submission.attempt_id, submission.repeat)
+        assert row["started_at"] == gradings[0].started_at
+
+
+async def test_a_second_grading_serves_everybody_too(
+    lake: Lake, gradings: list[Evaluation]
+) -> None:
+    """Asked for by one attempt, it confirms the verdict of the others that ask later."""
+    other = replace(SUBMISSION, attempt_id="other", arm="b")
+    await graded(other, lake, twice=False)
+    for submission in (SUBMISSION, other, SUBMISSION):
+        await graded(submission, lake, twice=True)
+    assert len(gradings) == 2
+    for arm in ("a", "b"):
+        [unit] = lake.units("evaluations", "*", "trial", arm)
+        [row] = lake.read("evaluations", "trial", arm, unit)
+        assert row["gradings"] == 2
+
+
+async def test_another_name_of_the_model_and_other_workers_grade_nothing(
+    lake_path: str, tmp_path: Path, gradings: list[Evaluation]
+) -> None:
+    """A predictions file that was graded before, under another name and in another order."""
+    second = instances.load("bundled")[1]
+    patches = {INSTANCE.instance_id: INSTANCE.patch, second.instance_id: ""}
+
+    async def run(model: str, ids: list[str], concurrency: int) -> dict[str, str]:
+        path = tmp_path / "preds.json"
+        content = {i: {"model_name_or_path": model, "model_patch": patches[i]} for i in ids}
+        path.write_text(json.dumps(content))
+        return await grade(path, "x", environment="host", concurrency=concurrency, lake=lake_path)
+
+    first = await run("somebody", list(patches), 1)
+    again = await run("Somebody/Else", list(reversed(patches)), 4)
+    assert first == again
+    assert len(gradings) == 2

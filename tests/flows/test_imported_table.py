@@ -1,0 +1,227 @@
+"""Tables of published results, with every number of a report computed a second time."""
+
+import json
+import math
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from scipy.stats import norm
+from typer.testing import CliRunner
+
+from flows import reporting
+from flows.cli import app
+from flows.errors import UsageError
+from flows.imported_table import Columns, import_table
+from flows.lake import Lake
+from reports.types import Comparison, Report
+
+Z = float(norm.ppf(0.975))
+
+
+def invoke(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["import", "table", *arguments])
+
+
+def read(lake_path: Path, name: str) -> Report:
+    return reporting.read(Lake.existing(str(lake_path)), name)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Two arms over three instances, of which the second arm has no row for the last."""
+    path = tmp_path / "results.csv"
+    path.write_text(
+        "model,instance_id,resolved,cost_usd,api_calls\n"
+        "Big Model,a__b-1,1,0.5,3\nBig Model,a__b-2,0,,4\nBig Model,a__c-1,1,0.25,5\n"
+        "small,a__b-1,0,0.1,6\nsmall,a__b-2,1,0.1,7\n"
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def runs(shared_data: Path) -> pd.DataFrame:
+    """Three published runs: one row per model and instance."""
+    path = shared_data / "mini_runs" / "verified_three_models.parquet"
+    if not path.is_file():
+        pytest.skip(f"needs {path}, which is not part of the project")
+    frame = pd.read_parquet(path)
+    frame.attrs["path"] = str(path)
+    return frame
+
+
+@pytest.fixture(scope="module")
+def report(runs: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    lake = tmp_path_factory.mktemp("published")
+    result = invoke(runs.attrs["path"], "--name", "published", "--lake", str(lake))
+    assert result.exit_code == 0, result.output
+    return read(lake, "published")
+
+
+def test_the_arms_of_a_published_table(report: Report, runs: pd.DataFrame) -> None:
+    """Counts, Wilson intervals, costs and calls."""
+    assert (report.audits, {pair.role for pair in report.comparisons}) == ((), {"exploratory"})
+    assert [arm.name for arm in report.arms] == list(runs.model.unique())
+    for arm in report.arms:
+        rows = runs[runs.model == arm.name]
+        assert (arm.resolved, arm.planned) == (int(rows.resolved.sum()), 500)
+        low, high = wilson(arm.resolved, 500)
+        assert (arm.interval.low, arm.interval.high) == pytest.approx((low, high), abs=1e-9)
+        assert arm.cost.usd == pytest.approx(math.fsum(rows.cost_usd), abs=1e-9)
+        assert arm.cost_per_resolved == pytest.approx(
+            math.fsum(rows.cost_usd) / int(rows.resolved.sum()), abs=1e-9
+        )
+        assert arm.mean_calls == pytest.approx(rows.api_calls.sum() / 500, abs=1e-9)
+
+
+def test_the_pairs_of_a_published_table(report: Report, runs: pd.DataFrame) -> None:
+    """The four counts, both p-values, Newcombe's interval and the costs of all three pairs."""
+    by_arm = {
+        str(model): {row.instance_id: row for row in rows.itertuples()}
+        for model, rows in runs.groupby("model")
+    }
+    pairs = {(pair.baseline, pair.candidate): pair for pair in report.comparisons}
+    assert list(pairs) == list(combinations(runs.model.unique(), 2))
+    for (baseline, candidate), pair in pairs.items():
+        cells = [(by_arm[baseline][i], by_arm[candidate][i]) for i in by_arm[baseline]]
+        counts = [
+            sum(bool(a.resolved) is first and bool(b.resolved) is second for a, b in cells)
+            for first, second in [(True, True), (True, False), (False, True), (False, False)]
+        ]
+        table = pair.table
+        assert [table.both, table.only_baseline, table.only_candidate, table.neither] == counts
+        assert_statistics(pair, *counts)
+        spent = [
+            math.fsum(row.cost_usd for row in by_arm[arm].values()) for arm in (baseline, candidate)
+        ]
+        assert pair.priced_pairs == 500
+        assert [pair.baseline_cost_usd, pair.candidate_cost_usd] == pytest.approx(spent, abs=1e-9)
+
+
+def assert_statistics(pair: Comparison, both: int, first: int, second: int, neither: int) -> None:
+    """McNemar's tests from exact binomials; Newcombe 1998, method 10, step by step."""
+    n, few = first + second, min(first, second)
+    probabilities = [Fraction(math.comb(n, k), 2**n) for k in range(few + 1)]
+    exact = min(Fraction(1), 2 * sum(probabilities, Fraction(0)))
+    assert pair.p_value == pytest.approx(float(exact), abs=1e-9)
+    mid = 2 * sum(probabilities, Fraction(0)) - probabilities[-1]
+    assert pair.mid_p_value == pytest.approx(float(mid), abs=1e-9)
+
+    total = both + first + second + neither
+    p1, p2 = (both + second) / total, (both + first) / total
+    (low1, high1), (low2, high2) = wilson(both + second, total), wilson(both + first, total)
+    margins = math.prod([both + first, second + neither, both + second, first + neither])
+    product = both * neither - first * second
+    phi = (max(product - total / 2, 0) if product > 0 else product) / math.sqrt(margins)
+    down = math.sqrt((p1 - low1) ** 2 - 2 * phi * (p1 - low1) * (high2 - p2) + (high2 - p2) ** 2)
+    up = math.sqrt((high1 - p1) ** 2 - 2 * phi * (high1 - p1) * (p2 - low2) + (p2 - low2) ** 2)
+    found = (pair.interval.low, pair.interval.high)
+    assert found == pytest.approx((p1 - p2 - down, p1 - p2 + up), abs=1e-9)
+
+
+def wilson(successes: int, n: int) -> tuple[float, float]:
+    centre = successes + Z**2 / 2
+    spread = Z * math.sqrt(successes * (n - successes) / n + Z**2 / 4)
+    return (centre - spread) / (n + Z**2), (centre + spread) / (n + Z**2)
+
+
+def test_what_an_arm_has_no_row_for_was_never_run(table: Path, tmp_path: Path) -> None:
+    """It stays in the denominator; a cost that is missing is unknown and not zero."""
+    result = invoke(str(table), "--name", "x", "--lake", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    assert "1 of 3" in result.stdout
+    report = read(tmp_path, "x")
+    big, small = report.arms
+    assert (big.name, big.model, big.resolved, big.planned) == ("big-model", "Big Model", 2, 3)
+    assert (small.resolved, small.planned, small.states["missing"]) == (1, 3, 1)
+    assert (big.cost.usd, big.cost.is_lower_bound) == (0.75, True)
+    assert report.comparisons[0].table.only_baseline == 2
+    assert report.source.dataset.startswith("results.csv (sha256 ")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
+def test_every_format_says_the_same(table: Path, suffix: str, tmp_path: Path) -> None:
+    """Whatever the file is called and written in, and whatever its columns are called."""
+    frame = pd.read_csv(table).astype({"resolved": bool})
+    frame = frame.rename(columns={"model": "who", "resolved": "done"})
+    path = table.with_suffix(suffix)
+    if suffix == ".parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_json(path, orient="records", lines=True)
+    import_table(table, "first", Columns(), str(tmp_path))
+    columns = Columns(arm="who", resolved="done")
+    import_table(path, "second", columns, str(tmp_path))
+    first, second = read(tmp_path, "first"), read(tmp_path, "second")
+    assert first.comparisons == second.comparisons
+    assert [arm.cost for arm in first.arms] == [arm.cost for arm in second.arms]
+
+
+def test_the_same_table_again_changes_nothing(table: Path, tmp_path: Path) -> None:
+    """A corrected one takes its place, and the number of rows stays."""
+    import_table(table, "x", Columns(), str(tmp_path))
+    before = sorted(tmp_path.rglob("*.parquet"))
+    import_table(table, "x", Columns(), str(tmp_path))
+    assert sorted(tmp_path.rglob("*.parquet")) == before
+    table.write_text(table.read_text().replace("small,a__b-1,0", "small,a__b-1,1"))
+    import_table(table, "x", Columns(), str(tmp_path))
+    report = read(tmp_path, "x")
+    assert (report.audits, report.arm("small").resolved) == ((), 2)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("resolved", "verdict", "no column that says the resolved; it has model, instance_id,"),
+        ("small,a__b-2", "small,a__b-1", "'small' has more than one row for a__b-1"),
+        ("small,a__b-1", "big-model,a__b-1", "'big-model' (also called 'Big Model') has more"),
+        (",1,0.5,3", ",yes,0.5,3", "row 1: resolved must be true, false, 1 or 0, not 'yes'"),
+        (",1,0.5,3", ",2,0.5,3", "row 1: resolved must be true, false, 1 or 0, not 2"),
+        (",1,0.5,3", ",,0.5,3", "row 1: resolved must be true, false, 1 or 0, not None"),
+        ("0.25", "-1", "row 3: cost_usd must be an amount of at least 0, not -1.0"),
+        (",6\n", ",6.5\n", "row 4: api_calls must be a whole number, not 6.5"),
+        ("a__c-1,", ",", "row 3: instance_id must be text, not ''"),
+    ],
+)
+def test_a_table_that_cannot_be_used_says_where(
+    old: str, new: str, message: str, table: Path, tmp_path: Path
+) -> None:
+    """One line with the row or the columns, and nothing is written."""
+    assert old in table.read_text()
+    table.write_text(table.read_text().replace(old, new, 1))
+    result = invoke(str(table), "--name", "x", "--lake", str(tmp_path / "lake"))
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert message in result.stderr
+    assert not (tmp_path / "lake").exists()
+
+
+def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
+    """A file that is missing, empty, broken or of another kind."""
+    for name, content, message in [
+        ("absent.csv", None, "cannot be read"),
+        ("empty.csv", "model,instance_id,resolved\n", "has no rows"),
+        ("broken.parquet", "no", "cannot be read"),
+        ("table.xlsx", "no", r"ends in .parquet, .csv or .jsonl"),
+    ]:
+        path = tmp_path / name
+        if content is not None:
+            path.write_text(content)
+        with pytest.raises(UsageError, match=message):
+            import_table(path, "x", Columns(), str(tmp_path / "lake"))
+
+
+def test_a_name_that_was_run_here_takes_no_import(table: Path, tmp_path: Path) -> None:
+    """Nor does one that cannot be the name of a folder."""
+    lake = Lake.open(tmp_path)
+    import_table(table, "x", Columns(), str(tmp_path))
+    unit = lake.latest_unit("experiments", "x")
+    [row] = lake.read("experiments", "x", "small", unit)
+    own = json.dumps({"name": "ours", "select": {}, "arms": [{"name": "small"}]})
+    lake.write("experiments", "ours", "small", "20200101-0", [{**row, "declaration": own}])
+    with pytest.raises(UsageError, match="'ours' is an experiment that was run here"):
+        import_table(table, "ours", Columns(), str(tmp_path))
+    with pytest.raises(UsageError, match="cannot name results"):
+        import_table(table, "../x", Columns(), str(tmp_path))
