@@ -3,25 +3,37 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Literal
+from functools import partial
 
 from prefect import flow
 
 from agent.errors import BudgetExhausted, Interrupted
-from flows import preflight, stopping
+from flows import stopping
 from flows.cells import Cell
+from flows.ends import End, ended
 from flows.errors import IncompleteRun
 from flows.experiment import Experiment
-from flows.lake import Lake
+from flows.fanout import run_elsewhere
+from flows.image_schedule import scheduled
 from flows.plan import Plan, prepare
+from flows.preflight import Gate, Refused
 from flows.progress import Progress
+from flows.recorded import cell_at
 from flows.report import report
 from flows.solve import solve_and_grade, solve_only
 from flows.stopping import graceful_stop
 from flows.sweeping import swept
 
-End = Literal["done", "interrupted", "infrastructure", "budget", "refused"]
-Work = Callable[[Cell, Lake], Awaitable[str]]
+Work = Callable[[Cell], Awaitable[str]]
+
+_UNFINISHED: Mapping[End, str] = {
+    "infrastructure": "ended as infrastructure; the report lists them. Run the experiment again "
+    "to continue",
+    "refused": "were not run, as their images failed the preflight; the report lists them",
+    "budget": "were stopped by a budget. Raise it and run the experiment again to continue from "
+    "there",
+}
+"""What is said of cells that did not come to an end, what needs attention first."""
 
 
 @flow(name="benchmark", flow_run_name="{experiment.name}")
@@ -40,70 +52,63 @@ async def benchmark(
     Raises:
         IncompleteRun: cells ended as infrastructure; the report says which. Run again to
             continue.
+        Interrupted: the operator asked to stop, and what was in flight is recorded.
     """
     if fresh:
         experiment = experiment.afresh()
-    plan = await prepare(experiment, lake)
-    async with swept(plan.lake):
-        refused = await preflight.refuse(plan) if experiment.preflight else {}
-        ends = await _run_all(plan, solve_and_grade if grade else solve_only, refused)
+    distributed = experiment.execution == "distributed"
+    plan = await prepare(experiment, lake, elsewhere=distributed)
+    with graceful_stop() as stop, Progress(experiment.name, len(plan.cells)) as progress:
+        if distributed:
+            ends = await _elsewhere(plan, lake, progress, grade=grade)
+        else:
+            async with swept(plan.lake):
+                ends = await _here(plan, progress, grade=grade)
+    stop.check()
     page = await report(experiment.name, lake=str(plan.lake.root))
-    if ends["infrastructure"]:
-        raise IncompleteRun(
-            f"{ends['infrastructure']} of {ends.total()} cells ended as infrastructure; the report "
-            "lists them. Run the experiment again to continue"
-        )
-    if ends["refused"]:
-        raise IncompleteRun(
-            f"{ends['refused']} of {ends.total()} cells were not run, as the images of "
-            f"{len(refused)} instances failed their preflight; the report lists them"
-        )
-    if ends["budget"]:
-        raise IncompleteRun(
-            f"{ends['budget']} of {ends.total()} cells were stopped by a budget. Raise it and run "
-            "the experiment again to continue from there"
-        )
+    for end, words in _UNFINISHED.items():
+        if ends[end]:
+            raise IncompleteRun(f"{ends[end]} of {ends.total()} cells {words}")
     return page
 
 
-async def _run_all(plan: Plan, work: Work, refused: Mapping[str, str]) -> Counter[End]:
+async def _here(plan: Plan, progress: Progress, *, grade: bool) -> Counter[End]:
     """Run every cell, as many at once as the experiment says; how many ended in which way.
 
-    `refused` gives the reason by the id of an instance on which nothing may run.
-
     Raises:
-        Interrupted: the operator asked to stop, and what was in flight is recorded.
+        ImageError: no Docker daemon answers.
     """
-    slots = asyncio.Semaphore(plan.experiment.concurrency)
-    with graceful_stop() as stop, Progress(plan.experiment.name, len(plan.cells)) as progress:
-        ends = await asyncio.gather(
-            *(_run(cell, work, plan.lake, slots, progress, refused) for cell in plan.cells)
-        )
-    stop.check()
+    declared = plan.experiment
+    known = partial(cell_at, lake=plan.lake, grade=grade)
+    slots = asyncio.Semaphore(declared.concurrency)
+    gate = Gate(plan.lake)
+
+    async def work(cell: Cell) -> str:
+        async with placed(cell) as there:
+            if declared.preflight and known(there, there.place.image_digest) is None:
+                await gate.check(there)
+            return await (solve_and_grade if grade else solve_only)(there, plan.lake)
+
+    images = scheduled(plan.cells, declared.dataset, declared.images, plan.lake, known)
+    async with images as placed:
+        ends = await asyncio.gather(*(_run(cell, work, slots, progress) for cell in plan.cells))
     return Counter(ends)
 
 
-async def _run(
-    cell: Cell,
-    work: Work,
-    lake: Lake,
-    slots: asyncio.Semaphore,
-    progress: Progress,
-    refused: Mapping[str, str],
-) -> End:
+async def _run(cell: Cell, work: Work, slots: asyncio.Semaphore, progress: Progress) -> End:
     """Run one cell; how that ended.
 
     Whatever broke, the task has recorded it, and the other cells have nothing to do with it.
     """
-    if reason := refused.get(cell.instance.instance_id):
-        await progress.advance(cell.label, f"not run: {reason}")
-        return "refused"
     async with slots:
         try:
             stopping.check()
-            result = await work(cell, lake)
+            result = await work(cell)
         except Interrupted:
             return "interrupted"
+        except Refused as error:
+            await progress.advance(cell.label, f"not run: {error}")
+            return "refused"
         except BudgetExhausted as error:
             await progress.advance(cell.label, f"stopped: {error}")
             return "budget"
@@ -112,3 +117,26 @@ async def _run(
             return "infrastructure"
     await progress.advance(cell.label, result)
     return "done"
+
+
+async def _elsewhere(
+    plan: Plan, lake: str | None, progress: Progress, *, grade: bool
+) -> Counter[End]:
+    """Have workers run the cells that are not recorded; how many ended in which way.
+
+    Raises:
+        UsageError: the server has no deployment for the cells.
+    """
+    waiting, ends = [], Counter[End]()
+    for cell in plan.cells:
+        end, result = await asyncio.to_thread(ended, cell, plan.lake, grade=grade)
+        if end == "done":
+            ends[end] += 1
+            await progress.advance(cell.label, result)
+        else:
+            waiting.append(cell)
+
+    async def told(cell: Cell, result: str) -> None:
+        await progress.advance(cell.label, result)
+
+    return ends + await run_elsewhere(plan, waiting, lake, told, grade=grade)

@@ -129,6 +129,10 @@ class Experiment(_Declared):
     budgets: dict[Literal["attempt", "arm", "experiment"], Budget] = Field(
         default_factory=dict, description="limits per attempt, per arm and over all of them"
     )
+    execution: Literal["local", "distributed"] = Field(
+        default="local",
+        description="distributed: cells are flow runs of the `solve` deployment, for any worker",
+    )
     rate_limits: dict[str, RateLimit] = Field(
         default_factory=dict,
         description="requests and tokens per minute by LiteLLM's provider or model string, over "
@@ -160,6 +164,10 @@ class Experiment(_Declared):
         for arm in self.arms:
             if ARMS[arm.agent].needs_model and self.model_of(arm) is None:
                 raise ValueError(f"arm {arm.name!r} needs a model: give it or the experiment one")
+        if self.execution == "distributed" and self.environment == "auto":
+            raise ValueError(
+                "distributed workers do not decide on an environment: say docker or host"
+            )
         return self
 
     @model_validator(mode="after")

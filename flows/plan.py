@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from agent.workspaces.protocol import Environment
-from eval import images, instances, selection
+from eval import instances, selection
 from eval.types import Instance
 from flows import places, rows
-from flows.cells import Cell, canonical_digest, plan
+from flows.cells import Cell, Place, canonical_digest, plan
 from flows.errors import UsageError
 from flows.experiment import Experiment
 from flows.lake import Lake
-from flows.progress import say
 
 
 @dataclass(frozen=True)
@@ -43,23 +42,33 @@ class Plan:
         )
 
 
-async def prepare(experiment: Experiment, lake_path: str | None) -> Plan:
-    """Load and select the instances, decide where they run, build what can be built here.
+async def prepare(
+    experiment: Experiment, lake_path: str | None, *, elsewhere: bool = False
+) -> Plan:
+    """Load and select the instances and decide where they run.
+
+    Where workers run them `elsewhere`, this machine need not be fit for it.
+
+    The images are not looked at: `flows.image_schedule` has each of them here in time.
 
     Raises:
         DatasetError, UsageError: something that the operator wrote cannot be.
-        ImageError: an image of a task repo cannot be built.
     """
     chosen = await asyncio.to_thread(load, experiment)
-    environment = await places.decide(experiment.environment, chosen)
+    environment = _declared(experiment) if elsewhere else await _decided(experiment, chosen)
     lake = Lake.open(lake_path)
-    if environment == "docker":
-        await asyncio.to_thread(build_missing, chosen, experiment.dataset)
-    found = await asyncio.to_thread(
-        places.find, chosen, experiment.dataset, environment, network=experiment.network
-    )
     declare(experiment, chosen, environment, lake)
-    return Plan(experiment, environment, plan(experiment, chosen, found), lake)
+    place = Place(environment, network=experiment.network)
+    return Plan(experiment, environment, plan(experiment, chosen, place), lake)
+
+
+def _declared(experiment: Experiment) -> Environment:
+    assert experiment.environment != "auto", "the experiment was validated"
+    return experiment.environment
+
+
+async def _decided(experiment: Experiment, chosen: list[Instance]) -> Environment:
+    return await places.decide(experiment.environment, chosen)
 
 
 def load(experiment: Experiment) -> list[Instance]:
@@ -70,19 +79,6 @@ def load(experiment: Experiment) -> list[Instance]:
     """
     available = instances.load(experiment.dataset, experiment.split)
     return selection.select(available, experiment.select)
-
-
-def build_missing(chosen: list[Instance], dataset: str) -> None:
-    """Build the images of a task repo that are not here; other images have to be pulled."""
-    repo = instances.task_repo(dataset)
-    if repo is None:
-        return
-    missing = {s.instance_id for s in images.check(chosen, dataset) if not s.present}
-    if not missing:
-        return
-    say(f"building {len(missing)} images, on a new machine with their base image first")
-    for image in images.build([i for i in chosen if i.instance_id in missing], repo):
-        say(f"image of {image.instance_id}: {image.action} in {image.duration_s:.1f} s")
 
 
 def declare(

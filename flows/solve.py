@@ -4,9 +4,12 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
+from typing import Literal
 
 from prefect import flow
 
@@ -16,19 +19,24 @@ from agent.errors import BudgetExhausted, InfrastructureError, Interrupted
 from agent.journal import Attempt, Journal, Lease, Limit
 from agent.leasing import held
 from agent.models.spec import ModelSpec
+from agent.pacing import Pace
 from agent.session import Session
 from agent.steplog import JournalLog
 from agent.steps import Step, from_record
 from agent.types import Outcome
 from flows import places, rows, stopping
-from flows.cells import Cell, Submission
+from flows.cells import Cell
 from flows.errors import IncompleteRun
 from flows.experiment import Experiment
 from flows.grade import graded
+from flows.image_schedule import scheduled
 from flows.journals import blobs, open_journal
 from flows.keys import attempt_key
 from flows.lake import Lake
 from flows.plan import prepare
+from flows.recorded import cell_at, submission
+from flows.steps_shown import shown_as_task_runs
+from flows.stopping import graceful_stop
 from flows.sweeping import swept
 from flows.tasks import kept
 
@@ -132,7 +140,7 @@ def _limits(cell: Cell, lease: Lease) -> tuple[Limit, ...]:
 async def _solve(cell: Cell, log: JournalLog) -> Outcome:
     show, attempt_id = on_step.get(), log.lease.attempt_id
     spec = cell.experiment.model_of(cell.arm)
-    built = _models(cell, spec) if spec else {}
+    built = _models(cell, spec, log.journal) if spec else {}
     origin = await asyncio.to_thread(_origin, log.journal, attempt_id)
     async with Session(
         attempt_id=attempt_id,
@@ -146,11 +154,13 @@ async def _solve(cell: Cell, log: JournalLog) -> Outcome:
         return await ARMS[cell.arm.agent].solve(cell.task, session, cell.arm.options)
 
 
-def _models(cell: Cell, own: ModelSpec) -> dict[str, models.Model]:
+def _models(cell: Cell, own: ModelSpec, journal: Journal) -> dict[str, models.Model]:
     """What answers each role; all that have nothing of their own are one model."""
+    limits = cell.experiment.rate_limits
+    admit = Pace(journal, limits).admit if limits else None
     roles = cell.arm.options.profile.roles
     specs = {"": own, **{role: settings.of(own) for role, settings in roles.items()}}
-    return {role: models.build(spec, cell.task, cell.seed) for role, spec in specs.items()}
+    return {role: models.build(spec, cell.task, cell.seed, admit) for role, spec in specs.items()}
 
 
 def _origin(journal: Journal, attempt_id: str) -> str:
@@ -174,17 +184,7 @@ def record(lake: Lake, finished: rows.AttemptRecord) -> None:
 async def solve_and_grade(cell: Cell, lake: Lake) -> str:
     """Both halves of a cell; the outcome of the grading."""
     attempt_id = await solve_only(cell, lake)
-    [prediction] = lake.read("predictions", *cell.partition, attempt_id)
-    submission = Submission(
-        *cell.partition,
-        cell.instance,
-        cell.repeat,
-        attempt_id,
-        prediction["model_patch"],
-        cell.place,
-        cell.experiment.evaluation_timeout_s,
-    )
-    return await graded(submission, lake, twice=cell.experiment.audit)
+    return await graded(submission(cell, attempt_id, lake), lake, twice=cell.experiment.audit)
 
 
 async def solve_only(cell: Cell, lake: Lake) -> str:
@@ -199,17 +199,43 @@ async def solve_only(cell: Cell, lake: Lake) -> str:
 
 @flow(name="solve", flow_run_name="{experiment.name}: {arm} · {instance_id}")
 async def solve(
-    experiment: Experiment, instance_id: str, arm: str, repeat: int = 0, lake: str | None = None
+    experiment: Experiment,
+    instance_id: str,
+    arm: str,
+    repeat: int = 0,
+    lake: str | None = None,
+    *,
+    grade: bool = True,
+    trace: Literal["off", "steps"] = "off",
 ) -> str:
     """Solve and grade one cell of an experiment; what is already there is not done again.
 
+    Args:
+        experiment: The experiment that the cell belongs to.
+        instance_id: Id of the instance.
+        arm: Name of the arm.
+        repeat: Which attempt, counted from 0, where cells repeat.
+        lake: Folder of results, as the worker sees it; by default its DURABENCH_LAKE.
+        grade: Grade the patch now, or leave that to a later run.
+        trace: With `steps`, every step is a task run with its input and result.
+
     Raises:
         IncompleteRun: infrastructure broke; run again to continue.
+        Interrupted: the operator asked to stop, and what was in flight is recorded.
     """
+    from flows.preflight import Gate, Refused  # which records by what is here
+
     plan = await prepare(experiment, lake)
     cell = plan.cell(arm, instance_id, repeat)
-    async with swept(plan.lake):
-        try:
-            return await solve_and_grade(cell, plan.lake)
-        except (InfrastructureError, BudgetExhausted) as error:
-            raise IncompleteRun(f"{cell.label}: {error}") from error
+    known = partial(cell_at, lake=plan.lake, grade=grade)
+    images = scheduled([cell], experiment.dataset, experiment.images, plan.lake, known)
+    shown = shown_as_task_runs(on_step) if trace == "steps" else nullcontext()
+    with graceful_stop():
+        async with swept(plan.lake), shown, images as placed:
+            try:
+                async with placed(cell) as there:
+                    if experiment.preflight and known(there, there.place.image_digest) is None:
+                        await Gate(plan.lake).check(there)
+                    return await (solve_and_grade if grade else solve_only)(there, plan.lake)
+            except (InfrastructureError, BudgetExhausted, Refused) as error:
+                raise IncompleteRun(f"{cell.label}: {error}") from error

@@ -1,0 +1,226 @@
+"""Cells as flow runs of the `solve` deployment, wherever a worker picks them up.
+
+What a cell has come to is in the lake; the server is only asked which flow runs are over. So a
+benchmark that died finds its cells again, and two that are started for one experiment share
+them: the n-th flow run of a cell has the same idempotency key for both.
+"""
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from functools import partial
+from typing import TypeVar
+from uuid import UUID
+
+import httpx
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterTags
+from prefect.client.schemas.objects import FlowRun
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Cancelling
+
+from agent.errors import Interrupted
+from flows import stopping
+from flows.cells import Cell
+from flows.ends import End, ended
+from flows.errors import UsageError
+from flows.keys import attempt_key
+from flows.plan import Plan
+from flows.progress import say
+
+DEPLOYMENT = "solve/solve"
+
+POLL_S = 2.0
+"""How often the server is asked which flow runs are over, all of them in one question."""
+
+CRASHES = 3
+"""Flow runs of a cell that may crash, one after the other, before the cell counts as broken."""
+
+PATIENCE_S = 900.0
+"""How long the server may be away."""
+
+CANCEL_S = 90.0
+"""How long cancelled flow runs have, to finish their calls in flight and to remove containers."""
+
+_PAGE = 200  # the server's own limit
+
+T = TypeVar("T")
+Told = Callable[[Cell, str], Awaitable[None]]
+
+
+async def run_elsewhere(
+    plan: Plan, cells: Iterable[Cell], lake: str | None, told: Told, *, grade: bool
+) -> Counter[End]:
+    """Have every cell run by workers, as many at a time as the experiment says; how many ended
+    in which way. `lake` is the one that the benchmark was given: workers may have a default
+    of their own.
+
+    Where the operator asks to stop, the flow runs are cancelled and have ended on return.
+
+    Raises:
+        UsageError: the server has no deployment for the cells.
+    """
+    waiting, alive = deque(cells), dict[UUID, Cell]()
+    crashes, ends = Counter[str](), Counter[End]()
+    async with get_client() as client:
+        runs = await FlowRuns.open(plan, client, lake, grade=grade)
+        while waiting or alive:
+            if _is_stopped():
+                await runs.cancel(alive)
+                ends["interrupted"] += len(waiting) + len(alive)
+                break
+            while waiting and len(alive) < plan.experiment.concurrency:
+                cell = waiting.popleft()
+                alive[await runs.begin(cell)] = cell
+            await asyncio.sleep(POLL_S)
+            for run in await runs.over(alive):
+                cell = alive.pop(run.id)
+                end, result = await asyncio.to_thread(ended, cell, plan.lake, grade=grade)
+                if end != "done" and _has_crashed(run) and crashes[cell.label] + 1 < CRASHES:
+                    crashes[cell.label] += 1
+                    say(f"{cell.label}: flow run {run.name} crashed, and another is begun")
+                    waiting.appendleft(cell)
+                else:
+                    ends[end] += 1
+                    await told(cell, result)
+    return ends
+
+
+class FlowRuns:
+    """The flow runs of one experiment's cells."""
+
+    def __init__(
+        self, plan: Plan, client: PrefectClient, deployment: UUID, lake: str | None, *, grade: bool
+    ) -> None:
+        """Use `open`."""
+        self._plan, self._client, self._deployment = plan, client, deployment
+        self._lake, self._grade = lake, grade
+        self._living: dict[str, UUID] = {}
+        self._over = Counter[str]()
+
+    @classmethod
+    async def open(
+        cls, plan: Plan, client: PrefectClient, lake: str | None, *, grade: bool
+    ) -> "FlowRuns":
+        """With those that earlier benchmarks of the experiment began.
+
+        Raises:
+            UsageError: the server has no such deployment.
+        """
+        try:
+            deployment = await _patiently(partial(client.read_deployment_by_name, DEPLOYMENT))
+        except ObjectNotFound:
+            raise UsageError(
+                f"the Prefect server has no deployment {DEPLOYMENT}, of which distributed cells "
+                "are flow runs: `prefect deploy --all` in a clone makes it"
+            ) from None
+        runs = cls(plan, client, deployment.id, lake, grade=grade)
+        async for run in runs._read(FlowRunFilter(tags=FlowRunFilterTags(all_=runs._tags()))):
+            for tag in run.tags:
+                if run.state is not None and run.state.is_final():
+                    runs._over[tag] += 1
+                else:
+                    runs._living[tag] = run.id
+        return runs
+
+    async def begin(self, cell: Cell) -> UUID:
+        """The flow run of a cell that is alive, or a new one."""
+        tag = _tag(cell)
+        if living := self._living.pop(tag, None):
+            return living
+        parameters = {
+            "experiment": cell.experiment.model_dump(mode="json"),
+            "instance_id": cell.instance.instance_id,
+            "arm": cell.arm.name,
+            "repeat": cell.repeat,
+            "lake": self._lake,
+            "grade": self._grade,
+        }
+        made = await _patiently(
+            partial(
+                self._client.create_flow_run_from_deployment,
+                self._deployment,
+                parameters=parameters,
+                idempotency_key=f"{tag}-{self._over[tag]}",
+                tags=[*self._tags(), tag],
+            )
+        )
+        return made.id
+
+    async def over(self, cells: dict[UUID, Cell]) -> list[FlowRun]:
+        """Those of the flow runs that have come to an end."""
+        ids, found = list(cells), []
+        for start in range(0, len(ids), _PAGE):
+            some = FlowRunFilterId(any_=ids[start : start + _PAGE])
+            found += [run async for run in self._read(FlowRunFilter(id=some))]
+        gone = set(ids) - {run.id for run in found}
+        found += [FlowRun(id=each, flow_id=each, name="deleted") for each in gone]
+        finished = [run for run in found if run.state is None or run.state.is_final()]
+        self._over.update(_tag(cells[run.id]) for run in finished)
+        return finished
+
+    async def cancel(self, cells: dict[UUID, Cell]) -> None:
+        """Cancel flow runs, and wait for their end as long as it can take."""
+        for each in cells:
+            await _patiently(partial(self._client.set_flow_run_state, each, Cancelling()))
+        deadline, left = time.monotonic() + CANCEL_S, dict(cells)
+        while left and time.monotonic() < deadline:
+            for run in await self.over(left):
+                del left[run.id]
+            await asyncio.sleep(POLL_S)
+
+    def _tags(self) -> list[str]:
+        return ["durabench", f"experiment:{self._plan.experiment.name}"]
+
+    async def _read(self, chosen: FlowRunFilter) -> AsyncIterator[FlowRun]:
+        offset = 0
+        while True:
+            ask = partial(
+                self._client.read_flow_runs, flow_run_filter=chosen, limit=_PAGE, offset=offset
+            )
+            page = await _patiently(ask)
+            for run in page:
+                yield run
+            if len(page) < _PAGE:
+                return
+            offset += _PAGE
+
+
+def _tag(cell: Cell) -> str:
+    return f"cell:{attempt_key(cell)[:32]}"
+
+
+def _has_crashed(run: FlowRun) -> bool:
+    """Whether nobody knows why it ended; somebody may have deleted it, too."""
+    return run.state is None or run.state.is_crashed()
+
+
+def _is_stopped() -> bool:
+    try:
+        stopping.check()
+    except Interrupted:
+        return True
+    return False
+
+
+async def _patiently(ask: Callable[[], Awaitable[T]]) -> T:
+    """What the server answers, after it was away for a while if that is so.
+
+    Raises:
+        httpx.HTTPError: it is away for longer than `PATIENCE_S`, or refuses.
+    """
+    deadline, told = time.monotonic() + PATIENCE_S, False
+    while True:
+        try:
+            return await ask()
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code < 500 or time.monotonic() > deadline:
+                raise
+        except httpx.TransportError:
+            if time.monotonic() > deadline:
+                raise
+        if not told:
+            say("the Prefect server does not answer; the cells go on, and so does waiting for it")
+            told = True
+        await asyncio.sleep(POLL_S)
