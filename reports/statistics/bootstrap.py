@@ -15,8 +15,9 @@ Statistician 69, 371-386, section 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,9 @@ Clusters = Sequence[str] | Sequence[int]
 
 DRAWN_AT_ONCE = 1_000_000
 """Clusters drawn in one go, over as many resamples as that makes."""
+
+DRAWS_KEPT = 20_000_000
+"""Up to so many draws (40 MB) are made once for all statistics of a report."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +78,10 @@ class Bootstrap:
         """Sums of each resample: resamples × columns."""
         import numpy as np
 
-        generator = np.random.default_rng(self.seed)
-        clusters, columns = totals.shape
-        sums = np.empty((self.resamples, columns))
-        size = max(1, DRAWN_AT_ONCE // clusters)
-        for start in range(0, self.resamples, size):
-            part = sums[start : start + size]
-            drawn = generator.integers(clusters, size=(len(part), clusters))
-            for column in range(columns):
-                part[:, column] = totals[:, column][drawn].sum(axis=1)
-        return sums
+        draws = _kept_draws if self.resamples * len(totals) <= DRAWS_KEPT else _draws
+        return np.concatenate(
+            [counts @ totals for counts in draws(self.resamples, len(totals), self.seed)]
+        )
 
     def _interval(self, drawn: Numbers, clusters: int) -> Interval:
         """Percentiles of the resamples; an undefined one counts as beyond either limit."""
@@ -96,6 +94,26 @@ class Bootstrap:
         low = np.quantile(np.where(undefined, -np.inf, drawn), tail, method="lower")
         high = np.quantile(np.where(undefined, np.inf, drawn), 1 - tail, method="higher")
         return Interval(float(low), float(high))
+
+
+def _draws(resamples: int, clusters: int, seed: int) -> Iterator[NDArray[np.uint16]]:
+    """How often each resample has each cluster: resamples × clusters, in parts."""
+    import numpy as np
+
+    generator = np.random.default_rng(seed)
+    size = max(1, DRAWN_AT_ONCE // clusters)
+    for start in range(0, resamples, size):
+        rows = min(size, resamples - start)
+        drawn = generator.integers(clusters, size=(rows, clusters))
+        places = drawn + clusters * np.arange(rows)[:, np.newaxis]
+        counts = np.bincount(places.ravel(), minlength=rows * clusters)
+        yield counts.reshape(rows, clusters).astype(np.uint16)
+
+
+@lru_cache(maxsize=4)
+def _kept_draws(resamples: int, clusters: int, seed: int) -> tuple[NDArray[np.uint16], ...]:
+    """The same, for everything that a report resamples by the same clusters."""
+    return tuple(_draws(resamples, clusters, seed))
 
 
 def cluster_totals(columns: Sequence[ArrayLike], clusters: Clusters) -> Numbers:
