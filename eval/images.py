@@ -57,13 +57,13 @@ def check(instances: Iterable[Instance], dataset: str, *, client: Any = None) ->
     Raises:
         ImageError: no Docker daemon answers.
     """
-    here = _local_images(client or connect())
+    here = local_images(client or connect())
     buildable = task_repo(dataset) is not None
 
     def status(instance: Instance) -> ImageStatus:
         build = f"durabench images build --dataset {dataset}"
         how = build if buildable else f"docker pull {instance.image}"
-        image_id = here.get(_canonical(instance.image))
+        image_id = here.get(canonical(instance.image))
         present = image_id is not None
         return ImageStatus(instance.instance_id, instance.image, present, image_id, how)
 
@@ -87,16 +87,14 @@ def build(
         ImageError: no daemon answers, or an image cannot be built; with the last log lines.
     """
     client = client or connect()
-    folders = {i.instance_id: repo / "tasks" / i.instance_id for i in instances}
-    dockerfiles = [_dockerfile(folder) for folder in folders.values()]
-    if any(BASE_IMAGE in _FROM.findall(dockerfile) for dockerfile in dockerfiles):
-        ensure_base(client)
+    folders = {i.instance_id: _folder(i, repo) for i in instances}
+    bring_base(instances, repo, client)
     with (
         tempfile.TemporaryDirectory(prefix="durabench-images-") as scratch,
         ThreadPoolExecutor(PARALLEL_BUILDS) as pool,
     ):
-        add = make_context or _bundler(Path(scratch) / "upstream")
-        here = _local_images(client)
+        add = make_context or bundler(Path(scratch) / "upstream")
+        here = local_images(client)
         builds = [
             pool.submit(_build_one, client, i, folders[i.instance_id], add, here) for i in instances
         ]
@@ -107,12 +105,23 @@ def build(
             pool.shutdown(cancel_futures=True)
 
 
+def bring_base(instances: Iterable[Instance], repo: Path, client: Any) -> None:
+    """Have the base image here, if the image of one of the instances is built on it.
+
+    Raises:
+        ImageError: it cannot be had.
+    """
+    dockerfiles = [_dockerfile(_folder(instance, repo)) for instance in instances]
+    if any(BASE_IMAGE in _FROM.findall(dockerfile) for dockerfile in dockerfiles):
+        ensure_base(client)
+
+
 def _build_one(
     client: Any, instance: Instance, folder: Path, add: MakeContext, here: dict[str, str]
 ) -> BuiltImage:
     clock = time.perf_counter()
     digest = _ingredients(instance, folder, here)
-    if _label(client, here.get(_canonical(instance.image))) == digest:
+    if _label(client, here.get(canonical(instance.image))) == digest:
         return BuiltImage(instance.instance_id, instance.image, "current", 0.0)
     with tempfile.TemporaryDirectory(prefix="durabench-context-") as scratch:
         context = Path(scratch) / "context"
@@ -132,18 +141,25 @@ def _ingredients(instance: Instance, folder: Path, here: dict[str, str]) -> str:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-    bases = [here.get(_canonical(name), name) for name in _FROM.findall(_dockerfile(folder))]
+    bases = [here.get(canonical(name), name) for name in _FROM.findall(_dockerfile(folder))]
     parts = [instance.repo, instance.base_commit, files, bases]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _bundler(cache: Path) -> MakeContext:
+def bundler(cache: Path) -> MakeContext:
+    """Adds a bundled package's history up to the base commit; `cache` is where repositories
+    are unpacked."""
+
     def add(instance: Instance, context: Path) -> None:
         if upstream.series(instance.repo) is not None:
             destination = context / "base.bundle"
             upstream.bundle(instance.repo, instance.base_commit, destination, cache)
 
     return add
+
+
+def _folder(instance: Instance, repo: Path) -> Path:
+    return repo / "tasks" / instance.instance_id
 
 
 def _dockerfile(folder: Path) -> str:
@@ -153,7 +169,7 @@ def _dockerfile(folder: Path) -> str:
         raise ImageError(f"{folder}: no readable Dockerfile: {error.strerror}") from error
 
 
-def _local_images(client: Any) -> dict[str, str]:
+def local_images(client: Any) -> dict[str, str]:
     """Image id by every name that the daemon knows it by.
 
     Through the low-level API: `client.images.list()` asks once more for each image.
@@ -165,7 +181,7 @@ def _local_images(client: Any) -> dict[str, str]:
     return names
 
 
-def _canonical(name: str) -> str:
+def canonical(name: str) -> str:
     """An image name as the daemon lists it: no default registry, always a tag or digest."""
     name = name.removeprefix("docker.io/").removeprefix("library/")
     return name if ":" in name.rsplit("/", 1)[-1] else f"{name}:latest"

@@ -20,7 +20,7 @@ class Selection(BaseModel):
         DatasetError: `regex` or `slice` cannot be understood.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     ids: list[str] = []
     """These instances and no others."""

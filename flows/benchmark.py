@@ -12,8 +12,9 @@ from flows import stopping
 from flows.cells import Cell
 from flows.ends import End, ended
 from flows.errors import IncompleteRun
+from flows.events import Announcements
 from flows.experiment import Experiment
-from flows.fanout import run_elsewhere
+from flows.fanout import Told, run_elsewhere
 from flows.image_schedule import scheduled
 from flows.plan import Plan, prepare
 from flows.preflight import Gate, Refused
@@ -46,8 +47,11 @@ async def benchmark(
 ) -> str:
     """Run an experiment; where it was run before, only what is missing. The report's page.
 
-    Without `grade`, the attempts are made now and graded by a later run. With `fresh`, nothing
-    is taken from before: the results get a name of their own that ends with the time.
+    Args:
+        experiment: What is run on what.
+        lake: Folder of results, as the worker sees it; by default its DURABENCH_LAKE.
+        grade: Grade the patches now, or leave that to a later run.
+        fresh: Take nothing from before: the results get a name that ends with the time.
 
     Raises:
         IncompleteRun: cells ended as infrastructure; the report says which. Run again to
@@ -58,21 +62,28 @@ async def benchmark(
         experiment = experiment.afresh()
     distributed = experiment.execution == "distributed"
     plan = await prepare(experiment, lake, elsewhere=distributed)
+    news = await Announcements.of(plan)
     with graceful_stop() as stop, Progress(experiment.name, len(plan.cells)) as progress:
+
+        async def told(cell: Cell, end: End, result: str) -> None:
+            await progress.advance(cell.label, result)
+            await news.ended(cell, end, result)
+
         if distributed:
-            ends = await _elsewhere(plan, lake, progress, grade=grade)
+            ends = await _elsewhere(plan, lake, told, grade=grade)
         else:
             async with swept(plan.lake):
-                ends = await _here(plan, progress, grade=grade)
+                ends = await _here(plan, told, grade=grade)
     stop.check()
     page = await report(experiment.name, lake=str(plan.lake.root))
+    news.finished(ends, page)
     for end, words in _UNFINISHED.items():
         if ends[end]:
             raise IncompleteRun(f"{ends[end]} of {ends.total()} cells {words}")
     return page
 
 
-async def _here(plan: Plan, progress: Progress, *, grade: bool) -> Counter[End]:
+async def _here(plan: Plan, told: Told, *, grade: bool) -> Counter[End]:
     """Run every cell, as many at once as the experiment says; how many ended in which way.
 
     Raises:
@@ -91,15 +102,16 @@ async def _here(plan: Plan, progress: Progress, *, grade: bool) -> Counter[End]:
 
     images = scheduled(plan.cells, declared.dataset, declared.images, plan.lake, known)
     async with images as placed:
-        ends = await asyncio.gather(*(_run(cell, work, slots, progress) for cell in plan.cells))
+        ends = await asyncio.gather(*(_run(cell, work, slots, told) for cell in plan.cells))
     return Counter(ends)
 
 
-async def _run(cell: Cell, work: Work, slots: asyncio.Semaphore, progress: Progress) -> End:
+async def _run(cell: Cell, work: Work, slots: asyncio.Semaphore, told: Told) -> End:
     """Run one cell; how that ended.
 
     Whatever broke, the task has recorded it, and the other cells have nothing to do with it.
     """
+    end: End = "done"
     async with slots:
         try:
             stopping.check()
@@ -107,21 +119,16 @@ async def _run(cell: Cell, work: Work, slots: asyncio.Semaphore, progress: Progr
         except Interrupted:
             return "interrupted"
         except Refused as error:
-            await progress.advance(cell.label, f"not run: {error}")
-            return "refused"
+            end, result = "refused", f"not run: {error}"
         except BudgetExhausted as error:
-            await progress.advance(cell.label, f"stopped: {error}")
-            return "budget"
+            end, result = "budget", f"stopped: {error}"
         except Exception as error:
-            await progress.advance(cell.label, f"infrastructure: {error}")
-            return "infrastructure"
-    await progress.advance(cell.label, result)
-    return "done"
+            end, result = "infrastructure", f"infrastructure: {error}"
+    await told(cell, end, result)
+    return end
 
 
-async def _elsewhere(
-    plan: Plan, lake: str | None, progress: Progress, *, grade: bool
-) -> Counter[End]:
+async def _elsewhere(plan: Plan, lake: str | None, told: Told, *, grade: bool) -> Counter[End]:
     """Have workers run the cells that are not recorded; how many ended in which way.
 
     Raises:
@@ -132,11 +139,7 @@ async def _elsewhere(
         end, result = await asyncio.to_thread(ended, cell, plan.lake, grade=grade)
         if end == "done":
             ends[end] += 1
-            await progress.advance(cell.label, result)
+            await told(cell, end, result)
         else:
             waiting.append(cell)
-
-    async def told(cell: Cell, result: str) -> None:
-        await progress.advance(cell.label, result)
-
     return ends + await run_elsewhere(plan, waiting, lake, told, grade=grade)

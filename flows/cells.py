@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.types import Task
@@ -13,18 +13,20 @@ from flows.experiment import ArmSpec, Experiment
 
 @dataclass(frozen=True)
 class Place:
-    """Where an instance is worked on and graded, decided before the run."""
+    """Where an instance is worked on and graded."""
 
     environment: Environment
     image_digest: str | None = None
-    """Image id in the daemon; None on the host, and where the image is missing."""
+    """Image id in the daemon; None on the host, and until the image is here."""
     network: bool = False
     """Whether a container reaches the network. A host workspace always does."""
+    problem: str = ""
+    """Why the image cannot be had; a workspace is refused with these words."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a plan, with its place already decided."""
+    """One cell of a plan."""
 
     experiment: Experiment
     arm: ArmSpec
@@ -48,6 +50,10 @@ class Cell:
         """Seed of the attempt: other arms, instances and repeats draw independently."""
         parts = [self.experiment.seed, self.arm.name, self.instance.instance_id, self.repeat]
         return int.from_bytes(hashlib.sha256(json.dumps(parts).encode()).digest()[:6], "big")
+
+    def at(self, place: Place) -> "Cell":
+        """The same cell in another place."""
+        return replace(self, place=place)
 
     @property
     def task(self) -> Task:
@@ -74,21 +80,29 @@ class Submission:
     timeout_s: float
     """Seconds for the evaluation script."""
 
+    def at(self, place: Place) -> "Submission":
+        """The same patch in another place."""
+        return replace(self, place=place)
+
     @property
     def label(self) -> str:
         """How people call the grading."""
         return f"grade {self.arm} · {self.instance.instance_id}"
 
 
-def plan(experiment: Experiment, instances: list[Instance], places: dict[str, Place]) -> list[Cell]:
+def plan(experiment: Experiment, instances: list[Instance], place: Place) -> list[Cell]:
     """Every cell of an experiment, instance by instance, so that pairs finish together.
 
-    `places` gives the place of each instance by its id.
+    All instances have their first attempts before any has a second, so that a run which a
+    budget stops is as wide as it can be. Not where only so many images are kept: there the
+    repeats of an instance come together, or every image would have to come once per repeat.
     """
+    rounds = [(repeat, i) for repeat in range(experiment.repeats) for i in instances]
+    if experiment.images.keep_gb is not None:
+        rounds = [(repeat, i) for i in instances for repeat in range(experiment.repeats)]
     return [
-        Cell(experiment, arm, instance, repeat, places[instance.instance_id])
-        for repeat in range(experiment.repeats)
-        for instance in instances
+        Cell(experiment, arm, instance, repeat, place)
+        for repeat, instance in rounds
         for arm in experiment.arms
     ]
 

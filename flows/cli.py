@@ -6,7 +6,7 @@ imports what it needs when it is called, and `--help` answers at once.
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -62,7 +62,8 @@ ModelOption = Annotated[
 ]
 ApiBaseOption = Annotated[str | None, typer.Option(help="URL of the model's API, with --model")]
 EnvironmentOption = Annotated[
-    str | None, typer.Option("--environment", "-e", help="docker, host, or auto")
+    Literal["auto", "docker", "host"] | None,
+    typer.Option("--environment", "-e", help="auto is docker where a daemon answers, else host"),
 ]
 DatasetOption = Annotated[
     str,
@@ -125,11 +126,16 @@ def debug(
     skill: Annotated[float, typer.Option(help="of the simulated model, without --model")] = 1.0,
     environment: EnvironmentOption = None,
     lake: LakeOption = None,
+    task_runs: Annotated[
+        bool,
+        typer.Option("--task-runs", help="every step a task run on the Prefect server, too"),
+    ] = False,
 ) -> None:
     """Solve and grade one instance afresh, showing every step."""
     from flows import running
 
-    running.debug(instance, arm, dataset, split, model, api_base, skill, environment, lake)
+    trace: Literal["off", "steps"] = "steps" if task_runs else "off"
+    running.debug(instance, arm, dataset, split, model, api_base, skill, environment, lake, trace)
 
 
 @app.command()
@@ -148,6 +154,9 @@ def grade(
     audit: Annotated[
         bool, typer.Option("--audit", help="grade twice: what differs between the two is in doubt")
     ] = False,
+    keep_gb: Annotated[
+        float | None, typer.Option(help="gigabytes of images to keep; without it, all of them")
+    ] = None,
     lake: LakeOption = None,
 ) -> None:
     """Grade anybody's predictions and report on them, with an audit beside every verdict."""
@@ -164,6 +173,7 @@ def grade(
         network,
         lake,
         audit,
+        keep_gb,
     )
 
 
@@ -293,6 +303,59 @@ def import_mini(
     showing.imported(foreign.import_mini(folder, source, arm, lake), name)
 
 
+@import_app.command("table")
+def import_table(
+    file: Annotated[
+        Path, typer.Argument(help="a row per arm and instance: .parquet, .csv, .jsonl")
+    ],
+    name: Annotated[str, typer.Option(help="what the results are filed under")],
+    instance_column: Annotated[
+        str | None, typer.Option(help="instead of instance_id, instance or task_id")
+    ] = None,
+    arm_column: Annotated[
+        str | None, typer.Option(help="instead of arm, model, agent or system")
+    ] = None,
+    resolved_column: Annotated[
+        str | None, typer.Option(help="true, false, 1 or 0; instead of resolved and the like")
+    ] = None,
+    cost_column: Annotated[
+        str | None, typer.Option(help="USD, may be missing; instead of cost_usd and the like")
+    ] = None,
+    calls_column: Annotated[
+        str | None, typer.Option(help="model calls; instead of api_calls and the like")
+    ] = None,
+    lake: LakeOption = None,
+) -> None:
+    """File a table of published results. An instance without a row counts as not resolved."""
+    from flows import imported_table, showing
+
+    columns = imported_table.Columns(
+        instance_column, arm_column, resolved_column, cost_column, calls_column
+    )
+    showing.imported_arms(imported_table.import_table(file, name, columns, lake), name)
+
+
+@import_app.command("swebench")
+def import_swebench(
+    report: Annotated[
+        Path, typer.Argument(help="JSON of a run, or the folder with its report.json files")
+    ],
+    name: Annotated[str, typer.Option(help="what the results are filed under")],
+    predictions: Annotated[
+        Path | None, typer.Option(help="all_preds.jsonl or preds.json; a folder may hold it")
+    ] = None,
+    arm: Annotated[
+        str | None, typer.Option(help="name of the arm, instead of model_name_or_path")
+    ] = None,
+    lake: LakeOption = None,
+) -> None:
+    """File a submission that swebench graded, beside those that have the same --name."""
+    from flows import imported_submission, showing
+
+    done = imported_submission.import_swebench(report, predictions, name, arm, lake)
+    showing.imported_arms([done], name)
+
+
 @images_app.command("check")
 def images_check(
     dataset: DatasetOption = "bundled",
@@ -302,9 +365,12 @@ def images_check(
     slice_: SliceOption = "",
 ) -> None:
     """Which images are missing, and what would bring them. Exit code 1 if any is."""
-    from flows import showing
+    from eval.selection import Selection
+    from flows import image_commands
 
-    if not showing.images(dataset, split, ids or [], regex, slice_):
+    if not image_commands.check(
+        dataset, split, Selection(ids=ids or [], regex=regex, slice=slice_)
+    ):
         raise typer.Exit(EXIT_GATE)
 
 
@@ -315,11 +381,48 @@ def images_build(
     ids: IdsOption = None,
     regex: RegexOption = "",
     slice_: SliceOption = "",
+    lake: LakeOption = None,
 ) -> None:
     """Build the images of a task repo, as far as they are not here."""
-    from flows import showing
+    from eval.selection import Selection
+    from flows import image_commands
 
-    showing.build(dataset, split, ids or [], regex, slice_)
+    wanted = Selection(ids=ids or [], regex=regex, slice=slice_)
+    image_commands.build(dataset, split, wanted, lake)
+
+
+@images_app.command("pull")
+def images_pull(
+    dataset: DatasetOption,
+    split: SplitOption = "test",
+    ids: IdsOption = None,
+    regex: RegexOption = "",
+    slice_: SliceOption = "",
+    lake: LakeOption = None,
+) -> None:
+    """Pull the images of a dataset, as far as they are not here. A run does it by itself."""
+    from eval.selection import Selection
+    from flows import image_commands
+
+    wanted = Selection(ids=ids or [], regex=regex, slice=slice_)
+    image_commands.pull(dataset, split, wanted, lake)
+
+
+@images_app.command("prune")
+def images_prune(
+    keep_gb: Annotated[
+        float, typer.Option(min=0, help="gigabytes to keep, most recently needed")
+    ] = 0.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run/--remove", help="only list them, or remove them")
+    ] = True,
+    lake: LakeOption = None,
+) -> None:
+    """Remove images that were built or pulled for a lake; never one that is in use, or that
+    was here before."""
+    from flows import image_commands
+
+    image_commands.prune(keep_gb, lake, dry_run=dry_run)
 
 
 @images_app.command("preflight")
@@ -343,7 +446,7 @@ def images_preflight(
     What was checked before is taken from the lake. Exit code 1 if any image fails.
     """
     from flows import experiment as experiments
-    from flows import showing
+    from flows import image_commands
 
     content = {
         "name": "preflight",
@@ -356,7 +459,7 @@ def images_preflight(
     declared = (
         experiments.load(experiment) if experiment else experiments.parse(content, "command line")
     )
-    if not showing.preflight(declared, lake, concurrency):
+    if not image_commands.preflight(declared, lake, concurrency):
         raise typer.Exit(EXIT_GATE)
 
 
@@ -370,3 +473,30 @@ def doctor(
 
     if not asyncio.run(checkup.show(lake, fix=fix)):
         raise typer.Exit(EXIT_INFRASTRUCTURE)
+
+
+@app.command()
+def setup(
+    cells: Annotated[
+        int | None,
+        typer.Option(min=1, help="cells at the same time over the whole server; first 64"),
+    ] = None,
+    notify: Annotated[
+        str | None,
+        typer.Option(help="notification block that is told of events, as slack-webhook/team"),
+    ] = None,
+    env_file: Annotated[
+        Path | None, typer.Option(help="write the server's settings there, not on the screen")
+    ] = None,
+) -> None:
+    """Prepare a Prefect server: work pool, limit on cells, automations. Again: only what
+    differs."""
+    from flows import setting_up
+
+    for line in asyncio.run(setting_up.set_up(setting_up.Wanted(cells, notify))):
+        typer.echo(line)
+    if env_file:
+        setting_up.write_settings(env_file)
+        typer.echo(f"settings for the server's environment: {env_file}")
+    else:
+        typer.echo("\n".join(setting_up.as_lines()))

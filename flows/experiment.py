@@ -116,7 +116,7 @@ class Experiment(_Declared):
     environment: Literal["auto", "docker", "host"] = Field(
         default="auto", description="auto is docker where a daemon answers, else host"
     )
-    arms: list[ArmSpec] = Field(min_length=1)
+    arms: list[ArmSpec] = Field(min_length=1, description="what is compared, in this order")
     model: ModelSpec | None = Field(
         default=None, description="the model of every arm that names none: the fair default"
     )

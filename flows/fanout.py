@@ -46,7 +46,7 @@ CANCEL_S = 90.0
 _PAGE = 200  # the server's own limit
 
 T = TypeVar("T")
-Told = Callable[[Cell, str], Awaitable[None]]
+Told = Callable[[Cell, End, str], Awaitable[None]]
 
 
 async def run_elsewhere(
@@ -83,7 +83,7 @@ async def run_elsewhere(
                     waiting.appendleft(cell)
                 else:
                     ends[end] += 1
-                    await told(cell, result)
+                    await told(cell, end, result)
     return ends
 
 

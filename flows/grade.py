@@ -4,6 +4,7 @@ import asyncio
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Literal
 from weakref import WeakValueDictionary
 
 from prefect import flow
@@ -155,7 +156,7 @@ async def grade(
     name: str,
     dataset: str = "bundled",
     split: str = "test",
-    environment: str = "auto",
+    environment: Literal["auto", "docker", "host"] = "auto",
     timeout_s: float = 1800.0,
     concurrency: int = 4,
     network: bool = False,
@@ -165,8 +166,18 @@ async def grade(
 ) -> dict[str, str]:
     """Grade a predictions file as the experiment `name`; outcome by instance id.
 
-    Every verdict is audited; with `audit`, a second grading has to confirm it. `keep_gb` is as
-    in an experiment: gigabytes of images to keep of those that are brought.
+    Args:
+        predictions: `all_preds.jsonl` or `preds.json`, as the worker sees it.
+        name: What the results are filed under.
+        dataset: `bundled`, a Hugging Face id, a .parquet/.jsonl/.json file or a task repo.
+        split: Split of a Hugging Face dataset or task repo.
+        environment: auto is docker where a daemon answers, else host.
+        timeout_s: Seconds for the tests of one prediction.
+        concurrency: Gradings at the same time.
+        network: Whether containers reach the network, as some eval scripts need.
+        lake: Folder of results, as the worker sees it; by default its DURABENCH_LAKE.
+        audit: Grade twice; what differs between the two is in doubt. One grading is audited too.
+        keep_gb: Gigabytes of images to keep of those that are brought; none: all of them.
 
     Raises:
         IncompleteRun: infrastructure broke for some; run again to continue.

@@ -101,6 +101,11 @@ class Lake:
         rows: list[Row] = pq.ParquetFile(path).read().to_pylist() if path.is_file() else []
         return rows[0] if rows else None
 
+    def all_shared(self, table: str) -> list[Row]:
+        """Every row of a table that belongs to no experiment."""
+        files = sorted((self.root / table).glob("*.parquet"))
+        return [row for path in files for row in pq.ParquetFile(path).read().to_pylist()]
+
     def find(self, table: str, unit: str) -> list[Row]:
         """The rows of a unit of work, whichever experiment and arm it belongs to."""
         return [

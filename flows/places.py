@@ -15,7 +15,7 @@ from agent.workspaces import (
     ownership,
 )
 from agent.workspaces.protocol import Environment, Workspace
-from eval import images, upstream
+from eval import upstream
 from eval.types import Instance
 from flows.cells import Place
 from flows.errors import UsageError
@@ -46,18 +46,6 @@ async def decide(wanted: str, instances: list[Instance]) -> Environment:
     if wanted == "docker":
         raise UsageError(f"environment: docker was asked for, but {problem}")
     return _host_or_raise(instances, problem)
-
-
-def find(
-    instances: list[Instance], dataset: str, environment: Environment, *, network: bool
-) -> dict[str, Place]:
-    """The place of each instance; one listing of the daemon's images serves all of them."""
-    if environment == "host":
-        return {instance.instance_id: Place("host") for instance in instances}
-    return {
-        status.instance_id: Place("docker", status.image_id, network)
-        for status in images.check(instances, dataset)
-    }
 
 
 @dataclass(frozen=True)
@@ -131,6 +119,8 @@ async def _open(
     image: str,
 ) -> Workspace:
     """`adopt`: the label of a container that a dead process left and that may be taken over."""
+    if place.problem:
+        raise WorkspaceError(place.problem, retryable=False)
     if place.environment == "docker":
         return await DockerWorkspace.open(
             image=image,

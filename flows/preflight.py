@@ -1,11 +1,13 @@
-"""Images are checked before a run, and each of them once."""
+"""Images are checked before anything runs on them, and each of them once."""
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from agent.errors import InfrastructureError
 from eval import preflight
@@ -14,9 +16,11 @@ from eval.preflight import Preflight, preflight_key
 from eval.types import Instance, Shell
 from flows import places, rows, solve
 from flows.cells import Cell, Place
+from flows.experiment import Experiment
+from flows.image_schedule import scheduled
+from flows.kept_images import last_digest
 from flows.keys import attempt_key
 from flows.lake import Lake, Row
-from flows.plan import Plan
 from flows.progress import say
 
 
@@ -33,39 +37,79 @@ class Checked:
     """Whether it was checked before."""
 
 
-async def check_all(
-    instances: list[Instance], located: dict[str, Place], lake: Lake, concurrency: int
-) -> AsyncIterator[Checked]:
-    """The images of instances as they become known; `located` gives the places by instance.
+@dataclass(frozen=True)
+class _Image:
+    """The image of an instance that waits for its check."""
 
-    A result is kept in the lake by the image's digest. On the host, where there is none,
-    nothing is kept.
+    instance: Instance
+    place: Place
+
+    def at(self, place: Place) -> "_Image":
+        return replace(self, place=place)
+
+
+async def check_all(
+    instances: list[Instance], experiment: Experiment, lake: Lake, concurrency: int
+) -> AsyncIterator[Checked]:
+    """The images of instances of an experiment as they become known, each brought for it.
+
+    A result is kept in the lake by the image's digest, so that one which was checked before
+    is not brought again.
+
+    Raises:
+        ImageError: no Docker daemon answers.
     """
     slots = asyncio.Semaphore(concurrency)
+    waiting = [_Image(i, Place("docker", network=experiment.network)) for i in instances]
+    known = partial(_checked_at, lake=lake)
 
-    async def one(instance: Instance) -> Checked:
-        async with slots:
-            return await _check(instance, located[instance.instance_id], lake)
+    async def one(image: _Image) -> Checked:
+        async with slots, placed(image) as there:
+            return await _check(there.instance, there.place, lake)
 
-    for finished in asyncio.as_completed([one(instance) for instance in instances]):
-        yield await finished
+    images = scheduled(waiting, experiment.dataset, experiment.images, lake, known)
+    async with images as placed:
+        # Tasks begin in their order, as the schedule wants it; `as_completed` alone has none.
+        checks = [asyncio.create_task(one(image)) for image in waiting]
+        for finished in asyncio.as_completed(checks):
+            yield await finished
 
 
-async def refuse(plan: Plan) -> dict[str, str]:
-    """Check the images of a plan and record the cells that must not run; the reason by
-    instance id."""
-    instances = {cell.instance.instance_id: cell.instance for cell in plan.cells}
-    located = {cell.instance.instance_id: cell.place for cell in plan.cells}
-    refused = {}
-    checks = check_all(list(instances.values()), located, plan.lake, plan.experiment.concurrency)
-    async for checked in checks:
-        say(line(checked))
-        if checked.reasons:
-            refused[checked.instance_id] = f"preflight failed: {'; '.join(checked.reasons)}"
-    for cell in plan.cells:
-        if reason := refused.get(cell.instance.instance_id):
-            await asyncio.to_thread(_record, cell, reason, plan.lake)
-    return refused
+class Refused(Exception):
+    """The image of a cell is not fit: nothing may run on it. Recorded."""
+
+
+class Gate:
+    """Lets the cells of a run through whose image is fit; each image is checked once."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.refused: dict[str, str] = {}
+        """The reason by instance id."""
+        self._lake = lake
+        self._passed: set[str] = set()
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def check(self, cell: Cell) -> None:
+        """Return if the image of a cell is fit, or cannot be had, which its attempt records.
+
+        Raises:
+            Refused: it is not.
+        """
+        instance = cell.instance
+        if cell.place.problem:
+            return
+        async with self._locks[instance.instance_id]:
+            if instance.instance_id not in self._passed | self.refused.keys():
+                checked = await _check(instance, cell.place, self._lake)
+                say(line(checked))
+                if checked.reasons:
+                    reason = f"preflight failed: {'; '.join(checked.reasons)}"
+                    self.refused[instance.instance_id] = reason
+                else:
+                    self._passed.add(instance.instance_id)
+        if reason := self.refused.get(instance.instance_id, ""):
+            await asyncio.to_thread(_record, cell, reason, self._lake)
+            raise Refused(reason)
 
 
 def line(checked: Checked) -> str:
@@ -75,8 +119,22 @@ def line(checked: Checked) -> str:
     return "; ".join([f"preflight of {checked.instance_id}: {verdict}{before}", *checked.reasons])
 
 
+def _checked_at(image: _Image, here: str | None, lake: Lake) -> Place | None:
+    """Where an image was checked; without it here, by the digest that it had when it was."""
+    digest = here or last_digest(lake, image.instance.image)
+    at = replace(image.place, image_digest=digest)
+    unit = _unit(image.instance, at)
+    return at if unit and lake.read_shared("preflights", unit) else None
+
+
+def _unit(instance: Instance, place: Place) -> str | None:
+    """Name of the result in the lake; none on the host, where nothing is kept."""
+    digest = place.image_digest
+    return digest and preflight_key(instance, digest, network=place.network)
+
+
 async def _check(instance: Instance, place: Place, lake: Lake) -> Checked:
-    unit = place.image_digest and preflight_key(instance, place.image_digest, network=place.network)
+    unit = _unit(instance, place)
     if unit and (row := lake.read_shared("preflights", unit)):
         return Checked(instance.instance_id, tuple(row["reasons"]), True, from_lake=True)
 

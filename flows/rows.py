@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cache
@@ -183,7 +183,8 @@ def experiment_rows(
     """The rows of `experiments`, each with the name of its arm."""
     primary = experiment.primary
     for order, arm in enumerate(experiment.arms):
-        model = experiment.model_of(arm)
+        own = experiment.model_of(arm)
+        models = arm.options.profile.models(own) if own else {}
         yield (
             arm.name,
             {
@@ -192,8 +193,8 @@ def experiment_rows(
                 "declaration": experiment.model_dump_json(),
                 "arm_order": order,
                 "agent": arm.agent,
-                "model": model_name(model) if model else "none",
-                "simulated": model is not None and model.provider == "simulated",
+                "model": _all_models(models),
+                "simulated": any(model.provider == "simulated" for model in models.values()),
                 "dataset": experiment.dataset,
                 "dataset_digest": dataset_digest,
                 "instance_ids": [instance.instance_id for instance in instances],
@@ -205,6 +206,14 @@ def experiment_rows(
                 "family": [pair.model_dump() for pair in experiment.family],
             },
         )
+
+
+def _all_models(models: Mapping[str, ModelSpec]) -> str:
+    """What answers an arm by role: its own model, and those of roles that have another. Reports
+    hold it against the other arm's."""
+    names = {role: model_name(spec) for role, spec in models.items()}
+    own = names.pop("", "none")
+    return ", ".join([own, *(f"{role}: {name}" for role, name in names.items() if name != own)])
 
 
 def model_name(spec: ModelSpec) -> str:

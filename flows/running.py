@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import typer
 
@@ -73,6 +73,7 @@ def debug(
     skill: float,
     environment: str | None,
     lake: str | None,
+    trace: Literal["off", "steps"],
 ) -> None:
     """Solve one instance under a name of its own, so that nothing is taken from before."""
     needs_model = arm in ARMS and ARMS[arm].needs_model  # type: ignore[index]
@@ -91,7 +92,7 @@ def debug(
         from flows.solve import on_step, solve
 
         on_step.set(_show_step)
-        outcome = _run(solve(declared, instance, arm, lake=lake))
+        outcome = _run(solve(declared, instance, arm, lake=lake, trace=trace))
     typer.echo(f"\n{arm} on {instance}: {outcome}")
     showing.debugged(declared.name, arm, Lake.existing(lake))
 
@@ -125,12 +126,13 @@ def grade(
     name: str,
     dataset: str,
     split: str,
-    environment: str | None,
+    environment: Literal["auto", "docker", "host"] | None,
     timeout_s: float,
     concurrency: int,
     network: bool,
     lake: str | None,
     audit: bool,
+    keep_gb: float | None,
 ) -> None:
     """Grade a predictions file and show the report, and which verdicts are in doubt."""
     with prefect_api():
@@ -148,6 +150,7 @@ def grade(
                 network,
                 lake,
                 audit,
+                keep_gb,
             )
         )
     _show_report(lake, name)

@@ -11,6 +11,7 @@ from flows.lake import Lake
 
 if TYPE_CHECKING:
     from flows.foreign import Imported
+    from flows.imported import Summary
     from flows.tracing import Shown
     from reports.types import ArmSummary, Comparison, Report
 
@@ -153,6 +154,20 @@ def imported(runs: "list[Imported]", name: str) -> None:
         + (f": {', '.join(f'{i} ({n})' for i, n in unpriced.items())}" if unpriced else ""),
         markup=False,
     )
+    _out.print(f"durabench report {name}", markup=False)
+
+
+def imported_arms(arms: "list[Summary]", name: str) -> None:
+    """What an import of verdicts brought, arm by arm."""
+    table = Table("arm", "resolved", "without a result", "cost")
+    for arm in arms:
+        table.add_row(
+            arm.arm,
+            f"{arm.resolved} of {arm.planned}",
+            str(arm.planned - arm.found),
+            _usd(arm.cost_usd),
+        )
+    _out.print(table)
     _out.print(f"durabench report {name}", markup=False)
 
 

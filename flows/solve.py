@@ -158,8 +158,7 @@ def _models(cell: Cell, own: ModelSpec, journal: Journal) -> dict[str, models.Mo
     """What answers each role; all that have nothing of their own are one model."""
     limits = cell.experiment.rate_limits
     admit = Pace(journal, limits).admit if limits else None
-    roles = cell.arm.options.profile.roles
-    specs = {"": own, **{role: settings.of(own) for role, settings in roles.items()}}
+    specs = cell.arm.options.profile.models(own)
     return {role: models.build(spec, cell.task, cell.seed, admit) for role, spec in specs.items()}
 
 

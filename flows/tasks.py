@@ -8,6 +8,7 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.tasks import Task, exponential_backoff
 
 from agent.errors import InfrastructureError
+from flows.lake import Lake
 
 
 async def worth_retrying(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
@@ -20,6 +21,11 @@ async def worth_retrying(task: Task[..., Any], run: TaskRun, state: State[Any]) 
     return isinstance(error, InfrastructureError) and error.retryable
 
 
+def is_kept(name: str, key: str, lake: Lake) -> bool:
+    """Whether the task of that name would take its result from the lake for this key."""
+    return (lake.results / _result(name, key)).is_file()
+
+
 def kept(name: str, run_name: str, key: Callable[[dict[str, Any]], str]) -> Any:
     """A decorator for a task that is never done twice for the same key.
 
@@ -29,7 +35,7 @@ def kept(name: str, run_name: str, key: Callable[[dict[str, Any]], str]) -> Any:
     return task(
         name=name,
         task_run_name=run_name,
-        cache_key_fn=lambda context, parameters: f"{name}-{key(parameters)}",
+        cache_key_fn=lambda context, parameters: _result(name, key(parameters)),
         persist_result=True,
         result_serializer="json",
         retries=2,
@@ -37,3 +43,8 @@ def kept(name: str, run_name: str, key: Callable[[dict[str, Any]], str]) -> Any:
         retry_jitter_factor=1,
         retry_condition_fn=worth_retrying,
     )
+
+
+def _result(name: str, key: str) -> str:
+    """Prefect's key of a result, which is also the name of its file."""
+    return f"{name}-{key}"

@@ -220,7 +220,7 @@ def put_around(points: Points, url: str, arm: ArmKind = "mini") -> None:
     def sent(scope: str) -> None:
         points.point("during call", scope)
 
-    solve.models.build = lambda spec, task, seed: model_of(arm, url, sent, task)  # type: ignore[assignment]
+    solve.models.build = lambda spec, task, seed, admit: model_of(arm, url, sent, task)  # type: ignore[assignment]
 
 
 def run(setting: Setting, environment: str, last: str | None, arm: ArmKind = "mini") -> None:

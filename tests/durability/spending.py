@@ -78,7 +78,7 @@ def work(setting: Setting, own: Sequence[Cell]) -> None:
     All workers make their first reservation at one moment.
     """
     lake = setting.enter()
-    solve.models.build = lambda spec, task, seed: PricedModel(  # type: ignore[assignment]
+    solve.models.build = lambda spec, task, seed, admit: PricedModel(  # type: ignore[assignment]
         setting.url, seed, together=seed == own[0].seed
     )
     asyncio.run(_spend(lake, own))

@@ -1,5 +1,6 @@
 """Experiments that run in seconds."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +8,19 @@ import pytest
 
 from flows import experiment
 from flows.experiment import Experiment
+from tests.servers.prefect_server import PrefectServer
 
 
 @pytest.fixture
 def lake_path(tmp_path: Path) -> str:
     return str(tmp_path / "lake")
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
+    """A Prefect server as an operator has one, for all tests of this process."""
+    with PrefectServer(tmp_path_factory.mktemp("prefect-server")) as server:
+        yield server
 
 
 def trial(**changes: Any) -> Experiment:

@@ -91,7 +91,7 @@ class MeteredModel(FirstWrong):
 def meter(monkeypatch: pytest.MonkeyPatch) -> Meter:
     """The one of whatever is run in the test."""
     counted = Meter()
-    build = lambda spec, task, seed: MeteredModel(task, counted)  # noqa: E731
+    build = lambda spec, task, seed, admit: MeteredModel(task, counted)  # noqa: E731
     monkeypatch.setattr(models, "build", build)
     return counted
 

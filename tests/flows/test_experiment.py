@@ -1,12 +1,13 @@
 """An experiment file: what is accepted, and how a mistake is told."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eval.errors import DatasetError
-from flows import experiment
+from flows import experiment, rows
 from flows.errors import UsageError
 from flows.experiment import BUILT_IN, Experiment
 
@@ -162,3 +163,17 @@ def test_options_of_another_arm_are_refused(agent: str, options: Any, because: s
     arm = {"name": "a", "agent": agent, "model": "openai/x", "options": options}
     with pytest.raises(UsageError, match=because):
         experiment.parse({"name": "x", "arms": [arm]}, "test")
+
+
+def test_the_models_of_roles_are_declared_with_the_arms() -> None:
+    """A report compares what answers two arms, and roles are part of that."""
+    roles = {"planner": {"model": {"provider": "simulated", "skill": 1}}, "brief": {}}
+    thinker = {**MINI, "name": "b", "agent": "durable", "options": {"profile": {"roles": roles}}}
+    declared = parse(arms=[MINI, thinker, GOLD])
+    now = datetime.now(UTC)
+    written = dict(rows.experiment_rows(declared, [], "", "host", now))
+    assert {arm: (row["model"], row["simulated"]) for arm, row in written.items()} == {
+        "mini": ("openai/anything", False),
+        "b": ("openai/anything, planner: simulated/skill-1", True),
+        "gold": ("none", False),
+    }

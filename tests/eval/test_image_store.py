@@ -1,0 +1,252 @@
+"""Images are pulled, measured by what their removal frees, and never removed by force."""
+
+import json
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval import image_store
+from eval.errors import ImageError
+from eval.image_store import ImageStore
+from eval.types import Instance
+from tests.servers.image_registry import ImageRegistry
+
+pytestmark = pytest.mark.docker
+
+MB = 10**6
+MakeInstance = Callable[..., Instance]
+Build = Callable[..., str]
+
+
+@pytest.fixture
+def store(tmp_path: Path, docker_client: Any) -> ImageStore:
+    return ImageStore(tmp_path / "cache", docker_client)
+
+
+@pytest.fixture
+def build(tmp_path: Path, docker_client: Any) -> Iterator[Build]:
+    """Builds images of nothing but files of so many bytes, one layer each; gone at the end."""
+    run = f"durabench-test-{secrets.token_hex(4)}"
+
+    def build(name: str, *sizes: int, base: str = "scratch") -> str:
+        context = tmp_path / f"context-{name}"
+        context.mkdir()
+        lines = [f"FROM {base}", 'CMD ["nothing"]']
+        for size in sizes:
+            # The same size is the same file, so that images can share it.
+            (context / str(size)).write_bytes(json.dumps([run, size]).encode().ljust(size))
+            lines.append(f"COPY {size} /{name if base != 'scratch' else ''}{size}")
+        (context / "Dockerfile").write_text("\n".join(lines))
+        docker_client.images.build(path=str(context), tag=f"{run}/{name}:latest", rm=True)
+        return f"{run}/{name}:latest"
+
+    yield build
+    for image in docker_client.images.list():
+        for tag in image.tags:
+            if run in tag:
+                docker_client.images.remove(tag, force=True)
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[ImageRegistry]:
+    with ImageRegistry() as server:
+        yield server
+
+
+def image_id(store: ImageStore, image: str) -> str:
+    return store.find([image])[image]
+
+
+class TestSize:
+    def test_a_shared_layer_is_counted_once(self, store: ImageStore, build: Build) -> None:
+        """Two images free what they have together, each alone only what is its own."""
+        a, b = (
+            image_id(store, build(*args)) for args in (("a", 2 * MB, MB), ("b", 2 * MB, 3 * MB))
+        )
+        assert store.size({a}) == MB
+        assert store.size({b}) == 3 * MB
+        assert store.size({a, b}) == 6 * MB
+        assert store.size(set()) == 0
+
+    def test_what_another_image_has_is_not_freed(self, store: ImageStore, build: Build) -> None:
+        """An image that stays keeps its layers, whoever else has them."""
+        a, b = (
+            image_id(store, build(*args)) for args in (("a", 2 * MB, MB), ("b", 2 * MB, 3 * MB))
+        )
+        build("stays", 2 * MB)
+        assert store.size({a, b}) == 4 * MB
+
+
+class TestRemove:
+    def test_an_image_that_nobody_uses_goes(self, store: ImageStore, build: Build) -> None:
+        """And once more is no error."""
+        image = build("a", MB)
+        of = image_id(store, image)
+        assert store.remove(image, of)
+        assert store.find([image]) == {}
+        assert store.remove(image, of)
+
+    def test_a_held_image_stays(
+        self, store: ImageStore, build: Build, tmp_path: Path, docker_client: Any
+    ) -> None:
+        """What one program holds no other removes; two may hold it."""
+        other = ImageStore(tmp_path / "cache", docker_client)
+        image = build("a", MB)
+        of = image_id(store, image)
+        with other.held(image):
+            with store.held(image):
+                pass
+            assert not store.remove(image, of)
+        assert store.find([image]) == {image: of}
+        assert store.remove(image, of)
+
+    def test_the_image_of_a_container_stays(
+        self, store: ImageStore, build: Build, docker_client: Any
+    ) -> None:
+        """Docker refuses it, running or not."""
+        image = build("a", MB)
+        of = image_id(store, image)
+        container = docker_client.containers.create(image)
+        try:
+            assert not store.remove(image, of)
+            assert store.find([image]) == {image: of}
+        finally:
+            container.remove()
+        assert store.remove(image, of)
+
+    def test_an_image_that_another_was_made_from_stays(
+        self, store: ImageStore, build: Build
+    ) -> None:
+        """With its name, as long as the other is here."""
+        base = build("base", MB)
+        of = image_id(store, base)
+        child = build("child", 2 * MB, base=base)
+        assert not store.remove(base, of)
+        assert store.find([base]) == {base: of}
+        assert store.remove(child, image_id(store, child))
+        assert store.remove(base, of)
+
+    def test_another_image_of_the_same_name_stays(
+        self, store: ImageStore, build: Build, docker_client: Any
+    ) -> None:
+        """Somebody built it anew: what was meant is gone, and the new one is not touched."""
+        image = build("a", MB)
+        old = image_id(store, image)
+        other = build("b", 2 * MB)
+        new = image_id(store, other)
+        docker_client.images.get(other).tag(image)
+        docker_client.images.remove(old)
+        assert store.remove(image, old)
+        assert store.find([image]) == {image: new}
+
+
+class TestPull:
+    def test_an_image_comes_from_its_registry(
+        self,
+        store: ImageStore,
+        build: Build,
+        registry: ImageRegistry,
+        docker_client: Any,
+        make_instance: MakeInstance,
+    ) -> None:
+        """The same image by its id, which another pull gives again."""
+        built = build("a", MB)
+        of = image_id(store, built)
+        image = registry.take(docker_client, built)
+        assert store.find([image]) == {}
+        for _ in (1, 2):
+            assert store.bring(make_instance(image=image), None) == "pulled"
+            assert store.find([image]) == {image: of}
+            assert store.remove(image, of)
+
+    def test_an_image_that_the_registry_does_not_have_is_told_at_once(
+        self,
+        store: ImageStore,
+        build: Build,
+        registry: ImageRegistry,
+        docker_client: Any,
+        make_instance: MakeInstance,
+    ) -> None:
+        """Waiting would not help; the line has the command to try."""
+        image = registry.take(docker_client, build("a", MB))
+        registry.forget(image)
+        started = time.monotonic()
+        with pytest.raises(ImageError) as raised:
+            store.bring(make_instance(image=image), None)
+        assert time.monotonic() - started < image_store.RETRY_AFTER_S[0]
+        assert "not found" in str(raised.value)
+        assert f"`docker pull {image}`" in str(raised.value)
+        assert "\n" not in str(raised.value)
+
+    def test_a_registry_that_is_away_for_a_moment_is_asked_again(
+        self,
+        store: ImageStore,
+        build: Build,
+        registry: ImageRegistry,
+        docker_client: Any,
+        make_instance: MakeInstance,
+    ) -> None:
+        """It comes back between two tries."""
+        image = registry.take(docker_client, build("a", MB))
+        registry.stop()
+        back = threading.Timer(0.7, registry.start)
+        back.start()
+        try:
+            assert store.bring(make_instance(image=image), None) == "pulled"
+        finally:
+            back.join()
+        assert store.remove(image, image_id(store, image))
+
+    def test_a_registry_that_stays_away_costs_its_retries_once(
+        self,
+        store: ImageStore,
+        make_instance: MakeInstance,
+        registry: ImageRegistry,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Hundreds of images must not each wait for what did not come for the first."""
+        monkeypatch.setattr(image_store, "RETRY_AFTER_S", (0.5, 0.5))
+        image = f"{registry.address}/never:latest"
+        registry.stop()
+        try:
+            waits = []
+            for _ in (1, 2):
+                started = time.monotonic()
+                with pytest.raises(ImageError, match="connection refused"):
+                    store.bring(make_instance(image=image), None)
+                waits.append(time.monotonic() - started)
+        finally:
+            registry.start()
+        assert waits[0] >= 1 > 0.5 > waits[1]
+
+    def test_a_stop_ends_the_waiting(
+        self, store: ImageStore, make_instance: MakeInstance, registry: ImageRegistry
+    ) -> None:
+        """Whoever stops a run does not wait for a registry."""
+        registry.stop()
+        try:
+            threading.Timer(0.2, store.stop).start()
+            started = time.monotonic()
+            with pytest.raises(ImageError):
+                store.bring(make_instance(image=f"{registry.address}/never:latest"), None)
+            assert time.monotonic() - started < 0.9
+        finally:
+            registry.start()
+
+
+def test_only_one_program_brings_an_image_at_a_time(
+    store: ImageStore, tmp_path: Path, docker_client: Any
+) -> None:
+    """The other one knows, or waits."""
+    other = ImageStore(tmp_path / "cache", docker_client)
+    with store.bringing("some/image") as first, other.bringing("some/image", wait=False) as second:
+        assert (first, second) == (True, False)
+        with other.bringing("another/image", wait=False) as third:
+            assert third
+    with other.bringing("docker.io/some/image:latest", wait=False) as fourth:
+        assert fourth

@@ -1,0 +1,96 @@
+"""What a run tells the Prefect server, read back through its API."""
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from flows import events
+from flows.progress import artifact_key
+from tests.flows.conftest import trial
+from tests.servers.prefect_server import PrefectServer
+
+pytestmark = pytest.mark.slow
+
+ABLE = {"name": "able", "agent": "mini", "model": {"provider": "simulated", "skill": 1}}
+GOLD = {"name": "gold", "agent": "gold"}
+LOST = {"name": "lost", "agent": "mini", "model": {"provider": "recorded", "path": "/nowhere"}}
+
+ARRIVAL_S = 30.0
+"""How long an event may take: the server writes what it has every five seconds."""
+
+
+def run(server: PrefectServer, folder: Path, code: int = 0, **changes: Any) -> str:
+    """`durabench run` of a small experiment; its name."""
+    declared = trial(primary=None, **changes)
+    path = folder / "experiment.yaml"
+    path.write_text(yaml.safe_dump(declared.model_dump(mode="json")))
+    done = server.run("durabench", "run", str(path), "--lake", str(folder / "lake"))
+    assert done.returncode == code, done.stdout + done.stderr
+    return declared.name
+
+
+def told(server: PrefectServer, experiment: str, last: str, times: int) -> list[dict[str, Any]]:
+    """The events of an experiment, once `last` is there so many times."""
+    chosen = {"resource": {"id": [events.resource_id(experiment)]}}
+    deadline = time.monotonic() + ARRIVAL_S
+    while True:
+        found = server.post("/events/filter", {"filter": chosen, "limit": 50})["events"]
+        if sum(event["event"] == last for event in found) >= times:
+            return found
+        assert time.monotonic() < deadline, Counter(event["event"] for event in found)
+        time.sleep(0.5)
+
+
+def latest(server: PrefectServer, kind: str, experiment: str) -> Any:
+    """The data of the newest artifact of a key."""
+    return server.get(f"/artifacts/{artifact_key(kind, experiment)}/latest")["data"]
+
+
+def test_events_and_artifacts_of_a_run_that_breaks_and_goes_on(
+    prefect_server: PrefectServer, tmp_path: Path
+) -> None:
+    """Budgets are told once each over all runs, lost cells each time, and how it ended."""
+    small = {"budgets": {"experiment": {"calls": 3}}, "arms": [ABLE, LOST, GOLD]}
+    for times in (1, 2):
+        name = run(prefect_server, tmp_path, 3, name="broken", **small)
+        found = told(prefect_server, name, events.INCOMPLETE, times)
+    assert Counter(event["event"] for event in found) == {
+        events.INCOMPLETE: 2,
+        events.INFRASTRUCTURE: 4,
+        "durabench.budget.50": 1,
+        "durabench.budget.80": 1,
+        "durabench.budget.100": 1,
+    }
+    [lost, *_] = [event for event in found if event["event"] == events.INFRASTRUCTURE]
+    assert lost["payload"]["arm"] == "lost"
+    assert "/nowhere" in lost["payload"]["detail"]
+    assert "cell" in {each.get("prefect.resource.role") for each in lost["related"]}
+    assert "flow-run" in {each.get("prefect.resource.role") for each in lost["related"]}
+    table = latest(prefect_server, "cells", name)
+    assert '"infrastructure"' in table.split("}")[0]
+    assert table.count('"attempt"') == 6
+
+    large = {"budgets": {"experiment": {"calls": 1000}}, "arms": [ABLE, GOLD]}
+    run(prefect_server, tmp_path, name="broken", **large)
+    found = told(prefect_server, name, events.FINISHED, 1)
+    assert sum(event["event"].startswith(events.BUDGET) for event in found) == 3
+    [finished] = [event for event in found if event["event"] == events.FINISHED]
+    assert finished["payload"]["cells"] == {"done": 4}
+    assert "infrastructure" not in latest(prefect_server, "cells", name)
+    assert finished["payload"]["page"] in latest(prefect_server, "page", name)
+    assert "Arms" in latest(prefect_server, "report", name)
+    assert float(latest(prefect_server, "progress", name)) == 100
+
+
+def test_a_larger_budget_is_told_again(prefect_server: PrefectServer, tmp_path: Path) -> None:
+    """What was told of a budget says nothing of a larger one."""
+    for times, calls in enumerate((3, 4), 1):
+        budgets = {"experiment": {"calls": calls}}
+        name = run(prefect_server, tmp_path, 3, name="raised", budgets=budgets, arms=[ABLE])
+        found = told(prefect_server, name, events.INCOMPLETE, times)
+    used_up = [event["payload"] for event in found if event["event"] == "durabench.budget.100"]
+    assert sorted(payload["budget"]["calls"] for payload in used_up) == [3, 4]

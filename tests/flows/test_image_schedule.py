@@ -1,0 +1,578 @@
+"""Images of a run come ahead of their cells and go before they are too many, on a real daemon."""
+
+import asyncio
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from agent.errors import Interrupted
+from eval import instances
+from eval.image_store import ImageStore
+from eval.instances import load
+from eval.types import Instance
+from flows import reporting, stopping
+from flows.benchmark import benchmark
+from flows.cells import Place
+from flows.cli import app
+from flows.errors import IncompleteRun
+from flows.experiment import Images
+from flows.image_schedule import scheduled
+from flows.kept_images import GB, KeptImages
+from flows.lake import Lake, Row
+from tests.flows.conftest import trial
+from tests.servers.image_registry import ImageRegistry
+
+pytestmark = pytest.mark.docker
+
+MB = 10**6
+FILLER = 3 * MB
+DURABENCH = str(Path(sys.executable).with_name("durabench"))
+TASKS = [f"durabench__{name}" for name in ("quillet-1", "quillet-2", "slotwise-1", "slotwise-2")]
+
+
+@dataclass(frozen=True)
+class Repo:
+    """A task repo of four bundled tasks whose images are 3 MB larger, each by its own."""
+
+    path: Path
+    prefix: str
+    client: Any
+
+    @property
+    def instances(self) -> list[Instance]:
+        return load(str(self.path))
+
+    def image(self, task: str) -> str:
+        return f"{self.prefix}/{task}:latest"
+
+    def here(self) -> set[str]:
+        """The tasks whose images are on the daemon now."""
+        tags = [tag for image in self.client.api.images() for tag in image["RepoTags"] or ()]
+        mine = [tag for tag in tags if tag.startswith(self.prefix)]
+        return {tag.partition("/")[2].rpartition(":")[0] for tag in mine}
+
+    def experiment(self, **changes: Any) -> Any:
+        content = {
+            "dataset": str(self.path),
+            "environment": "docker",
+            "select": {},
+            "arms": [{"name": "gold", "agent": "gold"}],
+            "primary": None,
+            "concurrency": 2,
+            **changes,
+        }
+        return trial(**content)
+
+
+@pytest.fixture
+def repo(tmp_path: Path, docker_client: Any) -> Iterator[Repo]:
+    prefix = f"durabench-test-{secrets.token_hex(4)}"
+    source, target = Path(instances.__file__).parent / "tasks", tmp_path / "repo"
+    for task in TASKS:
+        folder = target / "tasks" / task
+        shutil.copytree(source / "tasks" / task, folder)
+        row = yaml.safe_load((folder / "task.yaml").read_text())
+        (folder / "task.yaml").write_text(
+            yaml.safe_dump({**row, "image": f"{prefix}/{task}:latest"})
+        )
+        (folder / "filler").write_bytes(secrets.token_bytes(FILLER))
+        with (folder / "Dockerfile").open("a") as dockerfile:
+            dockerfile.write("COPY filler /filler\n")
+    shutil.copy(source / "sweb.yaml", target)
+    made = Repo(target, prefix, docker_client)
+    yield made
+    for image in docker_client.images.list():
+        for tag in image.tags:
+            if prefix in tag:
+                docker_client.images.remove(tag, force=True)
+
+
+@pytest.fixture
+def store(tmp_path: Path, docker_client: Any, monkeypatch: pytest.MonkeyPatch) -> ImageStore:
+    monkeypatch.setenv("DURABENCH_CACHE", str(tmp_path / "cache"))
+    return ImageStore(tmp_path / "cache", docker_client)
+
+
+@dataclass
+class Observed:
+    """The sets of images that were here together, seen from outside of the run."""
+
+    repo: Repo
+    together: list[set[str]] = field(default_factory=list)
+    arrivals: list[str] = field(default_factory=list)
+    """Tasks, each time that their image came."""
+
+    def __enter__(self) -> "Observed":
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(0.02):
+            here = self.repo.here()
+            before = self.together[-1] if self.together else set()
+            if here != before:
+                self.together.append(here)
+                self.arrivals += sorted(here - before)
+
+
+def image_rows(lake_path: str) -> dict[str, Row]:
+    """The rows of `images` by task."""
+    rows = Lake.existing(lake_path).all_shared("images")
+    return {row["image"].partition("/")[2].rpartition(":")[0]: row for row in rows}
+
+
+def remove_all(repo: Repo) -> None:
+    for task in repo.here():
+        repo.client.api.remove_image(repo.image(task))
+
+
+class TestKeptImages:
+    def kept(self, lake_path: str, store: ImageStore, limit: int) -> KeptImages:
+        return KeptImages(Lake.open(lake_path), store, limit)
+
+    def test_the_least_recently_needed_goes_first(
+        self, repo: Repo, store: ImageStore, lake_path: str
+    ) -> None:
+        """Not the one that came first; and no more go than have to."""
+        kept = self.kept(lake_path, store, 3 * FILLER + MB)
+        for instance in repo.instances[:3]:
+            assert kept.bring(instance, str(repo.path)).how == "built"
+        kept.needed(repo.image(TASKS[0]))
+        assert kept.make_room().removed == ()
+        room = kept.make_room(FILLER)
+        assert room.is_enough
+        assert [row["image"] for row in room.removed] == [repo.image(TASKS[1])]
+        assert repo.here() == {TASKS[0], TASKS[2]}
+        assert image_rows(lake_path)[TASKS[1]]["removed_at"] is not None
+
+    def test_what_was_here_before_is_never_removed(
+        self, repo: Repo, store: ImageStore, lake_path: str
+    ) -> None:
+        """It has no row, is not counted, and stays at a limit of nothing."""
+        first, second = repo.instances[:2]
+        self.kept(str(Path(lake_path) / "another"), store, 0).bring(first, str(repo.path))
+        kept = self.kept(lake_path, store, 0)
+        assert kept.bring(first, str(repo.path)).how is None
+        kept.bring(second, str(repo.path))
+        assert [row["image"] for row in kept.make_room().removed] == [second.image]
+        assert repo.here() == {first.instance_id}
+
+    def test_a_held_image_is_passed_over(
+        self, repo: Repo, store: ImageStore, lake_path: str
+    ) -> None:
+        """The next one goes in its place, and the answer says whether that was enough."""
+        kept = self.kept(lake_path, store, FILLER + MB)
+        for instance in repo.instances[:2]:
+            kept.bring(instance, str(repo.path))
+        with store.held(repo.image(TASKS[0])):
+            assert kept.make_room().is_enough
+            assert repo.here() == {TASKS[0]}
+            assert not kept.make_room(FILLER).is_enough
+        assert kept.make_room(FILLER).is_enough
+        assert repo.here() == set()
+
+    def test_a_program_that_died_while_bringing_leaves_no_stranger(
+        self, repo: Repo, store: ImageStore, lake_path: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What came is known as brought by the next run; what did not is forgotten."""
+
+        class Killed(BaseException):
+            pass
+
+        def dies(*arguments: Any) -> None:
+            raise Killed
+
+        kept = self.kept(lake_path, store, 0)
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "size", dies)  # which is asked for when an image came
+            with pytest.raises(Killed):
+                kept.bring(repo.instances[0], str(repo.path))
+            patched.setattr(store, "bring", dies)
+            with pytest.raises(Killed):
+                kept.bring(repo.instances[1], str(repo.path))
+        assert {task: row["image_digest"] for task, row in image_rows(lake_path).items()} == {
+            TASKS[0]: None,
+            TASKS[1]: None,
+        }
+        assert [row["image"] for row in kept.make_room().removed] == [repo.image(TASKS[0])]
+        assert all(row["removed_at"] for row in image_rows(lake_path).values())
+
+    def test_an_image_that_somebody_replaced_is_no_longer_ours(
+        self, repo: Repo, store: ImageStore, lake_path: str
+    ) -> None:
+        """The user's own build under the same name stays."""
+        kept = self.kept(lake_path, store, 0)
+        kept.bring(repo.instances[0], str(repo.path))
+        folder = repo.path / "tasks" / TASKS[0]
+        (folder / "Dockerfile").write_text("FROM durabench/base:bookworm\nRUN echo own > /own\n")
+        old = repo.client.images.get(repo.image(TASKS[0])).id
+        repo.client.images.build(path=str(folder), tag=repo.image(TASKS[0]), rm=True)
+        repo.client.api.remove_image(old)
+        assert kept.make_room().removed == ()
+        assert repo.here() == {TASKS[0]}
+
+    def test_the_expected_size_is_the_last_one_or_the_largest(
+        self, repo: Repo, store: ImageStore, lake_path: str
+    ) -> None:
+        """Before anything ever came, all the room is asked for."""
+        kept = self.kept(lake_path, store, 10 * FILLER)
+        assert kept.expected_bytes("new") == 10 * FILLER
+        kept.bring(repo.instances[0], str(repo.path))
+        size = image_rows(lake_path)[TASKS[0]]["size_bytes"]
+        assert FILLER <= size < FILLER + MB  # the rest may be shared with another build
+        assert kept.expected_bytes("new") == kept.expected_bytes(repo.image(TASKS[0])) == size
+
+
+@dataclass(frozen=True)
+class Visit:
+    """The least that a schedule places."""
+
+    instance: Instance
+    place: Place = field(default_factory=lambda: Place("docker"))
+
+    def at(self, place: Place) -> "Visit":
+        return replace(self, place=place)
+
+
+class TestSchedule:
+    def schedule(
+        self, repo: Repo, lake_path: str, done: Callable[..., Any] = lambda *_: None, **images: Any
+    ) -> tuple[list[Visit], Any]:
+        visits = [Visit(instance) for instance in repo.instances]
+        lake = Lake.open(lake_path)
+        return visits, scheduled(visits, str(repo.path), Images(**images), lake, done)
+
+    @pytest.mark.usefixtures("store")
+    async def test_images_come_ahead_of_who_needs_them(self, repo: Repo, lake_path: str) -> None:
+        """So many as were asked for, before anybody enters; the next when one has."""
+        visits, schedule = self.schedule(repo, lake_path, ahead=1)
+        async with schedule as placed:
+            await self.until(lambda: repo.here() == {TASKS[0]})
+            async with placed(visits[0]) as there:
+                assert there.place.image_digest == repo.client.images.get(there.instance.image).id
+                await self.until(lambda: repo.here() == set(TASKS[:2]))
+                await asyncio.sleep(1)
+                assert repo.here() == set(TASKS[:2])
+        assert repo.here() == set(TASKS[:2])
+
+    @pytest.mark.usefixtures("store")
+    async def test_what_is_in_use_is_waited_for(self, repo: Repo, lake_path: str) -> None:
+        """With room for one, the second comes when the first is let go, and the first goes."""
+        limit = (FILLER + MB) / GB
+        visits, schedule = self.schedule(repo, lake_path, keep_gb=limit, ahead=1)
+        entered = asyncio.Event()
+
+        async def second() -> None:
+            async with placed(visits[1]):
+                entered.set()
+                assert repo.here() == {TASKS[1]}
+
+        async with schedule as placed:
+            async with placed(visits[0]):
+                follower = asyncio.create_task(second())
+                await asyncio.sleep(2)
+                assert not entered.is_set()
+                assert repo.here() == {TASKS[0]}
+            await follower
+
+    @pytest.mark.usefixtures("store")
+    async def test_an_image_larger_than_the_limit_is_used_alone(
+        self, repo: Repo, lake_path: str
+    ) -> None:
+        """It cannot be helped, and it does not stay."""
+        visits, schedule = self.schedule(repo, lake_path, keep_gb=MB / GB)
+        async with schedule as placed:
+            for visit in visits[:2]:
+                async with placed(visit) as there:
+                    assert not there.place.problem
+                    assert repo.here() == {visit.instance.instance_id}
+        assert repo.here() == set()
+
+    @pytest.mark.usefixtures("store")
+    async def test_two_runs_leave_each_other_their_images(self, repo: Repo, lake_path: str) -> None:
+        """With room for one, the second run has its own beside the first's, as it must go on."""
+        limit = (FILLER + MB) / GB
+        [visit, *_], first = self.schedule(repo, lake_path, keep_gb=limit, ahead=0)
+        async with first as placed, placed(visit):
+            shutil.rmtree(repo.path / "tasks" / TASKS[0])  # the second has no part in it
+            visits, second = self.schedule(repo, lake_path, keep_gb=limit, ahead=0)
+            async with second as placed_by_second:
+                async with placed_by_second(visits[0]):
+                    assert repo.here() == set(TASKS[:2])
+                async with placed_by_second(visits[1]):
+                    assert repo.here() == {TASKS[0], TASKS[2]}
+
+    @pytest.mark.usefixtures("store")
+    async def test_who_comes_first_does_not_wait_for_those_before(
+        self, repo: Repo, lake_path: str
+    ) -> None:
+        """The images before it come, too, and nothing hangs."""
+        visits, schedule = self.schedule(repo, lake_path, ahead=0)
+        async with schedule as placed, placed(visits[2]) as there:
+            assert there.place.image_digest
+            assert TASKS[2] in repo.here()
+            assert TASKS[3] not in repo.here()
+
+    @pytest.mark.usefixtures("store")
+    async def test_nothing_comes_for_what_is_done(self, repo: Repo, lake_path: str) -> None:
+        """Done things are placed where they were done; what follows is brought as ever."""
+
+        def done(visit: Visit, here: str | None) -> Place | None:
+            assert here is None
+            return (
+                Place("docker", "sha256:old") if visit.instance.instance_id in TASKS[:3] else None
+            )
+
+        visits, schedule = self.schedule(repo, lake_path, done, ahead=0)
+        async with schedule as placed:
+            for visit in visits[:3]:
+                async with placed(visit) as there:
+                    assert there.place.image_digest == "sha256:old"
+            async with placed(visits[3]):
+                assert repo.here() == {TASKS[3]}
+
+    @pytest.mark.usefixtures("store")
+    async def test_an_image_that_cannot_be_had_is_the_trouble_of_its_own(
+        self, repo: Repo, lake_path: str
+    ) -> None:
+        """The place says why, in one line, and the others come."""
+        (repo.path / "tasks" / TASKS[0] / "Dockerfile").unlink()
+        visits, schedule = self.schedule(repo, lake_path)
+        async with schedule as placed:
+            async with placed(visits[0]) as there:
+                assert "no readable Dockerfile" in there.place.problem
+                assert there.place.image_digest is None
+            async with placed(visits[1]) as there:
+                assert not there.place.problem
+
+    @pytest.mark.usefixtures("store")
+    async def test_a_defect_ends_the_waiting(self, repo: Repo, lake_path: str) -> None:
+        """Whoever waits for an image hears of it, instead of waiting for ever."""
+
+        def defective(*arguments: Any) -> None:
+            raise ZeroDivisionError
+
+        visits, schedule = self.schedule(repo, lake_path, defective)
+        async with schedule as placed:
+            for visit in visits[:2]:
+                with pytest.raises(ZeroDivisionError):
+                    async with placed(visit):
+                        pass
+
+    @pytest.mark.usefixtures("store")
+    async def test_a_stop_ends_the_waiting(self, repo: Repo, lake_path: str) -> None:
+        """Nobody waits for an image when the operator has asked to stop."""
+        limit = (FILLER + MB) / GB
+        visits, schedule = self.schedule(repo, lake_path, keep_gb=limit)
+        token = stopping.current.set(stop := stopping.Stop())
+        try:
+            async with schedule as placed, placed(visits[0]):
+                asyncio.get_running_loop().call_later(0.5, setattr, stop, "requested", True)
+                with pytest.raises(Interrupted):
+                    async with placed(visits[1]):
+                        pass
+        finally:
+            stopping.current.reset(token)
+
+    @staticmethod
+    async def until(condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(60):
+            while not condition():
+                await asyncio.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("prefect", "store")
+class TestRuns:
+    async def test_a_small_disk_is_enough(self, repo: Repo, lake_path: str) -> None:
+        """Four images with room for two, two arms and two repeats: never more than two are here,
+        each comes once, in the order of the cells, and everything ends with its verdict."""
+        arms = [{"name": name, "agent": name} for name in ("gold", "null")]
+        limit = (2 * FILLER + MB) / GB
+        declared = repo.experiment(arms=arms, repeats=2, images={"keep_gb": limit})
+        with Observed(repo) as observed:
+            await benchmark(declared, lake_path)
+        assert max(map(len, observed.together)) == 2
+        assert observed.arrivals == TASKS
+        built = reporting.read(Lake.existing(lake_path), "trial")
+        assert {arm.name: arm.resolved for arm in built.arms} == {"gold": 8, "null": 0}
+        rows = image_rows(lake_path)
+        assert {task for task, row in rows.items() if row["removed_at"] is None} == repo.here()
+        assert len(repo.here()) == 2
+
+    async def test_a_finished_experiment_needs_no_image(
+        self, repo: Repo, lake_path: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """With every image gone nothing is brought, and the report is the same; one more repeat
+        brings them again."""
+        declared = repo.experiment(select={"ids": TASKS[:2]}, audit=True)
+        await benchmark(declared, lake_path)
+        before = reporting.read(Lake.existing(lake_path), "trial")
+        rows = image_rows(lake_path)
+        remove_all(repo)
+
+        def refuse(*arguments: Any) -> None:
+            raise AssertionError("an image was brought")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(ImageStore, "bring", refuse)
+            await benchmark(declared, lake_path)
+        after = reporting.read(Lake.existing(lake_path), "trial")
+        assert (after.arms, after.cells) == (before.arms, before.cells)
+        assert repo.here() == set()
+
+        await benchmark(declared.model_copy(update={"repeats": 2}), lake_path)
+        assert repo.here() == set(TASKS[:2])
+        assert all(image_rows(lake_path)[t]["brought_at"] > rows[t]["brought_at"] for t in rows)
+
+    async def test_a_kill_in_the_middle(self, repo: Repo, lake_path: str, tmp_path: Path) -> None:
+        """What a killed run brought is known to the next one, which removes it when it has to."""
+        limit = (2 * FILLER + MB) / GB
+        declared = repo.experiment(images={"keep_gb": limit, "ahead": 1}, concurrency=1)
+        path = tmp_path / "experiment.yaml"
+        path.write_text(yaml.safe_dump(declared.model_dump(mode="json")))
+        running = subprocess.Popen(
+            [DURABENCH, "run", str(path), "--lake", lake_path],
+            env={**os.environ, "PREFECT_HOME": str(tmp_path / "prefect")},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + 100
+        # The first cell is under way, and the image of the next has just come ahead of it.
+        while len(repo.here()) < 2 and running.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+        assert len(repo.here()) == 2
+        with Observed(repo) as observed:
+            await benchmark(declared, lake_path)
+        assert max(map(len, observed.together)) == 2
+        assert reporting.read(Lake.existing(lake_path), "trial").arm("gold").resolved == 4
+
+    async def test_the_preflight_is_made_when_the_image_is_here(
+        self, repo: Repo, lake_path: str
+    ) -> None:
+        """On a small disk too: the unfit image is refused, and the others run."""
+        with (repo.path / "tasks" / TASKS[1] / "gold.patch").open("w") as patch:
+            patch.write("--- /dev/null\n+++ b/NOTES.txt\n@@ -0,0 +1 @@\n+Nothing is repaired.\n")
+        limit = (FILLER + MB) / GB
+        declared = repo.experiment(images={"keep_gb": limit}, preflight=True)
+        refused = pytest.raises(IncompleteRun, match="1 of 4 cells were not run")
+        with Observed(repo) as observed, refused:
+            await benchmark(declared, lake_path)
+        assert max(map(len, observed.together)) == 1
+        built = reporting.read(Lake.existing(lake_path), "trial")
+        assert built.arm("gold").resolved == 3
+
+    async def test_missing_images_are_pulled(
+        self, repo: Repo, lake_path: str, store: ImageStore, tmp_path: Path
+    ) -> None:
+        """A dataset's images come from their registry, and the run says so; one that is not
+        there is infrastructure with the command that would bring it."""
+        rows = []
+        with ImageRegistry() as registry:
+            for instance in repo.instances[:2]:
+                store.bring(instance, repo.path)
+                image = registry.take(repo.client, instance.image)
+                rows.append({**instance.row, "image": image})
+            registry.forget(rows[1]["image"])
+            dataset = tmp_path / "rows.json"
+            dataset.write_text(json_of(rows))
+            declared = repo.experiment(dataset=str(dataset), images={"keep_gb": FILLER / GB})
+            with pytest.raises(IncompleteRun, match="1 of 2 cells ended as infrastructure"):
+                await benchmark(declared, lake_path)
+            assert len(Lake.existing(lake_path).all_shared("images")) == 2
+            checked = CliRunner().invoke(app, ["images", "check", "-d", str(dataset)])
+            assert "0 of 2 images are here" in checked.stdout  # larger than the limit
+        built = reporting.read(Lake.existing(lake_path), "trial")
+        assert built.arm("gold").resolved == 1
+        [lost] = [cell for cell in built.cells if cell.state == "infrastructure"]
+        assert f"docker pull {rows[1]['image']}" in lost.detail
+
+
+@pytest.mark.slow
+class TestCommands:
+    def run(self, *arguments: str) -> Any:
+        return CliRunner().invoke(app, ["images", *arguments])
+
+    def test_pulling_and_pruning(
+        self,
+        repo: Repo,
+        store: ImageStore,
+        lake_path: str,
+        tmp_path: Path,
+        registry: ImageRegistry,
+    ) -> None:
+        """What a pull brought, a prune removes, and lists before; what was here stays."""
+        rows = []
+        for instance in repo.instances[:3]:
+            store.bring(instance, repo.path)
+            image = registry.take(repo.client, instance.image)
+            rows.append({**instance.row, "image": image})
+        dataset, lake = tmp_path / "rows.json", ["--lake", lake_path]
+        dataset.write_text(json_of(rows))
+        repo.client.images.pull(rows[0]["image"])
+        registry.forget(rows[2]["image"])
+        pulled = self.run("pull", "-d", str(dataset), *lake)
+        assert pulled.exit_code == 3
+        assert f"image {rows[0]['image']}: was here" in pulled.stdout
+        assert f"image {rows[1]['image']}: pulled in" in pulled.stdout
+        assert f"{rows[2]['image']} cannot be pulled" in pulled.stdout
+        assert "1 of 3 images could not be pulled" in pulled.stderr
+        try:
+            listed = self.run("prune", *lake)
+            assert listed.exit_code == 0, listed.output
+            assert f"would remove  {rows[1]['image']}" in listed.stdout
+            assert "1 images would go" in listed.stdout
+            names = [row["image"] for row in rows]
+            assert set(store.find(names)) == set(names[:2])
+            kept = self.run("prune", *lake, "--remove", "--keep-gb", "1")
+            assert "0 images removed, 0.00 GB are kept" in kept.stdout
+            removed = self.run("prune", *lake, "--remove")
+            assert "1 images removed" in removed.stdout
+            assert set(store.find(names)) == {names[0]}
+        finally:
+            repo.client.api.remove_image(rows[0]["image"])
+
+    @pytest.fixture
+    def registry(self) -> Iterator[ImageRegistry]:
+        with ImageRegistry() as server:
+            yield server
+
+    @pytest.mark.usefixtures("store")
+    def test_what_was_built_is_pruned(self, repo: Repo, lake_path: str) -> None:
+        """`images build` brings images as a run does; a task repo has none to pull."""
+        arguments = ["-d", str(repo.path), "--lake", lake_path, "--id", TASKS[0]]
+        refused = self.run("pull", *arguments)
+        assert refused.exit_code == 2
+        assert "durabench images build" in refused.stderr
+        assert "1 built" in self.run("build", *arguments).stdout
+        assert repo.here() == {TASKS[0]}
+        assert "1 images removed" in self.run("prune", "--remove", "--lake", lake_path).stdout
+        assert repo.here() == set()
+
+
+def json_of(rows: list[dict[str, Any]]) -> str:
+    import json
+
+    return json.dumps(rows, default=str)

@@ -1,0 +1,95 @@
+"""The steps of an attempt as task runs of a Prefect server, where that is asked for."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from agent.models.protocol import ModelReply, Usage
+from agent.steps import ActionResult, CutOff, Result, Step, StepKind
+from agent.workspaces.protocol import CommandResult
+from eval import instances
+from flows import steps_shown
+from flows.lake import Lake
+from tests.servers.prefect_server import PrefectServer
+
+OUTPUT = CommandResult(0, "1 passed", 8, truncated=False, timed_out=False, duration_s=0.1)
+USAGE = Usage(input_tokens=10, output_tokens=2, cost_usd=None)
+REPLY = ModelReply({"role": "assistant", "content": "Go on."}, USAGE, "unknown", "m")
+
+
+def step(
+    kind: StepKind, request: dict[str, Any], result: Result, scope: str = "", seq: int = 3
+) -> Step:
+    return Step(scope, seq, kind, request, "d", result, datetime.now(UTC), 0.25)
+
+
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [
+        (
+            step("model", {"role": "planner", "messages": []}, REPLY, "plan-1", 0),
+            "planner plan-1/0",
+        ),
+        (step("model", {"messages": []}, REPLY), "3"),
+        (step("command", {"command": "pytest\n  -q"}, OUTPUT), "3: pytest -q"),
+        (step("action", {"action": "diff"}, ActionResult("")), "3: diff {}"),
+        (step("limit", {}, CutOff("the attempt")), "3"),
+    ],
+)
+def test_a_step_is_called_by_what_it_does(made: Step, name: str) -> None:
+    """Kind, role, place and command in one line."""
+    assert steps_shown.name(made) == f"{made.kind} {name}"
+
+
+def test_names_and_texts_are_bounded() -> None:
+    """A huge command with a huge output is shortened, and no text ends its block early."""
+    huge = "```" + "x" * 100_000
+    result = CommandResult(1, huge, 100_003, truncated=False, timed_out=False, duration_s=1)
+    made = step("command", {"command": huge}, result)
+    assert len(steps_shown.name(made)) == steps_shown.NAME_CHARACTERS
+    shown = steps_shown.markdown(made)
+    assert len(shown) < 3 * steps_shown.SHOWN_CHARACTERS
+    assert shown.count("\n````\n") == 4
+    assert "exit code 1" in shown
+
+
+def test_a_model_call_shows_messages_calls_and_an_unknown_price() -> None:
+    """What is new in the conversation, what the model said and which tool it asked for."""
+    call = {"function": {"name": "bash", "arguments": '{"command": "ls"}'}}
+    reply = ModelReply({"role": "assistant", "tool_calls": [call]}, USAGE, "unknown", "m")
+    made = step("model", {"messages": [{"role": "user", "content": "Fix it."}]}, reply)
+    shown = steps_shown.markdown(made)
+    assert "_user_\n\n```\nFix it.\n```" in shown
+    assert 'bash {"command": "ls"}' in shown
+    assert "10 + 2 tokens, cost unknown" in shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task_runs", [True, False])
+def test_debug_shows_each_step_as_a_task_run_if_asked(
+    prefect_server: PrefectServer, tmp_path_factory: pytest.TempPathFactory, *, task_runs: bool
+) -> None:
+    """As many task runs as steps, each with its artifact; else those of the cell alone."""
+    lake = str(tmp_path_factory.mktemp("lake"))
+    victim = instances.load("bundled")[0].instance_id
+    asked = ["debug", victim, "-e", "host", "--lake", lake, *["--task-runs"][: int(task_runs)]]
+    done = prefect_server.run("durabench", *asked)
+    assert done.returncode == 0, done.stdout + done.stderr
+    store = Lake.existing(lake)
+    [attempt] = store.units("attempts", "*")
+    kinds = Counter(row["kind"] for row in store.find("steps", attempt))
+
+    [name] = store.experiments()
+    flow_run = {"name": {"like_": name}}
+    shown = prefect_server.post("/task_runs/filter", {"flow_runs": flow_run, "limit": 200})
+    assert {run["state_type"] for run in shown} == {"COMPLETED"}
+    steps = [run for run in shown if run["name"].split()[0] in kinds]
+    assert len(shown) - len(steps) == 2
+    assert Counter(run["name"].split()[0] for run in steps) == (kinds if task_runs else Counter())
+
+    of_steps = {"task_run_id": {"any_": [run["id"] for run in steps]}}
+    found = prefect_server.post("/artifacts/filter", {"artifacts": of_steps, "limit": 200})
+    assert len(found) == len(steps)
+    assert all("**Result**" in artifact["data"] for artifact in found)

@@ -1,0 +1,107 @@
+"""A real registry of container images on a free loopback port, from Debian's `docker-registry`.
+
+with ImageRegistry() as registry:
+    name = registry.take(client, "some/image:latest")
+    registry.stop()
+    registry.start()
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pytest
+
+from tests.servers.docker_daemon import REQUIRE_DOCKER
+from tests.servers.postgres import free_port
+
+START_TIMEOUT_S = 30
+
+CONFIGURATION = """\
+version: 0.1
+log: {{level: error}}
+storage: {{filesystem: {{rootdirectory: {root}}}}}
+http: {{addr: "127.0.0.1:{port}"}}
+"""
+
+
+def require_registry() -> str:
+    """The program that is the registry; skips or fails where it is not installed."""
+    if found := shutil.which("docker-registry"):
+        return found
+    reason = "no docker-registry: apt-get install docker-registry"
+    if os.environ.get(REQUIRE_DOCKER):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+class ImageRegistry:
+    """An empty registry, gone with the context."""
+
+    def __init__(self) -> None:
+        self._program = require_registry()
+        self._folder = Path(tempfile.mkdtemp(prefix="durabench-registry-"))
+        self._process: subprocess.Popen[bytes] | None = None
+        # Docker takes a loopback registry without TLS.
+        self.address = f"127.0.0.1:{free_port()}"
+
+    def __enter__(self) -> "ImageRegistry":
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        configuration = self._folder / "config.yml"
+        port = self.address.rpartition(":")[2]
+        configuration.write_text(CONFIGURATION.format(root=self._folder / "data", port=port))
+        self._process = subprocess.Popen(
+            [self._program, "serve", str(configuration)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while True:
+            try:
+                urllib.request.urlopen(f"http://{self.address}/v2/", timeout=5).close()
+                return
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Nobody answers any more; what was taken is kept for the next start."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def take(self, client: Any, image: str) -> str:
+        """Move an image of the daemon here; the name by which it can be pulled."""
+        repository = f"{self.address}/{image.partition(':')[0]}"
+        client.images.get(image).tag(repository, "latest")
+        for event in client.api.push(repository, tag="latest", stream=True, decode=True):
+            assert "error" not in event, event
+        client.api.remove_image(f"{repository}:latest")
+        client.api.remove_image(image)
+        return f"{repository}:latest"
+
+    def forget(self, name: str) -> None:
+        """Lose an image that was taken."""
+        repository = name.partition("/")[2].rpartition(":")[0]
+        shutil.rmtree(self._folder / "data/docker/registry/v2/repositories" / repository)

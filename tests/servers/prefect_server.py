@@ -1,0 +1,155 @@
+"""A real Prefect server on a free loopback port, with a home of its own, and workers for it.
+
+with PrefectServer(folder) as server:
+    server.prefect("deploy", "--all")
+    with server.worker():
+        ...
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from flows.server_settings import as_lines
+from tests.servers.postgres import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+START_S, STOP_S = 120.0, 20.0
+
+
+class PrefectServer:
+    """A server with the settings that `durabench setup` asks for, gone with the context."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        """`settings` are further variables of the server's environment."""
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}/api"
+        self.environment = {
+            **os.environ,
+            "PREFECT_HOME": str(folder / "prefect"),
+            "PREFECT_API_URL": self.url,
+            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            "DURABENCH_LAKE": str(folder / "lake"),
+        }
+        """For everything that works with the server."""
+        wanted = [line for line in as_lines() if not line.startswith("#")]
+        self._settings = dict(line.split("=", 1) for line in wanted) | settings
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "PrefectServer":
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start it, on the same port every time; returns when it answers."""
+        command = ["server", "start", "--host", "127.0.0.1", "--port", str(self.port)]
+        environment = {**self.environment, **self._settings}
+        self._process = _start(_program("prefect", *command), environment, self.folder / "server")
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline and self._process.poll() is None:
+            try:
+                if httpx.get(f"{self.url}/health", timeout=2).is_success:
+                    return
+            except httpx.TransportError:
+                time.sleep(0.2)
+        raise RuntimeError(f"no Prefect server: {(self.folder / 'server.log').read_text()[-2000:]}")
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """End it, with a signal of one's choice."""
+        if self._process is not None:
+            _end(self._process, number)
+        self._process = None
+
+    def prefect(self, *arguments: str) -> str:
+        """Run a `prefect` command that succeeds; its output."""
+        done = self.run("prefect", "--no-prompt", *arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def run(self, program: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run a program of this environment, as `durabench`, to its end."""
+        return subprocess.run(
+            _program(program, *arguments),
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=240,
+        )
+
+    @contextmanager
+    def worker(self, **variables: str) -> "Iterator[subprocess.Popen[bytes]]":
+        """A worker of the pool `durabench` for the length of the block."""
+        command = _program("prefect", "worker", "start", "--pool", "durabench")
+        log = self.folder / f"worker-{time.monotonic_ns()}"
+        running = _start(command, {**self.environment, **variables}, log)
+        try:
+            yield running
+        finally:
+            _end(running, signal.SIGTERM)
+
+    def post(self, path: str, content: Any) -> Any:
+        """What the API answers to a question or an order."""
+        answer = httpx.post(f"{self.url}{path}", json=content, timeout=30)
+        answer.raise_for_status()
+        return answer.json()
+
+    def get(self, path: str) -> Any:
+        """What the API tells."""
+        answer = httpx.get(f"{self.url}{path}", timeout=30)
+        answer.raise_for_status()
+        return answer.json()
+
+
+def _program(name: str, *arguments: str) -> list[str]:
+    return [str(Path(sys.executable).with_name(name)), *arguments]
+
+
+def _start(command: list[str], environment: dict[str, str], log: Path) -> "subprocess.Popen[bytes]":
+    with log.with_name(f"{log.name}.log").open("ab") as output:
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+
+def _end(running: "subprocess.Popen[bytes]", number: int) -> None:
+    """End a program with all that it started."""
+    try:
+        os.killpg(running.pid, number)
+    except ProcessLookupError:
+        return
+    try:
+        running.wait(timeout=STOP_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(running.pid, signal.SIGKILL)  # how fast Prefect stops is not the subject
+        running.wait()
