@@ -1,9 +1,9 @@
 """The command line: quick help, and one clear line for whatever an operator gets wrong."""
 
 import json
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -23,14 +23,16 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_help_answers_at_once() -> None:
-    """Under half a second: nothing slow is imported. The best of three, for a busy machine."""
+    """Under half a second: nothing slow is imported. Of processor time, the best of three, for
+    on a busy machine the clock measures what else runs."""
     command = [str(Path(sys.executable).with_name("durabench")), "--help"]
-    times = []
+    seconds = []
     for _ in range(3):
-        start = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(command, check=True, capture_output=True)
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.5
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(seconds) < 0.5
 
 
 def fails(*arguments: str, because: str) -> None:

@@ -27,7 +27,6 @@ def test_the_bundled_experiment_is_valid() -> None:
     assert [arm.agent for arm in bundled.arms] == ["mini", "durable", "gold", "null"]
     assert bundled.primary is not None
     assert bundled.primary.margin is not None
-    assert len(bundled.family) == 1
     assert all(arm.model is None for arm in bundled.arms)
 
 
