@@ -9,15 +9,16 @@ from agent.arms.options import ArmOptions
 from agent.durable import debugging
 from agent.durable.answers import Review
 from agent.durable.candidates import best_of
-from agent.durable.context import gather
+from agent.durable.context import gather, read_again
 from agent.durable.contract import write_contract
 from agent.durable.conversation import Limits
 from agent.durable.handing_in import verify_whole
 from agent.durable.indexing import look_around
 from agent.durable.outcome import WorkflowStatus, outcome
 from agent.durable.planning import folded, is_done, plan
+from agent.durable.profile import Profile
 from agent.durable.reproduction import REPRODUCIBLE, reproduce
-from agent.durable.state import Reproduction, State, StepResult
+from agent.durable.state import Reproduction, State, StepResult, Verification
 from agent.errors import OutOfTime
 from agent.session import BASE, Session
 from agent.tools import ToolSettings
@@ -32,13 +33,18 @@ async def solve(task: Task, session: Session, options: ArmOptions) -> Outcome:
         InfrastructureError: a model or a workspace broke.
     """
     try:
-        return await _solve(task, session, options)
+        state = await _begun(task, session, options.profile)
     except OutOfTime as error:
         return Outcome("out_of_time", "", str(error))
+    try:
+        status, why = await _carried_out(state, session), ""
+    except OutOfTime as error:
+        status, why = "out_of_time", str(error)
+    return outcome(state, status, session.steps, why)
 
 
-async def _solve(task: Task, session: Session, options: ArmOptions) -> Outcome:
-    profile = options.profile
+async def _begun(task: Task, session: Session, profile: Profile) -> State:
+    """What is known before anything is done."""
     contract = await write_contract(task, Limits(profile.context_tokens), session.scope("contract"))
     repository = await look_around(task, profile.map_tokens, session.scope("index"))
     tools = ToolSettings(
@@ -46,15 +52,17 @@ async def _solve(task: Task, session: Session, options: ArmOptions) -> Outcome:
         command_timeout_s=profile.command_timeout_s,
         test_timeout_s=profile.test_timeout_s,
     )
-    state = State(task, profile, contract, repository, tools)
+    return State(task, profile, contract, repository, tools)
+
+
+async def _carried_out(state: State, session: Session) -> WorkflowStatus:
+    """Reproduce the task, then work on it until the whole is handed in."""
     state.reproduction = await _reproduction(state, session)
     if _must_be_reproduced(state) and state.reproduction.anchor is None:
-        why = f"not reproduced: {state.reproduction.problem}"
-        return outcome(state, "blocked", session.steps, why)
+        return "blocked"
     if state.reproduction.brief is not None:
         state.backlog = list(state.reproduction.brief.backlog)
-    status = await _work(state, session)
-    return outcome(state, status, session.steps)
+    return await _work(state, session)
 
 
 async def _work(state: State, session: Session) -> WorkflowStatus:
@@ -73,6 +81,7 @@ async def _work(state: State, session: Session) -> WorkflowStatus:
         elif turn.next_step is not None:
             step = await best_of(state, turn.next_step, session.scope(f"step-{number}"))
             _learn(state, step)
+            state.context = await read_again(state, session.scope(f"read-again-{number}"))
     await _handed_in(state, session.scope("final"))
     return "out_of_turns"
 
@@ -82,6 +91,7 @@ async def _handed_in(state: State, session: Session) -> bool:
     final = await verify_whole(state, session)
     state.finals.append(final)
     state.backlog = _tasks(final.review)
+    _remember(state, final.verification)
     accepted = final.review.verdict == "accept"
     return accepted or len(state.finals) == state.profile.final_rounds
 
@@ -93,8 +103,13 @@ def _learn(state: State, result: StepResult) -> None:
     if review is not None and review.verdict == "revise":
         state.backlog = [*_tasks(review), *state.backlog]
     if verification is not None:
-        error = verification.error if result.chosen.broken else ""
-        state.errors = debugging.remembered(state.errors, error)
+        _remember(state, verification)
+
+
+def _remember(state: State, found: Verification) -> None:
+    """Take over what failed, so that the same trouble is known when it comes back."""
+    error = (found.error or "\n".join(found.broken)) if found.broken else ""
+    state.errors = debugging.remembered(state.errors, error)
 
 
 def _tasks(review: Review) -> list[str]:

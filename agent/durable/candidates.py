@@ -1,7 +1,7 @@
 """Phase 6: as many candidates for a step as confidence asks for, and the best of them."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -36,45 +36,39 @@ async def best_of(state: State, step: NextStep, session: Session) -> StepResult:
 
     made = [await attempt(0)]
     wanted = _wanted(state, made[0])
-    while len(made) < wanted and not (len(made) > 1 and any(each.accepted for each in made)):
+    while len(made) < wanted and not _has_replaced(made):
         wave = range(len(made), min(wanted, len(made) + state.profile.parallel))
         made += await together(attempt(number) for number in wave)
-    chosen = min(made, key=_rank)
+    chosen = min(made, key=rank)
     if not chosen.broken:
         await session.take(chosen.tree)
     return StepResult(step, tuple(made), chosen)
 
 
 async def _judged(state: State, step: NextStep, number: int, branch: Session) -> Candidate:
-    """One candidate; one that runs out of its time is blocked where it stands."""
-    try:
-        return await _finished(state, step, number, branch)
-    except OutOfTime as error:
-        return Candidate(
-            number=number,
-            status="blocked",
-            summary=str(error),
-            confidence="low",
-            tree=branch.tree,
-            diff="",
-            edited=(),
-            written=(),
-            tests_run=0,
-        )
-
-
-async def _finished(state: State, step: NextStep, number: int, branch: Session) -> Candidate:
+    """One candidate, tested and reviewed where it is done; without the time for that it is
+    blocked, as it stands."""
     made = await implement(state, step, number, branch)
     if made.status != "done":
         return made
+    try:
+        return await _reviewed(state, step, made, branch)
+    except OutOfTime as error:
+        return replace(made, status="blocked", summary=str(error))
+
+
+async def _reviewed(state: State, step: NextStep, made: Candidate, branch: Session) -> Candidate:
+    """What running the tests left behind is no part of the candidate."""
     named = [*step.tests, *await tests_covering(made.edited, branch.scope("covering"))]
     found = await verify(
         state, branch.scope("verification"), named=named, anchor_decides=not state.backlog
     )
     made = replace(made, verification=found)
     made = replace(made, review=await review_step(state, step, made, branch.scope("review")))
-    if made.accepted and state.profile.snapshots:
-        await branch.snapshot()
+    if not (made.accepted and state.profile.snapshots):
+        return made
+    await branch.take(made.tree)
+    await branch.snapshot()
     return replace(made, tree=branch.tree)
 
 
@@ -87,7 +81,12 @@ def _wanted(state: State, first: Candidate) -> int:
     return state.profile.candidates[first.confidence]
 
 
-def _rank(candidate: Candidate) -> tuple[int, int, int, int, int]:
+def _has_replaced(made: Sequence[Candidate]) -> bool:
+    """Whether a first candidate that was not accepted has an alternative that was."""
+    return not made[0].accepted and any(each.accepted for each in made)
+
+
+def rank(candidate: Candidate) -> tuple[int, int, int, int, int]:
     """Status, review, passing tests, confidence, smaller diff: the least is the best."""
     passed = candidate.verification.passed if candidate.verification else 0
     return (

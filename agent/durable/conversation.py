@@ -1,7 +1,7 @@
 """One role's conversation: tools until it answers, within rounds and the context window."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
@@ -17,10 +17,11 @@ from agent.models.protocol import Message, ModelReply, ModelRequest
 from agent.session import Session
 from agent.tools import Toolbox, ToolResult
 from agent.tools.rendering import render
+from agent.tools.tool import Arguments, Refused, parsed, schema
 
 A = TypeVar("A", bound=Answer)
 
-End = Literal["answered", "malformed", "out_of_rounds", "context_full"]
+End = Literal["answered", "malformed", "out_of_rounds", "context_full", "out_of_time"]
 
 MALFORMED_IN_A_ROW = 3
 """Replies that are not what was asked for before a conversation is given up."""
@@ -52,6 +53,16 @@ class Exchange(Generic[A]):
 
 
 @dataclass(frozen=True)
+class Helper:
+    """A tool that is another role's work."""
+
+    name: str
+    arguments: type[Arguments]
+    help: Callable[[Any, Session], Awaitable[ToolResult]]
+    """Given the arguments and a scope of its own."""
+
+
+@dataclass(frozen=True)
 class Limits:
     """What one conversation may use."""
 
@@ -70,16 +81,19 @@ async def converse(
     answer: type[A],
     limits: Limits,
     toolbox: Toolbox | None = None,
+    helpers: Sequence[Helper] = (),
+    uses: list[ToolUse] | None = None,
 ) -> Exchange[A]:
     """Ask a role, let it use its tools, and take its answer.
 
-    `facts` is everything it is told, as JSON; `session` is a scope of its own.
+    `facts` is everything it is told, as JSON; `session` is a scope of its own. `uses` fills up
+    as tools are used, for who has to know of them when the time runs out.
 
     Raises:
         BudgetExhausted, OutOfTime, InfrastructureError: as the session's steps.
     """
-    talk = _Talk(session, role, prompt, facts, answer, toolbox)
-    uses: list[ToolUse] = []
+    talk = _Talk(session, role, prompt, facts, answer, toolbox, helpers)
+    uses = [] if uses is None else uses
     malformed = 0
     for _ in range(limits.rounds):
         share = talk.tokens / limits.context_tokens
@@ -104,7 +118,7 @@ async def converse(
         if given is not None:
             return Exchange(given, "answered", tuple(uses))
         left = None if limits.tool_uses is None else limits.tool_uses - len(uses)
-        uses += await talk.use(reply, calls, left)
+        await talk.use(calls, left, uses)
     return Exchange(None, "out_of_rounds", tuple(uses))
 
 
@@ -125,6 +139,7 @@ class _Talk:
         facts: Mapping[str, Any],
         answer: type[A],
         toolbox: Toolbox | None,
+        helpers: Sequence[Helper],
     ) -> None:
         native = session.model(role).info.native_tools
         self._protocol: ToolProtocol = NativeTools() if native else TextTools()
@@ -132,7 +147,10 @@ class _Talk:
         self._role = role
         self._answer = answer
         self._toolbox = toolbox
-        self._schemas = [*(toolbox.schemas() if toolbox else []), _schema(answer)]
+        self._helpers = {helper.name: helper for helper in helpers}
+        self._helped = 0
+        helping = [schema(helper.name, helper.arguments) for helper in helpers]
+        self._schemas = [*(toolbox.schemas() if toolbox else []), *helping, _schema(answer)]
         told = f"{prompt}\n\n{self._protocol.instructions(self._schemas)}"
         self._messages: list[Message] = [
             {"role": "system", "content": told},
@@ -178,21 +196,21 @@ class _Talk:
     def complain(self, reply: ModelReply, problem: str) -> None:
         self._messages += self._protocol.complaint(reply, f"{problem}. Please try again.")
 
-    async def use(self, reply: ModelReply, calls: list[Call], left: int | None) -> list[ToolUse]:
+    async def use(self, calls: list[Call], left: int | None, uses: list[ToolUse]) -> None:
         """Use the tools that were asked for, as many as are left; what they gave is told."""
-        uses: list[ToolUse] = []
         outputs: list[tuple[Call, str]] = []
-        for call in calls:
-            if left is not None and len(uses) >= left:
+        for number, call in enumerate(calls):
+            if left is not None and number >= left:
                 outputs.append((call, "No tool uses are left in this turn; answer now."))
                 continue
             result = await self._used(call)
             uses.append(ToolUse(call.name, call.arguments, result))
             outputs.append((call, render(result)))
         self._messages += self._protocol.results(outputs)
-        return uses
 
     async def _used(self, call: Call) -> ToolResult:
+        if call.name in self._helpers:
+            return await self._help(self._helpers[call.name], call)
         toolbox = self._toolbox
         if toolbox is None:
             return ToolResult(output=f"there is no tool {call.name!r}; call `answer`", ok=False)
@@ -203,6 +221,14 @@ class _Talk:
             return await self._session.act("tool", request, work, ToolResult)
         except Undone as error:
             return ToolResult(str(error), ok=False)
+
+    async def _help(self, helper: Helper, call: Call) -> ToolResult:
+        try:
+            asked = parsed(helper.name, helper.arguments, call.arguments)
+        except Refused as refusal:
+            return ToolResult(str(refusal), ok=False)
+        self._helped += 1
+        return await helper.help(asked, self._session.scope(f"{helper.name}-{self._helped}"))
 
 
 def _schema(answer: type[Answer]) -> Schema:

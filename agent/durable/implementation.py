@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from agent.durable import debugging
 from agent.durable.answers import NextStep, StepReport
+from agent.durable.context import gathering
 from agent.durable.conversation import Exchange, ToolUse, converse, prompt_beside
 from agent.durable.roles import toolbox
 from agent.durable.state import Candidate, CandidateStatus, State
@@ -25,8 +26,8 @@ async def implement(state: State, step: NextStep, number: int, session: Session)
     try:
         exchange = await _talk(state, step, number, session, uses)
         diff = await session.diff()
-    except OutOfTime as error:
-        exchange = Exchange(None, "out_of_time", tuple(uses), str(error))
+    except OutOfTime:
+        exchange = Exchange(None, "out_of_time", tuple(uses))
     return _candidate(number, exchange, session.tree, diff)
 
 
@@ -60,7 +61,8 @@ async def _talk(
         StepReport,
         state.limits(state.profile.step_rounds),
         toolbox("implementer", state),
-        uses=uses,
+        [gathering(state)],
+        uses,
     )
 
 
@@ -95,6 +97,8 @@ def _status(exchange: Exchange[StepReport], *, has_evidence: bool) -> tuple[Cand
             return "blocked", "the context window was full"
         case "malformed":
             return "blocked", "no valid answer"
+        case "out_of_time":
+            return "blocked", "the time was used up"
     assert exchange.answer is not None
     if exchange.answer.status == "done" and not has_evidence:
         return "replan", "success was claimed without an edit or a test result"

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any, Literal
 
-from agent.durable.state import Candidate, FinalResult, State, StepResult
+from agent.durable.state import Candidate, FinalResult, State, StepResult, Verification
 from agent.models.protocol import ModelReply, Usage
 from agent.steps import Step
-from agent.types import Outcome
+from agent.types import Outcome, OutcomeStatus
 
-WorkflowStatus = Literal["completed", "blocked", "out_of_turns"]
+WorkflowStatus = Literal["completed", "blocked", "out_of_turns", "out_of_time"]
 """`completed`: the planner came to its end; `blocked`: there was no going on."""
 
 
@@ -20,17 +20,21 @@ def outcome(
     """The end of the attempt: four separate statements, and what they rest on.
 
     A patch that the reviewer did not accept is handed in nevertheless: an empty one resolves
-    nothing. What the agent thinks of it is the verdict.
+    nothing. What the agent thinks of it is the verdict. Whoever ran out of time hands in
+    nothing.
     """
     final = state.finals[-1] if state.finals else None
-    patch = final.patch if final else ""
+    patch = final.patch if final and workflow_status != "out_of_time" else ""
     verdict = _verdict(final)
+    brief, anchor = state.reproduction.brief, state.reproduction.anchor
     report = {
         "workflow_status": workflow_status,
         "agent_verdict": verdict,
-        "reproduced": state.reproduction.anchor is not None,
+        "reproduced": anchor is not None,
         "prediction_emitted": bool(patch),
         "contract": state.contract.model_dump(),
+        "brief": brief.model_dump() if brief else None,
+        "anchor": {"path": anchor.path, "content": anchor.content} if anchor else None,
         "not_reproduced_because": state.reproduction.problem,
         "regression_tests": list(state.reproduction.regression_tests),
         "steps": [_step(result) for result in state.steps],
@@ -38,8 +42,16 @@ def outcome(
         "backlog": state.backlog,
         "usage_by_role": usage_by_role(steps),
     }
+    if workflow_status == "blocked":
+        why = f"not reproduced: {state.reproduction.problem}"
     detail = why or f"{workflow_status}, {verdict}"
-    return Outcome("submitted" if patch else "gave_up", patch, detail, report)
+    return Outcome(_status(workflow_status, patch), patch, detail, report)
+
+
+def _status(workflow_status: WorkflowStatus, patch: str) -> OutcomeStatus:
+    if workflow_status == "out_of_time":
+        return "out_of_time"
+    return "submitted" if patch else "gave_up"
 
 
 def _verdict(final: FinalResult | None) -> str:
@@ -66,6 +78,7 @@ def usage_by_role(steps: Iterable[Step]) -> dict[str, Any]:
 def _step(result: StepResult) -> dict[str, Any]:
     return {
         "title": result.step.title,
+        "instructions": result.step.instructions,
         "targets": result.step.targets,
         "chosen": result.chosen.number,
         "candidates": [_candidate(candidate) for candidate in result.candidates],
@@ -82,6 +95,7 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
         "tests_run": candidate.tests_run,
         "broken": list(candidate.broken),
         "passed": candidate.verification.passed if candidate.verification else 0,
+        "evidence": _evidence(candidate.verification),
         "verdict": candidate.review.verdict if candidate.review else None,
         "diff": candidate.diff,
     }
@@ -94,4 +108,19 @@ def _final(final: FinalResult) -> dict[str, Any]:
         "issues": final.review.issues,
         "broken": list(final.verification.broken),
         "passed": final.verification.passed,
+        "evidence": _evidence(final.verification),
     }
+
+
+def _evidence(found: Verification | None) -> list[dict[str, Any]]:
+    """The runs of tests that a judgement rests on."""
+    return [
+        {
+            "command": run.command,
+            "exit_code": run.exit_code,
+            "passed": len(run.passed),
+            "failed": run.failed,
+            "errors": run.errors,
+        }
+        for run in (found.runs if found else ())
+    ]

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from agent.durable.answers import Confidence
 from agent.errors import InvalidSpec
@@ -19,6 +19,8 @@ Role = Literal[
     "step_reviewer",
     "final_reviewer",
 ]
+
+CANDIDATES: dict[Confidence, int] = {"high": 1, "medium": 2, "low": 4}
 
 Count = Annotated[int, Field(ge=1, le=1000)]
 
@@ -68,8 +70,9 @@ class Profile(_Declared):
     step_rounds: Count = Field(default=30, description="model calls per candidate of a step")
     final_rounds: Count = Field(default=2, description="final reviews before the attempt ends")
     candidates: dict[Confidence, Count] = Field(
-        default={"high": 1, "medium": 2, "low": 4},
-        description="candidates of a step by the confidence of the first",
+        default=CANDIDATES,
+        description="candidates of a step by the confidence of the first; what is left out is "
+        "as by default",
     )
     parallel: Count = Field(default=2, description="candidates at the same time")
     context_tokens: int = Field(
@@ -91,3 +94,17 @@ class Profile(_Declared):
     phase_limit_s: float | None = Field(
         default=None, gt=0, description="seconds of work per reproduction, step or verification"
     )
+
+    @field_validator("candidates")
+    @classmethod
+    def _of_every_confidence(cls, given: dict[Confidence, int]) -> dict[Confidence, int]:
+        return {**CANDIDATES, **given}
+
+    def models(self, own: ModelSpec) -> dict[str, ModelSpec]:
+        """What answers each role that has something of its own, in an arm whose own model is
+        given; that answers all others, and is under the empty role.
+
+        Raises:
+            InvalidSpec: as `RoleModel.of`.
+        """
+        return {"": own, **{role: settings.of(own) for role, settings in self.roles.items()}}

@@ -8,7 +8,8 @@ from agent.durable.implementation import SHOWN_DIFF
 from agent.durable.profile import Role
 from agent.durable.state import Candidate, State, Verification
 from agent.session import Session
-from agent.tools.rendering import head_and_tail
+from agent.tools import TestRun
+from agent.tools.rendering import head_and_tail, render_tests
 
 _SHOWN_OUTPUT = 6_000
 
@@ -59,11 +60,11 @@ async def _review(
     )
 
 
-def _shown(run: Any) -> dict[str, Any]:
+def _shown(run: TestRun) -> dict[str, Any]:
     return {
         "command": run.command,
         "exit_code": run.exit_code,
         "passed": len(run.passed),
         "failed": run.failed,
-        "output": head_and_tail(run.output, _SHOWN_OUTPUT),
+        "output": render_tests(run, _SHOWN_OUTPUT),
     }

@@ -16,7 +16,8 @@ TOOLS: dict[Role, tuple[str, ...]] = {
     "step_reviewer": (),
     "final_reviewer": (),
 }
-"""Each role's own tools; whoever judges has none, and judges by what machines found."""
+"""Each role's own tools; whoever judges has none, and judges by what machines found. The
+implementer has `gather_context` too, which is the gatherer's work: `agent.durable.context`."""
 
 
 def toolbox(role: Role, state: State) -> Toolbox:

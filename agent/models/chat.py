@@ -10,7 +10,7 @@ from agent.models.protocol import Message
 # from its own reasoning.
 _CONTINUATION = ("reasoning_content", "reasoning_details", "thinking_blocks", "reasoning_items")
 
-_CHARS_PER_TOKEN = 4
+CHARS_PER_TOKEN = 4
 
 
 def essential(message: Mapping[str, Any]) -> Message:
@@ -40,7 +40,7 @@ def bash_call(command: str, *, call_id: str, content: str | None = None) -> Mess
 
 def tokens(messages: Iterable[Mapping[str, Any]]) -> int:
     """About how many tokens messages are: four characters each, without a tokenizer."""
-    return sum(_characters(message) for message in messages) // _CHARS_PER_TOKEN
+    return sum(_characters(message) for message in messages) // CHARS_PER_TOKEN
 
 
 def _characters(message: Mapping[str, Any]) -> int:

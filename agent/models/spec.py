@@ -122,11 +122,12 @@ def _with_provider(value: Any) -> Any:
     return value
 
 
+_AnySpec = LiteLLMSpec | SimulatedSpec | RecordedSpec | ScriptedSpec
+
 ModelSpec = Annotated[
-    Annotated[
-        LiteLLMSpec | SimulatedSpec | RecordedSpec | ScriptedSpec, Field(discriminator="provider")
-    ],
-    BeforeValidator(_with_provider),
+    Annotated[_AnySpec, Field(discriminator="provider")],
+    # What may be written, for the JSON schema that forms are made of.
+    BeforeValidator(_with_provider, json_schema_input_type=str | _AnySpec),
 ]
 """Any of the four, told apart by `provider`; without one it is `litellm`."""
 

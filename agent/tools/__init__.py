@@ -2,7 +2,8 @@
 
 `toolbox` offers the tools of a role and uses them; `reading`, `editing`, `testing` and
 `commands` are the tools; `confinement` keeps their paths inside the repository and
-`protection` undoes changes to tests; `rendering` makes a prompt's text of a `ToolResult`.
+`protection` undoes changes to tests; `rendering` makes a prompt's text of a `ToolResult`, and
+`artifacts` keeps what is too long for one.
 """
 
 from agent.tools.protection import Protection

@@ -1,5 +1,6 @@
 """Tools that look: at files, for text, and for where names are defined and used."""
 
+import re
 import shlex
 from collections.abc import Iterable
 
@@ -15,6 +16,7 @@ from agent.workspaces import Workspace
 
 _TIMEOUT_S = 60.0
 _LINE_CHARS = 500
+_MOST_LINES = 50
 
 # Git's own look at what is not ignored, in the order of the paths, whatever is set for it.
 _GREP = (
@@ -95,15 +97,23 @@ async def _folder(workspace: Workspace, name: str, path: str) -> ToolResult:
 async def search(workspace: Workspace, settings: ToolSettings, asked: Search) -> ToolResult:
     """`path:line:text` for every match; long lines are cut."""
     path = await confined(workspace, asked.path)
-    command = _GREP.format(pattern=shlex.quote(asked.pattern), path=shlex.quote(path))
+    found = await _matching(workspace, asked.pattern, path)
+    return ToolResult("\n".join(found) or f"no line in {asked.path} matches {asked.pattern}")
+
+
+async def _matching(workspace: Workspace, pattern: str, path: str) -> list[str]:
+    """`path:line:text` of every line that matches.
+
+    Raises:
+        Refused: it is no pattern, or takes too long.
+    """
+    command = _GREP.format(pattern=shlex.quote(pattern), path=shlex.quote(path))
     found = await workspace.run(command, timeout_s=_TIMEOUT_S)
     if found.timed_out:
         raise Refused(f"the search took longer than {_TIMEOUT_S:.0f} s; search a folder")
-    if found.exit_code == 1 and not found.output:
-        return ToolResult(f"no line in {asked.path} matches {asked.pattern}")
     if found.exit_code > 1:
-        raise Refused(f"cannot search for {asked.pattern}: {found.output.strip()}")
-    return ToolResult("\n".join(_cut(line) for line in found.output.splitlines()))
+        raise Refused(f"cannot search for {pattern}: {found.output.strip()}")
+    return [_cut(line) for line in found.output.splitlines()]
 
 
 def _cut(line: str) -> str:
@@ -118,7 +128,7 @@ async def find_definition(
     """Every definition of that name."""
     index = await settings.symbols.read(workspace)
     found = map(definition_line, index.definitions(asked.symbol))
-    return _listed(found, f"no definition of {asked.symbol} is known")
+    return await _listed(workspace, found, "definition", asked.symbol)
 
 
 async def find_callers(
@@ -127,7 +137,7 @@ async def find_callers(
     """Every known use of it."""
     index = await settings.symbols.read(workspace)
     found = map(caller_line, index.callers(asked.symbol))
-    return _listed(found, f"no caller of {asked.symbol} is known")
+    return await _listed(workspace, found, "caller", asked.symbol)
 
 
 async def find_callees(
@@ -136,11 +146,23 @@ async def find_callees(
     """Everything it uses that the repository defines."""
     index = await settings.symbols.read(workspace)
     found = map(callee_line, index.callees(asked.symbol))
-    return _listed(found, f"no callee of {asked.symbol} is known")
+    return await _listed(workspace, found, "callee", asked.symbol)
 
 
-def _listed(found: Iterable[str], otherwise: str) -> ToolResult:
-    return ToolResult("\n".join(found) or f"{otherwise}; search for the name")
+async def _listed(workspace: Workspace, found: Iterable[str], kind: str, symbol: str) -> ToolResult:
+    """What the index found; where that is nothing, such as of a name that is not Python's, the
+    lines in which the name stands."""
+    if listed := "\n".join(found):
+        return ToolResult(listed)
+    unknown = f"no {kind} of {symbol} is known"
+    name = re.split(r"[.:/#]", symbol)[-1]
+    standing = await _matching(workspace, rf"(?<!\w)\Q{name}\E(?!\w)", ".") if name else []
+    if not standing:
+        return ToolResult(f"{unknown}, and no line has the name")
+    left_out = len(standing) - _MOST_LINES
+    more = [f"[... {left_out} more; search for the name]"] if left_out > 0 else []
+    head = f"{unknown}; the name stands in these lines:"
+    return ToolResult("\n".join([head, *standing[:_MOST_LINES], *more]))
 
 
 READING = (

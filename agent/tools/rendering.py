@@ -24,8 +24,9 @@ _ERROR = re.compile(r"(?:Error|Exception|Warning): |\b(?:error|fatal|failed|FAIL
 
 
 def render(result: ToolResult, max_chars: int = MAX_CHARS) -> str:
-    """A result as text of about `max_chars`: how a command ended, what it said, and what was
-    put back. Where not everything fits, errors come first, then head and tail of the rest."""
+    """A result as text of about `max_chars`: how a command ended, what it said, where all of
+    that is, and what was put back. Where not everything fits, errors come first, then head and
+    tail of the rest."""
     told = explain(result.put_back) if result.put_back else ""
     ended = "" if result.exit_code is None else f"exit code {result.exit_code}"
     room = max(0, max_chars - len(told))
@@ -35,7 +36,9 @@ def render(result: ToolResult, max_chars: int = MAX_CHARS) -> str:
         body = head_and_tail(result.output, room)
     else:
         body = errors_first(result.output, room)
-    return "\n".join(part for part in (ended, body.strip("\n") or "(no output)", told) if part)
+    whole = f"[the whole output is in {result.artifact}]" if result.artifact else ""
+    parts = (ended, body.strip("\n") or "(no output)", whole, told)
+    return "\n".join(part for part in parts if part)
 
 
 def render_tests(run: TestRun, max_chars: int = MAX_CHARS) -> str:

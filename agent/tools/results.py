@@ -39,3 +39,5 @@ class ToolResult:
     put_back: list[str] = field(default_factory=list)
     """Protected files that the use had changed and that are as before again."""
     tests: TestRun | None = None
+    artifact: str = ""
+    """The file that holds the whole output, where that is too long for a prompt."""

@@ -1,10 +1,11 @@
 """What a tool is: a name, typed arguments, and what it does in a workspace."""
 
-from collections.abc import Awaitable, Callable, Iterator
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from agent.tools.results import ToolResult
 from agent.tools.symbols import SymbolReader
@@ -77,11 +78,35 @@ class Tool(Generic[A]):
     @property
     def schema(self) -> dict[str, Any]:
         """An OpenAI function definition."""
-        parameters = self.arguments.model_json_schema()
-        parameters.pop("description", None)
-        function = {
-            "name": self.name,
-            "description": " ".join((self.arguments.__doc__ or "").split()),
-            "parameters": parameters,
-        }
-        return {"type": "function", "function": function}
+        return schema(self.name, self.arguments)
+
+
+def schema(name: str, arguments: type[Arguments]) -> dict[str, Any]:
+    """The OpenAI function definition of a tool with these arguments."""
+    parameters = arguments.model_json_schema()
+    parameters.pop("description", None)
+    function = {
+        "name": name,
+        "description": " ".join((arguments.__doc__ or "").split()),
+        "parameters": parameters,
+    }
+    return {"type": "function", "function": function}
+
+
+def parsed(name: str, kind: type[A], given: Mapping[str, Any] | str) -> A:
+    """The arguments of a tool; `given` is an object, or JSON as models send it.
+
+    Raises:
+        Refused: they do not fit.
+    """
+    try:
+        return kind.model_validate(json.loads(given) if isinstance(given, str) else given)
+    except ValidationError as error:
+        problems = [_problem(problem["loc"], problem["msg"]) for problem in error.errors()]
+    except (ValueError, RecursionError) as error:
+        problems = [f"not a JSON object: {error}"]
+    raise Refused(f"wrong arguments of {name}: {'; '.join(problems)}")
+
+
+def _problem(place: tuple[int | str, ...], message: str) -> str:
+    return f"{'.'.join(map(str, place))}: {message}" if place else message

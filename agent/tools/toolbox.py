@@ -1,19 +1,18 @@
 """The tools of a role: what the model is told of them, and using one."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pydantic import ValidationError
-
+from agent.tools import artifacts
 from agent.tools.commands import COMMANDS
 from agent.tools.editing import EDITING
 from agent.tools.protection import Protection
 from agent.tools.reading import READING
+from agent.tools.rendering import MAX_CHARS
 from agent.tools.results import ToolResult
 from agent.tools.testing import TESTING
-from agent.tools.tool import Arguments, Refused, Tool, ToolSettings
+from agent.tools.tool import Arguments, Refused, Tool, ToolSettings, parsed
 from agent.workspaces import Workspace
 
 TOOLS: Mapping[str, Tool[Any]] = {
@@ -51,7 +50,7 @@ class Toolbox:
         """
         try:
             tool = self._named(name)
-            asked = _parsed(tool, arguments)
+            asked = parsed(tool.name, tool.arguments, arguments)
         except Refused as refusal:
             return ToolResult(str(refusal), ok=False)
         if not tool.changes_files:
@@ -59,7 +58,11 @@ class Toolbox:
         before = await workspace.tree()
         result = await self._run(tool, workspace, asked)
         put_back = await self._protection.enforce(workspace)
-        return replace(result, changed=await _changed(workspace, before), put_back=put_back)
+        changed = await _changed(workspace, before)
+        artifact = ""
+        if len(result.output) > MAX_CHARS and "run_command" in self._tools:
+            artifact = await artifacts.keep(workspace, name, arguments, result.output)
+        return replace(result, changed=changed, put_back=put_back, artifact=artifact)
 
     def _named(self, name: str) -> Tool[Any]:
         if name not in self._tools:
@@ -72,22 +75,6 @@ class Toolbox:
             return await tool.run(workspace, self._settings, asked)
         except Refused as refusal:
             return ToolResult(str(refusal), ok=False)
-
-
-def _parsed(tool: Tool[Any], arguments: Mapping[str, Any] | str) -> Arguments:
-    try:
-        given = json.loads(arguments) if isinstance(arguments, str) else arguments
-        asked: Arguments = tool.arguments.model_validate(given)
-        return asked
-    except ValidationError as error:
-        problems = [_problem(problem["loc"], problem["msg"]) for problem in error.errors()]
-    except (ValueError, RecursionError) as error:
-        problems = [f"not a JSON object: {error}"]
-    raise Refused(f"wrong arguments of {tool.name}: {'; '.join(problems)}")
-
-
-def _problem(place: tuple[int | str, ...], message: str) -> str:
-    return f"{'.'.join(map(str, place))}: {message}" if place else message
 
 
 async def _changed(workspace: Workspace, before: str) -> list[str]:

@@ -233,7 +233,7 @@ class ShellWorkspace(ABC):
         """
         given = f"{self._scratch}/given"
         await self.write(given, patch.encode(errors="surrogateescape"))
-        done = await self._work_tree("apply || { apply --recount 2>/dev/null; }")
+        done = await self._work_tree("apply")
         if done.exit_code:
             raise ValueError(done.text.strip())
 

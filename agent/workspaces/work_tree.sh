@@ -210,8 +210,14 @@ find_obstacle() {
   obstacle=$1
 }
 
-# Applies the patch in $scratch/given to the work tree: all of it or nothing.
-apply() { look bytes && git apply --whitespace=nowarn "$@" -- "$scratch/given"; }
+# Applies the patch in $scratch/given to the work tree, all of it or nothing: to its files byte
+# by byte, or as a patch of ours sees them where .gitattributes asks for other line endings.
+apply() {
+  local -a command=(git apply --whitespace=nowarn)
+  look bytes && { "${command[@]}" -- "$scratch/given" ||
+    "${command[@]}" --recount -- "$scratch/given" 2>/dev/null; } && return
+  look patch && "${command[@]}" -- "$scratch/given" 2>/dev/null
+}
 
 # Prints what the path in $name is at the opening; exits with 44 if there is no such file.
 original() {

@@ -3,9 +3,11 @@
 import json
 import re
 import subprocess
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -142,6 +144,10 @@ class RoleModel:
         """Who was asked, in order."""
         return [request.role for request in self.asked]
 
+    def told(self, role: str) -> str:
+        """Everything that a role's last request held."""
+        return str([request.messages for request in self.asked if request.role == role][-1])
+
 
 @dataclass
 class Solved:
@@ -160,9 +166,9 @@ class Solved:
 Solver = Callable[..., Awaitable[Solved]]
 
 
-def make_repository(folder: Path) -> None:
+def make_repository(folder: Path, files: Mapping[str, str] = FILES) -> None:
     """The files as one commit."""
-    for name, content in FILES.items():
+    for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content)
     identity = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
@@ -172,15 +178,24 @@ def make_repository(folder: Path) -> None:
 
 @pytest.fixture
 def solve() -> Solver:
-    """Run the durable arm on the host; roles that are not named are honest."""
+    """Run the durable arm on the host; roles that are not named are honest, and `files` are
+    there besides the others."""
 
-    async def run(*, native: bool = True, profile: Any = None, **roles: Script) -> Solved:
-        model = RoleModel({**HONEST, **roles}, native)
+    async def run(
+        *,
+        native: bool = True,
+        profile: Any = None,
+        files: Mapping[str, str] = MappingProxyType({}),
+        limit_s: float | None = None,
+        model: type[RoleModel] = RoleModel,
+        **roles: Script,
+    ) -> Solved:
+        answering = model({**HONEST, **roles}, native)
         options = ArmOptions(profile=Profile.model_validate(profile or {}))
-        workspaces = HostWorkspaces(make_repository)
+        workspaces = HostWorkspaces(partial(make_repository, files={**FILES, **files}))
         async with Session(
-            attempt_id="attempt", models={"": model}, workspaces=workspaces
+            attempt_id="attempt", models={"": answering}, workspaces=workspaces, limit_s=limit_s
         ) as session:
-            return Solved(await arm.solve(TASK, session, options), session, model)
+            return Solved(await arm.solve(TASK, session, options), session, answering)
 
     return run

@@ -1,16 +1,23 @@
 """The whole arm on a small repository, with a model that is honest."""
 
+import asyncio
+import re
+
 import pytest
 
+from agent.models.protocol import ModelReply, ModelRequest
 from tests.agent.durable.conftest import (
     ANCHOR,
+    ANCHOR_TEXT,
     FIX,
     SPOIL,
     STEP,
+    RoleModel,
     Said,
     Solver,
     answer,
     facts_of,
+    plan,
     report,
     review,
 )
@@ -36,6 +43,11 @@ async def test_an_honest_model_solves_the_task_in_one_step(solve: Solver) -> Non
     ]
     assert solved.report["usage_by_role"]["implementer"]["calls"] == 2
     assert solved.report["usage_by_role"]["contract"]["cost_usd"] == pytest.approx(0.01)
+    [step], [final] = solved.report["steps"], solved.report["finals"]
+    runs = [(run["exit_code"], run["passed"]) for run in step["candidates"][0]["evidence"]]
+    assert runs == [(0, 1), (0, 1)]
+    assert len(final["evidence"]) == 2
+    assert solved.report["anchor"] == {"path": ANCHOR, "content": ANCHOR_TEXT}
 
 
 async def test_the_text_protocol_comes_to_the_same(solve: Solver) -> None:
@@ -50,13 +62,10 @@ async def test_the_text_protocol_comes_to_the_same(solve: Solver) -> None:
 async def test_confidence_decides_how_many_candidates_there_are(
     solve: Solver, confidence: str, candidates: int
 ) -> None:
-    """As the profile says; each begins at the same tree."""
-    solved = await solve(
-        implementer=[[FIX], report(confidence=confidence)],
-        profile={"parallel": 4},
-    )
+    """However many work at the same time; each begins at the same tree."""
+    solved = await solve(implementer=[[FIX], report(confidence=confidence)])
     [step] = solved.report["steps"]
-    assert len(step["candidates"]) == min(candidates, 5)
+    assert len(step["candidates"]) == candidates
     assert len({candidate["diff"] for candidate in step["candidates"]}) == 1
 
 
@@ -85,6 +94,7 @@ async def test_a_regression_forces_a_revision(solve: Solver) -> None:
         "tests/test_calc.py::test_double fails and did not before"
     ]
     assert solved.report["agent_verdict"] == "rejected"
+    assert "step_reviewer" not in solved.model.roles()
 
 
 async def test_issues_of_a_review_fold_back_into_the_backlog(solve: Solver) -> None:
@@ -168,14 +178,120 @@ async def test_running_out_of_rounds_asks_for_replanning(solve: Solver) -> None:
     assert (candidate["status"], candidate["summary"]) == ("replan", "out of rounds")
 
 
-async def test_a_full_context_blocks_and_spills_without_another_call(solve: Solver) -> None:
-    """Beyond 80 % only an answer is taken; beyond 95 % nobody is asked any more."""
-    noisy: Said = [("run_command", {"command": "seq 1 3000"})]
-    solved = await solve(
-        implementer=[noisy],
-        profile={"context_tokens": 6000, "plan_turns": 1, "step_rounds": 30},
-    )
+async def test_candidates_at_the_same_time_do_not_see_each_other(solve: Solver) -> None:
+    """Two wait until both have written; each diff holds its own file, and one is handed in."""
+    both_wrote = asyncio.Barrier(2)
+
+    class Waiting(RoleModel):
+        async def complete(self, request: ModelRequest) -> ModelReply:
+            first = request.scope.endswith("candidate-0")
+            if request.role == "implementer" and request.number == 1 and not first:
+                async with asyncio.timeout(60):
+                    await both_wrote.wait()
+            return await super().complete(request)
+
+    def implementer(number: int, request: ModelRequest) -> Said:
+        candidate = facts_of(request)["candidate"]
+        own = ("write", {"path": f"own_{candidate}.py", "content": "X = 1\n"})
+        return [SPOIL if candidate == 0 else FIX, own] if number == 0 else report()
+
+    solved = await solve(implementer=implementer, profile={"parallel": 2}, model=Waiting)
     [step] = solved.report["steps"]
-    assert step["candidates"][0]["status"] == "blocked"
-    asked = [len(r.tools) for r in solved.model.asked if r.role == "implementer"]
-    assert len(asked) < 10
+    owns = [sorted(set(re.findall(r"own_\d", each["diff"]))) for each in step["candidates"]]
+    assert owns == [["own_0"], ["own_1"], ["own_2"]]
+    assert set(re.findall(r"own_\d", solved.outcome.patch)) == {f"own_{step['chosen']}"}
+
+
+async def test_work_that_is_cut_off_is_kept(solve: Solver) -> None:
+    """A step that runs out of its time is blocked, and the files that it has written stay."""
+    half = ("write", {"path": "helper.py", "content": "HALF = 1\n"})
+    uses: Said = [half, ("run_command", {"command": "sleep 1000"})]
+    solved = await solve(
+        implementer=[uses],
+        brief=["none"],
+        profile={"phase_limit_s": 10, "plan_turns": 1, "candidates": {"low": 1}},
+    )
+    [candidate] = solved.report["steps"][0]["candidates"]
+    assert (candidate["status"], candidate["summary"]) == ("blocked", "the time was used up")
+    assert "+HALF = 1" in solved.outcome.patch
+
+
+async def test_an_attempt_that_runs_out_of_time_says_how_far_it_came(solve: Solver) -> None:
+    """The four statements are there, and nothing is handed in."""
+    uses: Said = [FIX, ("run_command", {"command": "sleep 1000"})]
+    solved = await solve(implementer=[uses], brief=["none"], limit_s=15)
+    assert (solved.outcome.status, solved.outcome.patch) == ("out_of_time", "")
+    stated = ("workflow_status", "agent_verdict", "reproduced", "prediction_emitted")
+    values = [solved.report[name] for name in stated]
+    assert values == ["out_of_time", "unverified", False, False]
+
+
+async def test_only_the_patch_is_in_the_fresh_copy(solve: Solver) -> None:
+    """Code that needs what a command left behind passes its step, and fails in the end."""
+    uses: Said = [
+        FIX,
+        ("run_command", {"command": "echo 'PLUS = 1' > plus.py"}),
+        ("edit", {"path": "calc.py", "old": "def add", "new": "import plus\n\n\ndef add"}),
+    ]
+    solved = await solve(implementer=[uses, report()], profile={"final_rounds": 1})
+    assert solved.report["steps"][0]["candidates"][0]["verdict"] == "accept"
+    assert f"the anchor test {ANCHOR} fails" in solved.report["finals"][0]["broken"]
+
+
+async def test_a_file_that_a_command_renamed_is_not_stray(solve: Solver) -> None:
+    """It would be lost if only its old name were gone."""
+    move: Said = [FIX, ("run_command", {"command": "mv old.py new.py; echo > scratch.txt"})]
+    solved = await solve(implementer=[move, report()], files={"old.py": "OLD = 1\n"})
+    assert "+++ b/new.py" in solved.outcome.patch
+    assert "--- a/old.py" in solved.outcome.patch
+    assert "scratch.txt" not in solved.outcome.patch
+
+
+async def test_an_implementer_can_have_context_gathered(solve: Solver) -> None:
+    """It is shown the lines; what is outside the repository is left out."""
+    asks: Said = [("gather_context", {"questions": ["what does add do?"]})]
+    places = [{"path": "/etc/passwd", "start": 1, "end": 9, "why": "users"}]
+    places += [{"path": "calc.py", "start": 1, "end": 2, "why": "add"}]
+    solved = await solve(implementer=[asks, [FIX], report()], gatherer=[answer(references=places)])
+    assert "calc.py, lines 1 to 2: add\\n1\\tdef add(a, b):" in solved.model.told("implementer")
+    assert "root:" not in solved.model.told("implementer")
+    assert solved.report["agent_verdict"] == "accepted"
+
+
+async def test_context_is_read_again_after_a_step(solve: Solver) -> None:
+    """Lines that were changed are shown as they are now."""
+    turns = iter([answer(context_needed=["add?"], next_step=STEP, backlog=[], done=False)])
+    done = answer(backlog=[], done=True)
+    solved = await solve(planner=lambda number, request: next(turns, done))
+    planned = [facts_of(asked) for asked in solved.model.asked if asked.role == "planner"]
+    assert planned[1]["context"][0]["text"] == "def add(a, b):\n    return a + b"
+
+
+async def test_an_error_that_comes_back_is_worked_on_by_its_root(solve: Solver) -> None:
+    """After the second time planner and implementer are told how, and all errors so far."""
+    solved = await solve(
+        implementer=[[SPOIL], report()], profile={"plan_turns": 3, "candidates": {"low": 1}}
+    )
+    for role in ("planner", "implementer"):
+        openings = [r for r in solved.model.asked if r.role == role and r.number == 0]
+        told = ["Work by root cause" in opening.messages[0]["content"] for opening in openings]
+        assert told == [False, False, True]
+        assert [len(facts_of(opening)["earlier_errors"]) for opening in openings] == [0, 1, 2]
+
+
+async def test_a_planner_uses_two_tools_and_no_third(solve: Solver) -> None:
+    """However many it asks for at once; none of its tools writes."""
+
+    def planner(number: int, request: ModelRequest) -> Said:
+        look: Said = [("read", {"path": "calc.py"}), ("search", {"pattern": "add"})]
+        third = ("read", {"path": "pyproject.toml"})
+        return plan(number, request) if number else [*look, third]
+
+    solved = await solve(planner=planner)
+    results = [m["content"] for m in solved.model.asked[5].messages if m["role"] == "tool"]
+    assert [result.startswith("No tool uses are left") for result in results] == [
+        False,
+        False,
+        True,
+    ]
+    assert solved.report["agent_verdict"] == "accepted"

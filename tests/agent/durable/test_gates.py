@@ -1,5 +1,6 @@
 """Every gate, with a model that lies."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -155,8 +156,9 @@ async def test_nothing_is_written_outside_the_workspace(solve: Solver, path: str
         FIX,
     ]
     solved = await solve(implementer=[uses, report()])
-    told = [r.messages for r in solved.model.asked if r.role == "implementer"][-1]
-    assert any("outside the repository" in str(message["content"]) for message in told)
+    assert "outside the repository" in solved.model.told("implementer")
+    for place in ("/etc/durabench-was-here", "/tmp/x.txt"):
+        assert not Path(place).exists()
 
 
 @pytest.mark.parametrize("role", ["contract", "brief", "planner", "implementer", "step_reviewer"])
@@ -173,8 +175,7 @@ async def test_a_destroyed_repository_is_put_back_and_told(solve: Solver) -> Non
     """By a command of the model; the attempt goes on as if it had not happened."""
     uses: Said = [("run_command", {"command": "rm -rf .git"})]
     solved = await solve(implementer=[uses, [FIX], report()])
-    told = [r.messages for r in solved.model.asked if r.role == "implementer"][-1]
-    assert any("Everything was put back" in str(message["content"]) for message in told)
+    assert "Everything was put back" in solved.model.told("implementer")
     assert solved.report["agent_verdict"] == "accepted"
 
 
@@ -187,6 +188,114 @@ async def test_code_that_destroys_the_repository_fails_its_tests(solve: Solver) 
     assert broken
     assert all(broken)
     assert solved.report["agent_verdict"] != "accepted"
+
+
+@pytest.mark.parametrize(
+    "trick",
+    [
+        "import os, sys\nif 'pytest' in sys.modules:\n    os._exit(0)\n\n\n{}",
+        "import sys\nif 'pytest' in sys.modules:\n    sys.exit(0)\n\n\n{}",
+        "{}    __import__('pytest').skip('not today')\n",
+    ],
+    ids=["ends the process", "ends the run", "skips"],
+)
+@pytest.mark.parametrize("reproduction", ["wanted", "off"])
+async def test_a_run_that_names_no_passed_test_opens_no_gate(
+    solve: Solver, trick: str, reproduction: str
+) -> None:
+    """Code under test can end a run with exit code 0; neither anchor nor regression tests have
+    passed then."""
+    code = trick.format("def double(a):\n") + "    return 2 * a\n\n\nadd = double\n"
+    uses: Said = [("write", {"path": "calc.py", "content": code})]
+    profile = {"plan_turns": 1, "candidates": {"low": 1}, "reproduction": reproduction}
+    solved = await solve(implementer=[uses, report()], profile=profile)
+    [candidate] = solved.report["steps"][0]["candidates"]
+    assert candidate["broken"]
+    assert "step_reviewer" not in solved.model.roles()
+    assert solved.outcome.patch == ""
+
+
+async def test_code_that_changes_tests_when_machines_run_them(solve: Solver) -> None:
+    """The verifier's own runs are watched as well: the next run has the tests as they were."""
+    vandal = (
+        "import pathlib\n\nfor name in ('tests/test_calc.py', 'tests/conftest.py'):\n"
+        "    pathlib.Path(name).write_text('def test_double(): pass\\n')\n\n\n"
+        "def add(a, b):\n    return a + b\n\n\ndef double(a):\n    return 3 * a\n"
+    )
+    uses: Said = [("write", {"path": "calc.py", "content": vandal})]
+    profile = {"plan_turns": 1, "candidates": {"low": 1}}
+    solved = await solve(implementer=[uses, report()], profile=profile)
+    [candidate] = solved.report["steps"][0]["candidates"]
+    assert candidate["broken"] == ["tests/test_calc.py::test_double fails and did not before"]
+
+
+async def test_what_running_tests_leaves_behind_is_not_in_the_patch(solve: Solver) -> None:
+    """Neither at the base commit nor after a step; the files are tracked, and no tests."""
+    counts = (
+        "from calc import double\n\n\ndef test_double():\n"
+        "    open('runs.txt', 'a').write('x')\n    assert double(2) == 4\n"
+    )
+    solved = await solve(files={"tests/test_calc.py": counts, "runs.txt": ""})
+    assert solved.report["agent_verdict"] == "accepted"
+    assert "runs.txt" not in solved.outcome.patch
+    [step] = solved.report["steps"]
+    assert "runs.txt" not in step["candidates"][0]["diff"]
+
+
+async def test_what_the_writer_of_the_anchor_leaves_beside_it_is_gone(solve: Solver) -> None:
+    """The test is checked alone, as it will be run in the end; so a helper does not help it."""
+    text = f"import helper\n{ANCHOR_TEXT}"
+    beside = ("write_new", {"path": "helper.py", "content": ""})
+    writer: list[Said] = [[("write_new", {"path": ANCHOR, "content": text}), beside], CLAIM]
+    solved = await solve(anchor=writer)
+    assert solved.report["reproduced"] is False
+    assert "does not run" in solved.report["not_reproduced_because"]
+    assert "helper.py" not in solved.report["steps"][0]["candidates"][0]["diff"]
+
+
+async def test_regression_tests_are_existing_test_files(solve: Solver) -> None:
+    """What is invented, or no test, is not in the set."""
+    named = ["tests/test_calc.py", "tests/test_nowhere.py", "calc.py"]
+    claim = answer(reason="fails", path=ANCHOR, regression_tests=named, reproduced=True)
+    solved = await solve(anchor=[[("write_new", {"path": ANCHOR, "content": ANCHOR_TEXT})], claim])
+    assert solved.report["regression_tests"] == ["tests/test_calc.py"]
+
+
+async def test_other_kinds_of_task_are_not_begun_with_a_test(solve: Solver) -> None:
+    """Not even where a reproduction is required: a refactoring fails no test."""
+    contract = answer(kind="refactor", goal="tidy up", acceptance_criteria=[])
+    solved = await solve(contract=[contract], profile={"reproduction": "required"})
+    assert "anchor" not in solved.model.roles()
+    assert solved.report["workflow_status"] == "completed"
+    assert solved.report["not_reproduced_because"] == "a refactor task is not begun with a test"
+
+
+async def test_a_contract_that_cannot_be_had_is_an_open_question(solve: Solver) -> None:
+    """And since it may be a bug, the task is begun with a test."""
+    solved = await solve(contract=["no call at all"], profile={"plan_turns": 2})
+    assert solved.report["contract"]["kind"] == "unknown"
+    assert solved.report["contract"]["open_questions"]
+    assert solved.report["reproduced"] is True
+
+
+async def test_nothing_done_is_nothing_to_accept(solve: Solver) -> None:
+    """A planner that is done at once, and a reviewer who would agree, have no patch."""
+    solved = await solve(
+        planner=[answer(backlog=[], done=True)],
+        profile={"reproduction": "off", "final_rounds": 1},
+    )
+    assert solved.report["agent_verdict"] == "rejected"
+    assert solved.report["finals"][0]["broken"] == ["nothing was changed"]
+    assert "final_reviewer" not in solved.model.roles()
+
+
+async def test_a_thousand_processes_end_with_their_command(solve: Solver) -> None:
+    """They are in nobody's way afterwards."""
+    many: Said = [("run_command", {"command": "for i in {1..1000}; do sleep 4321 & done"}), FIX]
+    solved = await solve(implementer=[many, report()])
+    assert solved.report["agent_verdict"] == "accepted"
+    lines = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
+    assert not any(b"sleep\x004321" in line for line in lines)
 
 
 async def test_ten_megabytes_of_output_do_not_reach_the_prompt(solve: Solver) -> None:

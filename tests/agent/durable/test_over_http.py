@@ -88,6 +88,11 @@ class Provider:
         return role
 
 
+def names(role: Role) -> list[str]:
+    """The tools that a role is offered."""
+    return [*TOOLS[role], *(["gather_context"] if role == "implementer" else []), "answer"]
+
+
 def unpaired(messages: list[Message]) -> str:
     """What a provider says of tool calls without a result and results without a call."""
     waiting: set[str] = set()
@@ -162,7 +167,7 @@ async def test_native_tools(server: api.OpenAIServer, provider: Provider) -> Non
     accepted(outcome)
     for body in server.requests:
         offered = [tool["function"]["name"] for tool in body["tools"]]
-        assert offered == [*TOOLS[provider.role(body)], "answer"]
+        assert offered == names(provider.role(body))
     assert provider.refused == []
     [last] = [body for body in server.requests if provider.role(body) == "implementer"][1:]
     results = [message for message in last["messages"] if message["role"] == "tool"]
@@ -181,7 +186,7 @@ async def test_the_text_protocol() -> None:
         assert "tools" not in body
         assert all("tool_calls" not in message for message in others)
         assert {message["role"] for message in others} <= {"user", "assistant"}
-        for name in [*TOOLS[provider.role(body)], "answer"]:
+        for name in names(provider.role(body)):
             assert f'"name": "{name}"' in system["content"]
     [last] = [body for body in server.requests if provider.role(body) == "implementer"][1:]
     assert last["messages"][-1]["content"].startswith("Result of edit:")

@@ -110,3 +110,31 @@ async def test_symbols_are_found_as_the_code_is_now(host: Workspace, implementer
     )
     assert "src/calc/core.py:2-4 function" in await ask("find_definition", "plus")
     assert "no caller of plus is known" in await ask("find_callers", "plus")
+
+
+async def test_of_other_languages_the_lines_with_the_name_are_found(
+    host: Workspace, implementer: Toolbox
+) -> None:
+    """The index is of Python alone; where it knows nothing, text search answers."""
+    await host.write("web/cart.js", b"export function total(cart) {}\nlet subtotals = 1;\n")
+    await host.write("web/page.js", b"show(cart.total2, checkout$(cart));\ncart.render();\n")
+
+    async def ask(tool: str, symbol: str) -> list[str]:
+        result = await implementer.use(host, tool, {"symbol": symbol})
+        assert result.ok
+        return result.output.splitlines()
+
+    assert await ask("find_callers", "Cart.render") == [
+        "no caller of Cart.render is known; the name stands in these lines:",
+        "web/page.js:2:cart.render();",
+    ]
+    assert (await ask("find_definition", "checkout$"))[1:] == [
+        "web/page.js:1:show(cart.total2, checkout$(cart));"
+    ]
+    assert await ask("find_callees", "nobody") == [
+        "no callee of nobody is known, and no line has the name"
+    ]
+    assert "core.py:1" in (await ask("find_callees", "total"))[0]
+    await host.write("web/many.js", b"often();\n" * 99)
+    often = await ask("find_definition", "often")
+    assert (len(often), often[-1]) == (52, "[... 49 more; search for the name]")

@@ -100,3 +100,11 @@ def test_colours_are_seen_through() -> None:
     )
     tests = parse("pytest", 1, output)
     assert (tests.passed, tests.failed) == (["a.py::test_a"], ["a.py::test_b"])
+
+
+async def test_a_command_may_have_braces_of_its_own(host: Workspace) -> None:
+    """Only `{paths}` stands for something."""
+    settings = ToolSettings(test_command="for f in {paths}; do echo ${f} | awk '{print $1}'; done")
+    tools = Toolbox(["run_tests"], settings=settings)
+    result = await tools.use(host, "run_tests", {"paths": ["tests/test_core.py"]})
+    assert "tests/test_core.py" in result.output

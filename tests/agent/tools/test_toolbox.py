@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from pathlib import PurePosixPath
 
 import pytest
 from pydantic import TypeAdapter
@@ -103,8 +104,28 @@ async def test_ten_megabytes_of_output(host: Workspace, implementer: Toolbox) ->
     assert 2 * 2**20 <= len(result.output) < 2 * 2**20 + 100
     assert len(shown) < 10_100
     assert "first\n" in shown
-    assert shown.endswith("\nlast")
+    assert f"\nlast\n[the whole output is in {result.artifact}]" in shown
     assert "left out" in shown
+
+
+async def test_what_is_too_long_for_a_prompt_is_in_a_file(host: Workspace) -> None:
+    """Commands can look into it; it is no part of the repository, and short outputs have none."""
+    tools = Toolbox(["run_command", "run_tests"])
+    long = await tools.use(host, "run_command", {"command": "seq 1 9999"})
+    assert not PurePosixPath(long.artifact).is_relative_to(host.root)
+    found = await tools.use(host, "run_command", {"command": f"sed -n 5000p {long.artifact}"})
+    assert (found.output, found.artifact) == ("5000\n", "")
+    assert await host.changes() == []
+    again = await tools.use(host, "run_command", {"command": "seq 1 9999"})
+    assert again == long
+
+
+async def test_who_runs_no_commands_has_no_file(host: Workspace) -> None:
+    """Nobody is told of what cannot be reached."""
+    tools = Toolbox(["run_tests"], settings=ToolSettings(test_command="seq 1 9999; : {paths}"))
+    result = await tools.use(host, "run_tests", {"paths": ["tests"]})
+    assert len(result.output) > 40_000
+    assert "whole output" not in render(result)
 
 
 @pytest.mark.docker

@@ -2,12 +2,13 @@
 
 import secrets
 import subprocess
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
 from agent.errors import WorkspaceError
-from agent.workspaces import Workspace
+from agent.workspaces import HostWorkspace, Workspace
 
 CHANGES = {
     "unstaged": "echo four >>text.txt",
@@ -153,3 +154,36 @@ async def test_without_its_repository_there_is_no_diff(workspace: Workspace) -> 
     ) as caught:
         await workspace.diff()
     assert not caught.value.retryable
+
+
+ENDINGS = "*.bat text eol=crlf\n*.txt text\n"
+
+
+def with_endings(folder: Path) -> None:
+    """A repository that keeps LF and checks some files out with CR LF."""
+    folder.mkdir()
+    (folder / ".gitattributes").write_text(ENDINGS)
+    (folder / "run.bat").write_bytes(b"one\ntwo\n")
+    (folder / "note.txt").write_bytes(b"one\ntwo\n")
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
+    commands = ["init -q", "add .", "commit -qm base", "rm -q --cached -r .", "reset -q --hard"]
+    for command in commands:
+        subprocess.run(["git", *identity, *command.split()], cwd=folder, check=True)
+
+
+async def test_a_diff_applies_to_files_whose_line_ends_git_changes() -> None:
+    """In a fresh workspace, to the bytes that were there."""
+    changed = {"run.bat": b"one\r\nTWO\r\n", "note.txt": b"one\nTWO\n"}
+    async with AsyncExitStack() as opened:
+        first, fresh = [
+            await HostWorkspace.open(prepare=with_endings, base_commit="HEAD") for _ in range(2)
+        ]
+        opened.push_async_callback(first.close)
+        opened.push_async_callback(fresh.close)
+        assert await first.read("run.bat") == b"one\r\ntwo\r\n"
+        for path, content in changed.items():
+            await first.write(path, content)
+        await fresh.apply(await first.diff())
+        assert {path: await fresh.read(path) for path in changed} == changed
+        with pytest.raises(ValueError, match="does not apply"):
+            await fresh.apply(await first.diff())

@@ -1,0 +1,33 @@
+"""What a planner's turn leaves behind, and when it is the last one."""
+
+from agent.durable.answers import Contract, NextStep, PlanTurn
+from agent.durable.planning import folded, is_done
+from agent.durable.profile import Profile
+from agent.durable.state import Repository, State
+from agent.tools import ToolSettings
+from tests.agent.durable.conftest import STEP, TASK
+
+
+def nothing_known() -> State:
+    contract = Contract(kind="bugfix", goal="add adds", acceptance_criteria=[])
+    return State(TASK, Profile(), contract, Repository("", []), ToolSettings())
+
+
+def test_facts_have_a_normal_form() -> None:
+    """Told twice, or spread over lines, it is one fact; the latest forty are kept."""
+    state = nothing_known()
+    folded(state, PlanTurn(facts=["add  subtracts", "  "], backlog=["x"], done=False))
+    folded(state, PlanTurn(facts=["add\nsubtracts", "y" * 9_999], backlog=[], done=False))
+    assert state.facts == ["add subtracts", "y" * 500]
+    folded(state, PlanTurn(facts=[f"fact {n}" for n in range(100)], backlog=[], done=False))
+    assert state.facts == [f"fact {n}" for n in range(60, 100)]
+
+
+def test_done_counts_where_nothing_speaks_against_it() -> None:
+    """Neither a backlog nor another step; and it has to be said."""
+    state = nothing_known()
+    assert is_done(state, PlanTurn(backlog=[], done=True))
+    assert not is_done(state, PlanTurn(backlog=[], done=False))
+    assert not is_done(state, PlanTurn(backlog=["x"], done=True))
+    step = NextStep.model_validate(STEP)
+    assert not is_done(state, PlanTurn(backlog=[], done=True, next_step=step))

@@ -1,0 +1,56 @@
+"""What an experiment may say of the durable arm's roles and tests."""
+
+import pytest
+from pydantic import ValidationError
+
+from agent.durable.profile import Profile, RoleModel
+from agent.errors import InvalidSpec
+from agent.models.spec import LiteLLMSpec, SimulatedSpec, parse
+
+OWN = LiteLLMSpec(name="openai/own", temperature=0.1)
+
+
+def test_a_role_has_the_arms_model_unless_it_names_another() -> None:
+    """Temperature and effort are the role's own, on either."""
+    assert RoleModel().of(OWN) == OWN
+    hotter = RoleModel(temperature=0.9, reasoning_effort="high").of(OWN)
+    assert hotter == OWN.model_copy(update={"temperature": 0.9, "reasoning_effort": "high"})
+    other = RoleModel(model=parse("openai/other"), temperature=0.0).of(OWN)
+    assert isinstance(other, LiteLLMSpec)
+    assert (other.name, other.temperature) == ("openai/other", 0.0)
+
+
+def test_roles_without_a_model_of_their_own_are_answered_by_the_arms() -> None:
+    """The empty role is all of them: the same base model in every role is the default."""
+    assert Profile().models(OWN) == {"": OWN}
+    profile = Profile.model_validate({"roles": {"planner": {"model": "openai/other"}}})
+    assert profile.models(OWN) == {"": OWN, "planner": LiteLLMSpec(name="openai/other")}
+
+
+def test_candidates_that_are_left_out_are_as_by_default() -> None:
+    """An experiment need not repeat them."""
+    profile = Profile.model_validate({"candidates": {"low": 3}})
+    assert profile.candidates == {"high": 1, "medium": 2, "low": 3}
+
+
+def test_a_model_without_a_temperature_says_so() -> None:
+    """The operator hears which setting cannot be kept."""
+    simulated = SimulatedSpec(provider="simulated", skill=0.5)
+    with pytest.raises(InvalidSpec, match="a simulated model has no temperature and no reasoning"):
+        RoleModel(temperature=1, reasoning_effort="low").of(simulated)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"roles": {"poet": {}}},
+        {"test_command": "pytest"},
+        {"reproduction": "sometimes"},
+        {"candidates": {"none": 1}},
+        {"colour": "red"},
+    ],
+)
+def test_a_mistake_is_noticed_before_anything_runs(wrong: dict[str, object]) -> None:
+    """Unknown names, and a test command that runs whatever it likes."""
+    with pytest.raises(ValidationError):
+        Profile.model_validate(wrong)

@@ -1,0 +1,115 @@
+"""What runs of tests say against a change, from the runs alone."""
+
+from dataclasses import replace
+
+import pytest
+
+from agent.durable.reproduction import not_reproduced
+from agent.durable.state import Anchor, Verification
+from agent.durable.verification import passes, regressions
+from agent.tools import TestRun
+
+PATH = "tests/test_anchor.py"
+ANCHOR = Anchor(PATH, "", "", (f"{PATH}::test_one", f"{PATH}::test_two"))
+CLEAN = TestRun("pytest", 0, [], [], [], "")
+BEFORE = replace(CLEAN, passed=["t.py::test_a[1]", "t.py::test_a[2]", "t.py::test_b"])
+
+
+def test_an_anchor_passes_where_all_passes_that_failed() -> None:
+    """Exit code 0 alone says nothing: tests can be skipped, and a run can be ended."""
+    assert passes(ANCHOR, replace(CLEAN, passed=[*ANCHOR.failed, f"{PATH}::test_three"]))
+    assert not passes(ANCHOR, replace(CLEAN, passed=[f"{PATH}::test_one"]))
+    assert not passes(ANCHOR, replace(CLEAN, exit_code=1, passed=list(ANCHOR.failed)))
+
+
+def test_of_a_runner_that_names_no_tests_the_exit_code_decides() -> None:
+    """There is nothing else to go by."""
+    assert passes(replace(ANCHOR, failed=()), CLEAN)
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        (BEFORE, []),
+        (replace(CLEAN, passed=["t.py::test_a[9]", "t.py::test_b"]), []),
+        (
+            replace(CLEAN, exit_code=1, passed=["t.py::test_a[1]"], failed=["t.py::test_b"]),
+            ["t.py::test_b fails and did not before"],
+        ),
+        (
+            replace(CLEAN, passed=["t.py::test_b"]),
+            ["t.py::test_a passed before and is not run any more"],
+        ),
+        (CLEAN, ["the regression tests do not run any more: exit code 0"]),
+        (
+            replace(CLEAN, exit_code=124),
+            ["the regression tests do not run any more: exit code 124"],
+        ),
+        (
+            replace(BEFORE, exit_code=2),
+            ["the regression tests do not run any more: exit code 2"],
+        ),
+    ],
+)
+def test_what_counts_as_a_regression(after: TestRun, told: list[str]) -> None:
+    """A test that fails or vanishes; parameters may depend on the code and may change."""
+    assert regressions(BEFORE, after) == told
+
+
+def test_what_failed_before_may_fail_again() -> None:
+    """And what is not known at all may not."""
+    failing = replace(CLEAN, exit_code=1, failed=["t.py::test_a"])
+    assert regressions(failing, failing) == []
+    assert regressions(None, failing) == ["t.py::test_a fails and did not before"]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "    assert f() == 1\nE       assert 2 == 1\n\ntests/test_anchor.py:3: AssertionError",
+        "E       AssertionError: assert 'SyntaxError: x' in 'ImportError'\n",
+        "E       Failed: DID NOT RAISE <class 'SyntaxError'>\n",
+        "E       NameError: name 'os' is not defined\n\ncalc.py:2: NameError\n",
+        "E       TypeError: f() takes 1 argument\n\ncalc.py:2: TypeError\n",
+    ],
+)
+def test_behaviour_that_is_wrong_is_a_reproduction(output: str) -> None:
+    """Errors of the code count, and so do assertions about errors of any name."""
+    assert not_reproduced(replace(CLEAN, exit_code=1, output=output), PATH) == ""
+
+
+@pytest.mark.parametrize(
+    ("done", "why"),
+    [
+        (CLEAN, "passes although"),
+        (replace(CLEAN, exit_code=2), "does not run"),
+        (replace(CLEAN, exit_code=5), "does not run"),
+        (replace(CLEAN, exit_code=124), "does not run"),
+        (replace(CLEAN, exit_code=1, errors=[PATH]), "by an error"),
+        (
+            replace(CLEAN, exit_code=1, output="E   ImportError: cannot import name 'x'"),
+            "by an error",
+        ),
+        (
+            replace(CLEAN, exit_code=1, output="E       ModuleNotFoundError: No module named 'x'"),
+            "by an error",
+        ),
+        (replace(CLEAN, exit_code=1, output="E     SyntaxError: invalid syntax"), "by an error"),
+        (
+            replace(CLEAN, exit_code=1, output=f"E   NameError: x\n\n{PATH}:4: NameError\n"),
+            "by an error",
+        ),
+    ],
+)
+def test_what_keeps_a_test_from_being_a_reproduction(done: TestRun, why: str) -> None:
+    """It passes, does not run, or fails by a fault of its own."""
+    assert why in not_reproduced(done, PATH)
+
+
+def test_what_failed_is_told_in_few_words() -> None:
+    """A test can print megabytes; prompts hold the errors, and they come first."""
+    output = f"{'noise ' * 400_000}\n____ test_one ____\nE       assert 1 == 2\n"
+    run = replace(CLEAN, exit_code=1, failed=["t.py::test_one"], output=output)
+    told = Verification((BEFORE, run), ()).error
+    assert told.startswith("FAILED t.py::test_one\n")
+    assert len(told) < 11_000

@@ -1,0 +1,224 @@
+"""`durabench setup` and what `doctor` says of a server, against real servers."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from uuid import UUID
+
+import pytest
+from prefect.blocks.notifications import CustomWebhookNotificationBlock
+from prefect.client.orchestration import get_client
+from prefect.events import Event
+from prefect.settings import PREFECT_API_URL, Settings, temporary_settings
+
+from flows import server_settings, setting_up
+from flows.setting_up import CELLS, Wanted
+from tests.servers.prefect_server import PrefectServer
+
+pytestmark = pytest.mark.slow
+
+ACTION_S = 60.0
+"""How long an automation may take to act."""
+
+
+@pytest.fixture
+def server(prefect_server: PrefectServer) -> Iterator[PrefectServer]:
+    """The server, for what this process asks of it."""
+    with temporary_settings({PREFECT_API_URL: prefect_server.url}):
+        yield prefect_server
+
+
+def automations(server: PrefectServer) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = server.post("/automations/filter", {})
+    return sorted(found, key=lambda automation: str(automation["name"]))
+
+
+def wait_until(what: Any) -> Any:
+    deadline = time.monotonic() + ACTION_S
+    while not (found := what()):
+        assert time.monotonic() < deadline, "nothing came of it"
+        time.sleep(0.5)
+    return found
+
+
+def send(server: PrefectServer, event: Event) -> None:
+    """An event as any client sends it."""
+    server.post("/events", [event.model_dump(mode="json")])
+
+
+def test_setup_twice_is_as_once_and_keeps_what_the_operator_chose(server: PrefectServer) -> None:
+    """Pool, limit and automations are made; a second run changes nothing but what it is told."""
+    first = server.run("durabench", "setup", "--cells", "7")
+    assert first.returncode == 0, first.stderr
+    made = automations(server)
+    assert [automation["enabled"] for automation in made] == [True, False]
+    assert server.get("/work_pools/durabench")["type"] == "process"
+    assert server.get(f"/v2/concurrency_limits/{CELLS}")["limit"] == 7
+
+    second = server.run("durabench", "setup")
+    assert second.stdout.count("is there") == 4, second.stdout
+    assert automations(server) == made
+
+    pause = next(each for each in made if not each["enabled"])
+    server.patch(f"/automations/{pause['id']}", {"enabled": True})
+    third = server.run("durabench", "setup", "--cells", "9")
+    assert third.stdout.count("is there") == 3, third.stdout
+    assert [automation["enabled"] for automation in automations(server)] == [True, True]
+    assert server.get(f"/v2/concurrency_limits/{CELLS}")["limit"] == 9
+    server.patch(f"/automations/{pause['id']}", {"enabled": False})
+
+
+async def test_an_automation_that_somebody_changed_is_brought_up_to_date(
+    server: PrefectServer,
+) -> None:
+    """What an older release made, or a hand changed, is what this one wants afterwards."""
+    await setting_up.set_up(Wanted(zombie_s=60))
+    lines = await setting_up.set_up(Wanted())
+    assert [line for line in lines if line.startswith("updated")] == [
+        "updated  automation 'durabench: dead flow runs are Crashed'"
+    ]
+    within = {automation["trigger"].get("within") for automation in automations(server)}
+    assert setting_up.ZOMBIE_S in within
+
+
+async def test_a_flow_run_without_heartbeats_is_crashed(server: PrefectServer) -> None:
+    """Its process died without a word; one that came to its end is left alone."""
+    await setting_up.set_up(Wanted(zombie_s=10))
+    flow = server.post("/flows/", {"name": "solve"})["id"]
+
+    def run_with_heartbeat(final: str | None) -> str:
+        state = {"type": "RUNNING"}
+        asked = {"flow_id": flow, "tags": ["durabench"], "state": state}
+        made: str = server.post("/flow_runs/", asked)["id"]
+        for name in filter(None, ["heartbeat", final]):
+            send(
+                server,
+                Event(
+                    event=f"prefect.flow-run.{name}",
+                    resource={"prefect.resource.id": f"prefect.flow-run.{made}"},
+                    related=[
+                        {
+                            "prefect.resource.id": "prefect.tag.durabench",
+                            "prefect.resource.role": "tag",
+                        }
+                    ],
+                ),
+            )
+        return made
+
+    dead, finished = run_with_heartbeat(None), run_with_heartbeat("Completed")
+    state = wait_until(
+        lambda: next(
+            (
+                run["state"]
+                for run in [server.get(f"/flow_runs/{dead}")]
+                if run["state_type"] == "CRASHED"
+            ),
+            None,
+        )
+    )
+    assert "No heartbeat" in state["message"]
+    assert server.get(f"/flow_runs/{finished}")["state_type"] == "RUNNING"
+    await setting_up.set_up(Wanted())
+
+
+@contextmanager
+def webhook() -> Iterator[tuple[int, list[Any]]]:
+    """An HTTP server that keeps what it is sent: its port, and the bodies."""
+    received: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *arguments: Any) -> None:
+            """Say nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server.server_port, received
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+async def test_a_notification_tells_each_kind_of_event_once(server: PrefectServer) -> None:
+    """Many lost cells are one message, and the end of the experiment is another."""
+    with webhook() as (port, received):
+        block = CustomWebhookNotificationBlock(
+            name="team",
+            url=f"http://127.0.0.1:{port}",
+            json_data={"subject": "{{subject}}", "body": "{{body}}"},
+            allow_private_urls=True,
+        )
+        await block.save("team", overwrite=True)
+        await setting_up.set_up(Wanted(notify="custom-webhook/team"))
+        for name in ["cell.infrastructure"] * 3 + ["experiment.incomplete"]:
+            resource = {
+                "prefect.resource.id": "durabench.experiment.noted",
+                "prefect.resource.name": "noted",
+                "durabench.event": f"durabench.{name}",
+            }
+            told = Event(event=f"durabench.{name}", resource=resource, payload={"arm": "able"})
+            send(server, told)
+        wait_until(lambda: len(received) == 2)
+        time.sleep(3)
+    assert sorted(message["subject"] for message in received) == [
+        "durabench.cell.infrastructure: noted",
+        "durabench.experiment.incomplete: noted",
+    ]
+    assert "able" in received[0]["body"]
+    async with get_client() as client:
+        [automation] = await client.read_automations_by_name("durabench: tell people")
+        await client.delete_automation(UUID(str(automation.id)))
+
+
+def test_setup_says_in_one_line_what_is_missing(server: PrefectServer, tmp_path: Path) -> None:
+    """No server configured and no such block: usage; a server that is away: infrastructure."""
+    unknown = server.run("durabench", "setup", "--notify", "slack-webhook/nobody")
+    assert (unknown.returncode, unknown.stderr.count("\n")) == (2, 1)
+    assert "no block slack-webhook/nobody" in unknown.stderr
+    for url, code, words in [("", 2, "PREFECT_API_URL"), ("http://127.0.0.1:9/api", 3, "answer")]:
+        environment = {"PREFECT_API_URL": url, "PREFECT_HOME": str(tmp_path)}
+        done = server.run("durabench", "setup", **environment)
+        assert (done.returncode, done.stderr.count("\n")) == (code, 1), done.stderr
+        assert words in done.stderr
+
+
+def test_the_settings_are_what_doctor_looks_for(server: PrefectServer, tmp_path: Path) -> None:
+    """A server that has them is not complained about; Prefect's own defaults are."""
+    written = tmp_path / "server.env"
+    server.run("durabench", "setup", "--env-file", str(written))
+    assert "TASK_RUN_RECORDER_BATCH_SIZE=500" in written.read_text()
+    said = server.run("durabench", "doctor").stdout
+    assert f"ok       Prefect API {server.url}" in said
+    assert "lacks" not in said
+
+    by_default = Settings().model_dump(mode="json")
+    assert [name.split("=")[0] for name in server_settings.lacking(by_default)] == [
+        line.split("=")[0] for line in written.read_text().splitlines() if not line.startswith("#")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("url", "local"),
+    [
+        (None, True),
+        ("http://127.0.0.1:4200/api", True),
+        ("http://localhost:4200/api", True),
+        ("http://[::1]:4200/api", True),
+        ("https://prefect.example.org/api", False),
+        ("http://10.0.0.5:4200/api", False),
+    ],
+)
+def test_which_servers_are_on_this_machine(url: str | None, local: bool) -> None:
+    """A link to a file helps there and nowhere else."""
+    assert server_settings.is_local(url) is local
