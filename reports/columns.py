@@ -82,7 +82,7 @@ ATTEMPTS = Table(
         Column(
             "workflow_status",
             TEXT,
-            "durable arm: completed, blocked or out_of_turns; null for other arms",
+            "durable arm: completed, blocked, out_of_turns or out_of_time; null for other arms",
             required=False,
         ),
         Column(
@@ -237,7 +237,7 @@ EXPERIMENTS = Table(
         Column("declaration", TEXT, "the experiment as JSON"),
         Column("arm_order", INT, "position of the arm in the declaration, from 0"),
         Column("agent", TEXT, "kind of arm"),
-        Column("model", TEXT, "model string, or none"),
+        Column("model", TEXT, "model string, or none; with those of roles that have another one"),
         Column("simulated", BOOL, "whether the arm's model is a simulated stand-in"),
         Column("dataset", TEXT, "as written in the experiment"),
         Column("dataset_digest", TEXT, "SHA-256 over the selected rows"),

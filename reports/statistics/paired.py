@@ -66,7 +66,7 @@ def mcnemar_mid_p(only_first: int, only_second: int) -> float:
     discordant = only_first + only_second
     if discordant == 0:
         return 1.0
-    observed = comb(discordant, only_first) / 2**discordant
+    observed: float = comb(discordant, only_first) / 2**discordant
     if only_first == only_second:
         return 1 - observed / 2
     return mcnemar_exact(only_first, only_second) - observed
