@@ -11,7 +11,7 @@ from rich.console import Console
 from agent.workspaces import docker_available
 from eval.base_image import BASE_IMAGE
 from eval.errors import EvalError
-from flows import sweeping
+from flows import journals, sweeping
 from flows.errors import UsageError
 from flows.lake import Lake
 from flows.places import cache_folder
@@ -42,7 +42,7 @@ async def show(lake: str | None, *, fix: bool) -> bool:
         _base_image(),
         _lake(lake),
         _disk(),
-        _prefect(),
+        *await _prefect(),
         _keys(),
         *await _leftovers(lake, fix),
     ]
@@ -99,11 +99,65 @@ def _disk() -> Finding:
     return Finding("note" if free < LOW_DISK_BYTES else "ok", text)
 
 
-def _prefect() -> Finding:
+async def _prefect() -> list[Finding]:
     from prefect.settings import PREFECT_API_URL
 
     url = PREFECT_API_URL.value()
-    return Finding("ok", f"Prefect API {url or 'private: each command starts its own server'}")
+    if not url:
+        return [Finding("ok", "Prefect API private: each command starts its own server")]
+    from flows.server_settings import is_local
+
+    findings = await _server(url)
+    if not is_local(url) and os.environ.get(journals.VARIABLE, "sqlite").startswith("sqlite"):
+        findings.append(
+            Finding(
+                "note",
+                "the journal is SQLite and the Prefect server is elsewhere: workers on several "
+                f"machines need one journal, {journals.VARIABLE}=postgresql://…",
+            )
+        )
+    return findings
+
+
+async def _server(url: str) -> list[Finding]:
+    """What a Prefect server says of its settings, and who works for it."""
+    import httpx
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+
+    from flows.server_settings import POOL, database, lacking
+
+    try:
+        async with get_client() as client:
+            settings = (await client.request("GET", "/admin/settings")).json()
+            try:
+                workers = await client.read_workers_for_work_pool(POOL)
+            except ObjectNotFound:
+                workers = None
+    except (httpx.HTTPError, PrefectHTTPStatusError) as error:
+        return [Finding("problem", f"Prefect API {url} does not answer: {error}")]
+    findings = [Finding("ok", f"Prefect API {url}")]
+    if workers is None:
+        findings.append(Finding("note", f"no work pool {POOL}: `durabench setup` makes it"))
+    if few := lacking(settings):
+        findings.append(
+            Finding(
+                "note",
+                "the Prefect server falls behind under many cells or loses runs when it is "
+                f"restarted: it lacks {', '.join(few)}; `durabench setup --env-file FILE` writes "
+                "them",
+            )
+        )
+    online = [worker.name for worker in workers or [] if worker.status == "ONLINE"]
+    if len(online) > 1 and database(settings) != "postgresql":
+        findings.append(
+            Finding(
+                "note",
+                f"{len(online)} workers, and the Prefect server names no PostgreSQL as its "
+                "database (PREFECT_SERVER_DATABASE_DRIVER): SQLite is for one",
+            )
+        )
+    return findings
 
 
 def _keys() -> Finding:

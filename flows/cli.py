@@ -491,7 +491,7 @@ def setup(
 ) -> None:
     """Prepare a Prefect server: work pool, limit on cells, automations. Again: only what
     differs."""
-    from flows import setting_up
+    from flows import server_settings, setting_up
 
     for line in asyncio.run(setting_up.set_up(setting_up.Wanted(cells, notify))):
         typer.echo(line)
@@ -499,4 +499,4 @@ def setup(
         setting_up.write_settings(env_file)
         typer.echo(f"settings for the server's environment: {env_file}")
     else:
-        typer.echo("\n".join(setting_up.as_lines()))
+        typer.echo("\n".join(server_settings.as_lines()))

@@ -1,13 +1,32 @@
-"""The paired report of an experiment, as a flow: a page, Markdown, and a Prefect artifact."""
+"""The paired report of an experiment, as a flow: a page, Markdown, and Prefect artifacts."""
 
 import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from prefect import flow
-from prefect.artifacts import acreate_markdown_artifact
+from prefect.artifacts import (
+    acreate_link_artifact,
+    acreate_markdown_artifact,
+    acreate_table_artifact,
+)
+from prefect.settings import PREFECT_API_URL
 
 from flows import reporting
 from flows.lake import Lake
 from flows.progress import artifact_key
+from flows.server_settings import is_local
+
+if TYPE_CHECKING:
+    from reports.types import Cell, Report
+
+SHOWN_CELLS = 300
+"""Rows of the table of cells: a page that a browser still scrolls well."""
+
+_ATTENTION = {"infrastructure": 0, "stopped": 1, "ungraded": 1, "missing": 3}
+"""States of cells that come before all others, which are 2, or after them."""
+
+_DETAIL_CHARACTERS = 200
 
 
 @flow(name="report", flow_run_name="report {experiment}")
@@ -17,7 +36,13 @@ async def report(
     candidate: str | None = None,
     lake: str | None = None,
 ) -> str:
-    """Write the report of an experiment; the path of its page.
+    """Write the report of an experiment, finished or not; the path of its page.
+
+    Args:
+        experiment: Name of the experiment.
+        baseline: Name of the arm to compare with; by default that of the primary comparison.
+        candidate: Name of the arm that has to be worth its cost; by default likewise.
+        lake: Folder of results, as the worker sees it; by default its DURABENCH_LAKE.
 
     Raises:
         ReportError: there is nothing to report on, or no such arm.
@@ -28,4 +53,49 @@ async def report(
     await acreate_markdown_artifact(
         markdown=markdown, key=artifact_key("report", experiment), description=experiment
     )
-    return str(reporting.page_path(store, experiment))
+    await acreate_table_artifact(
+        table=[_row(cell) for cell in most_telling(built.cells)],
+        key=artifact_key("cells", experiment),
+        description=_title(built),
+    )
+    page = reporting.page_path(store, experiment)
+    if is_local(PREFECT_API_URL.value()):
+        await acreate_link_artifact(
+            link=page.absolute().as_uri(),
+            link_text=f"Report of {experiment}",
+            key=artifact_key("page", experiment),
+            description="On the machine that wrote it",
+        )
+    return str(page)
+
+
+def most_telling(cells: "Iterable[Cell]") -> "list[Cell]":
+    """As many cells as a table shows: what broke, then what is in doubt, then what cost most.
+
+    Cells for which nothing was done yet come last.
+    """
+
+    def order(cell: "Cell") -> tuple[int, bool, float]:
+        return _ATTENTION.get(cell.state, 2), not cell.is_suspect, -(cell.cost_usd or 0.0)
+
+    return sorted(cells, key=order)[:SHOWN_CELLS]
+
+
+def _title(built: "Report") -> str:
+    shown, planned = min(len(built.cells), SHOWN_CELLS), len(built.cells)
+    return f"{built.source.experiment}: {shown} of {planned} cells, what needs attention first"
+
+
+def _row(cell: "Cell") -> dict[str, Any]:
+    detail = cell.reason or cell.detail or ""
+    return {
+        "arm": cell.arm,
+        "instance": cell.instance_id,
+        "repeat": cell.repeat,
+        "state": f"{cell.state}, in doubt" if cell.is_suspect else cell.state,
+        "outcome": cell.outcome or "",
+        "cost_usd": None if cell.cost_usd is None else round(cell.cost_usd, 4),
+        "calls": cell.model_calls,
+        "attempt": (cell.attempt_id or "")[:12],
+        "detail": detail[:_DETAIL_CHARACTERS],
+    }

@@ -1,99 +1,164 @@
 """The deployments as an operator meets them: a server, a pool, a worker, the prefect command."""
 
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+import json
+import re
+from typing import Any
 
+import jsonschema
 import pytest
+import yaml
+from prefect.server.schemas.actions import WorkPoolCreate
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.utilities.callables import parameter_schema
+from prefect.workers.base import BaseJobConfiguration
 
 from flows import reporting
+from flows.benchmark import benchmark
+from flows.grade import grade
 from flows.lake import Lake
 from flows.progress import artifact_key
+from flows.report import report
+from flows.solve import solve
+from tests.servers.prefect_server import ROOT, PrefectServer
 
-ROOT = Path(__file__).resolve().parents[2]
-PREFECT = str(Path(sys.executable).with_name("prefect"))
+FLOWS = {"benchmark": benchmark, "solve": solve, "grade": grade, "report": report}
 
-pytestmark = pytest.mark.slow
-
-
-@contextmanager
-def process(command: list[str], environment: dict[str, str], log: Path) -> Iterator[None]:
-    """A program in a process group of its own, ended with the block."""
-    with log.open("w") as output:
-        running = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=output, stderr=output, start_new_session=True
-        )
-        try:
-            yield
-        finally:
-            os.killpg(running.pid, signal.SIGTERM)
-            try:
-                running.wait(timeout=20)
-            except subprocess.TimeoutExpired:
-                os.killpg(running.pid, signal.SIGKILL)  # how fast Prefect stops is not the subject
-                running.wait()
+KUBERNETES = ROOT / "flows" / "work_pools" / "kubernetes.json"
 
 
-def wait_for(url: str) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        try:
-            urllib.request.urlopen(url, timeout=2).read()
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.2)
-        else:
-            return
-    raise TimeoutError(url)
+def declared() -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((ROOT / "prefect.yaml").read_text())
+    return {each["name"]: each for each in content["deployments"]}
 
 
-def test_the_smoke_deployment_runs_on_a_worker(tmp_path: Path) -> None:
+def schema(name: str) -> dict[str, Any]:
+    """The parameters of a flow as Prefect's forms get them, ready for validating."""
+    made = parameter_schema(FLOWS[name].fn).model_dump(by_alias=True)
+    return made | {"additionalProperties": False}
+
+
+def validate(name: str, parameters: dict[str, Any]) -> None:
+    jsonschema.validate(parameters, schema(name))
+
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_every_parameter_says_what_it_is(name: str) -> None:
+    """A title, a description and a type; those of an experiment's parts too."""
+    made = schema(name)
+    for parameter, shown in made["properties"].items():
+        assert shown["title"] == parameter
+        assert shown.get("description") or "$ref" in shown, parameter
+    silent = [
+        f"{part}.{field}"
+        for part in ("Experiment", "ArmSpec", "Selection", "Images", "Budget", "SimulatedSpec")
+        for field, shown in made.get("definitions", {}).get(part, {}).get("properties", {}).items()
+        if not shown.get("description") and "const" not in shown and "$ref" not in shown
+    ]
+    assert silent == []
+
+
+def test_choices_are_enumerations_and_models_are_tabs() -> None:
+    """What a form offers: lists of words, and a model as text or as one of four blocks."""
+    made = schema("solve")
+    assert made["properties"]["trace"]["enum"] == ["off", "steps"]
+    assert made["definitions"]["ArmSpec"]["properties"]["agent"]["enum"][0] == "mini"
+    assert schema("grade")["properties"]["environment"]["enum"] == ["auto", "docker", "host"]
+    assert schema("grade")["properties"]["predictions"]["type"] == "string"
+    model = made["definitions"]["Experiment"]["properties"]["model"]["anyOf"]
+    assert [each.get("type") or each["$ref"].rpartition("/")[2] for each in model] == [
+        "string",
+        "LiteLLMSpec",
+        "SimulatedSpec",
+        "RecordedSpec",
+        "ScriptedSpec",
+        "null",
+    ]
+
+
+def test_the_schema_takes_what_an_experiment_takes() -> None:
+    """The forms check by the schema alone: every experiment file passes, mistakes do not."""
+    for path in (ROOT / "flows" / "experiments").glob("*.yaml"):
+        validate("benchmark", {"experiment": yaml.safe_load(path.read_text())})
+    arms = [{"name": "mini", "agent": "mini"}]
+    validate("benchmark", {"experiment": {"name": "x", "model": "openai/gpt-5", "arms": arms}})
+    for wrong in [
+        {"name": "x", "arms": arms, "arm": "mini"},
+        {"name": "x", "arms": [{"name": "mini", "agent": "nobody"}]},
+        {"name": "x", "arms": arms, "budgets": {"attempt": {"usd": -1}}},
+    ]:
+        with pytest.raises(jsonschema.ValidationError):
+            validate("benchmark", {"experiment": wrong})
+
+
+@pytest.mark.parametrize("name", declared())
+def test_a_deployment_is_complete(name: str) -> None:
+    """Description, tags, pool, checked parameters, and a limit with what happens beyond it."""
+    deployment = declared()[name]
+    assert len(deployment["description"]) > 40
+    assert "durabench" in deployment["tags"]
+    assert deployment["work_pool"]["name"] == "durabench"
+    assert deployment["enforce_parameter_schema"] is True
+    assert deployment["concurrency_limit"]["collision_strategy"] in {"ENQUEUE", "CANCEL_NEW"}
+    flow = deployment["entrypoint"].rpartition(":")[2]
+    given = deployment.get("parameters", {})
+    required = set(schema(flow).get("required", [])) - given.keys()
+    assert required <= {"instance_id", "predictions", "name", "experiment"}
+    jsonschema.validate(given, schema(flow) | {"required": []})
+
+
+@pytest.mark.slow
+async def test_the_kubernetes_template_makes_a_job(prefect_server: PrefectServer) -> None:
+    """Prefect's server accepts it, it makes a job of a deployment's variables, and a job has
+    the daemon beside it that instances need. No cluster is here: the job is not run."""
+    template = json.loads(KUBERNETES.read_text())
+    WorkPoolCreate(name="durabench", type="kubernetes", base_job_template=template)
+    variables = template["variables"]
+    jsonschema.Draft202012Validator.check_schema(variables)
+    values = {**declared()["solve"]["work_pool"]["job_variables"], "image": "i", "lake_claim": "c"}
+    jsonschema.validate(values, variables)
+    with pytest.raises(jsonschema.ValidationError, match="'image' is a required property"):
+        jsonschema.validate({}, variables)
+
+    class Job(BaseJobConfiguration):
+        """As the Kubernetes worker's: the manifest is one of the job's settings."""
+
+        job_manifest: dict[str, Any]
+
+    with temporary_settings({PREFECT_API_URL: prefect_server.url}):
+        made = await Job.from_template_and_values(template, values)
+    assert made.env["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] == "30"
+    assert made.job_manifest["spec"]["backoffLimit"] == 0
+    pod = made.job_manifest["spec"]["template"]["spec"]
+    [main], [daemon] = pod["containers"], pod["initContainers"]
+    assert main["image"] == "i"
+    assert {"name": "DOCKER_HOST", "value": "tcp://127.0.0.1:2375"} in main["env"]
+    assert (daemon["restartPolicy"], daemon["securityContext"]) == ("Always", {"privileged": True})
+    assert {"name": "lake", "persistentVolumeClaim": {"claimName": "c"}} in pod["volumes"]
+    # The worker itself fills in what every job has of its own.
+    left = set(re.findall(r"{{ (\w+) }}", json.dumps(made.job_manifest)))
+    assert left <= {"command", "labels", "name"}
+
+
+@pytest.mark.slow
+def test_the_smoke_deployment_runs_on_a_worker(prefect_server: PrefectServer) -> None:
     """Deployed as prefect.yaml says, the scheduled benchmark completes and leaves its report."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    environment = {
-        **os.environ,
-        "PREFECT_HOME": str(tmp_path / "prefect"),
-        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "DURABENCH_LAKE": str(tmp_path / "lake"),
-    }
-
-    def prefect(*arguments: str) -> str:
-        done = subprocess.run(
-            [PREFECT, "--no-prompt", *arguments],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=240,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    server = [PREFECT, "server", "start", "--host", "127.0.0.1", "--port", port]
-    worker = [PREFECT, "worker", "start", "--pool", "durabench"]
-    with process(server, environment, tmp_path / "server.log"):
-        wait_for(f"http://127.0.0.1:{port}/api/health")
-        prefect("work-pool", "create", "durabench", "--type", "process")
-        prefect("deploy", "--all")
-        assert "0 4 * * *" in prefect("deployment", "inspect", "benchmark/smoke")
-        with process(worker, environment, tmp_path / "worker.log"):
-            prefect("deployment", "run", "benchmark/smoke", "--watch")
-        lake = Lake.existing(environment["DURABENCH_LAKE"])
-        [name] = lake.experiments()
-        assert name.startswith("smoke-")
-        prefect("artifact", "inspect", artifact_key("progress", name))
-        assert "Arms" in prefect("artifact", "inspect", artifact_key("report", name))
+    server = prefect_server
+    assert server.run("durabench", "setup").returncode == 0
+    server.prefect("deploy", "--all")
+    smoke = server.get("/deployments/name/benchmark/smoke")
+    assert smoke["schedules"][0]["schedule"]["cron"] == "0 4 * * *"
+    assert smoke["concurrency_options"]["collision_strategy"] == "CANCEL_NEW"
+    with server.worker():
+        server.prefect("deployment", "run", "benchmark/smoke", "--watch")
+    lake = Lake.existing(server.environment["DURABENCH_LAKE"])
+    [name] = lake.experiments()
+    assert name.startswith("smoke-")
+    server.prefect("artifact", "inspect", artifact_key("progress", name))
+    assert "Arms" in server.prefect("artifact", "inspect", artifact_key("report", name))
     resolved = {arm.name: arm.resolved for arm in reporting.read(lake, name).arms}
     assert resolved == {"mini": 2, "gold": 2, "null": 0}
     assert reporting.page_path(lake, name).is_file()
+
+    wrong = {"experiment": {**smoke["parameters"]["experiment"], "concurency": 2}}
+    refused = server.refuses(f"/deployments/{smoke['id']}/create_flow_run", {"parameters": wrong})
+    assert "concurency" in refused

@@ -16,7 +16,7 @@ from prefect.client.orchestration import get_client
 from prefect.events import Event
 from prefect.settings import PREFECT_API_URL, Settings, temporary_settings
 
-from flows import server_settings, setting_up
+from flows import checkup, journals, server_settings, setting_up
 from flows.setting_up import CELLS, Wanted
 from tests.servers.prefect_server import PrefectServer
 
@@ -206,6 +206,46 @@ def test_the_settings_are_what_doctor_looks_for(server: PrefectServer, tmp_path:
     assert [name.split("=")[0] for name in server_settings.lacking(by_default)] == [
         line.split("=")[0] for line in written.read_text().splitlines() if not line.startswith("#")
     ]
+
+
+def test_a_restarted_server_knows_who_holds_a_limit(server: PrefectServer) -> None:
+    """With the settings of `setup`: a flow run that cannot renew its place is ended by Prefect."""
+    assert server.run("durabench", "setup").returncode == 0
+    asked = {"names": [CELLS], "slots": 1, "lease_duration": 300}
+    lease = server.post("/v2/concurrency_limits/increment-with-lease", asked)["lease_id"]
+    server.stop()
+    server.start()
+    server.post(f"/v2/concurrency_limits/leases/{lease}/renew", {"lease_duration": 300})
+    held = server.get(f"/v2/concurrency_limits/{CELLS}")["active_slots"]
+    assert held == 1
+    released = {"lease_id": lease}
+    server.post("/v2/concurrency_limits/decrement-with-lease", released)
+
+
+def test_doctor_knows_a_server_that_several_workers_are_too_much_for(
+    server: PrefectServer,
+) -> None:
+    """With a second worker, a server that names no PostgreSQL is told of."""
+    assert server.run("durabench", "setup").returncode == 0
+    for name in ("one", "two"):
+        server.post("/work_pools/durabench/workers/heartbeat", {"name": name})
+    assert "SQLite is for one" in server.run("durabench", "doctor").stdout
+    driver = {"server": {"database": {"driver": "postgresql+asyncpg"}}}
+    assert server_settings.database(driver) == "postgresql"
+
+
+@pytest.mark.parametrize("database", [None, "postgresql+psycopg://journal.invalid/durabench"])
+async def test_doctor_wants_one_journal_for_several_machines(
+    monkeypatch: pytest.MonkeyPatch, database: str | None
+) -> None:
+    """A server elsewhere that does not answer is a problem; a SQLite journal is noted."""
+    monkeypatch.delenv(journals.VARIABLE, raising=False)
+    if database:
+        monkeypatch.setenv(journals.VARIABLE, database)
+    with temporary_settings({PREFECT_API_URL: "http://prefect.invalid/api"}):
+        found = await checkup._prefect()
+    assert [finding.level for finding in found] == ["problem"] + ["note"] * (database is None)
+    assert "does not answer" in found[0].what
 
 
 @pytest.mark.parametrize(

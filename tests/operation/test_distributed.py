@@ -1,94 +1,212 @@
 """An experiment whose cells are flow runs that workers pick up, on a real Prefect server."""
 
-import json
+import asyncio
+import os
+import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows import reporting
 from flows.lake import Lake
+from flows.setting_up import Wanted, set_up
 from reports.types import Report
-from tests.operation.installation import Installation, installation, kill_all
+from tests.servers.prefect_server import PrefectServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
+QUICK = {"PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
+ZOMBIE_S = 45.0
+"""Above the thirty seconds between two heartbeats, which is Prefect's least."""
+
 
 @pytest.fixture(scope="module")
-def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """One server and its deployments for all tests; each begins with the workers it needs."""
-    with installation(tmp_path_factory.mktemp("installation")) as made:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
+    """A server as an operator makes it ready."""
+    with PrefectServer(tmp_path_factory.mktemp("installation")) as made:
+        made.environment.update(QUICK)
+        with temporary_settings({PREFECT_API_URL: made.url}):
+            asyncio.run(set_up(Wanted(zombie_s=ZOMBIE_S)))
+        made.prefect("deploy", "--all")
         yield made
 
 
 @pytest.fixture
-def workers(there: Installation) -> Iterator[list[subprocess.Popen[bytes]]]:
+def workers(server: PrefectServer) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Two workers."""
-    started = [there.start_worker() for _ in range(2)]
+    started = [start_worker(server) for _ in range(2)]
     yield started
     for worker in started:
         kill_all(worker)
 
 
-def report(there: Installation, name: str) -> Report:
-    return reporting.read(Lake.existing(there.lake), name)
+def start_worker(server: PrefectServer) -> "subprocess.Popen[bytes]":
+    return server.begin("prefect", "worker", "start", "--pool", "durabench", "--limit", "3")
 
 
-def resolved(there: Installation, name: str) -> dict[str, int]:
-    return {arm.name: arm.resolved for arm in report(there, name).arms}
+def kill_all(program: "subprocess.Popen[bytes]") -> None:
+    """SIGKILL for a program and everything below it, whatever sessions those are in."""
+    for pid in [*below(program.pid), program.pid]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    program.wait(timeout=20)
 
 
-def flow_runs(there: Installation, name: str) -> list[str]:
-    """The states of the cells' flow runs."""
-    text = there.run("prefect", "flow-run", "ls", "--limit", "200", "--output", "json")
-    rows = json.loads(text[text.index("[") :])
-    return [row["state"]["type"] for row in rows if f"experiment:{name}" in row["tags"]]
+def below(pid: int) -> list[int]:
+    """The processes that a process has started, and those that they have."""
+    parents = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has just ended
+            # The name is in parentheses and may hold anything.
+            parents[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
+    found = [child for child, parent in parents.items() if parent == pid]
+    return [*found, *(each for child in found for each in below(child))]
+
+
+def declared(**changes: Any) -> dict[str, Any]:
+    """Two bundled instances on the host, two arms, run by the workers."""
+    return {
+        "name": "apart",
+        "dataset": "bundled",
+        "environment": "host",
+        "execution": "distributed",
+        "select": {"sample": 2},
+        "arms": [
+            {"name": "mini", "agent": "mini", "model": {"provider": "simulated", "skill": 1}},
+            {"name": "null", "agent": "null"},
+        ],
+        "concurrency": 4,
+        "evaluation_timeout_s": 120,
+        **changes,
+    }
+
+
+def begin(server: PrefectServer, **changes: Any) -> "subprocess.Popen[bytes]":
+    """`durabench run` of such an experiment."""
+    experiment = declared(**changes)
+    path = server.folder / f"{experiment['name']}.yaml"
+    path.write_text(yaml.safe_dump(experiment))
+    return server.begin("durabench", "run", str(path))
+
+
+def ended(program: "subprocess.Popen[bytes]") -> int:
+    return program.wait(timeout=600)
+
+
+def report(server: PrefectServer, name: str) -> Report:
+    return reporting.read(Lake.existing(server.folder / "lake"), name)
+
+
+def resolved(server: PrefectServer, name: str) -> dict[str, int]:
+    return {arm.name: arm.resolved for arm in report(server, name).arms}
+
+
+def states(server: PrefectServer, name: str) -> list[str]:
+    """Those of the flow runs of an experiment's cells."""
+    chosen = {"flow_runs": {"tags": {"all_": [f"experiment:{name}"]}}, "limit": 200}
+    return sorted(run["state"]["type"] for run in server.post("/flow_runs/filter", chosen))
+
+
+def wait_until(what: Callable[[], Any], seconds: float = 180) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.5)
 
 
 @pytest.mark.usefixtures("workers")
-def test_workers_come_to_what_one_process_comes_to(there: Installation) -> None:
+def test_workers_come_to_what_one_process_comes_to(server: PrefectServer) -> None:
     """Same cells, same outcomes, same costs; the same again runs nothing."""
-    path = there.experiment(name="apart", repeats=2)
-    printed = there.run("durabench", "run", str(path), "--lake", str(there.lake))
-    assert "[8/8]" in printed
-    alone = there.experiment(name="alone", execution="local", repeats=2)
-    there.run("durabench", "run", str(alone), "--lake", str(there.lake))
-    apart, alone_arms = report(there, "apart").arms, report(there, "alone").arms
-    for one, other in zip(apart, alone_arms, strict=True):
+    assert ended(begin(server, repeats=2)) == 0
+    assert ended(begin(server, name="alone", execution="local", repeats=2)) == 0
+    apart, alone = report(server, "apart").arms, report(server, "alone").arms
+    for one, other in zip(apart, alone, strict=True):
         assert (one.name, one.resolved, one.planned) == (other.name, other.resolved, other.planned)
         assert one.cost.usd == pytest.approx(other.cost.usd)
-    before = flow_runs(there, "apart")
-    assert before == ["COMPLETED"] * 8
-    there.run("durabench", "run", str(path), "--lake", str(there.lake))
-    assert flow_runs(there, "apart") == before
+    assert states(server, "apart") == ["COMPLETED"] * 8
+    assert ended(begin(server, repeats=2)) == 0
+    assert states(server, "apart") == ["COMPLETED"] * 8
 
 
-def test_a_benchmark_that_died_finds_its_cells_again(
-    there: Installation, workers: list[subprocess.Popen[bytes]]
-) -> None:
+@pytest.mark.usefixtures("workers")
+def test_a_benchmark_that_died_finds_its_cells_again(server: PrefectServer) -> None:
     """The one that is started after it begins no second flow run of any cell."""
-    path = there.experiment(name="found")
-    first = there.begin("durabench", "run", str(path), "--lake", str(there.lake))
-    deadline = time.monotonic() + 120
-    while not flow_runs(there, "found"):
-        assert time.monotonic() < deadline, there.output(first)
-        time.sleep(0.5)
+    first = begin(server, name="found")
+    wait_until(lambda: states(server, "found"))
     kill_all(first)
-    there.run("durabench", "run", str(path), "--lake", str(there.lake))
-    assert sorted(flow_runs(there, "found")) == ["COMPLETED"] * 4
-    assert resolved(there, "found") == {"mini": 2, "null": 0}
+    assert ended(begin(server, name="found")) == 0
+    assert states(server, "found") == ["COMPLETED"] * 4
+    assert resolved(server, "found") == {"mini": 2, "null": 0}
+
+
+@pytest.mark.usefixtures("workers")
+def test_two_schedulers_share_the_flow_runs(server: PrefectServer) -> None:
+    """Both come to the same end, and every cell has one flow run."""
+    both = [begin(server, name="shared") for _ in range(2)]
+    assert [ended(each) for each in both] == [0, 0]
+    assert states(server, "shared") == ["COMPLETED"] * 4
+
+
+@pytest.mark.usefixtures("workers")
+def test_a_server_that_was_killed_is_waited_for(server: PrefectServer) -> None:
+    """The cells go on without it, and the benchmark when it is back."""
+    running = begin(server, name="powercut")
+    wait_until(lambda: "RUNNING" in states(server, "powercut"))
+    server.stop(signal.SIGKILL)
+    time.sleep(5)
+    server.start()
+    assert ended(running) == 0
+    assert resolved(server, "powercut") == {"mini": 2, "null": 0}
+
+
+def test_what_a_killed_worker_held_is_begun_again(
+    server: PrefectServer, workers: list[subprocess.Popen[bytes]]
+) -> None:
+    """Its flow runs are zombies until they are marked Crashed; then others take their place."""
+    running = begin(server, name="killed")
+    wait_until(lambda: "RUNNING" in states(server, "killed"))
+    for worker in workers:
+        kill_all(worker)
+    other = start_worker(server)
+    try:
+        assert ended(running) == 0
+    finally:
+        kill_all(other)
+    assert "CRASHED" in states(server, "killed")
+    assert resolved(server, "killed") == {"mini": 2, "null": 0}
+
+
+@pytest.mark.usefixtures("workers")
+def test_a_cancelled_benchmark_cancels_its_cells_and_goes_on_later(server: PrefectServer) -> None:
+    """From the deployment, as from the UI: nothing is left running, and a second run resumes."""
+    experiment = declared(name="cancelled", repeats=2)
+    [deployment] = [
+        each for each in server.post("/deployments/filter", {}) if each["name"] == "benchmark"
+    ]
+    order = {"parameters": {"experiment": experiment}}
+    run = server.post(f"/deployments/{deployment['id']}/create_flow_run", order)
+    wait_until(lambda: "RUNNING" in states(server, "cancelled"))
+    server.prefect("flow-run", "cancel", run["id"])
+    over = {"COMPLETED", "CANCELLED", "FAILED", "CRASHED"}
+    wait_until(lambda: server.get(f"/flow_runs/{run['id']}")["state"]["type"] in over)
+    assert server.get(f"/flow_runs/{run['id']}")["state"]["type"] == "CANCELLED"
+    wait_until(lambda: set(states(server, "cancelled")) <= over)
+    assert ended(begin(server, name="cancelled", repeats=2)) == 0
+    assert resolved(server, "cancelled") == {"mini": 4, "null": 0}
 
 
 def test_without_a_deployment_the_run_says_what_to_do(tmp_path: Path) -> None:
     """One line, and the exit code of wrong usage."""
-    made = Installation(tmp_path)
-    try:
-        made.start_server()
-        path = made.experiment()
-        printed = made.run("durabench", "run", str(path), "--lake", str(made.lake), code=2)
-    finally:
-        made.close()
+    with PrefectServer(tmp_path / "bare") as bare:
+        running = begin(bare)
+        assert ended(running) == 2
+        printed = bare.printed(running)
     assert "no deployment solve/solve" in printed
     assert "prefect deploy --all" in printed

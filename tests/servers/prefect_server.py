@@ -45,6 +45,7 @@ class PrefectServer:
         wanted = [line for line in as_lines() if not line.startswith("#")]
         self._settings = dict(line.split("=", 1) for line in wanted) | settings
         self._process: subprocess.Popen[bytes] | None = None
+        self._logs: dict[int, Path] = {}
 
     def __enter__(self) -> "PrefectServer":
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -89,17 +90,30 @@ class PrefectServer:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def run(self, program: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    def run(
+        self, program: str, *arguments: str, **variables: str
+    ) -> "subprocess.CompletedProcess[str]":
         """Run a program of this environment, as `durabench`, to its end."""
         return subprocess.run(
             _program(program, *arguments),
             cwd=ROOT,
-            env=self.environment,
+            env={**self.environment, **variables},
             capture_output=True,
             text=True,
             check=False,
             timeout=240,
         )
+
+    def begin(self, program: str, *arguments: str) -> "subprocess.Popen[bytes]":
+        """Start a program of this environment; whoever starts it ends it."""
+        log = self.folder / f"{program}-{time.monotonic_ns()}"
+        running = _start(_program(program, *arguments), self.environment, log)
+        self._logs[running.pid] = log.with_name(f"{log.name}.log")
+        return running
+
+    def printed(self, running: "subprocess.Popen[bytes]") -> str:
+        """What a program that was begun has said until now."""
+        return self._logs[running.pid].read_text()
 
     @contextmanager
     def worker(self, **variables: str) -> "Iterator[subprocess.Popen[bytes]]":
@@ -114,15 +128,30 @@ class PrefectServer:
 
     def post(self, path: str, content: Any) -> Any:
         """What the API answers to a question or an order."""
-        answer = httpx.post(f"{self.url}{path}", json=content, timeout=30)
-        answer.raise_for_status()
-        return answer.json()
+        return self._ask("POST", path, content)
+
+    def patch(self, path: str, content: Any) -> None:
+        """Change something."""
+        self._ask("PATCH", path, content)
 
     def get(self, path: str) -> Any:
         """What the API tells."""
-        answer = httpx.get(f"{self.url}{path}", timeout=30)
-        answer.raise_for_status()
-        return answer.json()
+        return self._ask("GET", path)
+
+    def refuses(self, path: str, content: Any) -> str:
+        """Why the API takes no such order."""
+        answer = httpx.post(f"{self.url}{path}", json=content, timeout=30)
+        assert answer.is_client_error, answer.text
+        return answer.text
+
+    def _ask(self, method: str, path: str, content: Any = None) -> Any:
+        for wait_s in (0.5, 1.0, 2.0, 4.0, 8.0):
+            answer = httpx.request(method, f"{self.url}{path}", json=content, timeout=30)
+            if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+                break
+            time.sleep(wait_s)  # SQLite was locked; Prefect's own client asks again, too
+        assert answer.is_success, answer.text
+        return answer.json() if answer.content else None
 
 
 def _program(name: str, *arguments: str) -> list[str]:
