@@ -166,23 +166,6 @@ def test_a_server_that_was_killed_is_waited_for(server: PrefectServer) -> None:
     assert resolved(server, "powercut") == {"mini": 2, "null": 0}
 
 
-def test_what_a_killed_worker_held_is_begun_again(
-    server: PrefectServer, workers: list[subprocess.Popen[bytes]]
-) -> None:
-    """Its flow runs are zombies until they are marked Crashed; then others take their place."""
-    running = begin(server, name="killed")
-    wait_until(lambda: "RUNNING" in states(server, "killed"))
-    for worker in workers:
-        kill_all(worker)
-    other = start_worker(server)
-    try:
-        assert ended(running) == 0
-    finally:
-        kill_all(other)
-    assert "CRASHED" in states(server, "killed")
-    assert resolved(server, "killed") == {"mini": 2, "null": 0}
-
-
 @pytest.mark.usefixtures("workers")
 def test_a_cancelled_benchmark_cancels_its_cells_and_goes_on_later(server: PrefectServer) -> None:
     """From the deployment, as from the UI: nothing is left running, and a second run resumes."""
