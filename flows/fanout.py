@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 from uuid import UUID
@@ -18,7 +19,7 @@ from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterTags
 from prefect.client.schemas.objects import FlowRun
 from prefect.exceptions import ObjectNotFound
-from prefect.states import Cancelling
+from prefect.states import Cancelling, Crashed
 
 from agent.errors import Interrupted
 from flows import stopping
@@ -42,6 +43,12 @@ PATIENCE_S = 900.0
 
 CANCEL_S = 90.0
 """How long cancelled flow runs have, to finish their calls in flight and to remove containers."""
+
+PENDING_S = 900.0
+"""How long a worker may take to begin a flow run: it may have to bring an image for it."""
+
+HINT_S = 45.0
+"""After so long without any worker the operator is told how to start one."""
 
 _PAGE = 200  # the server's own limit
 
@@ -98,6 +105,8 @@ class FlowRuns:
         self._lake, self._grade = lake, grade
         self._living: dict[str, UUID] = {}
         self._over = Counter[str]()
+        self._waits_since: float | None = None
+        self._has_hinted = False
 
     @classmethod
     async def open(
@@ -156,9 +165,31 @@ class FlowRuns:
             found += [run async for run in self._read(FlowRunFilter(id=some))]
         gone = set(ids) - {run.id for run in found}
         found += [FlowRun(id=each, flow_id=each, name="deleted") for each in gone]
+        for run in found:
+            if _is_lost(run):
+                await self._give_up(run)
+        self._hint(found)
         finished = [run for run in found if run.state is None or run.state.is_final()]
         self._over.update(_tag(cells[run.id]) for run in finished)
         return finished
+
+    async def _give_up(self, run: FlowRun) -> None:
+        """Mark a flow run Crashed that a worker took and never began."""
+        minutes = PENDING_S / 60
+        run.state = Crashed(message=f"It was pending for {minutes:.0f} minutes: its worker is gone")
+        change = self._client.set_flow_run_state
+        await _patiently(partial(change, run.id, run.state, force=True))
+
+    def _hint(self, found: list[FlowRun]) -> None:
+        """Say it once where nobody takes any of the flow runs for a while."""
+        waits = bool(found) and all(run.state and run.state.is_scheduled() for run in found)
+        if not waits:
+            self._waits_since = None
+        elif self._waits_since is None:
+            self._waits_since = time.monotonic()
+        elif time.monotonic() - self._waits_since > HINT_S and not self._has_hinted:
+            self._has_hinted = True
+            say("no worker takes the cells yet: `prefect worker start --pool durabench` is one")
 
     async def cancel(self, cells: dict[UUID, Cell]) -> None:
         """Cancel flow runs, and wait for their end as long as it can take."""
@@ -189,6 +220,13 @@ class FlowRuns:
 
 def _tag(cell: Cell) -> str:
     return f"cell:{attempt_key(cell)[:32]}"
+
+
+def _is_lost(run: FlowRun) -> bool:
+    """Whether it is pending for too long: nothing of it runs that could send heartbeats."""
+    if run.state is None or not run.state.is_pending() or run.state.timestamp is None:
+        return False
+    return (datetime.now(UTC) - run.state.timestamp).total_seconds() > PENDING_S
 
 
 def _has_crashed(run: FlowRun) -> bool:

@@ -12,10 +12,13 @@ from typing import Any
 
 import pytest
 import yaml
+from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Pending
 
-from flows import reporting
+from flows import experiment, fanout, reporting
 from flows.lake import Lake
+from flows.plan import prepare
 from flows.setting_up import Wanted, set_up
 from reports.types import Report
 from tests.servers.prefect_server import PrefectServer
@@ -90,9 +93,9 @@ def declared(**changes: Any) -> dict[str, Any]:
 
 def begin(server: PrefectServer, **changes: Any) -> "subprocess.Popen[bytes]":
     """`durabench run` of such an experiment."""
-    experiment = declared(**changes)
-    path = server.folder / f"{experiment['name']}.yaml"
-    path.write_text(yaml.safe_dump(experiment))
+    content = declared(**changes)
+    path = server.folder / f"{content['name']}.yaml"
+    path.write_text(yaml.safe_dump(content))
     return server.begin("durabench", "run", str(path))
 
 
@@ -169,11 +172,11 @@ def test_a_server_that_was_killed_is_waited_for(server: PrefectServer) -> None:
 @pytest.mark.usefixtures("workers")
 def test_a_cancelled_benchmark_cancels_its_cells_and_goes_on_later(server: PrefectServer) -> None:
     """From the deployment, as from the UI: nothing is left running, and a second run resumes."""
-    experiment = declared(name="cancelled", repeats=2)
+    content = declared(name="cancelled", repeats=2)
     [deployment] = [
         each for each in server.post("/deployments/filter", {}) if each["name"] == "benchmark"
     ]
-    order = {"parameters": {"experiment": experiment}}
+    order = {"parameters": {"experiment": content}}
     run = server.post(f"/deployments/{deployment['id']}/create_flow_run", order)
     wait_until(lambda: "RUNNING" in states(server, "cancelled"))
     server.prefect("flow-run", "cancel", run["id"])
@@ -183,6 +186,30 @@ def test_a_cancelled_benchmark_cancels_its_cells_and_goes_on_later(server: Prefe
     wait_until(lambda: set(states(server, "cancelled")) <= over)
     assert ended(begin(server, name="cancelled", repeats=2)) == 0
     assert resolved(server, "cancelled") == {"mini": 4, "null": 0}
+
+
+async def test_what_a_dead_worker_never_began_is_given_up(
+    server: PrefectServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A flow run that stays pending is marked Crashed, and the next one is another."""
+    monkeypatch.setattr(fanout, "PENDING_S", 0.0)
+    declaration = experiment.parse(declared(name="pending"), "test")
+    plan = await prepare(declaration, str(tmp_path))
+    cell = plan.cells[0]
+    with temporary_settings({PREFECT_API_URL: server.url}):
+        async with get_client() as client:
+            runs = await fanout.FlowRuns.open(plan, client, None, grade=True)
+            first = await runs.begin(cell)
+            assert await runs.over({first: cell}) == []
+            await client.set_flow_run_state(first, Pending(), force=True)
+            [over] = await runs.over({first: cell})
+            assert over.id == first
+            assert (await client.read_flow_run(first)).state.is_crashed()
+            second = await runs.begin(cell)
+            assert second != first
+            again = await fanout.FlowRuns.open(plan, client, None, grade=True)
+            assert await again.begin(cell) == second
+            await client.delete_flow_run(second)
 
 
 def test_without_a_deployment_the_run_says_what_to_do(tmp_path: Path) -> None:
