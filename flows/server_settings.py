@@ -11,6 +11,10 @@ from urllib.parse import urlsplit
 POOL = "durabench"
 """The work pool of prefect.yaml's deployments."""
 
+CELLS = "durabench-cells"
+"""The global concurrency limit over the flow runs of all cells of a server; without one, `solve`
+goes on unlimited."""
+
 _FILES = "prefect.server.concurrency.lease_storage.filesystem"
 
 WANTED: Mapping[tuple[str, ...], int | str] = {

@@ -19,10 +19,7 @@ from prefect.workers.process import ProcessWorker
 from agent.errors import InfrastructureError
 from flows import events
 from flows.errors import UsageError
-from flows.server_settings import POOL, as_lines
-
-CELLS = "durabench-cells"
-"""The global concurrency limit over all cells of all experiments of a server."""
+from flows.server_settings import CELLS, POOL, as_lines
 
 DEFAULT_CELLS = 64
 

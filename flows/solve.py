@@ -12,6 +12,7 @@ from functools import partial
 from typing import Literal
 
 from prefect import flow
+from prefect.concurrency.asyncio import concurrency
 
 from agent import models
 from agent.arms import ARMS
@@ -35,10 +36,15 @@ from flows.keys import attempt_key
 from flows.lake import Lake
 from flows.plan import prepare
 from flows.recorded import cell_at, submission
+from flows.server_settings import CELLS
 from flows.steps_shown import shown_as_task_runs
 from flows.stopping import graceful_stop
 from flows.sweeping import swept
 from flows.tasks import kept
+
+SLOT_S = 60.0
+"""How long a slot of the limit over all cells stays taken when its holder was killed. Prefect's
+least."""
 
 on_step: ContextVar[Callable[[Cell, Step], None]] = ContextVar(
     "on_step", default=lambda cell, step: None
@@ -229,8 +235,9 @@ async def solve(
     known = partial(cell_at, lake=plan.lake, grade=grade)
     images = scheduled([cell], experiment.dataset, experiment.images, plan.lake, known)
     shown = shown_as_task_runs(on_step) if trace == "steps" else nullcontext()
+    slot = concurrency(CELLS, lease_duration=SLOT_S)
     with graceful_stop():
-        async with swept(plan.lake), shown, images as placed:
+        async with slot, swept(plan.lake), shown, images as placed:
             try:
                 async with placed(cell) as there:
                     if experiment.preflight and known(there, there.place.image_digest) is None:

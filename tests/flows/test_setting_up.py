@@ -17,7 +17,8 @@ from prefect.events import Event
 from prefect.settings import PREFECT_API_URL, Settings, temporary_settings
 
 from flows import checkup, journals, server_settings, setting_up
-from flows.setting_up import CELLS, Wanted
+from flows.server_settings import CELLS
+from flows.setting_up import Wanted
 from tests.servers.prefect_server import PrefectServer
 
 pytestmark = pytest.mark.slow

@@ -7,6 +7,8 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +157,25 @@ def test_two_schedulers_share_the_flow_runs(server: PrefectServer) -> None:
     both = [begin(server, name="shared") for _ in range(2)]
     assert [ended(each) for each in both] == [0, 0]
     assert states(server, "shared") == ["COMPLETED"] * 4
+
+
+@pytest.mark.usefixtures("workers")
+def test_the_limit_over_all_cells_holds_over_workers(server: PrefectServer) -> None:
+    """With a limit of one, no attempt begins before the one before it has ended."""
+    server.run("durabench", "setup", "--cells", "1")
+    try:
+        assert ended(begin(server, name="narrow")) == 0
+    finally:
+        server.run("durabench", "setup", "--cells", "64")
+    lake = Lake.existing(server.folder / "lake")
+    units = lake.units("attempts", "*", "narrow")
+    rows = sorted(
+        (row for unit in units for row in lake.find("attempts", unit)),
+        key=lambda row: row["started_at"],
+    )
+    assert len(rows) == 4
+    for one, after in pairwise(rows):
+        assert one["started_at"] + timedelta(seconds=one["duration_s"]) <= after["started_at"]
 
 
 @pytest.mark.usefixtures("workers")
