@@ -115,6 +115,11 @@ HUGE = "".join(f"{number:064x}\n" for number in range(90_000))
 """Six megabytes."""
 
 
+REPOSITORY = f"durabench/test-official-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
+"""Of the images: the tests of one file may run in several processes, each of which removes its
+own at the end."""
+
+
 @dataclass(frozen=True)
 class Case:
     """One patch on one image, to be graded by both."""
@@ -169,7 +174,7 @@ def all_cases(make_instance: MakeInstance, root: Path, gold: str) -> dict[str, C
     ) -> tuple[str, Case]:
         instance = make_instance(
             instance_id=f"tiny__{name}",
-            image=f"durabench/test-official:{tag}",
+            image=f"{REPOSITORY}:{tag}",
             eval_script=SCRIPT.format(tests=TESTS, command=command),
             **{**row, **columns},
         )

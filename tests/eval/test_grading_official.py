@@ -15,7 +15,7 @@ from eval import harness
 from eval.grading import grade
 from eval.images import build
 from eval.types import CommandOutput, Evaluation, Instance
-from tests.eval.official_cases import FILES, Case, all_cases
+from tests.eval.official_cases import FILES, REPOSITORY, Case, all_cases
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -136,7 +136,7 @@ def cases(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Case]:
     root = tmp_path_factory.mktemp("tree")
-    instance = make_instance(image="durabench/test-official:tree")
+    instance = make_instance(image=f"{REPOSITORY}:tree")
     folder = fill(make_task_repo(root, instance), instance)
     (folder / "Dockerfile").unlink()
     found = all_cases(make_instance, folder, gold)

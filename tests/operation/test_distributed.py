@@ -1,6 +1,5 @@
 """An experiment whose cells are flow runs that workers pick up, on a real Prefect server."""
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -21,15 +20,12 @@ from prefect.states import Pending
 from flows import experiment, fanout, reporting
 from flows.lake import Lake
 from flows.plan import prepare
-from flows.setting_up import Wanted, set_up
 from reports.types import Report
 from tests.servers.prefect_server import PrefectServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 QUICK = {"PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
-ZOMBIE_S = 45.0
-"""Above the thirty seconds between two heartbeats, which is Prefect's least."""
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +33,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
     """A server as an operator makes it ready."""
     with PrefectServer(tmp_path_factory.mktemp("installation")) as made:
         made.environment.update(QUICK)
-        with temporary_settings({PREFECT_API_URL: made.url}):
-            asyncio.run(set_up(Wanted(zombie_s=ZOMBIE_S)))
+        done = made.run("durabench", "setup")
+        assert done.returncode == 0, done.stderr
         made.prefect("deploy", "--all")
         yield made
 

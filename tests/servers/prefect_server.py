@@ -32,7 +32,7 @@ class PrefectServer:
     def __init__(self, folder: Path, **settings: str) -> None:
         """`settings` are further variables of the server's environment."""
         self.folder = folder
-        self.port = free_port()
+        self.port = _own_port()
         self.url = f"http://127.0.0.1:{self.port}/api"
         self.environment = {
             **os.environ,
@@ -152,6 +152,15 @@ class PrefectServer:
             time.sleep(wait_s)  # SQLite was locked; Prefect's own client asks again, too
         assert answer.is_success, answer.text
         return answer.json() if answer.content else None
+
+
+def _own_port() -> int:
+    """A free port that no other process of the test run picks at the same moment: what answers
+    there would be taken for this server."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    while (port := free_port()) % 8 != worker % 8:
+        pass
+    return port
 
 
 def _program(name: str, *arguments: str) -> list[str]:

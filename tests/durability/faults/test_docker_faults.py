@@ -179,7 +179,7 @@ def test_a_removed_image_is_named_and_its_return_gone_on_from(
         docker_client.images.remove(name)
         asked = answers.asked.total()
         ended = program.run()
-        reported(ended, f"there is no image {name}:latest", f"docker pull {name}:latest")
+        reported(ended, f"image {name}:latest cannot be pulled", f"docker pull {name}:latest")
         assert answers.asked.total() == asked
         docker_client.images.get(image).tag(name)
         as_if_undisturbed(program.run(), program, answers, undisturbed)
