@@ -1,5 +1,6 @@
 """Patches and logs on which graders could disagree, each an image, a row and a patch."""
 
+import os
 import shlex
 import subprocess
 from collections.abc import Callable
