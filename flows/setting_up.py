@@ -191,7 +191,8 @@ async def _automation(client: PrefectClient, wanted: AutomationCore) -> str:
 
 
 def _content(automation: AutomationCore) -> dict[str, object]:
-    return automation.model_dump(mode="json", include={"description", "trigger", "actions"})
+    # Not as JSON, in which the order of a set is that of this process.
+    return automation.model_dump(include={"description", "trigger", "actions"})
 
 
 async def _notification(client: PrefectClient, block: str) -> AutomationCore:
