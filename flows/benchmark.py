@@ -21,7 +21,7 @@ from flows.preflight import Gate, Refused
 from flows.progress import Progress
 from flows.recorded import cell_at
 from flows.report import report
-from flows.solve import solve_and_grade, solve_only
+from flows.solve import work
 from flows.stopping import graceful_stop
 from flows.sweeping import swept
 
@@ -94,19 +94,17 @@ async def _here(plan: Plan, told: Told, *, grade: bool) -> Counter[End]:
     slots = asyncio.Semaphore(declared.concurrency)
     gate = Gate(plan.lake)
 
-    async def work(cell: Cell) -> str:
+    async def placed_work(cell: Cell) -> str:
         async with placed(cell) as there:
-            if declared.preflight and known(there, there.place.image_digest) is None:
-                await gate.check(there)
-            return await (solve_and_grade if grade else solve_only)(there, plan.lake)
+            return await work(there, gate, plan.lake, grade=grade)
 
     images = scheduled(plan.cells, declared.dataset, declared.images, plan.lake, known)
     async with images as placed:
-        ends = await asyncio.gather(*(_run(cell, work, slots, told) for cell in plan.cells))
+        ends = await asyncio.gather(*(_run(cell, placed_work, slots, told) for cell in plan.cells))
     return Counter(ends)
 
 
-async def _run(cell: Cell, work: Work, slots: asyncio.Semaphore, told: Told) -> End:
+async def _run(cell: Cell, do: Work, slots: asyncio.Semaphore, told: Told) -> End:
     """Run one cell; how that ended.
 
     Whatever broke, the task has recorded it, and the other cells have nothing to do with it.
@@ -115,7 +113,7 @@ async def _run(cell: Cell, work: Work, slots: asyncio.Semaphore, told: Told) -> 
     async with slots:
         try:
             stopping.check()
-            result = await work(cell)
+            result = await do(cell)
         except Interrupted:
             return "interrupted"
         except Refused as error:

@@ -55,7 +55,9 @@ async def prepare(
         DatasetError, UsageError: something that the operator wrote cannot be.
     """
     chosen = await asyncio.to_thread(load, experiment)
-    environment = _declared(experiment) if elsewhere else await _decided(experiment, chosen)
+    environment = (
+        _declared(experiment) if elsewhere else await places.decide(experiment.environment, chosen)
+    )
     lake = Lake.open(lake_path)
     declare(experiment, chosen, environment, lake)
     place = Place(environment, network=experiment.network)
@@ -65,10 +67,6 @@ async def prepare(
 def _declared(experiment: Experiment) -> Environment:
     assert experiment.environment != "auto", "the experiment was validated"
     return experiment.environment
-
-
-async def _decided(experiment: Experiment, chosen: list[Instance]) -> Environment:
-    return await places.decide(experiment.environment, chosen)
 
 
 def load(experiment: Experiment) -> list[Instance]:

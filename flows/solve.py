@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from prefect import flow
 from prefect.concurrency.asyncio import concurrency
@@ -41,6 +41,9 @@ from flows.steps_shown import shown_as_task_runs
 from flows.stopping import graceful_stop
 from flows.sweeping import swept
 from flows.tasks import kept
+
+if TYPE_CHECKING:
+    from flows.preflight import Gate
 
 SLOT_S = 60.0
 """How long a slot of the limit over all cells stays taken when its holder was killed. Prefect's
@@ -186,6 +189,19 @@ def record(lake: Lake, finished: rows.AttemptRecord) -> None:
     lake.write("attempts", *where, [rows.attempt_row(finished)])
 
 
+async def work(cell: Cell, gate: "Gate", lake: Lake, *, grade: bool) -> str:
+    """Everything that is still to do at a cell whose image is here; what came of it.
+
+    Raises:
+        Refused: the image is not fit.
+        InfrastructureError, BudgetExhausted, Interrupted: a later run goes on from there.
+    """
+    here = cell.place.image_digest
+    if cell.experiment.preflight and cell_at(cell, here, lake, grade=grade) is None:
+        await gate.check(cell)
+    return await (solve_and_grade if grade else solve_only)(cell, lake)
+
+
 async def solve_and_grade(cell: Cell, lake: Lake) -> str:
     """Both halves of a cell; the outcome of the grading."""
     attempt_id = await solve_only(cell, lake)
@@ -240,8 +256,6 @@ async def solve(
         async with slot, swept(plan.lake), shown, images as placed:
             try:
                 async with placed(cell) as there:
-                    if experiment.preflight and known(there, there.place.image_digest) is None:
-                        await Gate(plan.lake).check(there)
-                    return await (solve_and_grade if grade else solve_only)(there, plan.lake)
+                    return await work(there, Gate(plan.lake), plan.lake, grade=grade)
             except (InfrastructureError, BudgetExhausted, Refused) as error:
                 raise IncompleteRun(f"{cell.label}: {error}") from error
