@@ -2,7 +2,6 @@
 
 import multiprocessing
 import time
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,29 +16,12 @@ from agent.models.spec import LiteLLMSpec
 from agent.pacing import BURST_S, Pace, RateLimit
 from tests.agent.pacers import take_turns
 from tests.servers import openai_server as api
-from tests.servers.postgres import PostgresServer
 
 SPAWN = multiprocessing.get_context("spawn")
 PER_S = 5.0
 LIMIT = RateLimit(requests_per_minute=60 * PER_S)
 BURST = int(PER_S * BURST_S)
 """Requests that may go at once after a pause."""
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of an empty database."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'journal.db'}"
-    server: PostgresServer = request.getfixturevalue("postgres")
-    return server.create_database()
-
-
-@pytest.fixture
-def journal(url: str) -> Iterator[Journal]:
-    opened = Journal.open(url)
-    yield opened
-    opened.close()
 
 
 class Waits:

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -27,9 +27,13 @@ START_TIMEOUT_S, STOP_TIMEOUT_S = 60, 60
 def require_dockerd() -> str:
     """The program that is the daemon; skips or fails where this user cannot start one."""
     found = shutil.which("dockerd")
-    if found is not None and os.geteuid() == 0:
-        return found
-    reason = "a Docker daemon of one's own takes root and the program dockerd"
+    if found is None or os.geteuid() != 0:
+        cannot_be_had("a Docker daemon of one's own takes root and the program dockerd")
+    return found
+
+
+def cannot_be_had(reason: str) -> NoReturn:
+    """Skip the test, or fail it where Docker is required."""
     if os.environ.get(REQUIRE_DOCKER):
         pytest.fail(reason)
     pytest.skip(reason)

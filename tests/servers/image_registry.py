@@ -6,7 +6,6 @@ with ImageRegistry() as registry:
     registry.start()
 """
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -16,9 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import pytest
-
-from tests.servers.docker_daemon import REQUIRE_DOCKER
+from tests.servers.docker_daemon import cannot_be_had
 from tests.servers.postgres import free_port
 
 START_TIMEOUT_S = 30
@@ -33,12 +30,10 @@ http: {{addr: "127.0.0.1:{port}"}}
 
 def require_registry() -> str:
     """The program that is the registry; skips or fails where it is not installed."""
-    if found := shutil.which("docker-registry"):
-        return found
-    reason = "no docker-registry: apt-get install docker-registry"
-    if os.environ.get(REQUIRE_DOCKER):
-        pytest.fail(reason)
-    pytest.skip(reason)
+    found = shutil.which("docker-registry")
+    if found is None:
+        cannot_be_had("no docker-registry: apt-get install docker-registry")
+    return found
 
 
 class ImageRegistry:

@@ -8,11 +8,13 @@ with PostgresServer() as server:
 import itertools
 import os
 import pwd
+import random
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -36,11 +38,14 @@ def require_postgres() -> Path:
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of the loopback interface that nobody listens on, and that no other process of the
+    test run picks at the same moment: what answers there would be taken for one's own server."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    for port in random.sample(range(20_000 + 1_000 * worker, 21_000 + 1_000 * worker), 100):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("no free port")
 
 
 class PostgresServer:

@@ -7,14 +7,12 @@ with PrefectServer(folder) as server:
 """
 
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,6 +20,7 @@ from typing import Any
 import httpx
 
 from flows.server_settings import as_lines
+from tests.servers.postgres import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S, STOP_S = 120.0, 20.0
@@ -33,7 +32,7 @@ class PrefectServer:
     def __init__(self, folder: Path, **settings: str) -> None:
         """`settings` are further variables of the server's environment."""
         self.folder = folder
-        self.port = _own_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}/api"
         self.environment = {
             **os.environ,
@@ -153,17 +152,6 @@ class PrefectServer:
             time.sleep(wait_s)  # SQLite was locked; Prefect's own client asks again, too
         assert answer.is_success, answer.text
         return answer.json() if answer.content else None
-
-
-def _own_port() -> int:
-    """A free port that no other process of the test run picks at the same moment: what answers
-    there would be taken for this server."""
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    for port in random.sample(range(20_000 + 1_000 * worker, 21_000 + 1_000 * worker), 100):
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise RuntimeError("no free port")
 
 
 def _program(name: str, *arguments: str) -> list[str]:

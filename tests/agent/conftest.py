@@ -1,0 +1,26 @@
+"""The journal on SQLite and on a real PostgreSQL, for every test that asks for it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.journal import Journal
+from tests.servers.postgres import PostgresServer
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a database that is not there yet, or is empty."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'new' / 'journal.db'}"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.create_database()
+
+
+@pytest.fixture
+def journal(url: str) -> Iterator[Journal]:
+    """An empty journal."""
+    opened = Journal.open(url)
+    yield opened
+    opened.close()
