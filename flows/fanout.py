@@ -11,10 +11,8 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from functools import partial
-from typing import TypeVar
 from uuid import UUID
 
-import httpx
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterTags
 from prefect.client.schemas.objects import FlowRun
@@ -27,6 +25,7 @@ from flows.cells import Cell
 from flows.ends import End, ended
 from flows.errors import UsageError
 from flows.keys import attempt_key
+from flows.patience import patiently
 from flows.plan import Plan
 from flows.progress import say
 
@@ -37,9 +36,6 @@ POLL_S = 2.0
 
 CRASHES = 3
 """Flow runs of a cell that may crash, one after the other, before the cell counts as broken."""
-
-PATIENCE_S = 900.0
-"""How long the server may be away."""
 
 CANCEL_S = 90.0
 """How long cancelled flow runs have, to finish their calls in flight and to remove containers."""
@@ -52,7 +48,6 @@ HINT_S = 45.0
 
 _PAGE = 200  # the server's own limit
 
-T = TypeVar("T")
 Told = Callable[[Cell, End, str], Awaitable[None]]
 
 
@@ -118,7 +113,7 @@ class FlowRuns:
             UsageError: the server has no such deployment.
         """
         try:
-            deployment = await _patiently(partial(client.read_deployment_by_name, DEPLOYMENT))
+            deployment = await patiently(partial(client.read_deployment_by_name, DEPLOYMENT))
         except ObjectNotFound:
             raise UsageError(
                 f"the Prefect server has no deployment {DEPLOYMENT}, of which distributed cells "
@@ -146,7 +141,7 @@ class FlowRuns:
             "lake": self._lake,
             "grade": self._grade,
         }
-        made = await _patiently(
+        made = await patiently(
             partial(
                 self._client.create_flow_run_from_deployment,
                 self._deployment,
@@ -178,7 +173,7 @@ class FlowRuns:
         minutes = PENDING_S / 60
         run.state = Crashed(message=f"It was pending for {minutes:.0f} minutes: its worker is gone")
         change = self._client.set_flow_run_state
-        await _patiently(partial(change, run.id, run.state, force=True))
+        await patiently(partial(change, run.id, run.state, force=True))
 
     def _hint(self, found: list[FlowRun]) -> None:
         """Say it once where nobody takes any of the flow runs for a while."""
@@ -194,7 +189,7 @@ class FlowRuns:
     async def cancel(self, cells: dict[UUID, Cell]) -> None:
         """Cancel flow runs, and wait for their end as long as it can take."""
         for each in cells:
-            await _patiently(partial(self._client.set_flow_run_state, each, Cancelling()))
+            await patiently(partial(self._client.set_flow_run_state, each, Cancelling()))
         deadline, left = time.monotonic() + CANCEL_S, dict(cells)
         while left and time.monotonic() < deadline:
             for run in await self.over(left):
@@ -210,7 +205,7 @@ class FlowRuns:
             ask = partial(
                 self._client.read_flow_runs, flow_run_filter=chosen, limit=_PAGE, offset=offset
             )
-            page = await _patiently(ask)
+            page = await patiently(ask)
             for run in page:
                 yield run
             if len(page) < _PAGE:
@@ -240,25 +235,3 @@ def _is_stopped() -> bool:
     except Interrupted:
         return True
     return False
-
-
-async def _patiently(ask: Callable[[], Awaitable[T]]) -> T:
-    """What the server answers, after it was away for a while if that is so.
-
-    Raises:
-        httpx.HTTPError: it is away for longer than `PATIENCE_S`, or refuses.
-    """
-    deadline, told = time.monotonic() + PATIENCE_S, False
-    while True:
-        try:
-            return await ask()
-        except httpx.HTTPStatusError as error:
-            if error.response.status_code < 500 or time.monotonic() > deadline:
-                raise
-        except httpx.TransportError:
-            if time.monotonic() > deadline:
-                raise
-        if not told:
-            say("the Prefect server does not answer; the cells go on, and so does waiting for it")
-            told = True
-        await asyncio.sleep(POLL_S)

@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from prefect import flow
-from prefect.concurrency.asyncio import concurrency
 
 from agent import models
 from agent.arms import ARMS
@@ -34,9 +33,9 @@ from flows.image_schedule import scheduled
 from flows.journals import blobs, open_journal
 from flows.keys import attempt_key
 from flows.lake import Lake
+from flows.patience import cell_slot
 from flows.plan import prepare
 from flows.recorded import cell_at, submission
-from flows.server_settings import CELLS
 from flows.steps_shown import shown_as_task_runs
 from flows.stopping import graceful_stop
 from flows.sweeping import swept
@@ -44,10 +43,6 @@ from flows.tasks import kept
 
 if TYPE_CHECKING:
     from flows.preflight import Gate
-
-SLOT_S = 60.0
-"""How long a slot of the limit over all cells stays taken when its holder was killed. Prefect's
-least."""
 
 on_step: ContextVar[Callable[[Cell, Step], None]] = ContextVar(
     "on_step", default=lambda cell, step: None
@@ -251,9 +246,8 @@ async def solve(
     known = partial(cell_at, lake=plan.lake, grade=grade)
     images = scheduled([cell], experiment.dataset, experiment.images, plan.lake, known)
     shown = shown_as_task_runs(on_step) if trace == "steps" else nullcontext()
-    slot = concurrency(CELLS, lease_duration=SLOT_S)
     with graceful_stop():
-        async with slot, swept(plan.lake), shown, images as placed:
+        async with cell_slot(), swept(plan.lake), shown, images as placed:
             try:
                 async with placed(cell) as there:
                     return await work(there, Gate(plan.lake), plan.lake, grade=grade)

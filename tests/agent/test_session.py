@@ -12,6 +12,7 @@ import pytest
 
 from agent import models
 from agent.blobs import Blobs
+from agent.durable.candidates import together
 from agent.errors import ContextWindowExceeded, DivergenceError, OutOfTime, Undone
 from agent.journal import Attempt, Journal
 from agent.leasing import held
@@ -82,7 +83,7 @@ async def candidates(session: Session) -> list[str]:
             await branch.run(f"echo {reply.message['content']}-{number} >> file.txt", timeout_s=10)
             return branch.tree
 
-    trees = await asyncio.gather(*(work(number) for number in range(2)))
+    trees = await together(work(number) for number in range(2))
     await session.take(trees[1])
     return [await session.act("read", {}, text, str), await session.diff()]
 

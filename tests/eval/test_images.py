@@ -11,6 +11,7 @@ from eval.errors import ImageError
 from eval.images import build, check
 from eval.instances import load
 from eval.types import Instance
+from tests.eval.containers import output_of
 
 MakeInstance = Callable[..., Instance]
 MakeTaskRepo = Callable[..., Path]
@@ -85,8 +86,7 @@ class TestWithDocker:
 
         (built,) = build([instance], repo, add, client=docker_client)
         assert built.action == "built"
-        shown = docker_client.containers.run(instance.image, "cat /added.txt", remove=True)
-        assert shown == b"tiny__images-1"
+        assert output_of(instance.image, "cat /added.txt", docker_client) == b"tiny__images-1"
         assert not (folder / "added.txt").exists()
 
     def test_a_failed_build_shows_the_end_of_its_log(

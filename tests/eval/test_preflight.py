@@ -13,6 +13,7 @@ from eval import images
 from eval.errors import ImageError
 from eval.preflight import check, preflight_key
 from eval.types import Instance, Shell
+from tests.eval.containers import output_of
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -68,8 +69,7 @@ def doctored(
 
 
 def base_of(client: Any, instance: Instance) -> str:
-    output: bytes = client.containers.run(instance.image, "cat /base-commit", remove=True)
-    return output.decode().strip()
+    return output_of(instance.image, "cat /base-commit", client).decode().strip()
 
 
 def opener(instance: Instance) -> Callable[[], AbstractAsyncContextManager[Shell]]:

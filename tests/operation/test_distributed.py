@@ -97,8 +97,9 @@ def begin(server: PrefectServer, **changes: Any) -> "subprocess.Popen[bytes]":
     return server.begin("durabench", "run", str(path))
 
 
-def ended(program: "subprocess.Popen[bytes]") -> int:
-    return program.wait(timeout=600)
+def expect(server: PrefectServer, program: "subprocess.Popen[bytes]", code: int = 0) -> None:
+    """Wait for the end of a program, which has that exit code."""
+    assert program.wait(timeout=600) == code, server.printed(program)
 
 
 def report(server: PrefectServer, name: str) -> Report:
@@ -125,14 +126,14 @@ def wait_until(what: Callable[[], Any], seconds: float = 180) -> None:
 @pytest.mark.usefixtures("workers")
 def test_workers_come_to_what_one_process_comes_to(server: PrefectServer) -> None:
     """Same cells, same outcomes, same costs; the same again runs nothing."""
-    assert ended(begin(server, repeats=2)) == 0
-    assert ended(begin(server, name="alone", execution="local", repeats=2)) == 0
+    expect(server, begin(server, repeats=2))
+    expect(server, begin(server, name="alone", execution="local", repeats=2))
     apart, alone = report(server, "apart").arms, report(server, "alone").arms
     for one, other in zip(apart, alone, strict=True):
         assert (one.name, one.resolved, one.planned) == (other.name, other.resolved, other.planned)
         assert one.cost.usd == pytest.approx(other.cost.usd)
     assert states(server, "apart") == ["COMPLETED"] * 8
-    assert ended(begin(server, repeats=2)) == 0
+    expect(server, begin(server, repeats=2))
     assert states(server, "apart") == ["COMPLETED"] * 8
 
 
@@ -142,7 +143,7 @@ def test_a_benchmark_that_died_finds_its_cells_again(server: PrefectServer) -> N
     first = begin(server, name="found")
     wait_until(lambda: states(server, "found"))
     kill_all(first)
-    assert ended(begin(server, name="found")) == 0
+    expect(server, begin(server, name="found"))
     assert states(server, "found") == ["COMPLETED"] * 4
     assert resolved(server, "found") == {"mini": 2, "null": 0}
 
@@ -151,7 +152,8 @@ def test_a_benchmark_that_died_finds_its_cells_again(server: PrefectServer) -> N
 def test_two_schedulers_share_the_flow_runs(server: PrefectServer) -> None:
     """Both come to the same end, and every cell has one flow run."""
     both = [begin(server, name="shared") for _ in range(2)]
-    assert [ended(each) for each in both] == [0, 0]
+    for each in both:
+        expect(server, each)
     assert states(server, "shared") == ["COMPLETED"] * 4
 
 
@@ -160,7 +162,7 @@ def test_the_limit_over_all_cells_holds_over_workers(server: PrefectServer) -> N
     """With a limit of one, no attempt begins before the one before it has ended."""
     server.run("durabench", "setup", "--cells", "1")
     try:
-        assert ended(begin(server, name="narrow")) == 0
+        expect(server, begin(server, name="narrow"))
     finally:
         server.run("durabench", "setup", "--cells", "64")
     lake = Lake.existing(server.folder / "lake")
@@ -182,7 +184,7 @@ def test_a_server_that_was_killed_is_waited_for(server: PrefectServer) -> None:
     server.stop(signal.SIGKILL)
     time.sleep(5)
     server.start()
-    assert ended(running) == 0
+    expect(server, running)
     assert resolved(server, "powercut") == {"mini": 2, "null": 0}
 
 
@@ -201,7 +203,7 @@ def test_a_cancelled_benchmark_cancels_its_cells_and_goes_on_later(server: Prefe
     wait_until(lambda: server.get(f"/flow_runs/{run['id']}")["state"]["type"] in over)
     assert server.get(f"/flow_runs/{run['id']}")["state"]["type"] == "CANCELLED"
     wait_until(lambda: set(states(server, "cancelled")) <= over)
-    assert ended(begin(server, name="cancelled", repeats=2)) == 0
+    expect(server, begin(server, name="cancelled", repeats=2))
     assert resolved(server, "cancelled") == {"mini": 4, "null": 0}
 
 
@@ -233,7 +235,7 @@ def test_without_a_deployment_the_run_says_what_to_do(tmp_path: Path) -> None:
     """One line, and the exit code of wrong usage."""
     with PrefectServer(tmp_path / "bare") as bare:
         running = begin(bare)
-        assert ended(running) == 2
+        expect(bare, running, 2)
         printed = bare.printed(running)
     assert "no deployment solve/solve" in printed
     assert "prefect deploy --all" in printed

@@ -1,0 +1,14 @@
+"""What a command prints in a container of an image."""
+
+from typing import Any
+
+
+def output_of(image: str, command: str, client: Any) -> bytes:
+    """Read when it has ended: following the output of something so short can miss all of it."""
+    container = client.containers.run(image, command, detach=True)
+    try:
+        assert container.wait()["StatusCode"] == 0, container.logs()
+        output: bytes = container.logs(stdout=True, stderr=False)
+        return output
+    finally:
+        container.remove(force=True)
