@@ -63,18 +63,19 @@ async def benchmark(
     distributed = experiment.execution == "distributed"
     plan = await prepare(experiment, lake, elsewhere=distributed)
     news = await Announcements.of(plan)
-    with graceful_stop() as stop, Progress(experiment.name, len(plan.cells)) as progress:
+    with Progress(experiment.name, len(plan.cells)) as progress:
 
         async def told(cell: Cell, end: End, result: str) -> None:
             await progress.advance(cell.label, result)
             await news.ended(cell, end, result)
 
-        if distributed:
-            ends = await _elsewhere(plan, lake, told, grade=grade)
-        else:
-            async with swept(plan.lake):
-                ends = await _here(plan, told, grade=grade)
-    stop.check()
+        async with graceful_stop() as stop:
+            if distributed:
+                ends = await _elsewhere(plan, lake, told, grade=grade)
+            else:
+                async with swept(plan.lake):
+                    ends = await _here(plan, told, grade=grade)
+            stop.check()
     page = await report(experiment.name, lake=str(plan.lake.root))
     news.finished(ends, page)
     for end, words in _UNFINISHED.items():

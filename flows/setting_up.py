@@ -20,6 +20,7 @@ from agent.errors import InfrastructureError
 from flows import events
 from flows.errors import UsageError
 from flows.server_settings import CELLS, POOL, as_lines
+from flows.stopping import PAUSED
 
 DEFAULT_CELLS = 64
 
@@ -32,8 +33,11 @@ BROKEN_CELLS, BROKEN_S = 20, 600.0
 
 _TAG = "prefect.tag.durabench"
 _SIGNS_OF_LIFE = {
-    f"prefect.flow-run.{name}"
-    for name in ["heartbeat", "Completed", "Failed", "Crashed", "Cancelled", "Suspended"]
+    *(
+        f"prefect.flow-run.{n}"
+        for n in ["heartbeat", "Completed", "Failed", "Crashed", "Cancelled"]
+    ),
+    PAUSED,
 }
 
 

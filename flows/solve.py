@@ -246,10 +246,9 @@ async def solve(
     known = partial(cell_at, lake=plan.lake, grade=grade)
     images = scheduled([cell], experiment.dataset, experiment.images, plan.lake, known)
     shown = shown_as_task_runs(on_step) if trace == "steps" else nullcontext()
-    with graceful_stop():
-        async with cell_slot(), swept(plan.lake), shown, images as placed:
-            try:
-                async with placed(cell) as there:
-                    return await work(there, Gate(plan.lake), plan.lake, grade=grade)
-            except (InfrastructureError, BudgetExhausted, Refused) as error:
-                raise IncompleteRun(f"{cell.label}: {error}") from error
+    async with graceful_stop(), cell_slot(), swept(plan.lake), shown, images as placed:
+        try:
+            async with placed(cell) as there:
+                return await work(there, Gate(plan.lake), plan.lake, grade=grade)
+        except (InfrastructureError, BudgetExhausted, Refused) as error:
+            raise IncompleteRun(f"{cell.label}: {error}") from error

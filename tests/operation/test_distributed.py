@@ -1,126 +1,32 @@
 """An experiment whose cells are flow runs that workers pick up, on a real Prefect server."""
 
-import os
 import signal
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Pending
 
-from flows import experiment, fanout, reporting
+from flows import experiment, fanout
 from flows.lake import Lake
 from flows.plan import prepare
-from reports.types import Report
+from tests.operation.running import (
+    begin,
+    declared,
+    expect,
+    kill_all,
+    report,
+    resolved,
+    states,
+    wait_until,
+)
 from tests.servers.prefect_server import PrefectServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-
-QUICK = {"PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
-    """A server as an operator makes it ready."""
-    with PrefectServer(tmp_path_factory.mktemp("installation")) as made:
-        made.environment.update(QUICK)
-        done = made.run("durabench", "setup")
-        assert done.returncode == 0, done.stderr
-        made.prefect("deploy", "--all")
-        yield made
-
-
-@pytest.fixture
-def workers(server: PrefectServer) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Two workers."""
-    started = [start_worker(server) for _ in range(2)]
-    yield started
-    for worker in started:
-        kill_all(worker)
-
-
-def start_worker(server: PrefectServer) -> "subprocess.Popen[bytes]":
-    return server.begin("prefect", "worker", "start", "--pool", "durabench", "--limit", "3")
-
-
-def kill_all(program: "subprocess.Popen[bytes]") -> None:
-    """SIGKILL for a program and everything below it, whatever sessions those are in."""
-    for pid in [*below(program.pid), program.pid]:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    program.wait(timeout=20)
-
-
-def below(pid: int) -> list[int]:
-    """The processes that a process has started, and those that they have."""
-    parents = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has just ended
-            # The name is in parentheses and may hold anything.
-            parents[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
-    found = [child for child, parent in parents.items() if parent == pid]
-    return [*found, *(each for child in found for each in below(child))]
-
-
-def declared(**changes: Any) -> dict[str, Any]:
-    """Two bundled instances on the host, two arms, run by the workers."""
-    return {
-        "name": "apart",
-        "dataset": "bundled",
-        "environment": "host",
-        "execution": "distributed",
-        "select": {"sample": 2},
-        "arms": [
-            {"name": "mini", "agent": "mini", "model": {"provider": "simulated", "skill": 1}},
-            {"name": "null", "agent": "null"},
-        ],
-        "concurrency": 4,
-        "evaluation_timeout_s": 120,
-        **changes,
-    }
-
-
-def begin(server: PrefectServer, **changes: Any) -> "subprocess.Popen[bytes]":
-    """`durabench run` of such an experiment."""
-    content = declared(**changes)
-    path = server.folder / f"{content['name']}.yaml"
-    path.write_text(yaml.safe_dump(content))
-    return server.begin("durabench", "run", str(path))
-
-
-def expect(server: PrefectServer, program: "subprocess.Popen[bytes]", code: int = 0) -> None:
-    """Wait for the end of a program, which has that exit code."""
-    assert program.wait(timeout=600) == code, server.printed(program)
-
-
-def report(server: PrefectServer, name: str) -> Report:
-    return reporting.read(Lake.existing(server.folder / "lake"), name)
-
-
-def resolved(server: PrefectServer, name: str) -> dict[str, int]:
-    return {arm.name: arm.resolved for arm in report(server, name).arms}
-
-
-def states(server: PrefectServer, name: str) -> list[str]:
-    """Those of the flow runs of an experiment's cells."""
-    chosen = {"flow_runs": {"tags": {"all_": [f"experiment:{name}"]}}, "limit": 200}
-    return sorted(run["state"]["type"] for run in server.post("/flow_runs/filter", chosen))
-
-
-def wait_until(what: Callable[[], Any], seconds: float = 180) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(0.5)
 
 
 @pytest.mark.usefixtures("workers")
@@ -205,6 +111,27 @@ def test_a_cancelled_benchmark_cancels_its_cells_and_goes_on_later(server: Prefe
     wait_until(lambda: set(states(server, "cancelled")) <= over)
     expect(server, begin(server, name="cancelled", repeats=2))
     assert resolved(server, "cancelled") == {"mini": 4, "null": 0}
+
+
+CRASH = r"""
+p=$$
+until tr '\0' ' ' < /proc/$p/cmdline | grep -q prefect; do p=$(cut -d' ' -f4 /proc/$p/stat); done
+kill -9 $p
+"""
+"""Ends the process of the flow run that the command belongs to."""
+
+
+@pytest.mark.usefixtures("workers")
+def test_a_cell_that_always_crashes_ends_as_infrastructure(server: PrefectServer) -> None:
+    """After three flow runs, each of them Crashed; the other cells have nothing to do with it."""
+    model = {"provider": "scripted", "replies": [{"command": CRASH}]}
+    arms = [{"name": "deadly", "agent": "mini", "model": model}, {"name": "null", "agent": "null"}]
+    running = begin(server, name="deadly", arms=arms, select={"sample": 1})
+    expect(server, running, 3)
+    assert states(server, "deadly") == ["COMPLETED", *["CRASHED"] * fanout.CRASHES]
+    assert "1 of 2 cells ended as infrastructure" in server.printed(running)
+    deadly = {cell.arm: cell for cell in report(server, "deadly").cells}["deadly"]
+    assert deadly.attempt_id is None
 
 
 async def test_what_a_dead_worker_never_began_is_given_up(

@@ -1,0 +1,92 @@
+"""Experiments on a Prefect server: begun, watched and killed as operators and machines do."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from flows import reporting
+from flows.lake import Lake
+from reports.types import Report
+from tests.servers.prefect_server import PrefectServer
+
+
+def start_worker(server: PrefectServer) -> "subprocess.Popen[bytes]":
+    return server.begin("prefect", "worker", "start", "--pool", "durabench", "--limit", "3")
+
+
+def kill_all(program: "subprocess.Popen[bytes]") -> None:
+    """SIGKILL for a program and everything below it, whatever sessions those are in."""
+    for pid in [*below(program.pid), program.pid]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    program.wait(timeout=20)
+
+
+def below(pid: int) -> list[int]:
+    """The processes that a process has started, and those that they have."""
+    parents = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has just ended
+            # The name is in parentheses and may hold anything.
+            parents[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
+    found = [child for child, parent in parents.items() if parent == pid]
+    return [*found, *(each for child in found for each in below(child))]
+
+
+def declared(**changes: Any) -> dict[str, Any]:
+    """Two bundled instances on the host, two arms, run by the workers."""
+    return {
+        "name": "apart",
+        "dataset": "bundled",
+        "environment": "host",
+        "execution": "distributed",
+        "select": {"sample": 2},
+        "arms": [
+            {"name": "mini", "agent": "mini", "model": {"provider": "simulated", "skill": 1}},
+            {"name": "null", "agent": "null"},
+        ],
+        "concurrency": 4,
+        "evaluation_timeout_s": 120,
+        **changes,
+    }
+
+
+def begin(server: PrefectServer, **changes: Any) -> "subprocess.Popen[bytes]":
+    """`durabench run` of such an experiment."""
+    content = declared(**changes)
+    path = server.folder / f"{content['name']}.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return server.begin("durabench", "run", str(path))
+
+
+def expect(server: PrefectServer, program: "subprocess.Popen[bytes]", code: int = 0) -> None:
+    """Wait for the end of a program, which has that exit code."""
+    assert program.wait(timeout=600) == code, server.printed(program)
+
+
+def report(server: PrefectServer, name: str) -> Report:
+    return reporting.read(Lake.existing(server.folder / "lake"), name)
+
+
+def resolved(server: PrefectServer, name: str) -> dict[str, int]:
+    return {arm.name: arm.resolved for arm in report(server, name).arms}
+
+
+def states(server: PrefectServer, name: str) -> list[str]:
+    """Those of the flow runs of an experiment's cells."""
+    chosen = {"flow_runs": {"tags": {"all_": [f"experiment:{name}"]}}, "limit": 200}
+    return sorted(run["state"]["type"] for run in server.post("/flow_runs/filter", chosen))
+
+
+def wait_until(what: Callable[[], Any], seconds: float = 180) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.5)

@@ -1,0 +1,76 @@
+"""A flow run that is paused as Prefect's UI does it, and resumed."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.lake import Lake
+from tests.operation.running import declared, states, wait_until
+from tests.servers.prefect_server import PrefectServer
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+CELLS = 10
+
+SUSPENDED = {
+    "type": "PAUSED",
+    "name": "Suspended",
+    "state_details": {"pause_reschedule": True, "pause_timeout": "2099-01-01T00:00:00Z"},
+}
+"""What the UI asks for."""
+
+
+def order(server: PrefectServer, name: str, parameters: dict[str, Any]) -> str:
+    """A flow run of a deployment; its id."""
+    [deployment] = [each for each in server.post("/deployments/filter", {}) if each["name"] == name]
+    made = server.post(
+        f"/deployments/{deployment['id']}/create_flow_run", {"parameters": parameters}
+    )
+    return str(made["id"])
+
+
+def attempts(server: PrefectServer, name: str) -> list[dict[str, Any]]:
+    """The rows of an experiment's attempts."""
+    lake = Lake.existing(server.folder / "lake")
+    units = lake.units("attempts", "*", name)
+    return [row for unit in units for row in lake.find("attempts", unit)]
+
+
+def state(server: PrefectServer, run: str) -> str:
+    return str(server.get(f"/flow_runs/{run}")["state"]["type"])
+
+
+def processes(run: str) -> list[Path]:
+    """Those that work on a flow run."""
+    return [path for path in Path("/proc").glob("[0-9]*") if run.encode() in environment(path)]
+
+
+def environment(process: Path) -> bytes:
+    try:
+        return (process / "environ").read_bytes()
+    except OSError:  # it has ended
+        return b""
+
+
+@pytest.mark.usefixtures("workers")
+@pytest.mark.parametrize("execution", ["local", "distributed"])
+def test_a_paused_benchmark_stops_and_goes_on(server: PrefectServer, execution: str) -> None:
+    """Nothing of it runs while it is paused; resumed, it does what is missing."""
+    name = f"paused-{execution}"
+    content = declared(name=name, execution=execution, repeats=CELLS // 2, concurrency=1)
+    content["arms"] = content["arms"][:1]
+    run = order(server, "benchmark", {"experiment": content})
+    wait_until(lambda: attempts(server, name))
+    server.post(f"/flow_runs/{run}/set_state", {"state": SUSPENDED})
+    wait_until(lambda: not processes(run))
+    assert state(server, run) == "PAUSED"
+    assert "RUNNING" not in states(server, name)
+    done = [row for row in attempts(server, name) if row["outcome"] == "submitted"]
+    assert 0 < len(done) < CELLS
+
+    server.post(f"/flow_runs/{run}/resume", {})
+    wait_until(lambda: state(server, run) == "COMPLETED")
+    rows = attempts(server, name)
+    assert [row["outcome"] for row in rows] == ["submitted"] * CELLS
+    assert all(row["billed_usd"] == pytest.approx(row["cost_usd"]) for row in rows)
