@@ -28,6 +28,7 @@ from flows.keys import attempt_key
 from flows.patience import patiently
 from flows.plan import Plan
 from flows.progress import say
+from flows.server_settings import POOL
 
 DEPLOYMENT = "solve/solve"
 
@@ -40,8 +41,11 @@ CRASHES = 3
 CANCEL_S = 90.0
 """How long cancelled flow runs have, to finish their calls in flight and to remove containers."""
 
-PENDING_S = 900.0
-"""How long a worker may take to begin a flow run: it may have to bring an image for it."""
+PENDING_S = {"process": 120.0}
+"""How long a worker may take to begin a flow run, by the type of its pool."""
+
+PENDING_ELSEWHERE_S = 900.0
+"""The same where it may have to bring an image and wait for a machine."""
 
 HINT_S = 45.0
 """After so long without any worker the operator is told how to start one."""
@@ -93,11 +97,18 @@ class FlowRuns:
     """The flow runs of one experiment's cells."""
 
     def __init__(
-        self, plan: Plan, client: PrefectClient, deployment: UUID, lake: str | None, *, grade: bool
+        self,
+        plan: Plan,
+        client: PrefectClient,
+        deployment: UUID,
+        pending_s: float,
+        lake: str | None,
+        *,
+        grade: bool,
     ) -> None:
         """Use `open`."""
         self._plan, self._client, self._deployment = plan, client, deployment
-        self._lake, self._grade = lake, grade
+        self._pending_s, self._lake, self._grade = pending_s, lake, grade
         self._living: dict[str, UUID] = {}
         self._over = Counter[str]()
         self._waits_since: float | None = None
@@ -119,7 +130,9 @@ class FlowRuns:
                 f"the Prefect server has no deployment {DEPLOYMENT}, of which distributed cells "
                 "are flow runs: `prefect deploy --all` in a clone makes it"
             ) from None
-        runs = cls(plan, client, deployment.id, lake, grade=grade)
+        pool = await patiently(partial(client.read_work_pool, deployment.work_pool_name or POOL))
+        pending_s = PENDING_S.get(pool.type, PENDING_ELSEWHERE_S)
+        runs = cls(plan, client, deployment.id, pending_s, lake, grade=grade)
         async for run in runs._read(FlowRunFilter(tags=FlowRunFilterTags(all_=runs._tags()))):
             for tag in run.tags:
                 if run.state is not None and run.state.is_final():
@@ -161,17 +174,23 @@ class FlowRuns:
         gone = set(ids) - {run.id for run in found}
         found += [FlowRun(id=each, flow_id=each, name="deleted") for each in gone]
         for run in found:
-            if _is_lost(run):
+            if self._is_lost(run):
                 await self._give_up(run)
         self._hint(found)
         finished = [run for run in found if run.state is None or run.state.is_final()]
         self._over.update(_tag(cells[run.id]) for run in finished)
         return finished
 
+    def _is_lost(self, run: FlowRun) -> bool:
+        """Whether it is pending for too long: nothing of it runs that could send heartbeats."""
+        if run.state is None or not run.state.is_pending() or run.state.timestamp is None:
+            return False
+        return (datetime.now(UTC) - run.state.timestamp).total_seconds() > self._pending_s
+
     async def _give_up(self, run: FlowRun) -> None:
         """Mark a flow run Crashed that a worker took and never began."""
-        minutes = PENDING_S / 60
-        run.state = Crashed(message=f"It was pending for {minutes:.0f} minutes: its worker is gone")
+        message = f"It was pending for {self._pending_s:.0f} seconds: its worker is gone"
+        run.state = Crashed(message=message)
         change = self._client.set_flow_run_state
         await patiently(partial(change, run.id, run.state, force=True))
 
@@ -215,13 +234,6 @@ class FlowRuns:
 
 def _tag(cell: Cell) -> str:
     return f"cell:{attempt_key(cell)[:32]}"
-
-
-def _is_lost(run: FlowRun) -> bool:
-    """Whether it is pending for too long: nothing of it runs that could send heartbeats."""
-    if run.state is None or not run.state.is_pending() or run.state.timestamp is None:
-        return False
-    return (datetime.now(UTC) - run.state.timestamp).total_seconds() > PENDING_S
 
 
 def _has_crashed(run: FlowRun) -> bool:

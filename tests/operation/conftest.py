@@ -5,10 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.operation.running import kill_all, start_worker
+from tests.operation.running import QUICK, kill_all, start_worker
 from tests.servers.prefect_server import PrefectServer
-
-QUICK = {"PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
 
 
 @pytest.fixture(scope="session")

@@ -16,9 +16,16 @@ from flows.lake import Lake
 from reports.types import Report
 from tests.servers.prefect_server import PrefectServer
 
+QUICK = {"PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
+"""Variables for workers that look for work all the time."""
+
+IN_FLIGHT = 3
+"""Flow runs of a worker at a time."""
+
 
 def start_worker(server: PrefectServer) -> "subprocess.Popen[bytes]":
-    return server.begin("prefect", "worker", "start", "--pool", "durabench", "--limit", "3")
+    limit = str(IN_FLIGHT)
+    return server.begin("prefect", "worker", "start", "--pool", "durabench", "--limit", limit)
 
 
 def kill_all(program: "subprocess.Popen[bytes]") -> None:
@@ -83,6 +90,19 @@ def states(server: PrefectServer, name: str) -> list[str]:
     """Those of the flow runs of an experiment's cells."""
     chosen = {"flow_runs": {"tags": {"all_": [f"experiment:{name}"]}}, "limit": 200}
     return sorted(run["state"]["type"] for run in server.post("/flow_runs/filter", chosen))
+
+
+def order(server: PrefectServer, name: str, parameters: dict[str, Any]) -> str:
+    """Order a flow run of a deployment, as the UI does; its id."""
+    [deployment] = [each for each in server.post("/deployments/filter", {}) if each["name"] == name]
+    made = server.post(
+        f"/deployments/{deployment['id']}/create_flow_run", {"parameters": parameters}
+    )
+    return str(made["id"])
+
+
+def state(server: PrefectServer, run: str) -> str:
+    return str(server.get(f"/flow_runs/{run}")["state"]["type"])
 
 
 def wait_until(what: Callable[[], Any], seconds: float = 180) -> None:

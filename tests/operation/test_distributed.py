@@ -138,7 +138,7 @@ async def test_what_a_dead_worker_never_began_is_given_up(
     server: PrefectServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A flow run that stays pending is marked Crashed, and the next one is another."""
-    monkeypatch.setattr(fanout, "PENDING_S", 0.0)
+    monkeypatch.setitem(fanout.PENDING_S, "process", 0.0)
     declaration = experiment.parse(declared(name="pending"), "test")
     plan = await prepare(declaration, str(tmp_path))
     cell = plan.cells[0]

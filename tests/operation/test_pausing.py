@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from flows.lake import Lake
-from tests.operation.running import declared, states, wait_until
+from tests.operation.running import declared, order, state, states, wait_until
 from tests.servers.prefect_server import PrefectServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -21,24 +21,11 @@ SUSPENDED = {
 """What the UI asks for."""
 
 
-def order(server: PrefectServer, name: str, parameters: dict[str, Any]) -> str:
-    """A flow run of a deployment; its id."""
-    [deployment] = [each for each in server.post("/deployments/filter", {}) if each["name"] == name]
-    made = server.post(
-        f"/deployments/{deployment['id']}/create_flow_run", {"parameters": parameters}
-    )
-    return str(made["id"])
-
-
 def attempts(server: PrefectServer, name: str) -> list[dict[str, Any]]:
     """The rows of an experiment's attempts."""
     lake = Lake.existing(server.folder / "lake")
     units = lake.units("attempts", "*", name)
     return [row for unit in units for row in lake.find("attempts", unit)]
-
-
-def state(server: PrefectServer, run: str) -> str:
-    return str(server.get(f"/flow_runs/{run}")["state"]["type"])
 
 
 def processes(run: str) -> list[Path]:

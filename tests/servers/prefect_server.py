@@ -78,6 +78,12 @@ class PrefectServer:
                 time.sleep(0.2)
         raise RuntimeError(f"no Prefect server: {(self.folder / 'server.log').read_text()[-2000:]}")
 
+    @property
+    def pid(self) -> int:
+        """Its process, while it runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def stop(self, number: int = signal.SIGTERM) -> None:
         """End it, with a signal of one's choice."""
         if self._process is not None:

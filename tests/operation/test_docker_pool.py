@@ -1,0 +1,70 @@
+"""A cell as a container of a Docker work pool, with its instance's container beside it."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.workspaces import ownership
+from eval.base_image import BASE_IMAGE
+from eval.instances import load
+from flows.lake import Lake
+from tests.operation.running import QUICK, declared, order, state, wait_until
+from tests.servers.prefect_server import ROOT, PrefectServer
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(600)]
+
+TEMPLATE = ROOT / "flows" / "work_pools" / "docker.json"
+
+
+def template(lake: Path) -> dict[str, Any]:
+    """The template with this checkout and this interpreter in place of an image of them."""
+    content: dict[str, Any] = json.loads(TEMPLATE.read_text())
+    defaults = {
+        "image": BASE_IMAGE,
+        "network_mode": "host",
+        "command": f"{Path(sys.executable).with_name('prefect')} flow-run execute",
+        "volumes": [
+            *(f"{path}:{path}:ro" for path in {str(ROOT), sys.prefix, sys.base_prefix}),
+            f"{lake}:{lake}",
+            "/var/run/docker.sock:/var/run/docker.sock",
+        ],
+        "env": {"DURABENCH_LAKE": str(lake)},
+    }
+    for name, value in defaults.items():
+        content["variables"]["properties"][name]["default"] = value
+    return content
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, docker_client: Any) -> Iterator[PrefectServer]:
+    """A server whose pool `durabench` is of Docker containers, and a worker for it."""
+    with PrefectServer(tmp_path_factory.mktemp("installation")) as made:
+        made.environment.update(QUICK)
+        path = made.folder / "docker.json"
+        path.write_text(json.dumps(template(made.folder / "lake")))
+        made.prefect(
+            *["work-pool", "create", "durabench", "--type", "docker"],
+            *["--base-job-template", str(path)],
+        )
+        assert made.run("durabench", "setup").returncode == 0
+        made.prefect("deploy", "--all")
+        yield made
+
+
+def test_a_cell_runs_in_a_container(server: PrefectServer, docker_client: Any) -> None:
+    """Its own and its instance's are gone at the end, and what it did is in the lake."""
+    instance = load("bundled")[0].instance_id
+    content = declared(name="contained", environment="docker", select={"ids": [instance]})
+    parameters = {"experiment": content, "instance_id": instance, "arm": "mini"}
+    with server.worker():
+        run = order(server, "solve", parameters)
+        wait_until(lambda: state(server, run) in {"COMPLETED", "FAILED", "CRASHED"})
+        logs = server.post("/logs/filter", {"logs": {"flow_run_id": {"any_": [run]}}})
+        assert state(server, run) == "COMPLETED", [line["message"] for line in logs]
+    [attempt] = Lake.existing(server.folder / "lake").units("attempts", "*", "contained")
+    of_it = {"label": f"{ownership.ATTEMPT}={attempt}"}
+    assert docker_client.containers.list(all=True, filters=of_it) == []
