@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
+from agent.errors import InfrastructureError
 from agent.workspaces import docker_available
 from eval.base_image import BASE_IMAGE
 from eval.errors import EvalError
@@ -16,6 +17,7 @@ from flows.errors import UsageError
 from flows.lake import Lake
 from flows.places import cache_folder
 from flows.rows import versions
+from reports.errors import ReportError
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")
 """The keys that are asked for most; LiteLLM knows many more."""
@@ -85,9 +87,11 @@ def _base_image() -> Finding:
 
 def _lake(path: str | None) -> Finding:
     try:
-        return Finding("ok", f"lake {Lake.open(path).root}")
-    except UsageError as error:
+        lake = Lake.open(path)
+        journals.journal_url(lake)
+    except (UsageError, ReportError, InfrastructureError) as error:
         return Finding("problem", str(error))
+    return Finding("ok", f"lake {lake.root}")
 
 
 def _disk() -> Finding:

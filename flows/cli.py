@@ -54,7 +54,11 @@ app.add_typer(import_app, name="import")
 
 LakeOption = Annotated[
     str | None,
-    typer.Option("--lake", envvar="DURABENCH_LAKE", help="folder of results; default ./lake"),
+    typer.Option(
+        "--lake",
+        envvar="DURABENCH_LAKE",
+        help="folder or s3://bucket/prefix of results; default ./lake",
+    ),
 ]
 ModelOption = Annotated[
     str | None,
@@ -269,7 +273,10 @@ def power(
 def export(
     name: Annotated[str, typer.Argument(help="experiment")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="folder; default <lake>/exports/NAME")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="folder; default exports/NAME, in the lake if that is one"
+        ),
     ] = None,
     repeat: Annotated[int, typer.Option(help="which attempt, where cells repeat")] = 0,
     trajectories: Annotated[
@@ -464,6 +471,31 @@ def images_preflight(
 
 
 @app.command()
+def prune(
+    older_than: Annotated[
+        str, typer.Option(help="without activity for so long, as 30d or 12h")
+    ] = "30d",
+    experiment: Annotated[str | None, typer.Option(help="only what is this one's")] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="steps, bodies, files, images or artifacts; may be repeated"),
+    ] = None,
+    results: Annotated[
+        bool, typer.Option("--results", help="with --experiment: that one whole, with all rows")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run/--remove", help="only show what would go, or remove it")
+    ] = True,
+    lake: LakeOption = None,
+) -> None:
+    """Remove what is not needed any more: steps of attempts that ended, bodies, leftover files,
+    images, old artifacts. Results and costs stay."""
+    from flows import pruning
+
+    pruning.prune(lake, older_than, experiment, only or [], results=results, remove=not dry_run)
+
+
+@app.command()
 def doctor(
     fix: Annotated[bool, typer.Option("--fix", help="remove what dead runs left behind")] = False,
     lake: LakeOption = None,
@@ -490,13 +522,15 @@ def setup(
     ] = None,
 ) -> None:
     """Prepare a Prefect server: work pool, limit on cells, automations. Again: only what
-    differs."""
+    differs. With --env-file also before there is a server: it reads them when it starts."""
     from flows import server_settings, setting_up
 
-    for line in asyncio.run(setting_up.set_up(setting_up.Wanted(cells, notify))):
-        typer.echo(line)
     if env_file:
         setting_up.write_settings(env_file)
         typer.echo(f"settings for the server's environment: {env_file}")
-    else:
+        if not setting_up.has_server():
+            return
+    for line in asyncio.run(setting_up.set_up(setting_up.Wanted(cells, notify))):
+        typer.echo(line)
+    if not env_file:
         typer.echo("\n".join(server_settings.as_lines()))

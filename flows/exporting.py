@@ -11,8 +11,8 @@ from agent.steps import CutOff, from_record
 from eval.predictions import write_jsonl
 from eval.types import Prediction
 from flows.errors import UsageError
-from flows.journals import existing_journal
-from flows.lake import Lake, whole
+from flows.journals import existing_journal, journal_url
+from flows.lake import Lake, write_whole
 
 
 def predictions(
@@ -30,7 +30,8 @@ def predictions(
     from reports.relations import open_marts  # DuckDB takes a tenth of a second to import
 
     lake = Lake.existing(lake_path)
-    connection = open_marts(lake.root, experiment)
+    with lake.reading():
+        connection = open_marts(lake.root, experiment)
     rows = connection.execute(
         """
         select arm, instance_id, model_name_or_path, model_patch
@@ -44,7 +45,7 @@ def predictions(
     connection.close()
     if not rows:
         raise UsageError(f"experiment {experiment!r} has no prediction of repeat {repeat}")
-    folder = output or lake.root / "exports" / experiment
+    folder = output or _folder(lake, experiment)
     for arm in sorted({row[0] for row in rows}):
         own = [Prediction(*row[1:]) for row in rows if row[0] == arm]
         path = folder / arm / "all_preds.jsonl"
@@ -61,32 +62,41 @@ def trajectories(
     `provider: recorded` replays such a folder. Paths and numbers of calls.
 
     Raises:
-        UsageError: the journal of the lake has no attempt of the experiment.
+        UsageError: the journal of the lake has no attempt of the experiment, or has pruned one.
     """
     lake = Lake.existing(lake_path)
+    journal_url(lake)  # which says so where nothing says where the journal is
     journal = existing_journal(lake)
     attempts = journal.find("") if journal else []
     chosen = [a for a in attempts if (a.experiment, a.repeat) == (experiment, repeat)]
     if journal is None or not chosen:
         raise UsageError(f"the journal has no attempt of {experiment!r} in repeat {repeat}")
-    folder = output or lake.root / "exports" / experiment
+    if pruned := [a.attempt_id for a in chosen if journal.pruned_at(a.attempt_id) is not None]:
+        raise UsageError(
+            f"the steps of {len(pruned)} of {len(chosen)} attempts were pruned, such as of "
+            f"{pruned[0]}: there is no recording of them any more"
+        )
+    folder = output or _folder(lake, experiment)
     for attempt in chosen:
         if journal.outcome(attempt.attempt_id) is None:
             continue
         replies, ends = _recording(journal, attempt.attempt_id)
         path = folder / attempt.arm / f"{attempt.instance_id}.traj.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with whole(path) as temporary:
-            temporary.write_text(
-                durabench_trajectory.to_json(
-                    replies,
-                    ends,
-                    instance_id=attempt.instance_id,
-                    model=replies[0].reply.model if replies else "none",
-                    native_tools=any("tool_calls" in each.reply.message for each in replies),
-                )
-            )
+        recording = durabench_trajectory.to_json(
+            replies,
+            ends,
+            instance_id=attempt.instance_id,
+            model=replies[0].reply.model if replies else "none",
+            native_tools=any("tool_calls" in each.reply.message for each in replies),
+        )
+        write_whole(path, recording.encode())
         yield path, len(replies)
+
+
+def _folder(lake: Lake, experiment: str) -> Path:
+    """Where exports go: beside the tables, or here where those are on an object store."""
+    beside = lake.root if isinstance(lake.root, Path) else Path()
+    return beside / "exports" / experiment
 
 
 def _recording(journal: Journal, attempt_id: str) -> tuple[list[ScopedReply], list[ScopedEnd]]:

@@ -40,7 +40,7 @@ def fork(
     attempt and billed to nobody again.
 
     Raises:
-        UsageError: there is no such attempt, step or experiment.
+        UsageError: there is no such attempt, step or experiment, or its steps were pruned.
     """
     lake = Lake.existing(lake_path)
     journal = existing_journal(lake)
@@ -50,6 +50,11 @@ def fork(
     parent = parents[0]
     if journal.holder(parent.attempt_id):
         raise UsageError(f"attempt {parent.attempt_id} is still running; stop it, or wait")
+    if (pruned_at := journal.pruned_at(parent.attempt_id)) is not None:
+        raise UsageError(
+            f"the steps of attempt {parent.attempt_id} were pruned on {pruned_at:%Y-%m-%d}: there "
+            "is nothing left to fork"
+        )
     scope, _, number = step.rpartition("/")
     places = {(recorded.scope, str(recorded.seq)) for recorded in journal.steps(parent.attempt_id)}
     if (scope, number) not in places:

@@ -31,7 +31,7 @@ from flows.keys import audit_key, verdict_key
 from flows.lake import Lake
 from flows.progress import Progress
 from flows.recorded import verdict_at
-from flows.tasks import kept
+from flows.tasks import kept, result_storage
 
 _TURNS: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -93,7 +93,8 @@ async def graded(submission: Submission, lake: Lake, *, twice: bool) -> Evaluati
     Raises:
         InfrastructureError: nothing is known about the patch.
     """
-    first = evaluate.with_options(result_storage=lake.results)
+    storage = await result_storage(lake)
+    first = evaluate.with_options(result_storage=storage)
     async with _turn(submission):
         where = await first(submission, lake)
         # Prefect remembers a verdict whose row somebody has removed.
@@ -101,7 +102,7 @@ async def graded(submission: Submission, lake: Lake, *, twice: bool) -> Evaluati
         if is_gone:
             where = await first.with_options(refresh_cache=True)(submission, lake)
         if twice:
-            second = grade_again.with_options(result_storage=lake.results, refresh_cache=is_gone)
+            second = grade_again.with_options(result_storage=storage, refresh_cache=is_gone)
             await second(submission, where, lake)
         return _taken_over(submission, where, lake)
 

@@ -137,7 +137,7 @@ class KeptImages:
         """
         if self.limit_bytes is None:
             return Room(True, ())
-        gone: Callable[[Row], bool] = (lambda row: True) if dry_run else self._remove
+        gone: Callable[[Row], bool] = (lambda row: True) if dry_run else self.remove
         kept, removed = self.kept(), []
         for row in list(kept):
             if self._fits(kept, expected_bytes):
@@ -146,6 +146,13 @@ class KeptImages:
                 kept.remove(row)
                 removed.append(row)
         return Room(self._fits(kept, expected_bytes), tuple(removed))
+
+    def remove(self, row: Row) -> bool:
+        """Remove an image, of which this is the row; False while somebody uses it."""
+        if not self.store.remove(row["image"], row["image_digest"]):
+            return False
+        self._write(row | {"removed_at": datetime.now(UTC)})
+        return True
 
     def _rows(self) -> list[Row]:
         return [row for row in self._lake.all_shared("images") if row["removed_at"] is None]
@@ -173,12 +180,6 @@ class KeptImages:
         if image_id is not None:
             self._write(row | {"image_digest": image_id, "size_bytes": self.store.size({image_id})})
         return image_id
-
-    def _remove(self, row: Row) -> bool:
-        if not self.store.remove(row["image"], row["image_digest"]):
-            return False
-        self._write(row | {"removed_at": datetime.now(UTC)})
-        return True
 
     def _write(self, row: Row) -> None:
         self._lake.write_shared("images", _unit(row["image"]), row)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prefect import flow
@@ -59,7 +60,7 @@ async def report(
         description=_title(built),
     )
     page = reporting.page_path(store, experiment)
-    if is_local(PREFECT_API_URL.value()):
+    if isinstance(page, Path) and is_local(PREFECT_API_URL.value()):
         await acreate_link_artifact(
             link=page.absolute().as_uri(),
             link_text=f"Report of {experiment}",

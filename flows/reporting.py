@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.lake import Lake, whole
+from flows.lake import Lake, remove, write_whole
 
 if TYPE_CHECKING:
+    from upath import UPath
+
     from reports.types import Report
 
 
@@ -16,10 +18,12 @@ def read(
 
     Raises:
         ReportError: there is nothing to report on, or no such arm.
+        InfrastructureError: the disk or the store refuses.
     """
     from reports.build import build  # DuckDB is slow to import, and most commands need none
 
-    return build(lake.root, experiment, baseline, candidate)
+    with lake.reading():
+        return build(lake.root, experiment, baseline, candidate)
 
 
 def write(lake: Lake, built: "Report") -> str:
@@ -28,29 +32,28 @@ def write(lake: Lake, built: "Report") -> str:
     The page comes after the trajectories that it links to; those of an earlier report go.
 
     Raises:
-        InfrastructureError: the disk refuses; what was there before stays.
+        InfrastructureError: the disk or the store refuses; what was there before stays.
     """
     from reports import markdown, page, trajectories  # as is matplotlib
+    from reports.lake import matching
 
     text = markdown.render(built)
     path = page_path(lake, built.source.experiment)
     folder = path.with_name(trajectories.FOLDER)
     linked = set()
-    for name, content in trajectories.render_trajectories(lake.root, built):
-        _replace(folder / name, content)
-        linked.add(name)
-    _replace(path.with_name("report.md"), text)
-    _replace(path, page.render(built))
-    for left in {file.name for file in folder.glob("*.html")} - linked:
-        (folder / left).unlink(missing_ok=True)
+    with lake.reading():
+        for name, content in trajectories.render_trajectories(lake.root, built):
+            write_whole(folder / name, content.encode())
+            linked.add(name)
+        before = matching(folder, "*.html")
+    write_whole(path.with_name("report.md"), text.encode())
+    write_whole(path, page.render(built).encode())
+    for left in before:
+        if left.name not in linked:
+            remove(left)
     return text
 
 
-def page_path(lake: Lake, experiment: str) -> Path:
+def page_path(lake: Lake, experiment: str) -> "Path | UPath":
     """Where an experiment's page is; `report.md` and the trajectories are beside it."""
     return lake.root / "reports" / experiment / "index.html"
-
-
-def _replace(path: Path, content: str) -> None:
-    with whole(path) as temporary:
-        temporary.write_text(content)

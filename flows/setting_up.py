@@ -52,6 +52,11 @@ class Wanted:
     zombie_s: float = ZOMBIE_S
 
 
+def has_server() -> bool:
+    """Whether PREFECT_API_URL, or the profile, names a server."""
+    return bool(PREFECT_API_URL.value())
+
+
 async def set_up(wanted: Wanted) -> list[str]:
     """Make or update everything; a line for each thing that was looked at.
 
@@ -59,7 +64,7 @@ async def set_up(wanted: Wanted) -> list[str]:
         UsageError: no server is configured, or it has no such notification block.
         InfrastructureError: it does not answer.
     """
-    if not PREFECT_API_URL.value():
+    if not has_server():
         raise UsageError(
             "setup is for a Prefect server, and PREFECT_API_URL names none: start one with "
             "`prefect server start` and export PREFECT_API_URL=http://127.0.0.1:4200/api"

@@ -86,7 +86,9 @@ def status(name: str | None, lake_path: str | None, *, cells: bool) -> None:
 
     lake = Lake.existing(lake_path)
     if name is None:
-        for experiment in list_experiments(lake.root):
+        with lake.reading():
+            experiments = list_experiments(lake.root)
+        for experiment in experiments:
             _out.print(experiment, markup=False)
         return
     built = reporting.read(lake, name)
@@ -173,11 +175,7 @@ def imported_arms(arms: "list[Summary]", name: str) -> None:
 
 def doubts(lake: Lake, experiment: str) -> None:
     """The resolved patches whose audit found something, each with its reasons."""
-    graded = [
-        row
-        for unit in lake.units("evaluations", "*", experiment)
-        for row in lake.find("evaluations", unit)
-    ]
+    graded = lake.rows("evaluations", experiment)
     in_doubt = [row for row in graded if row.get("audited_verdict") == "suspect"]
     for row in in_doubt:
         say(f"suspect  {row['instance_id']}  {'; '.join(row['audit_reasons'])}", "yellow")

@@ -39,7 +39,7 @@ from flows.recorded import cell_at, submission
 from flows.steps_shown import shown_as_task_runs
 from flows.stopping import graceful_stop
 from flows.sweeping import swept
-from flows.tasks import kept
+from flows.tasks import kept, result_storage
 
 if TYPE_CHECKING:
     from flows.preflight import Gate
@@ -63,6 +63,9 @@ async def attempt(cell: Cell, lake: Lake) -> str:
     attempt_id = attempt_key(cell)[:32]
     await asyncio.to_thread(journal.start, declared(cell, attempt_id))
     async with held(journal, attempt_id) as lease:
+        if await asyncio.to_thread(journal.pruned_at, attempt_id) is not None:
+            await asyncio.to_thread(_check_rows, cell, attempt_id, lake)
+            return attempt_id
         started_at, clock = datetime.now(UTC), time.perf_counter()
 
         async def finish(outcome: Outcome | rows.Interruption) -> None:
@@ -94,6 +97,22 @@ async def attempt(cell: Cell, lake: Lake) -> str:
             raise
         await finish(outcome)
     return attempt_id
+
+
+def _check_rows(cell: Cell, attempt_id: str, lake: Lake) -> None:
+    """Return if the rows of an attempt are there that can only be written from its steps.
+
+    Raises:
+        InfrastructureError: some are not.
+    """
+    for table in ("attempts", "predictions"):
+        if not lake.has(table, *cell.partition, attempt_id):
+            raise InfrastructureError(
+                f"attempt {attempt_id} has ended, but its row in `{table}` is gone from "
+                f"{lake.root} and its steps were pruned from the journal: bring the row back from "
+                "a copy, or run under another --name, which buys everything again",
+                retryable=False,
+            )
 
 
 def declared(cell: Cell, attempt_id: str) -> Attempt:
@@ -205,7 +224,7 @@ async def solve_and_grade(cell: Cell, lake: Lake) -> str:
 
 async def solve_only(cell: Cell, lake: Lake) -> str:
     """The first half of a cell; the id of its attempt."""
-    kept = attempt.with_options(result_storage=lake.results)
+    kept = attempt.with_options(result_storage=await result_storage(lake))
     attempt_id = await kept(cell, lake)
     if not lake.has("attempts", *cell.partition, attempt_id):
         # Prefect remembers an attempt whose rows somebody has removed.

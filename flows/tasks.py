@@ -1,14 +1,22 @@
 """What the tasks of cells have in common: a result is kept, broken infrastructure is retried."""
 
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from prefect import task
 from prefect.client.schemas.objects import State, TaskRun
+from prefect.filesystems import RemoteFileSystem
+from prefect.settings import PREFECT_API_URL
 from prefect.tasks import Task, exponential_backoff
 
 from agent.errors import InfrastructureError
 from flows.lake import Lake
+from flows.patience import patiently
+
+_BLOCKS: dict[tuple[str | None, str], RemoteFileSystem] = {}
+"""The blocks that this process has saved, by server and place."""
 
 
 async def worth_retrying(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
@@ -23,7 +31,25 @@ async def worth_retrying(task: Task[..., Any], run: TaskRun, state: State[Any]) 
 
 def is_kept(name: str, key: str, lake: Lake) -> bool:
     """Whether the task of that name would take its result from the lake for this key."""
-    return (lake.results / _result(name, key)).is_file()
+    return lake.has_result(_result(name, key))
+
+
+async def result_storage(lake: Lake) -> Path | RemoteFileSystem:
+    """Where tasks keep their results, as Prefect takes it.
+
+    That of an object store has to be a block which the server knows. It holds no credentials:
+    those are every worker's own.
+    """
+    place = lake.results
+    if isinstance(place, Path):
+        return place
+    known = (PREFECT_API_URL.value(), str(place))
+    if known not in _BLOCKS:
+        block = RemoteFileSystem(basepath=str(place), settings=dict(place.storage_options))
+        name = f"durabench-{hashlib.sha256(str(place).encode()).hexdigest()[:16]}"
+        await patiently(lambda: block.asave(name, overwrite=True))
+        _BLOCKS[known] = block
+    return _BLOCKS[known]
 
 
 def kept(name: str, run_name: str, key: Callable[[dict[str, Any]], str]) -> Any:

@@ -1,9 +1,11 @@
-"""The steps of an attempt: from the journal while it runs, from the lake for imports."""
+"""The steps of an attempt: from the journal, or from the lake where that has them alone, as those
+of imports and those that were pruned."""
 
 import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from agent.journal import Journal
@@ -46,7 +48,14 @@ def trace(prefix: str, lake_path: str | None, *, full: bool, follow: bool) -> No
     if len(found) != 1:
         many = f"{len(found)} attempts begin with {prefix!r}" if found else f"no attempt {prefix!r}"
         raise UsageError(f"{many} in {lake.root}; `durabench status NAME --cells` lists them")
-    steps = _journaled(journal, found[0], follow) if found[0] in known else _filed(lake, found[0])
+    pruned_at = journal.pruned_at(found[0]) if journal else None
+    if pruned_at is not None:
+        showing.say(
+            f"the steps were pruned from the journal on {pruned_at:%Y-%m-%d}; these are those of "
+            "the lake, long outputs shortened"
+        )
+    is_filed = found[0] not in known or pruned_at is not None
+    steps = _filed(lake, found[0]) if is_filed else _journaled(journal, found[0], follow)
     spent, unpriced = 0.0, 0
     for step in steps:
         showing.step(step, full=full)
@@ -113,11 +122,18 @@ def output_of(content: Any) -> str:
 
 def _filed(lake: Lake, attempt_id: str) -> Iterator[Shown]:
     calls = {(call["scope"], call["seq"]): call for call in lake.find("llm_calls", attempt_id)}
-    for row in sorted(lake.find("steps", attempt_id), key=lambda row: (row["scope"], row["seq"])):
+    for row in sorted(lake.find("steps", attempt_id), key=_order):
         place, result = (row["seq"], row["scope"]), json.loads(row["result"])
-        if row["kind"] == "model":
-            call = calls[row["scope"], row["seq"]]
+        call = calls.get((row["scope"], row["seq"]))
+        if call is not None:
             yield Shown(*place, result, call["cost_usd"], call["role"])
         else:
             asked = command_of(json.loads(row["request"]))
-            yield Shown(*place, None, 0.0, "", asked, output_of(result), row["exit_code"])
+            cut_off = result.get("cut_off") if isinstance(result, dict) else None
+            output = f"cut off: {cut_off}" if cut_off else output_of(result)
+            yield Shown(*place, None, 0.0, "", asked, output, row["exit_code"])
+
+
+def _order(row: Row) -> tuple[datetime, str, int]:
+    """As steps were begun; imports know no times."""
+    return row["started_at"] or datetime.min.replace(tzinfo=UTC), row["scope"], row["seq"]

@@ -23,13 +23,14 @@ from reports.types import ArmSummary, Pair, Report, Role, Source
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+    from upath import UPath
 
 CONTROLS = ("gold", "null")
 """Agents that prove images and graders; a comparison nobody declared leaves them out."""
 
 
 def build(
-    lake: Path, experiment: str, baseline: str | None = None, candidate: str | None = None
+    lake: Path | UPath, experiment: str, baseline: str | None = None, candidate: str | None = None
 ) -> Report:
     """The report of one experiment, complete or not.
 

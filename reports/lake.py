@@ -1,13 +1,19 @@
 """The lake as DuckDB views: one view per table, over one experiment or over what all share.
 
-A view has the declared columns whatever the files hold: a table without files is an empty
-view, and a column that older files lack is null.
+A lake is a folder, or a prefix on an object store, of which the views read a copy. A view has
+the declared columns whatever the files hold: a table without files is an empty view, and a
+column that older files lack is null.
 """
 
 from __future__ import annotations
 
+import re
+import weakref
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from reports.columns import PARTITION, SHARED_TABLES, TABLES, Table
@@ -15,7 +21,7 @@ from reports.errors import ReportError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
+    from upath import UPath
 
 _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
@@ -24,7 +30,46 @@ _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
 """A report never fetches a DuckDB extension; what it needs is built in."""
 
 
-def list_experiments(lake: Path) -> list[str]:
+def location(given: str | Path | UPath) -> Path | UPath:
+    """Where a lake is: the absolute path of a folder, or a prefix on an object store.
+
+    Endpoint and credentials of a store are those of the AWS environment variables. Raises
+    ReportError for a URL that no lake can have, and for variables that cannot be used.
+    """
+    text = str(given)
+    if "://" not in text:
+        return Path(text).expanduser().absolute()
+    if not re.fullmatch(r"s3://[^/]+(/.*)?", text):
+        raise ReportError(f"{text} is no lake: give a folder, or s3://bucket/prefix")
+    from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]
+    from upath import UPath  # together a quarter of a second, which folders do not need
+
+    # From a remembered listing the objects of other processes would be missing.
+    path = UPath(text.rstrip("/"), use_listings_cache=False)
+    try:
+        path.fs.connect()  # here, so that all paths below this one share the connections
+    except (ValueError, BotoCoreError) as error:
+        raise ReportError(
+            f"no object store for {text}: {error}; see AWS_ENDPOINT_URL and AWS_PROFILE"
+        ) from None
+    return path
+
+
+def matching(folder: Path | UPath, pattern: str) -> Sequence[Path | UPath]:
+    """The files below a folder whose relative path matches a shell pattern, sorted.
+
+    Of an object store only what begins like the pattern is listed, 1,000 names a request.
+    """
+    if isinstance(folder, Path):
+        return sorted(folder.glob(pattern))
+    literal = re.split(r"[*?[]", pattern, maxsplit=1)[0]
+    above, _, beginning = literal.rpartition("/")
+    names = folder.fs.find((folder / above).path if above else folder.path, prefix=beginning)
+    relative = (name.removeprefix(f"{folder.path.rstrip('/')}/") for name in names)
+    return [folder / name for name in sorted(relative) if _matches(name, pattern)]
+
+
+def list_experiments(lake: Path | UPath) -> list[str]:
     """Names of the experiments that have a folder in any table, sorted.
 
     Raises ReportError when `lake` is not a folder.
@@ -34,21 +79,25 @@ def list_experiments(lake: Path) -> list[str]:
             f"there is no lake at {lake}: run an experiment first, or set DURABENCH_LAKE"
         )
     prefix = "experiment="
-    folders = (path.name for name in TABLES for path in (lake / name).glob(f"{prefix}*"))
-    return sorted({folder.removeprefix(prefix) for folder in folders})
+    folders = (name for table in TABLES for name in _names(lake / table))
+    return sorted({name.removeprefix(prefix) for name in folders if name.startswith(prefix)})
 
 
-def open_lake(lake: Path, experiment: str) -> DuckDBPyConnection:
+def open_lake(lake: Path | UPath, experiment: str) -> DuckDBPyConnection:
     """A connection in memory with one view per table of the lake, over one experiment.
 
     The views of `preflights` and `images` hold what belongs to no experiment. Times come out
-    in UTC. The caller closes the connection. Raises ReportError for a missing lake and for an
-    experiment that is not in it.
+    in UTC. The caller closes the connection, and keeps it for as long as it reads. Raises
+    ReportError for a missing lake and for an experiment that is not in it.
     """
     import duckdb  # here because it costs the command line a tenth of a second
 
     _require(experiment, lake)
     connection = duckdb.connect(config=_OFFLINE)
+    if not isinstance(lake, Path):
+        copy = TemporaryDirectory(prefix="durabench-lake-")
+        weakref.finalize(connection, copy.cleanup)
+        lake = _copy(lake, experiment, Path(copy.name))
     connection.execute("set timezone = 'UTC'; set parquet_metadata_cache = true")
     connection.execute("create schema declared")
     for table in TABLES.values():
@@ -59,7 +108,7 @@ def open_lake(lake: Path, experiment: str) -> DuckDBPyConnection:
     return connection
 
 
-def unit_file(lake: Path, table: str, experiment: str, arm: str, unit: str) -> Path:
+def unit_file(lake: Path | UPath, table: str, experiment: str, arm: str, unit: str) -> Path | UPath:
     """Where the rows of one unit of work are, if there are any."""
     return lake / table / f"experiment={experiment}" / f"arm={arm}" / f"{unit}.parquet"
 
@@ -72,7 +121,35 @@ def near(name: str, known: list[str]) -> str:
     return f"known: {', '.join(known)}"
 
 
-def _require(experiment: str, lake: Path) -> None:
+def _matches(name: str, pattern: str) -> bool:
+    parts, wanted = name.split("/"), pattern.split("/")
+    return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
+
+
+def _names(folder: Path | UPath) -> Iterator[str]:
+    try:
+        yield from (path.name for path in folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return
+
+
+def _copy(lake: UPath, experiment: str, copy: Path) -> Path:
+    """What the views of an experiment read of a lake on an object store, in a local folder.
+
+    Many files are fetched at a time, each with one request. DuckDB itself would make a dozen
+    requests for each, one after the other.
+    """
+    own = [f"{table}/experiment={experiment}" for table in TABLES]
+    found = [path for folder in own for path in matching(lake / folder, "arm=*/*.parquet")]
+    for table in SHARED_TABLES:
+        found += matching(lake / table, "*.parquet")
+    root = lake.path.rstrip("/")
+    names = [path.path.removeprefix(f"{root}/") for path in found if not isinstance(path, Path)]
+    lake.fs.get([f"{root}/{name}" for name in names], [str(copy / name) for name in names])
+    return copy
+
+
+def _require(experiment: str, lake: Path | UPath) -> None:
     known = list_experiments(lake)
     if not known:
         raise ReportError(f"the lake at {lake} holds no experiment yet: run one first")

@@ -14,6 +14,7 @@ from reports.types import AuditFailure
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+    from upath import UPath
 
 SQL = Path(__file__).parent / "sql"
 
@@ -46,7 +47,7 @@ AUDIT_EXAMPLES = 3
 """Rows of a failed audit that a report shows."""
 
 
-def open_marts(lake: Path, experiment: str) -> DuckDBPyConnection:
+def open_marts(lake: Path | UPath, experiment: str) -> DuckDBPyConnection:
     """A connection with the lake's views, the schema `staging` and the schema `marts`.
 
     The caller closes it. Raises ReportError as `reports.lake.open_lake` does.

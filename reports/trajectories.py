@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reports.differences import read_sides
 from reports.format import count, mean, plural, usd
@@ -16,6 +16,9 @@ from reports.lake import unit_file
 from reports.losses import FAILURES
 from reports.rendering import environment
 from reports.types import Cell, Report
+
+if TYPE_CHECKING:
+    from upath import UPath
 
 FOLDER = "trajectories"
 """Beside the report's page."""
@@ -47,7 +50,7 @@ class ShownStep:
     """Tokens and cost, exit code, time."""
 
 
-def find_trajectories(lake: Path, report: Report) -> frozenset[str]:
+def find_trajectories(lake: Path | UPath, report: Report) -> frozenset[str]:
     """The attempts that the report refers to and of which the lake has the steps.
 
     Imports without steps have none, and so has an attempt that ended before its first step.
@@ -59,7 +62,7 @@ def find_trajectories(lake: Path, report: Report) -> frozenset[str]:
     )
 
 
-def render_trajectories(lake: Path, report: Report) -> Iterator[tuple[str, str]]:
+def render_trajectories(lake: Path | UPath, report: Report) -> Iterator[tuple[str, str]]:
     """Name and HTML text of the page of every attempt in `report.trajectories`."""
     template = environment().get_template("trajectory.html.j2")
     for cell in _referred(report):
@@ -95,11 +98,11 @@ def _is_file_name(attempt_id: str) -> bool:
     return re.fullmatch(r"\w[\w.-]*", attempt_id) is not None
 
 
-def _steps(lake: Path, report: Report, cell: Cell) -> bool:
-    return _unit(lake, "steps", report, cell).is_file()
+def _steps(lake: Path | UPath, report: Report, cell: Cell) -> bool:
+    return _unit(lake, "steps", report, cell).exists()
 
 
-def _read(lake: Path, report: Report, cell: Cell) -> tuple[ShownStep, ...]:
+def _read(lake: Path | UPath, report: Report, cell: Cell) -> tuple[ShownStep, ...]:
     calls = {
         (row["scope"], row["seq"]): row for row in _rows(_unit(lake, "llm_calls", report, cell))
     }
@@ -110,19 +113,24 @@ def _read(lake: Path, report: Report, cell: Cell) -> tuple[ShownStep, ...]:
     )
 
 
-def _patch(lake: Path, report: Report, cell: Cell) -> str:
+def _patch(lake: Path | UPath, report: Report, cell: Cell) -> str:
     """The patch that the attempt left; empty if none."""
     return "".join(row["model_patch"] for row in _rows(_unit(lake, "predictions", report, cell)))
 
 
-def _unit(lake: Path, table: str, report: Report, cell: Cell) -> Path:
+def _unit(lake: Path | UPath, table: str, report: Report, cell: Cell) -> Path | UPath:
     return unit_file(lake, table, report.source.experiment, cell.arm, str(cell.attempt_id))
 
 
-def _rows(path: Path) -> list[Row]:
+def _rows(path: Path | UPath) -> list[Row]:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows: list[Row] = pq.ParquetFile(path).read().to_pylist() if path.is_file() else []
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    rows: list[Row] = pq.ParquetFile(pa.BufferReader(content)).read().to_pylist()
     return rows
 
 

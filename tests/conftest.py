@@ -13,6 +13,11 @@ REQUIRE_DOCKER = "DURABENCH_REQUIRE_DOCKER"
 """Where this is set, a Docker test that cannot run fails instead of being skipped."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow files first: at the end the processes of a test run come to their ends together."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture(scope="session")
 def docker_client() -> Iterator[Any]:
     """A client of a running Docker daemon."""

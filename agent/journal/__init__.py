@@ -7,6 +7,7 @@ leases      one writer per attempt, fenced by its epoch
 records     rows of steps
 ledger      reservations, settlements and limits
 bodies      requests and results as they lie in the database
+retention   what is kept of attempts, and how it becomes less
 tables      the schema as queries see it
 migrations  the schema as databases get it
 database    transactions that survive the database's absence
@@ -16,10 +17,22 @@ from agent.journal.journal import Journal
 from agent.journal.types import (
     Account,
     Attempt,
+    Holding,
     Lease,
     Limit,
     RecordedStep,
+    References,
     Reservation,
 )
 
-__all__ = ["Account", "Attempt", "Journal", "Lease", "Limit", "RecordedStep", "Reservation"]
+__all__ = [
+    "Account",
+    "Attempt",
+    "Holding",
+    "Journal",
+    "Lease",
+    "Limit",
+    "RecordedStep",
+    "References",
+    "Reservation",
+]

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, func, select, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -20,7 +20,15 @@ _DECLARE = {
     )
 }
 
-FIELDS = tuple(column for column in attempts.c if column.name != "outcome")
+# That of an attempt that was removed is still there.
+_OPEN = {
+    dialect: insert_into(leases)
+    .values(epoch=0, worker="", expires_at=0.0, ordinal=0)
+    .on_conflict_do_nothing()
+    for dialect, insert_into in (("sqlite", sqlite_insert), ("postgresql", postgresql_insert))
+}
+
+FIELDS = tuple(column for column in attempts.c if column.name not in ("outcome", "pruned_at"))
 
 
 def declare(connection: Connection, attempt: Attempt) -> bool:
@@ -35,11 +43,7 @@ def declare(connection: Connection, attempt: Attempt) -> bool:
         assert known is not None, "it is what stood in the way"
         _compare(known, attempt)
         return False
-    connection.execute(
-        insert(leases).values(
-            attempt_id=attempt.attempt_id, epoch=0, worker="", expires_at=0.0, ordinal=0
-        )
-    )
+    connection.execute(_OPEN[connection.dialect.name], {"attempt_id": attempt.attempt_id})
     ledger.open_totals(connection, ledger.names(attempt))
     return True
 
@@ -62,6 +66,14 @@ def outcome(connection: Connection, attempt_id: str) -> str | None:
     """How the attempt ended; None while it has not."""
     found = connection.execute(
         select(attempts.c.outcome).where(attempts.c.attempt_id == attempt_id)
+    )
+    return found.scalar()
+
+
+def pruned_at(connection: Connection, attempt_id: str) -> float | None:
+    """When the attempt's steps were removed, in seconds since 1970; None if they were not."""
+    found = connection.execute(
+        select(attempts.c.pruned_at).where(attempts.c.attempt_id == attempt_id)
     )
     return found.scalar()
 

@@ -1,6 +1,7 @@
 """The journal: every step of every attempt, written down before and after it happens."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from sqlalchemy import URL, Connection, make_url
@@ -12,6 +13,7 @@ from agent.journal import attempts, leases, ledger, rates, records
 from agent.journal.bodies import Bodies
 from agent.journal.database import Database
 from agent.journal.migrations import migrate
+from agent.journal.retention import Retention
 from agent.journal.types import (
     Account,
     Attempt,
@@ -38,6 +40,8 @@ class Journal:
     """
 
     def __init__(self, database: Database, blobs: Blobs | None) -> None:
+        self.retention = Retention(database)
+        """How the journal comes to keep less."""
         self._database = database
         self._bodies = Bodies(blobs)
         self._counted_in: dict[str, ledger.Names] = {}
@@ -307,7 +311,12 @@ class Journal:
 
         Raises:
             FencedError: the attempt was taken over.
+            JournalError: its steps were pruned: it would buy them again.
         """
+        if self.pruned_at(lease.attempt_id) is not None:
+            raise JournalError(
+                f"attempt {lease.attempt_id} cannot go on: its steps were pruned", retryable=False
+            )
         self._set_outcome(lease, None)
 
     def account(self, attempt_id: str) -> Account:
@@ -325,6 +334,11 @@ class Journal:
         return self._database.write(
             lambda connection: rates.take_turn(connection, rate, seconds, burst_s)
         )
+
+    def pruned_at(self, attempt_id: str) -> datetime | None:
+        """When the attempt's steps were removed, UTC; None if they were not."""
+        at = self._database.read(lambda connection: attempts.pruned_at(connection, attempt_id))
+        return None if at is None else datetime.fromtimestamp(at, UTC)
 
     def _set_outcome(self, lease: Lease, outcome: str | None) -> None:
         def work(connection: Connection) -> None:

@@ -158,6 +158,16 @@ def forfeit(connection: Connection, attempt_id: str) -> None:
     )
 
 
+def forget(connection: Connection, attempt: Attempt) -> None:
+    """Take everything that an attempt was billed out of the ledger and its totals."""
+    billed = _billed(connection, attempt.attempt_id)
+    _count(connection, names(attempt), -int(billed.nusd), -billed.calls)
+    connection.execute(delete(ledger).where(ledger.c.attempt_id == attempt.attempt_id))
+    connection.execute(
+        delete(totals).where(totals.c.kind == "attempt", totals.c.name == attempt.attempt_id)
+    )
+
+
 def account(connection: Connection, attempt_id: str) -> Account:
     """What the attempt has cost so far."""
     credited = connection.execute(
@@ -167,12 +177,7 @@ def account(connection: Connection, attempt_id: str) -> Account:
             func.count(case((steps.c.cost_usd.is_(None), steps.c.settled_nusd))).label("unpriced"),
         ).where(steps.c.attempt_id == attempt_id)
     ).one()
-    billed = connection.execute(
-        select(
-            func.coalesce(func.sum(ledger.c.billed_nusd), 0).label("nusd"),
-            func.count().label("calls"),
-        ).where(ledger.c.attempt_id == attempt_id)
-    ).one()
+    billed = _billed(connection, attempt_id)
     return Account(
         billed_usd=int(billed.nusd) / NUSD,
         credited_usd=int(credited.nusd) / NUSD,
@@ -201,6 +206,16 @@ def to_nusd(usd: float) -> int:
     if not (math.isfinite(usd) and usd >= 0):
         raise ValueError(f"{usd} is not an amount of money")
     return round(usd * NUSD)
+
+
+def _billed(connection: Connection, attempt_id: str) -> Any:
+    """The sum of an attempt's calls, `nusd`, and their number, `calls`."""
+    return connection.execute(
+        select(
+            func.coalesce(func.sum(ledger.c.billed_nusd), 0).label("nusd"),
+            func.count().label("calls"),
+        ).where(ledger.c.attempt_id == attempt_id)
+    ).one()
 
 
 def _count(connection: Connection, counted_in: Names, nusd: int, calls: int) -> None:

@@ -86,6 +86,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )
         """,
     ),
+    ("ALTER TABLE attempts ADD COLUMN pruned_at DOUBLE PRECISION",),
 )
 """Statements per version, the first version first; `{bytes}` is the dialect's byte string."""
 

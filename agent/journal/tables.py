@@ -22,6 +22,7 @@ attempts = Table(
     Column("fork_scope", Text),
     Column("fork_seq", Integer),
     Column("outcome", Text),
+    Column("pruned_at", Double),  # seconds since 1970; NULL: the steps are there
 )
 
 leases = Table(

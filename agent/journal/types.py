@@ -82,8 +82,35 @@ class Account:
     """Everything ever sent: settled calls at cost, lost ones and those in flight at their
     reservation."""
     credited_usd: float
-    """The calls among the attempt's recorded steps, those copied by a fork included."""
+    """The calls among the attempt's recorded steps, those copied by a fork included; none of
+    those that were pruned."""
     calls_billed: int
     calls_credited: int
     unpriced_calls: int
     """Credited calls whose cost is unknown; they count at their reservation."""
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What the journal keeps of one attempt."""
+
+    attempt: Attempt
+    has_ended: bool
+    is_pruned: bool
+    is_held: bool
+    steps: int
+    """Those with a result."""
+    size_bytes: int
+    """Of the requests and results of all steps, as they lie in the database."""
+    idle_s: float | None
+    """Since its last step; None if it has none."""
+
+
+@dataclass(frozen=True)
+class References:
+    """What the steps of a journal refer to in content-addressed storage."""
+
+    names: frozenset[str]
+    """The names of everything referred to; other words may be among them."""
+    turns: int | None
+    """How often attempts had been taken until then; None if somebody may be writing to one."""

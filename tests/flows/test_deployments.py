@@ -19,6 +19,7 @@ from flows.lake import Lake
 from flows.progress import artifact_key
 from flows.report import report
 from flows.solve import solve
+from tests.operation.running import wait_until
 from tests.servers.prefect_server import ROOT, PrefectServer
 
 FLOWS = {"benchmark": benchmark, "solve": solve, "grade": grade, "report": report}
@@ -139,12 +140,28 @@ async def test_the_kubernetes_template_makes_a_job(prefect_server: PrefectServer
     assert left <= {"command", "labels", "name"}
 
 
+@pytest.fixture(scope="module")
+def deployed(prefect_server: PrefectServer) -> PrefectServer:
+    """The server with all deployments."""
+    assert prefect_server.run("durabench", "setup").returncode == 0
+    prefect_server.prefect("deploy", "--all")
+    return prefect_server
+
+
 @pytest.mark.slow
-def test_the_smoke_deployment_runs_on_a_worker(prefect_server: PrefectServer) -> None:
+def test_the_schedule_makes_flow_runs(deployed: PrefectServer) -> None:
+    """The nights to come are there for the UI to show, and for a worker to take."""
+    nights = {
+        "deployments": {"name": {"any_": ["smoke"]}},
+        "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
+    }
+    wait_until(lambda: deployed.post("/flow_runs/count", nights) >= 3)
+
+
+@pytest.mark.slow
+def test_the_smoke_deployment_runs_on_a_worker(deployed: PrefectServer) -> None:
     """Deployed as prefect.yaml says, the scheduled benchmark completes and leaves its report."""
-    server = prefect_server
-    assert server.run("durabench", "setup").returncode == 0
-    server.prefect("deploy", "--all")
+    server = deployed
     smoke = server.get("/deployments/name/benchmark/smoke")
     assert smoke["schedules"][0]["schedule"]["cron"] == "0 4 * * *"
     assert smoke["concurrency_options"]["collision_strategy"] == "CANCEL_NEW"

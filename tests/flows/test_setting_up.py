@@ -197,7 +197,9 @@ def test_setup_says_in_one_line_what_is_missing(server: PrefectServer, tmp_path:
 def test_the_settings_are_what_doctor_looks_for(server: PrefectServer, tmp_path: Path) -> None:
     """A server that has them is not complained about; Prefect's own defaults are."""
     written = tmp_path / "server.env"
-    server.run("durabench", "setup", "--env-file", str(written))
+    nowhere = {"PREFECT_API_URL": "", "PREFECT_HOME": str(tmp_path)}
+    done = server.run("durabench", "setup", "--env-file", str(written), **nowhere)
+    assert done.returncode == 0, done.stderr
     assert "TASK_RUN_RECORDER_BATCH_SIZE=500" in written.read_text()
     said = server.run("durabench", "doctor").stdout
     assert f"ok       Prefect API {server.url}" in said

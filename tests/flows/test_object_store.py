@@ -1,0 +1,436 @@
+"""A lake on an object store does what one in a folder does; moto's server is the store."""
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from s3fs import S3FileSystem
+from typer.testing import CliRunner
+
+from agent.errors import InfrastructureError, JournalError
+from flows import checkup, exporting, journals, reporting
+from flows.cli import app
+from flows.errors import UsageError
+from flows.lake import Lake
+from reports.errors import ReportError
+from reports.lake import list_experiments, location
+from tests.flows.conftest import trial
+from tests.reports.lake_fixture import LakeBuilder
+from tests.servers.object_store import ObjectStore, forget_connections
+from tests.servers.postgres import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+PREDICTION = {
+    "attempt_id": "1",
+    "instance_id": "a__b-1",
+    "repeat": 0,
+    "model_name_or_path": "a",
+    "model_patch": "diff",
+    "patch_sha256": "0",
+}
+IMAGE = {
+    "image": "toy:1",
+    "image_digest": None,
+    "size_bytes": None,
+    "how": "built",
+    "brought_at": datetime(2026, 3, 1, tzinfo=UTC),
+    "last_needed_at": datetime(2026, 3, 1, tzinfo=UTC),
+    "removed_at": None,
+}
+KEPT = {
+    ".results",
+    "attempts",
+    "blobs",
+    "evaluations",
+    "experiments",
+    "llm_calls",
+    "predictions",
+    "reports",
+    "steps",
+}
+"""What a run leaves in a lake."""
+
+ODD = "it's [a]*? run=3 #%41 ü"
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[ObjectStore]:
+    with ObjectStore() as running:
+        yield running
+
+
+@pytest.fixture
+def url(store: ObjectStore) -> str:
+    return store.create_lake()
+
+
+@pytest.fixture(params=["folder", "store"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a lake can be: of either kind, under a name in which every character is odd."""
+    if request.param == "folder":
+        return str(tmp_path / ODD)
+    created: str = request.getfixturevalue("store").create_lake(ODD)
+    return created
+
+
+@pytest.fixture
+def lake(place: str) -> Lake:
+    return Lake.open(place)
+
+
+def files(lake: Lake) -> list[str]:
+    """Everything that is in a lake, temporary files too."""
+    if isinstance(lake.root, Path):
+        found = (path for path in lake.root.rglob("*") if path.is_file())
+        return sorted(str(path.relative_to(lake.root)) for path in found)
+    root = lake.root.path
+    return sorted(name.removeprefix(f"{root}/") for name in lake.root.fs.find(root))
+
+
+def test_a_new_lake_is_empty(lake: Lake) -> None:
+    """Trying whether it can be written leaves nothing, and reading finds nothing."""
+    assert files(lake) == []
+    assert lake.units("predictions", "*") == lake.experiments() == []
+    assert lake.find("predictions", "1") == lake.all_shared("images") == []
+    assert lake.latest_unit("experiments", "trial") == ""
+
+
+def test_units_come_back_as_they_were_written(lake: Lake, place: str) -> None:
+    """One unit is one file under its experiment and arm, whole from the start."""
+    path = lake.write("predictions", "trial", "a", "1", [PREDICTION])
+    assert str(path) == f"{place}/predictions/experiment=trial/arm=a/1.parquet"
+    assert lake.write("predictions", "trial", "a", "2", []) is None
+    assert files(lake) == ["predictions/experiment=trial/arm=a/1.parquet"]
+    assert lake.has("predictions", "trial", "a", "1")
+    assert not lake.has("predictions", "trial", "a", "2")
+    assert lake.read("predictions", "trial", "a", "1") == [PREDICTION]
+    assert lake.read("predictions", "trial", "a", "2") == []
+
+
+def test_units_are_found_by_name_experiment_and_arm(lake: Lake) -> None:
+    """By shell patterns; what only begins alike is another."""
+    for experiment, arm, unit in [
+        ("trial", "a", "x-2"),
+        ("trial", "b", "x-1"),
+        ("trial2", "a", "y"),
+    ]:
+        lake.write("predictions", experiment, arm, unit, [{**PREDICTION, "attempt_id": unit}])
+    assert lake.units("predictions", "*") == ["x-1", "x-2", "y"]
+    assert lake.units("predictions", "x-*", "trial", "a") == ["x-2"]
+    assert lake.units("predictions", "*", "trial") == ["x-1", "x-2"]
+    assert lake.units("predictions", "?") == ["y"]
+    assert lake.units("predictions", "a/*") == []
+    assert lake.latest_unit("predictions", "trial") == "x-2"
+    assert [row["attempt_id"] for row in lake.rows("predictions", "trial")] == ["x-2", "x-1"]
+    assert [row["attempt_id"] for row in lake.find("predictions", "x-1")] == ["x-1"]
+
+
+def test_what_experiments_share_comes_back(lake: Lake) -> None:
+    """A later row of the same unit takes the place of the one before."""
+    assert lake.read_shared("images", "toy") is None
+    lake.write_shared("images", "toy", IMAGE)
+    lake.write_shared("images", "toy", {**IMAGE, "how": "pulled"})
+    assert lake.read_shared("images", "toy") == {**IMAGE, "how": "pulled"}
+    assert lake.all_shared("images") == [{**IMAGE, "how": "pulled"}]
+
+
+def test_results_are_known_by_their_name(lake: Lake) -> None:
+    """As Prefect keeps them: a file of that name in `.results`."""
+    assert not lake.has_result("attempt-1")
+    assert str(lake.results) == f"{lake.root}/.results"
+
+
+def test_a_row_that_does_not_fit_leaves_nothing_behind(lake: Lake) -> None:
+    """It is refused before a file or an object appears."""
+    with pytest.raises(Exception, match="many"):
+        lake.write("predictions", "trial", "a", "1", [{**PREDICTION, "repeat": "many"}])
+    assert files(lake) == []
+
+
+@pytest.mark.parametrize("data", [b"", bytes(range(256)) * 4096])
+def test_blobs_come_back(lake: Lake, data: bytes) -> None:
+    """Bytes are kept once, under their SHA-256."""
+    blobs = journals.blobs(lake)
+    digest = blobs.put(data)
+    assert blobs.put(data) == digest
+    assert files(lake) == [f"blobs/{digest[:2]}/{digest}"]
+    assert blobs.has(digest)
+    assert blobs.get(digest) == data
+
+
+def test_blobs_that_are_missing_or_damaged_are_never_handed_out(lake: Lake) -> None:
+    """Both are errors that trying again does not mend."""
+    blobs = journals.blobs(lake)
+    assert not blobs.has("0" * 64)
+    with pytest.raises(JournalError, match="0000 is missing"):
+        blobs.get("0" * 64)
+    digest = blobs.put(b"something")
+    (lake.root / "blobs" / digest[:2] / digest).write_bytes(b"somethinG")
+    with pytest.raises(JournalError, match="is damaged") as caught:
+        blobs.get(digest)
+    assert not caught.value.retryable
+
+
+def test_a_report_is_that_of_the_same_rows_in_a_folder(
+    store: ObjectStore, url: str, tmp_path: Path
+) -> None:
+    """To the last number, with its pages beside it."""
+    rows(tmp_path)
+    store.upload(tmp_path, url)
+    there, here = Lake.existing(url), Lake.existing(tmp_path)
+    assert reporting.read(there, "trial") == reporting.read(here, "trial")
+    text = reporting.write(there, reporting.read(there, "trial"))
+    assert text == reporting.write(here, reporting.read(here, "trial"))
+    for name in ("index.html", "report.md", "trajectories/won.html"):
+        page = reporting.page_path(there, "trial").with_name(name.split("/")[0])
+        page = page / "won.html" if "/" in name else page
+        assert page.read_text() == (tmp_path / "reports/trial" / name).read_text()
+
+
+def rows(root: Path) -> LakeBuilder:
+    """Two arms over two instances, and the steps of one attempt."""
+    built = LakeBuilder(root)
+    built.declare(["a", "b"], ["i1", "i2"])
+    built.cell("a", "i1", attempt_id="won")
+    built.steps("a", "i1", "won", {})
+    built.cell("b", "i1", "unresolved", attempt_id="lost")
+    built.cell("b", "i2")
+    other = LakeBuilder(root, "other")
+    other.declare(["a"], ["i1"])
+    return built
+
+
+def test_names_that_look_like_numbers_stay_text(
+    place: str, store: ObjectStore, tmp_path: Path
+) -> None:
+    """In a lake whose own name is odd, of either kind."""
+    built = LakeBuilder(tmp_path / "rows", "2026")
+    built.declare(["007", "b"], ["i1"])
+    built.cell("007", "i1")
+    if place.startswith("s3://"):
+        store.upload(tmp_path / "rows", place)
+    else:
+        (tmp_path / "rows").rename(place)
+    report = reporting.read(Lake.existing(place), "2026")
+    assert {arm.name: arm.resolved for arm in report.arms} == {"007": 1, "b": 0}
+
+
+def test_pages_that_are_linked_no_more_are_gone(
+    store: ObjectStore, url: str, tmp_path: Path
+) -> None:
+    """What an earlier report wrote and this one does not link to."""
+    built = rows(tmp_path)
+    store.upload(tmp_path, url)
+    lake = Lake.existing(url)
+    reporting.write(lake, reporting.read(lake, "trial"))
+    assert "trajectories/won.html" in store.names(f"{url}/reports/trial")
+    built.cell("b", "i1", repeat=0, later_s=60)
+    store.upload(tmp_path / "attempts", f"{url}/attempts")
+    store.upload(tmp_path / "evaluations", f"{url}/evaluations")
+    store.upload(tmp_path / "predictions", f"{url}/predictions")
+    reporting.write(lake, reporting.read(lake, "trial"))
+    assert store.names(f"{url}/reports/trial") == ["index.html", "report.md"]
+
+
+def test_a_report_asks_for_each_file_once(
+    store: ObjectStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One request for each file of the tables, and none for those of other experiments."""
+    rows(tmp_path)
+    store.upload(tmp_path, url)
+    real, asked = S3FileSystem._call_s3, Counter[str]()
+
+    async def counted(self: S3FileSystem, method: str, *given: Any, **named: Any) -> Any:
+        asked[f"{method} {named.get('Key', '')}"] += 1
+        return await real(self, method, *given, **named)
+
+    monkeypatch.setattr(S3FileSystem, "_call_s3", counted)
+    from reports.relations import open_marts
+
+    open_marts(location(url), "trial").close()
+    tables = [path for path in tmp_path.rglob("*.parquet") if "experiment=trial" in str(path)]
+    of_files = {what: count for what, count in asked.items() if what.endswith(".parquet")}
+    assert of_files == {f"get_object lake/{path.relative_to(tmp_path)}": 1 for path in tables}
+
+
+def test_a_reader_sees_what_others_write(url: str) -> None:
+    """Also after it has listed and looked: nothing of a store is remembered."""
+    lake = Lake.open(url)
+    write_all(lake, "1")
+    assert seen(lake) == (["1"], ["trial-1"], ["1"], False)
+    program = (
+        "from flows.lake import Lake; from tests.flows.test_object_store import write_all; "
+        f"write_all(Lake.open({url!r}), '2')"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, cwd=ROOT)
+    assert seen(lake) == (["1", "2"], ["trial-1", "trial-2"], ["1", "2"], True)
+
+
+def write_all(lake: Lake, name: str) -> None:
+    lake.write("predictions", f"trial-{name}", "a", name, [PREDICTION])
+    lake.write_shared("images", name, {**IMAGE, "image": name})
+
+
+def seen(lake: Lake) -> tuple[list[str], list[str], list[str], bool]:
+    """Units, experiments and images, and whether the second one of another process is there."""
+    return (
+        lake.units("predictions", "*"),
+        list_experiments(lake.root),
+        [row["image"] for row in lake.all_shared("images")],
+        lake.has("predictions", "trial-2", "a", "2"),
+    )
+
+
+@pytest.mark.parametrize("given", ["s3://", "s3:///prefix", "gs://bucket/lake", "file:///tmp/x"])
+def test_a_url_that_is_no_lake_is_refused(given: str) -> None:
+    """The line says what can be given instead."""
+    with pytest.raises(ReportError, match=r"is no lake: give a folder, or s3://bucket/prefix"):
+        Lake.existing(given)
+
+
+@pytest.fixture
+def connect() -> Iterator[Callable[[str], None]]:
+    """Sets the endpoint that paths made from now on connect to."""
+    with pytest.MonkeyPatch.context() as patch:
+
+        def to(endpoint: str) -> None:
+            patch.setenv("AWS_ENDPOINT_URL", endpoint)
+            patch.setenv("AWS_ACCESS_KEY_ID", "tester")
+            patch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+            forget_connections()
+
+        yield to
+    forget_connections()
+
+
+def test_an_endpoint_that_is_none_is_refused(connect: Callable[[str], None]) -> None:
+    """The line names the variable."""
+    connect("store.example")
+    with pytest.raises(ReportError, match="Invalid endpoint: store.example; see AWS_ENDPOINT_URL"):
+        Lake.existing("s3://bucket/lake")
+
+
+def says(*arguments: str) -> tuple[int, str]:
+    """Exit code and error line of a command; only one line may come."""
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    [line] = result.stderr.strip().splitlines()
+    return result.exit_code, line
+
+
+def test_a_bucket_that_is_not_there_is_one_line(store: ObjectStore) -> None:
+    """It is not created: a misspelt name would make a bucket."""
+    with pytest.raises(UsageError, match="cannot write to the lake s3://nobodys-bucket/lake: .*"):
+        Lake.open("s3://nobodys-bucket/lake")
+    code, line = says("status", "--lake", "s3://nobodys-bucket/lake")
+    assert code == 2
+    assert "there is no lake at s3://nobodys-bucket/lake" in line
+    assert not S3FileSystem(use_listings_cache=False).exists("nobodys-bucket")
+
+
+def test_refused_credentials_are_one_line(store: ObjectStore, url: str) -> None:
+    """Whoever opens a lake has to change something; what ran is told that it may try again."""
+    lake = Lake.open(url)
+    store.refuse()
+    try:
+        with pytest.raises(UsageError, match="cannot write to the lake s3:.*does not exist in our"):
+            Lake.open(url)
+        with pytest.raises(InfrastructureError, match=r"1\.parquet cannot be written: .*run again"):
+            lake.write("predictions", "trial", "a", "1", [PREDICTION])
+        with pytest.raises(InfrastructureError, match="cannot be read"):
+            lake.has("predictions", "trial", "a", "1")
+        with pytest.raises(JournalError, match="cannot keep 4 bytes: .*does not exist in our"):
+            journals.blobs(lake).put(b"data")
+        code, line = says("status", "trial", "--lake", url)
+    finally:
+        store.accept()
+    assert (code, "cannot be read" in line) == (3, True)
+
+
+def test_a_store_that_is_away_is_one_line(
+    connect: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broken infrastructure, for reading and for writing."""
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    connect(f"http://127.0.0.1:{free_port()}")
+    with pytest.raises(InfrastructureError, match="out of reach: Could not connect .*run again"):
+        Lake.open("s3://bucket/lake")
+    code, line = says("status", "trial", "--lake", "s3://bucket/lake")
+    assert (code, "Could not connect to the endpoint" in line) == (3, True)
+    with pytest.raises(JournalError, match="cannot be read: Could not connect"):
+        journals.blobs(Lake.existing("s3://bucket/lake")).get("0" * 64)
+
+
+def test_the_journal_has_to_be_named(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no disk for it in a store; the line says what to set."""
+    monkeypatch.delenv(journals.VARIABLE, raising=False)
+    lake = Lake.open(url)
+    with pytest.raises(UsageError, match="set DURABENCH_DATABASE_URL=postgresql://"):
+        journals.open_journal(lake)
+    assert journals.existing_journal(lake) is None
+    assert checkup._lake(url).level == "problem"
+    monkeypatch.setenv(journals.VARIABLE, f"sqlite:///{tmp_path / 'journal.sqlite'}")
+    assert journals.open_journal(lake).find("") == []
+    assert checkup._lake(url).what == f"lake {url}"
+    assert (tmp_path / "journal.sqlite").is_file()
+
+
+def test_exports_of_a_store_come_to_this_machine(
+    store: ObjectStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no folder is given, below the current one."""
+    rows(tmp_path / "rows")
+    store.upload(tmp_path / "rows", url)
+    monkeypatch.chdir(tmp_path)
+    assert list(exporting.predictions("trial", None, 0, url)) == [
+        (Path("exports/trial/a/all_preds.jsonl"), 1),
+        (Path("exports/trial/b/all_preds.jsonl"), 2),
+    ]
+    assert len(Path("exports/trial/b/all_preds.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("prefect")
+async def test_an_experiment_runs_and_the_same_again_writes_only_the_report(
+    store: ObjectStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the cells to the report; everything that was bought is found again. No link to the
+    page is shown, for a browser could not open it."""
+    from prefect.artifacts import Artifact
+
+    from flows.benchmark import benchmark
+
+    monkeypatch.setenv(journals.VARIABLE, f"sqlite:///{tmp_path / 'journal.sqlite'}")
+    mini = {"name": "mini", "agent": "mini", "model": {"provider": "simulated", "skill": 1}}
+    arms = [mini, {"name": "null", "agent": "null"}]
+    declared = trial(select={"sample": 1}, arms=arms, primary=None)
+    page = await benchmark(declared, url)
+    assert page == f"{url}/reports/trial/index.html"
+    before = store.versions(url)
+    report = reporting.read(Lake.existing(url), "trial")
+    assert {arm.name: arm.resolved for arm in report.arms} == {"mini": 1, "null": 0}
+    assert report.audits == ()
+    names = store.names(url)
+    assert {name.partition("/")[0] for name in names} == KEPT
+    results = Counter(name.partition("-")[0] for name in names if name.startswith(".results/"))
+    assert results == {".results/attempt": 2, ".results/evaluation": 2}
+    assert await Artifact.aget("report-trial") is not None
+    assert await Artifact.aget("page-trial") is None
+
+    assert await benchmark(declared, url) == page
+    after = store.versions(url)
+    changed = {name for name in after if after[name] != before.get(name)}
+    assert set(before) == set(after)
+    assert all("/reports/trial/" in name for name in changed)
+
+    shown = CliRunner().invoke(app, ["status", "trial", "--cells", "--lake", url])
+    assert "resolved" in shown.stdout
+    told = CliRunner().invoke(app, ["report", "trial", "--lake", url])
+    assert f"Report: {page}" in told.stdout

@@ -1,0 +1,506 @@
+"""Pruning: what goes is what was said, and nothing that was paid for is ever bought again."""
+
+import asyncio
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from typer.testing import CliRunner
+
+from agent.journal import Limit
+from agent.journal.retention import Retention
+from flows import places, pruned_artifacts, pruned_files, reporting
+from flows.benchmark import benchmark
+from flows.cli import app
+from flows.errors import IncompleteRun
+from flows.experiment import Experiment
+from flows.journals import VARIABLE, blobs, open_journal
+from flows.kept_images import KeptImages
+from flows.lake import Lake
+from flows.progress import artifact_key
+from tests.flows.conftest import trial
+from tests.servers.object_store import ObjectStore
+
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
+
+ABLE = {"name": "able", "agent": "mini", "model": {"provider": "simulated", "skill": 1}}
+GOLD = {"name": "gold", "agent": "gold"}
+CUT_OFF = {
+    "name": "cut-off",
+    "agent": "mini",
+    "model": {"provider": "scripted", "replies": [{"command": "sleep 6"}]},
+    "options": {"time_limit_s": 2},
+}
+DAY_S = 24 * 3600
+
+
+@pytest.fixture(autouse=True)
+def _no_other_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal is the one in the lake."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+
+@pytest.fixture
+def lake(lake_path: str) -> Lake:
+    return Lake.existing(lake_path)
+
+
+def one(**changes: Any) -> Experiment:
+    """A cell of an arm that pays for its calls, and one of an arm that has none."""
+    return trial(**{"select": {"sample": 1}, "arms": [ABLE, GOLD], "primary": None, **changes})
+
+
+async def prune(lake: Lake, *arguments: str) -> Result:
+    """What `durabench prune` does about everything that has ended."""
+    command = ["prune", "--lake", str(lake.root), "--older-than", "0h", *arguments]
+    return await asyncio.to_thread(CliRunner().invoke, app, command)
+
+
+def files(lake: Lake) -> dict[str, tuple[int, int]]:
+    """Every file with its size and time; the journal has others beside it while it is open."""
+    return {
+        str(path.relative_to(lake.root)): (path.stat().st_size, path.stat().st_mtime_ns)
+        for path in Path(lake.root).rglob("*")
+        if path.is_file() and not path.name.startswith("journal.sqlite-")
+    }
+
+
+def on_disk(lake: Lake) -> int:
+    """Bytes of all files, those beside the journal too."""
+    return sum(path.stat().st_size for path in Path(lake.root).rglob("*") if path.is_file())
+
+
+def make_old(folder: Path) -> None:
+    """As if everything in it had been written two days ago."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            os.utime(path, (time.time() - 2 * DAY_S,) * 2)
+
+
+def attempt_of(lake: Lake, arm: str) -> str:
+    [attempt_id] = lake.units("attempts", "*", arm=arm)
+    return attempt_id
+
+
+def rows(lake: Lake) -> dict[str, bytes]:
+    """What a report is made of."""
+    tables = ("attempts", "llm_calls", "steps", "predictions", "evaluations")
+    found = (path for table in tables for path in (Path(lake.root) / table).rglob("*.parquet"))
+    return {str(path): path.read_bytes() for path in found}
+
+
+def costs(lake: Lake) -> list[Any]:
+    """What each arm cost, as its report tells."""
+    built = reporting.read(lake, "trial")
+    assert built.audits == ()
+    return [(arm.name, arm.resolved, arm.cost, arm.tokens) for arm in built.arms]
+
+
+def refuse_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*arguments: Any, **options: Any) -> None:
+        raise AssertionError("a workspace was opened")
+
+    monkeypatch.setattr(places, "_open", refuse)
+
+
+async def test_what_was_pruned_is_not_bought_again(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First only told, then done: the journal and the bodies shrink, and the same run again
+    finds everything, whatever else is forgotten."""
+    await benchmark(one(), str(lake.root))
+    make_old(blobs(lake).root)
+    journal, before, told = open_journal(lake), files(lake), costs(lake)
+    attempt_id, written = attempt_of(lake, "able"), rows(lake)
+    billed = journal.account(attempt_id).billed_usd
+    whole = Limit("experiment", "trial", None, None)
+    spent, size = journal.spent(whole), on_disk(lake)
+
+    listed = await prune(lake)
+    assert listed.exit_code == 0, listed.output
+    assert "attempts that ended" in listed.stdout
+    assert "would be freed; --remove frees it" in listed.stdout
+    assert files(lake) == before
+    assert journal.steps(attempt_id)
+
+    removed = await prune(lake, "--remove")
+    assert removed.exit_code == 0, removed.output
+    assert journal.steps(attempt_id) == []
+    assert not [name for name in files(lake) if name.startswith("blobs/")]
+    assert on_disk(lake) < size - 50_000
+    # What was told is what went.
+    for kind in ("steps", "bodies", "files"):
+        [first], [second] = (
+            [line for line in said.stdout.splitlines() if line.startswith(kind)]
+            for said in (listed, removed)
+        )
+        assert first == second
+
+    refuse_work(monkeypatch)
+    await benchmark(one(), str(lake.root))
+    shutil.rmtree(lake.results)  # as if Prefect had never heard of it
+    await asyncio.to_thread(shutil.rmtree, Path(lake.root) / "evaluations")
+    monkeypatch.undo()
+    await benchmark(one(), str(lake.root))
+    assert costs(lake) == told
+    assert {path: rows(lake)[path] for path in written if "evaluations" not in path} == {
+        path: content for path, content in written.items() if "evaluations" not in path
+    }
+    assert journal.account(attempt_id).billed_usd == billed > 0
+    assert journal.spent(whole) == spent
+    assert "\nsteps      0 attempts" in f"\n{(await prune(lake)).stdout}"
+
+
+async def test_a_prune_that_was_stopped_half_way_is_no_harm(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What went is consistent, a run finds everything, and the next prune does the rest. The
+    stop is simulated: it comes between the first attempt and the second."""
+    declared, real = one(arms=[ABLE], select={"sample": 2}), Retention.prune
+    await benchmark(declared, str(lake.root))
+    make_old(blobs(lake).root)
+    told = costs(lake)
+
+    def stopped(retention: Retention, attempt_id: str) -> None:
+        real(retention, attempt_id)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Retention, "prune", stopped)
+    said = await prune(lake, "--remove")
+    assert (said.exit_code, "run the same command again" in said.stderr) == (3, True)
+    monkeypatch.undo()
+    journal = open_journal(lake)
+    left = [each for each in journal.retention.holdings() if not each.is_pruned]
+    assert len(left) == 1
+    refuse_work(monkeypatch)
+    await benchmark(declared, str(lake.root))
+    assert costs(lake) == told
+    assert "1 attempts that ended" in (await prune(lake, "--remove")).stdout
+    await benchmark(declared, str(lake.root))
+    assert costs(lake) == told
+
+
+async def test_rows_that_are_gone_with_their_steps_are_not_invented(lake: Lake) -> None:
+    """Without row and steps the cell is lost until somebody brings the row back: no empty row
+    takes its place, and nothing is bought."""
+    declared = one(arms=[ABLE])
+    await benchmark(declared, str(lake.root))
+    assert (await prune(lake, "--remove")).exit_code == 0
+    attempt_id = attempt_of(lake, "able")
+    [row] = Path(lake.root).glob("attempts/*/*/*.parquet")
+    row.rename(Path(lake.root) / "elsewhere")
+    spent = open_journal(lake).account(attempt_id)
+    with pytest.raises(IncompleteRun, match="1 of 1 cells ended as infrastructure"):
+        await benchmark(declared, str(lake.root))
+    assert lake.units("attempts", "*") == []
+    assert open_journal(lake).account(attempt_id) == spent
+    (Path(lake.root) / "elsewhere").rename(row)
+    await benchmark(declared, str(lake.root))
+    assert costs(lake)[0][1] == 1
+
+
+async def test_steps_stay_while_the_lake_lacks_rows_of_them(lake: Lake) -> None:
+    """A writer that died before its rows were whole, or a table that somebody removed: the
+    journal is then the only one that knows."""
+    await benchmark(one(arms=[ABLE]), str(lake.root))
+    attempt_id = attempt_of(lake, "able")
+    for table in ("attempts", "llm_calls", "steps", "predictions"):
+        [file] = Path(lake.root).glob(f"{table}/*/*/*.parquet")
+        file.rename(Path(lake.root) / "elsewhere")
+        said = await prune(lake, "--remove")
+        assert "0 attempts that ended, 0 steps; 1 keep theirs" in said.stdout, table
+        (Path(lake.root) / "elsewhere").rename(file)
+    [row] = lake.find("attempts", attempt_id)
+    lake.write("attempts", "trial", "able", attempt_id, [row | {"outcome": "interrupted"}])
+    assert "1 keep theirs" in (await prune(lake, "--remove")).stdout
+    assert open_journal(lake).steps(attempt_id)
+
+
+async def test_trace_fork_and_export_say_that_steps_were_pruned(lake: Lake) -> None:
+    """Trace shows what the lake has, the two others say in one line that they cannot."""
+    await benchmark(one(arms=[ABLE, CUT_OFF]), str(lake.root))
+    attempt_id, cut_off = attempt_of(lake, "able"), attempt_of(lake, "cut-off")
+
+    async def run(*arguments: str) -> Result:
+        command = [*arguments, "--lake", str(lake.root)]
+        return await asyncio.to_thread(CliRunner().invoke, app, command)
+
+    before = {each: await run("trace", each) for each in (attempt_id, cut_off)}
+    assert "cut off: " in before[cut_off].stdout
+    assert (await prune(lake, "--remove")).exit_code == 0
+    for each, there in before.items():
+        traced = await run("trace", each[:12])
+        first, *others = traced.stdout.splitlines()
+        assert "the steps were pruned from the journal on" in first
+        assert others == there.stdout.splitlines()
+    forked = await run("fork", attempt_id, "--at", "2")
+    exported = await run("export", "trial", "--trajectories")
+    for refused in (forked, exported):
+        [line] = refused.stderr.splitlines()
+        assert (refused.exit_code, "were pruned" in line) == (2, True), line
+
+
+async def test_what_has_not_ended_keeps_everything(lake: Lake, tmp_path: Path) -> None:
+    """An attempt that a budget stopped goes on from where it was, and pays no more than one
+    that was never stopped."""
+    undisturbed = Lake.existing(str(tmp_path / "undisturbed"))
+    await benchmark(one(arms=[ABLE]), str(undisturbed.root))
+    with pytest.raises(IncompleteRun, match="stopped by a budget"):
+        await benchmark(one(arms=[ABLE], budgets={"attempt": {"calls": 6}}), str(lake.root))
+    make_old(blobs(lake).root)
+    attempt_id, before = attempt_of(lake, "able"), files(lake)
+    steps = open_journal(lake).steps(attempt_id)
+    assert any(step.tree for step in steps)
+    said = await prune(lake, "--remove")
+    assert "0 attempts that ended" in said.stdout
+    assert "0 files that no step refers to" in said.stdout
+    assert {n: s for n, s in files(lake).items() if n.startswith("blobs/")} == {
+        name: state for name, state in before.items() if name.startswith("blobs/")
+    }
+    assert open_journal(lake).steps(attempt_id) == steps
+    await benchmark(one(arms=[ABLE], budgets={"attempt": {"calls": 100}}), str(lake.root))
+    accounts = [open_journal(each).account(attempt_id) for each in (lake, undisturbed)]
+    assert accounts[0] == accounts[1]
+    assert [row["outcome"] for row in lake.find("attempts", attempt_id)] == ["submitted"]
+
+
+async def test_nothing_of_a_running_experiment_goes(lake: Lake) -> None:
+    """While somebody holds one of its attempts, the others keep their steps, all bodies stay,
+    and it is not removed whole."""
+    await benchmark(one(), str(lake.root))
+    make_old(blobs(lake).root)
+    journal, before = open_journal(lake), files(lake)
+    lease = journal.acquire(attempt_of(lake, "gold"), "somebody", 300)
+    said = await prune(lake, "--remove", "--only", "steps", "--only", "bodies")
+    assert said.exit_code == 0, said.output
+    assert "0 attempts that ended" in said.stdout
+    assert "somebody works on an attempt" in said.stdout
+    refused = await prune(lake, "--experiment", "trial", "--results", "--remove")
+    assert (refused.exit_code, "is running" in refused.stderr) == (2, True)
+    journal.release(lease)
+    assert files(lake) == before
+    assert journal.steps(attempt_of(lake, "able"))
+
+
+async def test_young_files_and_those_of_others_stay(lake: Lake) -> None:
+    """A body without a row may get one within a day; a hidden file of the operator's is nobody's
+    business; what killed writers left goes after a day."""
+    await benchmark(one(arms=[GOLD]), str(lake.root))
+    root, store = Path(lake.root), blobs(lake)
+    young, old = store.put(b"young"), store.put(b"old")
+    results = Path(lake.results)
+    left = [
+        root / f".writable-{'0' * 32}",
+        root / "attempts" / f".{'a' * 32}.{'0' * 32}",
+        store.root / old[:2] / ".tmp0a1b2",
+        results / ("1" * 32),
+        results / f"attempt-{'2' * 64}",
+    ]
+    kept = [
+        root / ".gitignore",
+        root / ".htaccess",
+        results / f"evaluation-{'2' * 64}",
+        store.root / "ab" / ".keep",
+    ]
+    kept[-1].parent.mkdir(exist_ok=True)
+    for path in [*left, *kept]:
+        path.write_text("x")
+    make_old(root)
+    os.utime(store.root / young[:2] / young)
+    os.utime(left[0])
+    said = await prune(lake, "--remove", "--only", "files", "--only", "bodies")
+    assert f"{len(left) - 1} that killed writers left" in said.stdout
+    assert "1 files that no step refers to: 3 bytes" in said.stdout
+    assert [path for path in left if path.exists()] == left[:1]
+    assert all(path.exists() for path in kept)
+    assert (store.has(young), store.has(old)) == (True, False)
+
+
+async def test_bodies_stay_where_another_journal_may_name_them(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who forgets to name the journal, or has two of them, loses nothing."""
+    await benchmark(one(arms=[ABLE]), str(lake.root))
+    make_old(blobs(lake).root)
+    before = files(lake)
+    monkeypatch.setenv(VARIABLE, f"sqlite:///{tmp_path / 'other.sqlite'}")
+    said = await prune(lake, "--remove", "--only", "bodies")
+    assert "a journal of its own beside that of DURABENCH_DATABASE_URL" in said.stdout
+    beside = Path(lake.root) / "journal.sqlite"
+    beside.rename(tmp_path / "journal.sqlite")
+    said = await prune(lake, "--remove", "--only", "bodies")
+    assert f"{attempt_of(lake, 'able')} is in another journal" in said.stdout
+    monkeypatch.delenv(VARIABLE)
+    said = await prune(lake, "--remove", "--only", "bodies")
+    assert "there is no journal" in said.stdout
+    (tmp_path / "journal.sqlite").rename(beside)
+    assert files(lake) == before
+
+
+async def test_an_experiment_is_removed_whole_when_it_is_named(lake: Lake) -> None:
+    """Its rows, reports, attempts and bills go, the other's stay; a later run pays again."""
+    await benchmark(one(), str(lake.root))
+    await benchmark(one(name="other", arms=[GOLD]), str(lake.root))
+    make_old(blobs(lake).root)
+    journal, before = open_journal(lake), files(lake)
+    paid = journal.spent(Limit("experiment", "trial", None, None))
+    named = ["--experiment", "trial", "--results"]
+    too_young = await prune(lake, *named, "--remove", "--older-than", "1h")
+    assert (too_young.exit_code, "smaller --older-than" in too_young.stderr) == (2, True)
+    listed = await prune(lake, *named)
+    assert f"pays again what was billed, ${paid[0]:,.4f}" in listed.stdout
+    assert files(lake) == before
+    removed = await prune(lake, *named, "--remove")
+    assert removed.exit_code == 0, removed.output
+    left = files(lake)
+    assert [name for name in left if "trial" in name] == []
+    bodies = {name.rpartition("/")[2] for name in left if name.startswith("blobs/")}
+    assert bodies <= journal.retention.references().names
+    assert len(bodies) < sum(name.startswith("blobs/") for name in before)
+    assert {name for name in before if "other" in name} <= left.keys()
+    assert {attempt.experiment for attempt in journal.find("")} == {"other"}
+    assert lake.experiments() == ["other"]
+    assert (await prune(lake, *named)).exit_code == 2
+
+    await benchmark(one(), str(lake.root))
+    assert journal.spent(Limit("experiment", "trial", None, None)) == paid
+    assert costs(lake)[0][1] == 1
+
+
+async def test_a_fork_that_goes_on_keeps_what_it_came_from(lake: Lake) -> None:
+    """An experiment that an unfinished attempt was forked from is not removed before it."""
+    from flows import forking
+
+    await benchmark(one(arms=[ABLE]), str(lake.root))
+    parent = attempt_of(lake, "able")
+    made = await asyncio.to_thread(forking.fork, parent, "4", str(lake.root))
+    refused = await prune(lake, "--experiment", "trial", "--results", "--remove")
+    assert (refused.exit_code, "was forked from 'trial'" in refused.stderr) == (2, True)
+    removed = await prune(lake, "--experiment", made.experiment.name, "--results", "--remove")
+    assert removed.exit_code == 0, removed.output
+    assert (await prune(lake, "--experiment", "trial", "--results", "--remove")).exit_code == 0
+
+
+async def test_of_each_artifact_the_latest_version_stays(lake: Lake) -> None:
+    """On the server in use; without one that is said."""
+    declared = one(name="published", arms=[GOLD])
+    for _ in range(2):
+        await benchmark(declared, str(lake.root))
+
+    async def versions() -> dict[str, list[Any]]:
+        async with get_client() as client:
+            return {
+                kind: await client.read_artifacts(
+                    artifact_filter=ArtifactFilter(
+                        key=ArtifactFilterKey(any_=[artifact_key(kind, "published")])
+                    )
+                )
+                for kind in pruned_artifacts.KINDS
+            }
+
+    before = await versions()
+    assert {kind: len(found) for kind, found in before.items()} == dict.fromkeys(before, 2)
+    chosen = ["--only", "artifacts", "--experiment", "published"]
+    young = await prune(lake, *chosen, "--remove", "--older-than", "1h")
+    assert "0 versions" in young.stdout
+    assert "4 versions that have a later one" in (await prune(lake, *chosen)).stdout
+    assert await versions() == before
+    assert (await prune(lake, *chosen, "--remove")).exit_code == 0
+    for kind, found in (await versions()).items():
+        assert found == [max(before[kind], key=lambda artifact: artifact.created)]
+    with temporary_settings({PREFECT_API_URL: None}):
+        said = await asyncio.to_thread(
+            CliRunner().invoke, app, ["prune", "--only", "artifacts", "--lake", str(lake.root)]
+        )
+    assert "PREFECT_API_URL names no server" in said.stdout
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
+        said = await asyncio.to_thread(
+            CliRunner().invoke, app, ["prune", "--only", "artifacts", "--lake", str(lake.root)]
+        )
+    assert (said.exit_code, said.stderr.count("\n")) == (3, 1), said.output
+
+
+@pytest.fixture
+def image(docker_client: Any) -> Iterator[str]:
+    """A small image that is here."""
+    name = "durabench-prune-test:latest"
+    docker_client.api.import_image_from_data(
+        b"\0" * 10240, repository=name.partition(":")[0], tag="latest"
+    )
+    yield name
+    if docker_client.images.list(name):
+        docker_client.images.remove(name)
+
+
+@pytest.mark.docker
+async def test_images_that_nothing_needed_go(lake: Lake, image: str, docker_client: Any) -> None:
+    """Those that were brought for the lake and not needed since; first they are only told of."""
+    await benchmark(one(arms=[GOLD]), str(lake.root))
+    KeptImages.of(lake).built(image)
+    young = await prune(lake, "--only", "images", "--remove", "--older-than", "1h")
+    assert "0 not needed since" in young.stdout
+    assert "1 not needed since" in (await prune(lake, "--only", "images")).stdout
+    assert docker_client.images.list(image)
+    assert "1 not needed since" in (await prune(lake, "--only", "images", "--remove")).stdout
+    assert docker_client.images.list(image) == []
+
+
+async def test_a_lake_on_an_object_store_is_pruned_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bodies go with the steps, results stay, and a named experiment goes whole. Objects cannot
+    be given an earlier time, so none counts as young here."""
+    monkeypatch.setenv(VARIABLE, f"sqlite:///{tmp_path / 'journal.sqlite'}")
+    monkeypatch.setattr(pruned_files, "GRACE_S", -DAY_S)
+    with ObjectStore() as store:
+        url = store.create_lake()
+        await benchmark(one(arms=[ABLE]), url)
+        lake, before = Lake.existing(url), store.names(url)
+        told = costs(lake)
+        listed = await prune(lake)
+        assert listed.exit_code == 0, listed.output
+        assert store.names(url) == before
+        removed = await prune(lake, "--remove")
+        assert removed.exit_code == 0, removed.output
+        bodies = [name for name in before if name.startswith("blobs/")]
+        assert f"{len(bodies)} files that no step refers to" in removed.stdout
+        assert store.names(url) == [name for name in before if name not in bodies]
+        refuse_work(monkeypatch)
+        await benchmark(one(arms=[ABLE]), url)
+        assert costs(lake) == told
+        whole = await prune(lake, "--experiment", "trial", "--results", "--remove")
+        assert whole.exit_code == 0, whole.output
+        assert {name.partition("/")[0] for name in store.names(url)} == {".results"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "because"),
+    [
+        (["--older-than", "soon"], "give it as 30d or 12h"),
+        (["--results"], "name it with --experiment"),
+        (["--experiment", "trail"], "did you mean trial?"),
+        (["--experiment", "*", "--results", "--remove"], "no experiment '*'"),
+        (["--experiment", "trial", "--only", "images"], "images belong to no experiment"),
+        (["--only", "costs"], "there are steps, bodies, files, images, artifacts"),
+        (["--lake", "nowhere"], "there is no lake at"),
+    ],
+)
+async def test_what_cannot_be_is_told_in_one_line(
+    lake: Lake, arguments: list[str], because: str
+) -> None:
+    """Exit code 2, and nothing goes."""
+    folder = Path(lake.root) / "attempts" / "experiment=trial" / "arm=a"
+    folder.mkdir(parents=True)
+    (folder / "1.parquet").touch()
+    refused = await prune(lake, *arguments)
+    [line] = refused.stderr.splitlines()
+    assert (refused.exit_code, because in line) == (2, True), line
+    assert list(files(lake)) == ["attempts/experiment=trial/arm=a/1.parquet"]
