@@ -28,7 +28,7 @@ from flows.keys import attempt_key
 from flows.patience import patiently
 from flows.plan import Plan
 from flows.progress import say
-from flows.server_settings import POOL
+from flows.server_settings import CRASH_ZOMBIES, POOL
 
 DEPLOYMENT = "solve/solve"
 
@@ -133,6 +133,9 @@ class FlowRuns:
         pool = await patiently(partial(client.read_work_pool, deployment.work_pool_name or POOL))
         pending_s = PENDING_S.get(pool.type, PENDING_ELSEWHERE_S)
         runs = cls(plan, client, deployment.id, pending_s, lake, grade=grade)
+        automations = partial(client.read_automations_by_name, CRASH_ZOMBIES)
+        if not any(each.enabled for each in await patiently(automations)):
+            say("nothing on this server tells when a cell has died: `durabench setup` makes it")
         async for run in runs._read(FlowRunFilter(tags=FlowRunFilterTags(all_=runs._tags()))):
             for tag in run.tags:
                 if run.state is not None and run.state.is_final():

@@ -19,7 +19,7 @@ from prefect.workers.process import ProcessWorker
 from agent.errors import InfrastructureError
 from flows import events
 from flows.errors import UsageError
-from flows.server_settings import CELLS, POOL, as_lines
+from flows.server_settings import CELLS, CRASH_ZOMBIES, POOL, as_lines
 from flows.stopping import PAUSED
 
 DEFAULT_CELLS = 64
@@ -101,11 +101,12 @@ def write_settings(path: Path) -> None:
 def crash_zombies(zombie_s: float) -> AutomationCore:
     """Flow runs whose process has died without a word become Crashed."""
     return AutomationCore(
-        name="durabench: dead flow runs are Crashed",
-        description="A flow run with the tag durabench that has sent heartbeats and sends none "
+        name=CRASH_ZOMBIES,
+        description="A flow run with the tag durabench that runs and sends no heartbeats, or none "
         "any more.",
         trigger=EventTrigger(
-            after={"prefect.flow-run.heartbeat"},
+            # The server tells of the first itself: a process may die before its first heartbeat.
+            after={"prefect.flow-run.Running", "prefect.flow-run.heartbeat"},
             expect=_SIGNS_OF_LIFE,
             match={"prefect.resource.id": "prefect.flow-run.*"},
             match_related={"prefect.resource.id": _TAG, "prefect.resource.role": "tag"},

@@ -1,10 +1,14 @@
 """A flow run that is paused as Prefect's UI does it, and resumed."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import docker
 import pytest
+from docker.errors import DockerException
 
+from agent.workspaces import ownership
 from flows.lake import Lake
 from tests.operation.running import declared, order, state, states, wait_until
 from tests.servers.prefect_server import PrefectServer
@@ -23,9 +27,21 @@ SUSPENDED = {
 
 def attempts(server: PrefectServer, name: str) -> list[dict[str, Any]]:
     """The rows of an experiment's attempts."""
-    lake = Lake.existing(server.folder / "lake")
-    units = lake.units("attempts", "*", name)
-    return [row for unit in units for row in lake.find("attempts", unit)]
+    return Lake.existing(server.folder / "lake").rows("attempts", name)
+
+
+def containers(attempts: Iterable[str]) -> list[Any]:
+    """Those of attempts, where a Docker daemon answers."""
+    try:
+        client = docker.from_env()
+    except DockerException:
+        return []
+    labels = [f"{ownership.ATTEMPT}={attempt}" for attempt in attempts]
+    return [
+        each
+        for label in labels
+        for each in client.containers.list(all=True, filters={"label": label})
+    ]
 
 
 def processes(run: str) -> list[Path]:
@@ -41,11 +57,18 @@ def environment(process: Path) -> bytes:
 
 
 @pytest.mark.usefixtures("workers")
-@pytest.mark.parametrize("execution", ["local", "distributed"])
-def test_a_paused_benchmark_stops_and_goes_on(server: PrefectServer, execution: str) -> None:
-    """Nothing of it runs while it is paused; resumed, it does what is missing."""
+@pytest.mark.parametrize(
+    ("execution", "environment"),
+    [pytest.param("local", "docker", marks=pytest.mark.docker), ("distributed", "host")],
+)
+def test_a_paused_benchmark_stops_and_goes_on(
+    server: PrefectServer, execution: str, environment: str
+) -> None:
+    """Nothing of it runs while it is paused, and no container is left; resumed, it does what is
+    missing."""
     name = f"paused-{execution}"
-    content = declared(name=name, execution=execution, repeats=CELLS // 2, concurrency=1)
+    content = declared(name=name, execution=execution, environment=environment, concurrency=1)
+    content["repeats"] = CELLS // 2
     content["arms"] = content["arms"][:1]
     run = order(server, "benchmark", {"experiment": content})
     wait_until(lambda: attempts(server, name))
@@ -53,6 +76,7 @@ def test_a_paused_benchmark_stops_and_goes_on(server: PrefectServer, execution: 
     wait_until(lambda: not processes(run))
     assert state(server, run) == "PAUSED"
     assert "RUNNING" not in states(server, name)
+    assert containers(row["attempt_id"] for row in attempts(server, name)) == []
     done = [row for row in attempts(server, name) if row["outcome"] == "submitted"]
     assert 0 < len(done) < CELLS
 

@@ -101,7 +101,7 @@ def came_to(server: PrefectServer, name: str) -> dict[tuple[str, str], tuple[Any
             row["model_calls"],
             row["input_tokens"],
             row["output_tokens"],
-            pytest.approx(row["cost_usd"]),
+            round(row["cost_usd"], 9),
             verdicts[row["attempt_id"]],
         )
         for arm in (f"skill-{skill}" for skill in SKILLS)
