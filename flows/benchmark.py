@@ -49,7 +49,8 @@ async def benchmark(
 
     Args:
         experiment: What is run on what.
-        lake: Folder of results, as the worker sees it; by default its DURABENCH_LAKE.
+        lake: Where results are, a folder as the worker sees it or s3://…; by default its
+            DURABENCH_LAKE.
         grade: Grade the patches now, or leave that to a later run.
         fresh: Take nothing from before: the results get a name that ends with the time.
 

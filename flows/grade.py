@@ -176,7 +176,8 @@ async def grade(
         timeout_s: Seconds for the tests of one prediction.
         concurrency: Gradings at the same time.
         network: Whether containers reach the network, as some eval scripts need.
-        lake: Folder of results, as the worker sees it; by default its DURABENCH_LAKE.
+        lake: Where results are, a folder as the worker sees it or s3://…; by default its
+            DURABENCH_LAKE.
         audit: Grade twice; what differs between the two is in doubt. One grading is audited too.
         keep_gb: Gigabytes of images to keep of those that are brought; none: all of them.
 

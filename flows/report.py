@@ -43,7 +43,8 @@ async def report(
         experiment: Name of the experiment.
         baseline: Name of the arm to compare with; by default that of the primary comparison.
         candidate: Name of the arm that has to be worth its cost; by default likewise.
-        lake: Folder of results, as the worker sees it; by default its DURABENCH_LAKE.
+        lake: Where results are, a folder as the worker sees it or s3://…; by default its
+            DURABENCH_LAKE.
 
     Raises:
         ReportError: there is nothing to report on, or no such arm.

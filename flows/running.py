@@ -58,7 +58,8 @@ def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> 
             _run(flow(declared, lake, grade=grade), _needs_litellm(declared))
         except IncompleteRun as error:
             incomplete = error
-    _show_report(lake, declared.name)
+    store = Lake.existing(lake)
+    showing.report(store, reporting.read(store, declared.name))
     if incomplete:
         raise incomplete
 
@@ -153,13 +154,11 @@ def grade(
                 keep_gb,
             )
         )
-    _show_report(lake, name)
-    showing.doubts(Lake.existing(lake), name)
-
-
-def _show_report(lake: str | None, experiment: str) -> None:
     store = Lake.existing(lake)
-    showing.report(store, reporting.read(store, experiment))
+    built = reporting.read(store, name)
+    reporting.write(store, built)
+    showing.report(store, built)
+    showing.doubts(store, name)
 
 
 def _needs_litellm(declared: Experiment) -> bool:

@@ -250,7 +250,8 @@ async def solve(
         instance_id: Id of the instance.
         arm: Name of the arm.
         repeat: Which attempt, counted from 0, where cells repeat.
-        lake: Folder of results, as the worker sees it; by default its DURABENCH_LAKE.
+        lake: Where results are, a folder as the worker sees it or s3://…; by default its
+            DURABENCH_LAKE.
         grade: Grade the patch now, or leave that to a later run.
         trace: With `steps`, every step is a task run with its input and result.
 

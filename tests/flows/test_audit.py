@@ -133,3 +133,4 @@ def test_the_command_line_names_what_is_in_doubt(lake_path: str, tmp_path: Path)
     assert result.exit_code == 0, result.output
     assert f"suspect  {FIRST.instance_id}  test_configuration: conftest.py" in result.stdout
     assert "1 of 1 resolved patches are suspect" in result.stdout
+    assert (Path(lake_path) / "reports" / "x" / "index.html").is_file()
