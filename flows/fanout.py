@@ -16,6 +16,7 @@ from uuid import UUID
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterTags
 from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelling, Crashed
 
@@ -24,11 +25,12 @@ from flows import stopping
 from flows.cells import Cell
 from flows.ends import End, ended
 from flows.errors import UsageError
+from flows.heartbeats import SILENT_S, Heartbeats
 from flows.keys import attempt_key
 from flows.patience import patiently
 from flows.plan import Plan
 from flows.progress import say
-from flows.server_settings import CRASH_ZOMBIES, POOL
+from flows.server_settings import POOL
 
 DEPLOYMENT = "solve/solve"
 
@@ -100,14 +102,15 @@ class FlowRuns:
         self,
         plan: Plan,
         client: PrefectClient,
-        deployment: UUID,
+        deployment: DeploymentResponse,
         pending_s: float,
         lake: str | None,
         *,
         grade: bool,
     ) -> None:
         """Use `open`."""
-        self._plan, self._client, self._deployment = plan, client, deployment
+        self._plan, self._client, self._deployment = plan, client, deployment.id
+        self._heartbeats = Heartbeats(client, deployment)
         self._pending_s, self._lake, self._grade = pending_s, lake, grade
         self._living: dict[str, UUID] = {}
         self._over = Counter[str]()
@@ -132,10 +135,7 @@ class FlowRuns:
             ) from None
         pool = await patiently(partial(client.read_work_pool, deployment.work_pool_name or POOL))
         pending_s = PENDING_S.get(pool.type, PENDING_ELSEWHERE_S)
-        runs = cls(plan, client, deployment.id, pending_s, lake, grade=grade)
-        automations = partial(client.read_automations_by_name, CRASH_ZOMBIES)
-        if not any(each.enabled for each in await patiently(automations)):
-            say("nothing on this server tells when a cell has died: `durabench setup` makes it")
+        runs = cls(plan, client, deployment, pending_s, lake, grade=grade)
         async for run in runs._read(FlowRunFilter(tags=FlowRunFilterTags(all_=runs._tags()))):
             for tag in run.tags:
                 if run.state is not None and run.state.is_final():
@@ -178,22 +178,23 @@ class FlowRuns:
         found += [FlowRun(id=each, flow_id=each, name="deleted") for each in gone]
         for run in found:
             if self._is_lost(run):
-                await self._give_up(run)
+                await self._give_up(run, f"It was pending for {self._pending_s:.0f} seconds")
+        for run in await self._heartbeats.silent(found):
+            await self._give_up(run, f"No heartbeat for {SILENT_S:.0f} seconds")
         self._hint(found)
         finished = [run for run in found if run.state is None or run.state.is_final()]
         self._over.update(_tag(cells[run.id]) for run in finished)
         return finished
 
     def _is_lost(self, run: FlowRun) -> bool:
-        """Whether it is pending for too long: nothing of it runs that could send heartbeats."""
+        """Whether a worker took it and never began it."""
         if run.state is None or not run.state.is_pending() or run.state.timestamp is None:
             return False
         return (datetime.now(UTC) - run.state.timestamp).total_seconds() > self._pending_s
 
-    async def _give_up(self, run: FlowRun) -> None:
-        """Mark a flow run Crashed that a worker took and never began."""
-        message = f"It was pending for {self._pending_s:.0f} seconds: its worker is gone"
-        run.state = Crashed(message=message)
+    async def _give_up(self, run: FlowRun, why: str) -> None:
+        """Mark a flow run Crashed that no process works on."""
+        run.state = Crashed(message=f"{why}: its process is gone")
         change = self._client.set_flow_run_state
         await patiently(partial(change, run.id, run.state, force=True))
 

@@ -15,9 +15,6 @@ CELLS = "durabench-cells"
 """The global concurrency limit over the flow runs of all cells of a server; without one, `solve`
 goes on unlimited."""
 
-CRASH_ZOMBIES = "durabench: dead flow runs are Crashed"
-"""The automation without which nobody learns that the process of a flow run has died."""
-
 _FILES = "prefect.server.concurrency.lease_storage.filesystem"
 
 WANTED: Mapping[tuple[str, ...], int | str] = {

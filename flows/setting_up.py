@@ -19,14 +19,11 @@ from prefect.workers.process import ProcessWorker
 from agent.errors import InfrastructureError
 from flows import events
 from flows.errors import UsageError
-from flows.server_settings import CELLS, CRASH_ZOMBIES, POOL, as_lines
+from flows.heartbeats import SILENT_S
+from flows.server_settings import CELLS, POOL, as_lines
 from flows.stopping import PAUSED
 
 DEFAULT_CELLS = 64
-
-ZOMBIE_S = 180.0
-"""Seconds without a sign of life after which a flow run counts as dead: six heartbeats of
-prefect.yaml's deployments, so that a server may be away for a while."""
 
 BROKEN_CELLS, BROKEN_S = 20, 600.0
 """So many cells that end as infrastructure in so many seconds are no coincidence."""
@@ -49,7 +46,7 @@ class Wanted:
     """Cells at the same time over the whole server; None keeps what is there."""
     notify: str | None = None
     """A notification block, as `slack-webhook/team`."""
-    zombie_s: float = ZOMBIE_S
+    zombie_s: float = SILENT_S
 
 
 def has_server() -> bool:
@@ -101,7 +98,7 @@ def write_settings(path: Path) -> None:
 def crash_zombies(zombie_s: float) -> AutomationCore:
     """Flow runs whose process has died without a word become Crashed."""
     return AutomationCore(
-        name=CRASH_ZOMBIES,
+        name="durabench: dead flow runs are Crashed",
         description="A flow run with the tag durabench that runs and sends no heartbeats, or none "
         "any more.",
         trigger=EventTrigger(

@@ -1,17 +1,21 @@
 """An experiment whose cells are flow runs that workers pick up, on a real Prefect server."""
 
+import asyncio
 import signal
 import time
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import FlowRun
+from prefect.events import Event
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from prefect.states import Pending
+from prefect.states import Pending, Running
 
-from flows import experiment, fanout
+from flows import experiment, fanout, heartbeats
 from flows.lake import Lake
 from flows.plan import prepare
 from tests.operation.running import (
@@ -156,6 +160,39 @@ async def test_what_a_dead_worker_never_began_is_given_up(
             again = await fanout.FlowRuns.open(plan, client, None, grade=True)
             assert await again.begin(cell) == second
             await client.delete_flow_run(second)
+
+
+async def test_what_died_without_a_word_is_given_up(
+    server: PrefectServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Also where the server knows nothing of it but that it runs; one with heartbeats is left."""
+    monkeypatch.setattr(heartbeats, "SILENT_S", 5.0)
+    plan = await prepare(experiment.parse(declared(name="silent"), "test"), str(tmp_path))
+    dead, alive = plan.cells[:2]
+    with temporary_settings({PREFECT_API_URL: server.url}):
+        async with get_client() as client:
+            runs = await fanout.FlowRuns.open(plan, client, None, grade=True)
+            cells = {await runs.begin(dead): dead, await runs.begin(alive): alive}
+            for each in cells:
+                await client.set_flow_run_state(each, Running(), force=True)
+            over: list[FlowRun] = []
+            deadline = time.monotonic() + 60
+            while not over and time.monotonic() < deadline:
+                beat(server, list(cells)[1])
+                await asyncio.sleep(1)
+                over = await runs.over(cells)
+            assert [cells[run.id] for run in over] == [dead]
+            assert (await client.read_flow_run(over[0].id)).state.is_crashed()
+            await client.delete_flow_run(list(cells)[1])
+
+
+def beat(server: PrefectServer, run: UUID) -> None:
+    """A heartbeat, as the process of a flow run sends it."""
+    event = Event(
+        event="prefect.flow-run.heartbeat",
+        resource={"prefect.resource.id": f"prefect.flow-run.{run}"},
+    )
+    server.post("/events", [event.model_dump(mode="json")])
 
 
 def test_without_a_deployment_the_run_says_what_to_do(tmp_path: Path) -> None:

@@ -1,0 +1,128 @@
+"""The page from one machine to many: what it says is run, or checked where it cannot be here."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from flows.server_settings import WANTED, as_lines
+from tests.servers.postgres import PostgresServer
+from tests.servers.prefect_server import ROOT, PrefectServer
+
+FOLDER = ROOT / "flows" / "operation"
+PAGE = (FOLDER / "README.md").read_text()
+COMPOSE: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text())
+
+COMMANDS = re.findall(r"^\$ (.*)$", PAGE, re.MULTILINE)
+
+ELSEWHERE = {
+    "durabench setup --env-file server.env": "tests/flows/test_setting_up.py",
+    "durabench setup": "every test of this folder",
+    "prefect --no-prompt deploy --all": "every test of this folder",
+    "prefect worker start --pool durabench": "tests/flows/test_deployments.py",
+    "prefect worker start --pool durabench --limit 4": "tests/operation/test_distributed.py",
+    "prefect deployment run benchmark/smoke": "tests/flows/test_deployments.py",
+    "durabench doctor": "tests/flows/test_setting_up.py",
+    "durabench prune": "tests/flows/test_pruning.py",
+    "durabench prune --older-than 90d --remove": "tests/flows/test_pruning.py",
+}
+"""What other tests run, of the same words."""
+
+IMPOSSIBLE = re.compile(r"docker (build|compose)|cd flows/operation|SERVER=")
+"""Needs images from a registry."""
+
+
+def test_every_command_is_run_or_said_to_be_impossible() -> None:
+    """A command that is added to the page is added here."""
+    shells = [c for c in COMMANDS if c.startswith(("export ", "createdb ", "(set -a"))]
+    pools = [c for c in COMMANDS if c.startswith("prefect work-pool create")]
+    known = {*shells, *pools, *ELSEWHERE, *(c for c in COMMANDS if IMPOSSIBLE.match(c))}
+    assert set(COMMANDS) <= known
+    assert ELSEWHERE.keys() <= set(COMMANDS)
+
+
+@pytest.mark.slow
+def test_a_server_starts_with_what_the_page_says(tmp_path: Path) -> None:
+    """Two databases, the settings in a file, the variables: and the server is on PostgreSQL."""
+    with PostgresServer() as postgres:
+        first, second = (postgres.create_database().rpartition("/")[2] for _ in range(2))
+        address = {"HOST": f"127.0.0.1:{postgres.port}", "USER": "bench", "PASSWORD": "none"}
+        exported = dict(
+            word.split("=", 1)
+            for command in COMMANDS
+            if command.startswith("export ") and "DATABASE" in command
+            for word in shlex.split(command.removeprefix("export "))
+        )
+        for name, value in address.items():
+            exported = {key: text.replace(name, value) for key, text in exported.items()}
+        url = exported["PREFECT_API_DATABASE_CONNECTION_URL"].replace("/prefect", f"/{first}")
+        journal = exported["DURABENCH_DATABASE_URL"].replace("/durabench", f"/{second}")
+        with PrefectServer(
+            tmp_path / "installation", PREFECT_API_DATABASE_CONNECTION_URL=url
+        ) as server:
+            server.environment["DURABENCH_DATABASE_URL"] = journal
+            done = server.run("durabench", "doctor")
+            assert f"ok       Prefect API {server.url}" in done.stdout
+            assert "postgresql" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [c for c in COMMANDS if "work-pool create" in c])
+def test_a_pool_of_containers_is_made_before_the_deployments(command: str, tmp_path: Path) -> None:
+    """`setup` leaves it as it is, and the server takes all deployments for it."""
+    with PrefectServer(tmp_path / "installation") as server:
+        server.prefect(*shlex.split(command)[1:])
+        kind = re.search(r"--type (\w+)", command)[1]  # type: ignore[index]
+        assert f"type {kind}" in server.run("durabench", "setup").stdout
+        server.prefect("deploy", "--all")
+        [solve] = [d for d in server.post("/deployments/filter", {}) if d["name"] == "solve"]
+        assert solve["work_pool_name"] == "durabench"
+
+
+def test_the_compose_file_has_the_settings_of_setup() -> None:
+    """The server's environment is what `durabench setup` asks for, and its own."""
+    there = COMPOSE["services"]["server"]["environment"]
+    wanted = dict(line.split("=", 1) for line in as_lines() if not line.startswith("#"))
+    assert {name: there.get(name) for name in wanted} == wanted
+    assert len(wanted) == len(WANTED)
+
+
+def test_the_compose_file_hangs_together() -> None:
+    """Volumes are declared, what is waited for can be healthy, and one image is built here."""
+    services, volumes = COMPOSE["services"], COMPOSE["volumes"]
+    named = {
+        volume.partition(":")[0]
+        for service in services.values()
+        for volume in service.get("volumes", [])
+        if not volume.startswith("/")
+    }
+    assert named == set(volumes)
+    for service in services.values():
+        for other in service.get("depends_on", {}):
+            assert "healthcheck" in services[other]
+    ours = {name for name, service in services.items() if service["image"] == "durabench:latest"}
+    assert ours == {"server", "setup", "worker"}
+    built = next(command for command in COMMANDS if command.startswith("docker build"))
+    assert "--tag durabench " in built
+    assert Path(ROOT, shlex.split(built)[-2]).is_file()
+
+
+def test_the_variables_of_the_compose_file_are_named_at_its_head() -> None:
+    """What has to be in `.env` stands there, and nothing else is required."""
+    text = (FOLDER / "compose.yaml").read_text()
+    head = text[: text.index("name: durabench")]
+    required = set(re.findall(r"\$\{(\w+):\?\}", text))
+    assert required <= set(re.findall(r"^#   (\w+)=", head, re.MULTILINE))
+
+
+def test_the_image_holds_what_runs() -> None:
+    """Every package, the lock and the deployments are copied into it."""
+    text = (FOLDER / "Dockerfile").read_text()
+    copied = " ".join(re.findall(r"^COPY (.*)$", text, re.MULTILINE)).split()
+    assert {"agent", "eval", "flows", "reports", "requirements.lock", "prefect.yaml"} <= {*copied}
+    pool = json.loads((ROOT / "flows" / "work_pools" / "docker.json").read_text())
+    assert pool["variables"]["properties"]["image"]["default"] == "durabench:latest"
