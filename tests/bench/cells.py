@@ -1,19 +1,23 @@
 """What a cell costs that does nothing: in one process, and as flow runs over three workers.
 
-Every cell is an attempt of the arm `null`, on the host and without a grading. What is promised is
-the difference between many cells and few of them, so that what a run costs once is not counted.
+Every cell is an attempt that ends after one call, on the host and without a grading. What is
+promised is the difference between many cells and few of them, so that what a run costs once is
+not counted.
 """
 
 import os
+import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from sqlalchemy import make_url
 
 from tests.bench.timing import Bound
+from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import PrefectServer
 
 FEW, MANY = 200, 1000
@@ -23,7 +27,18 @@ most of an hour on two cores."""
 WORKERS = 3
 INSTANCES = 10
 """Of the bundled ones; the cells are repeats of them."""
+IDLE = {
+    "name": "idle",
+    "agent": "mini",
+    "model": {"provider": "scripted", "replies": ["I do nothing."]},
+    "options": {"step_limit": 1},
+}
+"""One call of a model that asks for nothing, so that no workspace is opened."""
+
 MS_PER_CELL, MEMORY_GROWTH = 60.0, 1.10
+
+_DONE = re.compile(r"^\[ *\d+/\d+\] ", re.MULTILINE)
+_LOOK_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -36,20 +51,30 @@ class Spent:
     server_cpu_s: float
     database_bytes: int
     """Prefect's and the journal's."""
+    memory_bytes: dict[int, int]
+    """Of the command, by how many cells were done; not that of the report at the end."""
     peak_bytes: int
-    """The most memory that the command itself had."""
+    """With the report."""
 
 
 def run(folder: Path, pairs: int) -> list[Bound]:
     """Both ways, once each: `pairs` is for what is noisier than a mean over hundreds of cells."""
     with PrefectServer(folder / "one") as server:
-        few, many = (_measured(server, cells, "local") for cells in (FEW, MANY))
-    with PrefectServer(folder / "apart") as server, ExitStack() as workers:
+        setup = _Setup(server, lambda: _files(server.folder))
+        few, many = (_measured(setup, cells, "local") for cells in (FEW, MANY))
+    with ExitStack() as workers:
+        database = workers.enter_context(PostgresServer())
+        own = make_url(database.create_database()).set(drivername="postgresql+asyncpg")
+        server = workers.enter_context(
+            PrefectServer(folder / "apart", PREFECT_API_DATABASE_CONNECTION_URL=str(own))
+        )
+        server.environment["DURABENCH_DATABASE_URL"] = database.create_database()
         server.run("durabench", "setup")
         server.prefect("deploy", "--all")
         pids = [workers.enter_context(server.worker()).pid for _ in range(WORKERS)]
+        setup = _Setup(server, database.size_bytes, pids)
         few_apart, many_apart = (
-            _measured(server, cells, "distributed", pids) for cells in (FEW_APART, MANY_APART)
+            _measured(setup, cells, "distributed") for cells in (FEW_APART, MANY_APART)
         )
     return [
         Bound(
@@ -59,21 +84,29 @@ def run(folder: Path, pairs: int) -> list[Bound]:
             "ms",
             _per_cell(few, many),
         ),
-        Bound(
-            f"memory of {MANY} cells against {FEW}",
-            many.peak_bytes / few.peak_bytes,
-            MEMORY_GROWTH,
-            "×",
-            f"{many.peak_bytes / 2**20:.0f} MiB against {few.peak_bytes / 2**20:.0f} MiB",
-        ),
+        _memory(many),
         Bound(
             f"the same as flow runs, {FEW_APART} to {MANY_APART} over {WORKERS} workers",
             (many_apart.wall_s - few_apart.wall_s) / (MANY_APART - FEW_APART),
-            float("inf"),
+            None,
             "s",
             _per_cell(few_apart, many_apart),
         ),
     ]
+
+
+def _memory(spent: Spent) -> Bound:
+    sizes = spent.memory_bytes
+    early = sizes[min(done for done in sizes if done >= FEW)]
+    late = sizes[max(sizes)]
+    return Bound(
+        f"memory after {max(sizes)} cells against {FEW} in one process",
+        late / early,
+        MEMORY_GROWTH,
+        "×",
+        f"{late / 2**20:.0f} MiB against {early / 2**20:.0f} MiB; with the report "
+        f"{spent.peak_bytes / 2**20:.0f} MiB",
+    )
 
 
 def _per_cell(few: Spent, many: Spent) -> str:
@@ -87,50 +120,55 @@ def _per_cell(few: Spent, many: Spent) -> str:
     )
 
 
-def _measured(
-    server: PrefectServer, cells: int, execution: str, workers: Sequence[int] = ()
-) -> Spent:
-    """Run an experiment of so many cells under a name of its own. `workers`: their process ids."""
+@dataclass(frozen=True)
+class _Setup:
+    """What runs beside the command that is measured."""
+
+    server: PrefectServer
+    database_bytes: Callable[[], int]
+    workers: Sequence[int] = ()
+    """Process ids."""
+
+    def workers_cpu_s(self) -> float:
+        return sum(_cpu_s(pid) for pid in self.workers)
+
+
+def _measured(setup: _Setup, cells: int, execution: str) -> Spent:
+    """Run an experiment of so many cells under a name of its own."""
+    server = setup.server
     path = server.folder / f"cells-{cells}.yaml"
     path.write_text(yaml.safe_dump(_declared(cells, execution)))
-    before = _Used.by(server, workers)
+    workers_s, server_s, size = setup.workers_cpu_s(), _cpu_s(server.pid), setup.database_bytes()
     started = time.perf_counter()
     running = server.begin("durabench", "run", str(path), "--no-grade")
-    _, status, usage = os.wait4(running.pid, 0)
+    memory: dict[int, int] = {}
+    while not (ended := os.wait4(running.pid, os.WNOHANG))[0]:
+        memory[len(_DONE.findall(server.printed(running)))] = _resident_bytes(running.pid)
+        time.sleep(_LOOK_S)
     wall_s = time.perf_counter() - started
+    _, status, usage = ended
     if status:
         raise RuntimeError(f"{cells} cells: {server.printed(running)[-2000:]}")
-    after = _Used.by(server, workers)
     return Spent(
         cells,
         wall_s,
-        usage.ru_utime + usage.ru_stime + after.workers_cpu_s - before.workers_cpu_s,
-        after.server_cpu_s - before.server_cpu_s,
-        after.database_bytes - before.database_bytes,
+        usage.ru_utime + usage.ru_stime + setup.workers_cpu_s() - workers_s,
+        _cpu_s(server.pid) - server_s,
+        setup.database_bytes() - size,
+        {done: size for done, size in memory.items() if 0 < done < cells},
         usage.ru_maxrss * 1024,
     )
 
 
-@dataclass(frozen=True)
-class _Used:
-    """Up to a moment."""
-
-    workers_cpu_s: float
-    server_cpu_s: float
-    database_bytes: int
-
-    @classmethod
-    def by(cls, server: PrefectServer, workers: Sequence[int]) -> "_Used":
-        databases = [*server.folder.glob("prefect/prefect.db*"), *_journals(server)]
-        return cls(
-            sum(_cpu_s(pid) for pid in workers),
-            _cpu_s(server.pid),
-            sum(path.stat().st_size for path in databases),
-        )
+def _files(folder: Path) -> int:
+    """Size of the SQLite databases, bytes."""
+    patterns = ("prefect/prefect.db*", "lake/journal.sqlite*")
+    return sum(path.stat().st_size for each in patterns for path in folder.glob(each))
 
 
-def _journals(server: PrefectServer) -> Iterator[Path]:
-    return server.folder.glob("lake/journal.sqlite*")
+def _resident_bytes(pid: int) -> int:
+    pages = Path(f"/proc/{pid}/statm").read_text().split()
+    return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if len(pages) > 1 else 0
 
 
 def _cpu_s(pid: int) -> float:
@@ -147,6 +185,6 @@ def _declared(cells: int, execution: str) -> dict[str, object]:
         "execution": execution,
         "select": {"sample": INSTANCES},
         "repeats": cells // INSTANCES,
-        "arms": [{"name": "null", "agent": "null"}],
+        "arms": [IDLE],
         "concurrency": 8,
     }

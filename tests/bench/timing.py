@@ -49,26 +49,26 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Bound:
-    """A figure that the project promises not to exceed."""
+    """A figure that the project promises not to exceed, or that is only told."""
 
     title: str
     measured: float
-    limit: float
-    """What the project promises."""
+    limit: float | None
+    """What the project promises, if anything."""
     unit: str
     detail: str
 
     @property
     def holds(self) -> bool:
         """Whether the promise is kept."""
-        return self.measured <= self.limit
+        return self.limit is None or self.measured <= self.limit
 
     def __str__(self) -> str:
+        told = f"{self.title}: {self.measured:.2f} {self.unit} ({self.detail})"
+        if self.limit is None:
+            return told
         verdict = "holds" if self.holds else "DOES NOT HOLD"
-        return (
-            f"{self.title}: {self.measured:.2f} {self.unit} ({self.detail}) "
-            f"(promised: at most {self.limit} {self.unit}) {verdict}"
-        )
+        return f"{told} (promised: at most {self.limit} {self.unit}) {verdict}"
 
 
 def compare(

@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
+import psycopg
 import pytest
 
 REQUIRE_POSTGRES = "DURABENCH_REQUIRE_POSTGRES"
@@ -103,6 +104,15 @@ class PostgresServer:
         where = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "bench"]
         self._run("createdb", *where, name)
         return f"postgresql+psycopg://bench@127.0.0.1:{self.port}/{name}"
+
+    def size_bytes(self) -> int:
+        """Of all its databases."""
+        with psycopg.connect(f"postgresql://bench@127.0.0.1:{self.port}/postgres") as connection:
+            row = connection.execute(
+                "select sum(pg_database_size(oid)) from pg_database"
+            ).fetchone()
+        assert row is not None
+        return int(row[0])
 
     @property
     def _data(self) -> str:
