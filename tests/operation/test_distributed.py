@@ -17,7 +17,9 @@ from prefect.states import Pending, Running
 
 from flows import experiment, fanout, heartbeats
 from flows.lake import Lake
+from flows.patience import SLOT_S
 from flows.plan import prepare
+from flows.server_settings import CELLS
 from tests.operation.running import (
     begin,
     declared,
@@ -31,6 +33,14 @@ from tests.operation.running import (
 from tests.servers.prefect_server import PrefectServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+CRASH = r"""
+p=$$
+until tr '\0' ' ' < /proc/$p/cmdline | grep -q prefect; do p=$(cut -d' ' -f4 /proc/$p/stat); done
+kill -9 $p
+"""
+"""Ends the process of the flow run that the command belongs to."""
 
 
 @pytest.mark.usefixtures("workers")
@@ -87,6 +97,22 @@ def test_the_limit_over_all_cells_holds_over_workers(server: PrefectServer) -> N
 
 
 @pytest.mark.usefixtures("workers")
+def test_a_slot_of_a_killed_cell_is_free_again(server: PrefectServer) -> None:
+    """Whoever holds the only one and does not say that it lives keeps it for a minute."""
+    server.run("durabench", "setup", "--cells", "1")
+    try:
+        held = {"names": [CELLS], "slots": 1, "lease_duration": SLOT_S}
+        server.post("/v2/concurrency_limits/increment-with-lease", held)
+        started = time.monotonic()
+        alive = [{"name": "null", "agent": "null"}]
+        expect(server, begin(server, name="next", arms=alive, select={"sample": 1}))
+        assert SLOT_S / 2 < time.monotonic() - started < 3 * SLOT_S
+    finally:
+        server.run("durabench", "setup", "--cells", "64")
+    assert resolved(server, "next") == {"null": 0}
+
+
+@pytest.mark.usefixtures("workers")
 def test_a_server_that_was_killed_is_waited_for(server: PrefectServer) -> None:
     """The cells go on without it, and the benchmark when it is back."""
     running = begin(server, name="powercut")
@@ -115,14 +141,6 @@ def test_a_cancelled_benchmark_cancels_its_cells_and_goes_on_later(server: Prefe
     wait_until(lambda: set(states(server, "cancelled")) <= over)
     expect(server, begin(server, name="cancelled", repeats=2))
     assert resolved(server, "cancelled") == {"mini": 4, "null": 0}
-
-
-CRASH = r"""
-p=$$
-until tr '\0' ' ' < /proc/$p/cmdline | grep -q prefect; do p=$(cut -d' ' -f4 /proc/$p/stat); done
-kill -9 $p
-"""
-"""Ends the process of the flow run that the command belongs to."""
 
 
 @pytest.mark.usefixtures("workers")
