@@ -13,9 +13,8 @@ help:  ## What there is to make
 demo: .venv/ready  ## The bundled experiment: no key, no download, Docker where it runs
 	$(BIN)/durabench demo
 
-# Three processes also on two cores: many tests wait for an outage to end.
 test: .venv/ready  ## Every test; those that need a Docker daemon are skipped without one
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests
 
 check: .venv/ready  ## Formatter, linter, types and import contracts
 	$(BIN)/ruff format --check .
