@@ -135,6 +135,7 @@ async def _server(url: str) -> list[Finding]:
         async with get_client() as client:
             settings = (await client.request("GET", "/admin/settings")).json()
             try:
+                await client.read_work_pool(POOL)  # of which the next says only that it is missing
                 workers = await client.read_workers_for_work_pool(POOL)
             except ObjectNotFound:
                 workers = None

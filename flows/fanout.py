@@ -43,7 +43,7 @@ CRASHES = 3
 CANCEL_S = 90.0
 """How long cancelled flow runs have, to finish their calls in flight and to remove containers."""
 
-PENDING_S = {"process": 120.0}
+PENDING_S = {"process": 240.0}
 """How long a worker may take to begin a flow run, by the type of its pool."""
 
 PENDING_ELSEWHERE_S = 900.0

@@ -410,27 +410,27 @@ async def test_an_experiment_runs_and_the_same_again_writes_only_the_report(
     monkeypatch.setenv(journals.VARIABLE, f"sqlite:///{tmp_path / 'journal.sqlite'}")
     mini = {"name": "mini", "agent": "mini", "model": {"provider": "simulated", "skill": 1}}
     arms = [mini, {"name": "null", "agent": "null"}]
-    declared = trial(select={"sample": 1}, arms=arms, primary=None)
+    declared = trial(name="stored", select={"sample": 1}, arms=arms, primary=None)
     page = await benchmark(declared, url)
-    assert page == f"{url}/reports/trial/index.html"
+    assert page == f"{url}/reports/stored/index.html"
     before = store.versions(url)
-    report = reporting.read(Lake.existing(url), "trial")
+    report = reporting.read(Lake.existing(url), "stored")
     assert {arm.name: arm.resolved for arm in report.arms} == {"mini": 1, "null": 0}
     assert report.audits == ()
     names = store.names(url)
     assert {name.partition("/")[0] for name in names} == KEPT
     results = Counter(name.partition("-")[0] for name in names if name.startswith(".results/"))
     assert results == {".results/attempt": 2, ".results/evaluation": 2}
-    assert await Artifact.aget("report-trial") is not None
-    assert await Artifact.aget("page-trial") is None
+    assert await Artifact.aget("report-stored") is not None
+    assert await Artifact.aget("page-stored") is None
 
     assert await benchmark(declared, url) == page
     after = store.versions(url)
     changed = {name for name in after if after[name] != before.get(name)}
     assert set(before) == set(after)
-    assert all("/reports/trial/" in name for name in changed)
+    assert all("/reports/stored/" in name for name in changed)
 
-    shown = CliRunner().invoke(app, ["status", "trial", "--cells", "--lake", url])
+    shown = CliRunner().invoke(app, ["status", "stored", "--cells", "--lake", url])
     assert "resolved" in shown.stdout
-    told = CliRunner().invoke(app, ["report", "trial", "--lake", url])
+    told = CliRunner().invoke(app, ["report", "stored", "--lake", url])
     assert f"Report: {page}" in told.stdout

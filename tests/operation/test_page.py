@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import yaml
 
@@ -66,8 +67,10 @@ def test_a_server_starts_with_what_the_page_says(tmp_path: Path) -> None:
         ) as server:
             server.environment["DURABENCH_DATABASE_URL"] = journal
             done = server.run("durabench", "doctor")
-            assert f"ok       Prefect API {server.url}" in done.stdout
-            assert "postgresql" in done.stdout
+            assert f"ok       Prefect API {server.url}" in done.stdout, done.stdout
+            assert "no work pool durabench: `durabench setup` makes it" in done.stdout
+        with psycopg.connect(url.replace("+asyncpg", "")) as connection:
+            assert connection.execute("select count(*) from flow_run").fetchone() == (0,)
 
 
 @pytest.mark.slow

@@ -152,7 +152,7 @@ class PrefectServer:
 
     def _ask(self, method: str, path: str, content: Any = None) -> Any:
         for wait_s in (0.5, 1.0, 2.0, 4.0, 8.0):
-            answer = httpx.request(method, f"{self.url}{path}", json=content, timeout=30)
+            answer = httpx.request(method, f"{self.url}{path}", json=content, timeout=180)
             if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
                 break
             time.sleep(wait_s)  # SQLite was locked; Prefect's own client asks again, too
