@@ -1,7 +1,7 @@
 """Which flow runs have died without a word, by the heartbeats that a Prefect server was sent.
 
-`durabench setup` makes an automation for the same. But a server whose database was away has lost
-the event from which on the automation would wait for a heartbeat; who asks finds that out.
+`durabench setup` makes an automation for the same, which waits from a first heartbeat on. Where
+that never came, since the process died before it or the server lost it, only asking finds it out.
 """
 
 import time

@@ -29,12 +29,9 @@ BROKEN_CELLS, BROKEN_S = 20, 600.0
 """So many cells that end as infrastructure in so many seconds are no coincidence."""
 
 _TAG = "prefect.tag.durabench"
-_SIGNS_OF_LIFE = {
-    *(
-        f"prefect.flow-run.{n}"
-        for n in ["heartbeat", "Completed", "Failed", "Crashed", "Cancelled"]
-    ),
-    PAUSED,
+_SIGNS_OF_LIFE = {PAUSED} | {
+    f"prefect.flow-run.{name}"
+    for name in ["heartbeat", "Completed", "Failed", "Crashed", "Cancelled"]
 }
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
-from sqlalchemy import make_url
 
 from tests.bench.timing import Bound
 from tests.servers.postgres import PostgresServer
@@ -64,9 +63,9 @@ def run(folder: Path, pairs: int) -> list[Bound]:
         few, many = (_measured(setup, cells, "local") for cells in (FEW, MANY))
     with ExitStack() as workers:
         database = workers.enter_context(PostgresServer())
-        own = make_url(database.create_database()).set(drivername="postgresql+asyncpg")
+        own = database.create_database("asyncpg")
         server = workers.enter_context(
-            PrefectServer(folder / "apart", PREFECT_API_DATABASE_CONNECTION_URL=str(own))
+            PrefectServer(folder / "apart", PREFECT_API_DATABASE_CONNECTION_URL=own)
         )
         server.environment["DURABENCH_DATABASE_URL"] = database.create_database()
         server.run("durabench", "setup")

@@ -10,6 +10,16 @@ from flows import experiment
 from flows.experiment import Experiment
 from tests.servers.prefect_server import PrefectServer
 
+PREDICTION = {
+    "attempt_id": "1",
+    "instance_id": "a__b-1",
+    "repeat": 0,
+    "model_name_or_path": "a",
+    "model_patch": "diff",
+    "patch_sha256": "0",
+}
+"""A row of `predictions`."""
+
 
 @pytest.fixture
 def lake_path(tmp_path: Path) -> str:

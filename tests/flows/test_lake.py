@@ -8,15 +8,7 @@ import pytest
 from agent.errors import InfrastructureError
 from flows.errors import UsageError
 from flows.lake import Lake
-
-PREDICTION = {
-    "attempt_id": "1",
-    "instance_id": "a__b-1",
-    "repeat": 0,
-    "model_name_or_path": "a",
-    "model_patch": "diff",
-    "patch_sha256": "0",
-}
+from tests.flows.conftest import PREDICTION
 
 
 @pytest.fixture

@@ -19,20 +19,12 @@ from flows.errors import UsageError
 from flows.lake import Lake
 from reports.errors import ReportError
 from reports.lake import list_experiments, location
-from tests.flows.conftest import trial
+from tests.flows.conftest import PREDICTION, trial
 from tests.reports.lake_fixture import LakeBuilder
 from tests.servers.object_store import ObjectStore, forget_connections
 from tests.servers.postgres import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
-PREDICTION = {
-    "attempt_id": "1",
-    "instance_id": "a__b-1",
-    "repeat": 0,
-    "model_name_or_path": "a",
-    "model_patch": "diff",
-    "patch_sha256": "0",
-}
 IMAGE = {
     "image": "toy:1",
     "image_digest": None,

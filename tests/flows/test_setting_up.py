@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -20,6 +21,7 @@ from flows import checkup, journals, server_settings, setting_up
 from flows.heartbeats import SILENT_S
 from flows.server_settings import CELLS
 from flows.setting_up import Wanted
+from tests.operation import running
 from tests.servers.prefect_server import PrefectServer
 
 pytestmark = pytest.mark.slow
@@ -40,12 +42,7 @@ def automations(server: PrefectServer) -> list[dict[str, Any]]:
     return sorted(found, key=lambda automation: str(automation["name"]))
 
 
-def wait_until(what: Any) -> Any:
-    deadline = time.monotonic() + ACTION_S
-    while not (found := what()):
-        assert time.monotonic() < deadline, "nothing came of it"
-        time.sleep(0.5)
-    return found
+wait_until = partial(running.wait_until, seconds=ACTION_S)
 
 
 def send(server: PrefectServer, event: Event) -> None:

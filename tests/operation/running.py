@@ -105,8 +105,10 @@ def state(server: PrefectServer, run: str) -> str:
     return str(server.get(f"/flow_runs/{run}")["state"]["type"])
 
 
-def wait_until(what: Callable[[], Any], seconds: float = 180) -> None:
+def wait_until(what: Callable[[], Any], seconds: float = 180) -> Any:
+    """What it comes to, once that is true."""
     deadline = time.monotonic() + seconds
-    while not what():
+    while not (found := what()):
         assert time.monotonic() < deadline, "it did not come to that"
         time.sleep(0.5)
+    return found

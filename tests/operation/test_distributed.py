@@ -25,8 +25,10 @@ from tests.operation.running import (
     declared,
     expect,
     kill_all,
+    order,
     report,
     resolved,
+    state,
     states,
     wait_until,
 )
@@ -86,11 +88,7 @@ def test_the_limit_over_all_cells_holds_over_workers(server: PrefectServer) -> N
     finally:
         server.run("durabench", "setup", "--cells", "64")
     lake = Lake.existing(server.folder / "lake")
-    units = lake.units("attempts", "*", "narrow")
-    rows = sorted(
-        (row for unit in units for row in lake.find("attempts", unit)),
-        key=lambda row: row["started_at"],
-    )
+    rows = sorted(lake.rows("attempts", "narrow"), key=lambda row: row["started_at"])
     assert len(rows) == 4
     for one, after in pairwise(rows):
         assert one["started_at"] + timedelta(seconds=one["duration_s"]) <= after["started_at"]
@@ -128,16 +126,12 @@ def test_a_server_that_was_killed_is_waited_for(server: PrefectServer) -> None:
 def test_a_cancelled_benchmark_cancels_its_cells_and_goes_on_later(server: PrefectServer) -> None:
     """From the deployment, as from the UI: nothing is left running, and a second run resumes."""
     content = declared(name="cancelled", repeats=2)
-    [deployment] = [
-        each for each in server.post("/deployments/filter", {}) if each["name"] == "benchmark"
-    ]
-    order = {"parameters": {"experiment": content}}
-    run = server.post(f"/deployments/{deployment['id']}/create_flow_run", order)
+    run = order(server, "benchmark", {"experiment": content})
     wait_until(lambda: "RUNNING" in states(server, "cancelled"))
-    server.prefect("flow-run", "cancel", run["id"])
+    server.prefect("flow-run", "cancel", run)
     over = {"COMPLETED", "CANCELLED", "FAILED", "CRASHED"}
-    wait_until(lambda: server.get(f"/flow_runs/{run['id']}")["state"]["type"] in over)
-    assert server.get(f"/flow_runs/{run['id']}")["state"]["type"] == "CANCELLED"
+    wait_until(lambda: state(server, run) in over)
+    assert state(server, run) == "CANCELLED"
     wait_until(lambda: set(states(server, "cancelled")) <= over)
     expect(server, begin(server, name="cancelled", repeats=2))
     assert resolved(server, "cancelled") == {"mini": 4, "null": 0}

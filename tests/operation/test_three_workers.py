@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from sqlalchemy import make_url
 
 from flows.lake import Lake
 from flows.setting_up import Wanted, set_up
@@ -50,9 +49,9 @@ def server(
     tmp_path_factory: pytest.TempPathFactory, database: PostgresServer
 ) -> Iterator[PrefectServer]:
     """A Prefect server on PostgreSQL, made ready, with a journal on PostgreSQL for the workers."""
-    own = make_url(database.create_database()).set(drivername="postgresql+asyncpg")
+    own = database.create_database("asyncpg")
     folder = tmp_path_factory.mktemp("installation")
-    with PrefectServer(folder, PREFECT_API_DATABASE_CONNECTION_URL=str(own)) as made:
+    with PrefectServer(folder, PREFECT_API_DATABASE_CONNECTION_URL=own) as made:
         made.environment |= {
             **QUICK,
             "DURABENCH_DATABASE_URL": database.create_database(),

@@ -12,7 +12,6 @@ import tempfile
 import time
 import urllib.request
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from tests.servers.docker_daemon import cannot_be_had
@@ -50,12 +49,7 @@ class ImageRegistry:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -9,7 +9,6 @@ import os
 import urllib.request
 import uuid
 from pathlib import Path
-from types import TracebackType
 
 import pytest
 from moto.server import ThreadedMotoServer
@@ -41,12 +40,7 @@ class ObjectStore:
         self._server.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.accept()
         self._server.stop()
         self._patch.undo()

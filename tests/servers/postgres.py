@@ -16,7 +16,6 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 import psycopg
 import pytest
@@ -72,12 +71,7 @@ class PostgresServer:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         if (self._folder / "data/postmaster.pid").exists():
             self.stop("immediate")
         shutil.rmtree(self._folder)
@@ -98,12 +92,12 @@ class PostgresServer:
         time.sleep(away_s)
         self.start()
 
-    def create_database(self) -> str:
-        """A new empty database; its SQLAlchemy URL."""
+    def create_database(self, driver: str = "psycopg") -> str:
+        """A new empty database; its SQLAlchemy URL, for that driver."""
         name = f"bench_{next(self._numbers)}"
         where = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "bench"]
         self._run("createdb", *where, name)
-        return f"postgresql+psycopg://bench@127.0.0.1:{self.port}/{name}"
+        return f"postgresql+{driver}://bench@127.0.0.1:{self.port}/{name}"
 
     def size_bytes(self) -> int:
         """Of all its databases."""
