@@ -25,6 +25,8 @@ from flows.progress import say
 
 GRACE_S = 25.0
 
+RESUME = "run the same command again to go on from there"
+
 WATCH_S = 10.0
 """How often a flow run looks whether it was paused."""
 
@@ -47,7 +49,7 @@ class Stop:
             Interrupted: it may not; what is recorded is kept.
         """
         if self.requested:
-            raise Interrupted("stopped; run the same command again to go on from there")
+            raise Interrupted(f"stopped; {RESUME}")
 
 
 current: ContextVar[Stop] = ContextVar("stop")
@@ -66,31 +68,46 @@ async def graceful_stop() -> AsyncIterator[Stop]:
     """Heed both signals and, on a Prefect server, a pause for the length of a flow.
 
     Raises:
+        Interrupted: the flow went on for `GRACE_S` after it was asked to stop.
         Pause: the flow run was paused, and has stopped; resumed, it is run from the top again.
     """
-    stop, task = Stop(), asyncio.current_task()
-
-    def cut_off() -> None:
-        if task is not None:
-            task.cancel()
-
-    def asked() -> None:
-        stop.requested = True
-        asyncio.get_running_loop().call_later(GRACE_S, cut_off)
-
+    stop = Stop()
     token = current.set(stop)
-    watching = asyncio.create_task(_watch(stop, asked))
     try:
-        with _signals(asked):
-            yield stop
-    except (Interrupted, asyncio.CancelledError):
+        async with _grace(stop) as asked:
+            watching = asyncio.create_task(_watch(stop, asked))
+            try:
+                with _signals(asked):
+                    yield stop
+            finally:
+                watching.cancel()
+    except Interrupted:
         if stop.paused is None:
             raise
         _sign_off()
         raise Pause(state=stop.paused) from None
     finally:
-        watching.cancel()
         current.reset(token)
+
+
+@asynccontextmanager
+async def _grace(stop: Stop) -> AsyncIterator[Callable[[], None]]:
+    """What asks to stop; the block is cut off that goes on for too long after that.
+
+    A flow that ends with the cancellation itself would count as crashed.
+    """
+    try:
+        async with asyncio.timeout(None) as limit:
+
+            def asked() -> None:
+                stop.requested = True
+                limit.reschedule(asyncio.get_running_loop().time() + GRACE_S)
+
+            yield asked
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise Interrupted(f"cut off after {GRACE_S:.0f} s; {RESUME}") from None
 
 
 @contextmanager

@@ -185,8 +185,9 @@ def _engine(url: URL) -> Engine:
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
-    timeouts = {"connect_timeout": 10, "tcp_user_timeout": 30_000}
-    unset = {name: value for name, value in timeouts.items() if name not in url.query}
+    # The encoding for clusters that were made without one, as in a locale of C.
+    wanted = {"connect_timeout": 10, "tcp_user_timeout": 30_000, "client_encoding": "utf8"}
+    unset = {name: value for name, value in wanted.items() if name not in url.query}
     engine = create_engine(url, connect_args=unset)
     event.listen(engine, "connect", _prepare_postgresql)
     return engine

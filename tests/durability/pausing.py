@@ -4,6 +4,7 @@ import asyncio
 import functools
 import signal
 import time
+import traceback
 from multiprocessing.connection import Connection
 
 from agent import leasing
@@ -35,6 +36,7 @@ def work(
         asyncio.run(_insist(lake, time.monotonic() + patience_s))
         ended.send("done")
     except InfrastructureError as error:
+        traceback.print_exc()  # for the case that another end was expected
         ended.send(type(error).__name__)
 
 

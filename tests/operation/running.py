@@ -14,7 +14,7 @@ import yaml
 from flows import reporting
 from flows.lake import Lake
 from reports.types import Report
-from tests.servers.prefect_server import PrefectServer
+from tests.servers.prefect_server import PrefectApi, PrefectServer
 
 QUICK = {"PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
 """Variables for workers that look for work all the time."""
@@ -92,7 +92,7 @@ def states(server: PrefectServer, name: str) -> list[str]:
     return sorted(run["state"]["type"] for run in server.post("/flow_runs/filter", chosen))
 
 
-def order(server: PrefectServer, name: str, parameters: dict[str, Any]) -> str:
+def order(server: PrefectApi, name: str, parameters: dict[str, Any]) -> str:
     """Order a flow run of a deployment, as the UI does; its id."""
     [deployment] = [each for each in server.post("/deployments/filter", {}) if each["name"] == name]
     made = server.post(
@@ -101,7 +101,7 @@ def order(server: PrefectServer, name: str, parameters: dict[str, Any]) -> str:
     return str(made["id"])
 
 
-def state(server: PrefectServer, run: str) -> str:
+def state(server: PrefectApi, run: str) -> str:
     return str(server.get(f"/flow_runs/{run}")["state"]["type"])
 
 

@@ -13,9 +13,7 @@ from flows.lake import Lake
 from tests.operation.running import declared, order, state, states, wait_until
 from tests.servers.prefect_server import PrefectServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-
-CELLS = 10
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SUSPENDED = {
     "type": "PAUSED",
@@ -58,17 +56,17 @@ def environment(process: Path) -> bytes:
 
 @pytest.mark.usefixtures("workers")
 @pytest.mark.parametrize(
-    ("execution", "environment"),
-    [pytest.param("local", "docker", marks=pytest.mark.docker), ("distributed", "host")],
+    ("execution", "environment", "cells"),
+    [pytest.param("local", "docker", 10, marks=pytest.mark.docker), ("distributed", "host", 6)],
 )
 def test_a_paused_benchmark_stops_and_goes_on(
-    server: PrefectServer, execution: str, environment: str
+    server: PrefectServer, execution: str, environment: str, cells: int
 ) -> None:
     """Nothing of it runs while it is paused, and no container is left; resumed, it does what is
     missing."""
     name = f"paused-{execution}"
     content = declared(name=name, execution=execution, environment=environment, concurrency=1)
-    content["repeats"] = CELLS // 2
+    content["repeats"] = cells // 2
     content["arms"] = content["arms"][:1]
     run = order(server, "benchmark", {"experiment": content})
     wait_until(lambda: attempts(server, name))
@@ -78,10 +76,10 @@ def test_a_paused_benchmark_stops_and_goes_on(
     assert "RUNNING" not in states(server, name)
     assert containers(row["attempt_id"] for row in attempts(server, name)) == []
     done = [row for row in attempts(server, name) if row["outcome"] == "submitted"]
-    assert 0 < len(done) < CELLS
+    assert 0 < len(done) < cells
 
     server.post(f"/flow_runs/{run}/resume", {})
-    wait_until(lambda: state(server, run) == "COMPLETED")
+    wait_until(lambda: state(server, run) == "COMPLETED", 400)
     rows = attempts(server, name)
-    assert [row["outcome"] for row in rows] == ["submitted"] * CELLS
+    assert [row["outcome"] for row in rows] == ["submitted"] * cells
     assert all(row["billed_usd"] == pytest.approx(row["cost_usd"]) for row in rows)

@@ -92,11 +92,11 @@ class PostgresServer:
         time.sleep(away_s)
         self.start()
 
-    def create_database(self, driver: str = "psycopg") -> str:
-        """A new empty database; its SQLAlchemy URL, for that driver."""
+    def create_database(self, driver: str = "psycopg", *options: str) -> str:
+        """A new empty database, made with those options; its SQLAlchemy URL, for that driver."""
         name = f"bench_{next(self._numbers)}"
         where = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "bench"]
-        self._run("createdb", *where, name)
+        self._run("createdb", *where, *options, name)
         return f"postgresql+{driver}://bench@127.0.0.1:{self.port}/{name}"
 
     def size_bytes(self) -> int:

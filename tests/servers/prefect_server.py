@@ -25,14 +25,48 @@ ROOT = Path(__file__).resolve().parents[2]
 START_S, STOP_S = 120.0, 20.0
 
 
-class PrefectServer:
+class PrefectApi:
+    """What a Prefect server can be asked, wherever it runs."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def post(self, path: str, content: Any) -> Any:
+        """What the API answers to a question or an order."""
+        return self._ask("POST", path, content)
+
+    def patch(self, path: str, content: Any) -> None:
+        """Change something."""
+        self._ask("PATCH", path, content)
+
+    def get(self, path: str) -> Any:
+        """What the API tells."""
+        return self._ask("GET", path)
+
+    def refuses(self, path: str, content: Any) -> str:
+        """Why the API takes no such order."""
+        answer = httpx.post(f"{self.url}{path}", json=content, timeout=30)
+        assert answer.is_client_error, answer.text
+        return answer.text
+
+    def _ask(self, method: str, path: str, content: Any = None) -> Any:
+        for wait_s in (0.5, 1.0, 2.0, 4.0, 8.0):
+            answer = httpx.request(method, f"{self.url}{path}", json=content, timeout=180)
+            if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+                break
+            time.sleep(wait_s)  # SQLite was locked; Prefect's own client asks again, too
+        assert answer.is_success, answer.text
+        return answer.json() if answer.content else None
+
+
+class PrefectServer(PrefectApi):
     """A server with the settings that `durabench setup` asks for, gone with the context."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
         """`settings` are further variables of the server's environment."""
         self.folder = folder
         self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}/api"
+        super().__init__(f"http://127.0.0.1:{self.port}/api")
         self.environment = {
             **os.environ,
             "PREFECT_HOME": str(folder / "prefect"),
@@ -125,33 +159,6 @@ class PrefectServer:
             yield running
         finally:
             _end(running, signal.SIGTERM)
-
-    def post(self, path: str, content: Any) -> Any:
-        """What the API answers to a question or an order."""
-        return self._ask("POST", path, content)
-
-    def patch(self, path: str, content: Any) -> None:
-        """Change something."""
-        self._ask("PATCH", path, content)
-
-    def get(self, path: str) -> Any:
-        """What the API tells."""
-        return self._ask("GET", path)
-
-    def refuses(self, path: str, content: Any) -> str:
-        """Why the API takes no such order."""
-        answer = httpx.post(f"{self.url}{path}", json=content, timeout=30)
-        assert answer.is_client_error, answer.text
-        return answer.text
-
-    def _ask(self, method: str, path: str, content: Any = None) -> Any:
-        for wait_s in (0.5, 1.0, 2.0, 4.0, 8.0):
-            answer = httpx.request(method, f"{self.url}{path}", json=content, timeout=180)
-            if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
-                break
-            time.sleep(wait_s)  # SQLite was locked; Prefect's own client asks again, too
-        assert answer.is_success, answer.text
-        return answer.json() if answer.content else None
 
 
 def _program(name: str, *arguments: str) -> list[str]:

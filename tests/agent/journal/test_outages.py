@@ -244,6 +244,15 @@ def test_the_drivers_of_other_programs_are_understood(postgres: PostgresServer) 
     assert again.attempt("a1") is not None
 
 
+def test_a_cluster_without_an_encoding_is_understood(postgres: PostgresServer) -> None:
+    """PostgreSQL that was set up in a locale of C keeps what is written to it all the same."""
+    options = ["--encoding", "SQL_ASCII", "--locale", "C", "--template", "template0"]
+    journal = Journal.open(postgres.create_database("psycopg", *options))
+    begun = attempt("a1", instance_id="größer→kleiner")
+    journal.start(begun)
+    assert journal.attempt("a1") == begun
+
+
 def _sqlite(folder: Path, patience_s: float = 5.0) -> tuple[Journal, Lease]:
     journal = Journal.open(f"sqlite:///{folder / 'j.db'}", patience_s=patience_s)
     journal.start(attempt("a1"))

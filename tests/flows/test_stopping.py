@@ -1,0 +1,41 @@
+"""A run that is asked to stop."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+from prefect import flow
+
+from agent.errors import Interrupted
+from flows import stopping
+from flows.stopping import graceful_stop
+
+pytestmark = pytest.mark.usefixtures("prefect")
+
+
+@flow
+async def stopped(goes_on: bool) -> str:
+    async with graceful_stop() as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        while not stop.requested or goes_on:
+            await asyncio.sleep(0.01)
+    return "finished what was in flight"
+
+
+async def test_what_ends_in_time_is_not_cut_off() -> None:
+    """The call in flight is let through to its end."""
+    state = await stopped(goes_on=False, return_state=True)
+    assert await state.result() == "finished what was in flight"
+
+
+async def test_what_goes_on_for_too_long_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And counts as interrupted, where a cancellation would count as a crash."""
+    monkeypatch.setattr(stopping, "GRACE_S", 0.1)
+    state = await stopped(goes_on=True, return_state=True)
+    assert state.is_failed()
+    with pytest.raises(Interrupted, match="cut off after 0 s; run the same command again"):
+        await state.result()
+    task = asyncio.current_task()
+    assert task is not None
+    assert not task.cancelling()

@@ -1,0 +1,119 @@
+"""The compose file, in the words of the page: a server, a database, a store, and workers."""
+
+import os
+import re
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval.base_image import BASE_IMAGE, ensure_base
+from eval.instances import load
+from tests.operation.running import declared, order, state, wait_until
+from tests.servers.prefect_server import ROOT, PrefectApi
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(1500)]
+
+FOLDER = ROOT / "flows" / "operation"
+STAND_INS = Path(__file__).with_name("stand_ins")
+CERTIFICATES = Path("/etc/ssl/certs")
+"""Debian's; whom this machine trusts, the images that are built here trust too."""
+
+BUILD, UP, DOCTOR, ORDER, UP_ELSEWHERE = re.findall(
+    r"^\$ (.*docker (?:build|compose).*)$", (FOLDER / "README.md").read_text(), re.MULTILINE
+)
+ENV = "POSTGRES_PASSWORD=p4ss\nAWS_ACCESS_KEY_ID=tester\nAWS_SECRET_ACCESS_KEY=s3cret\n"
+
+
+@dataclass(frozen=True)
+class Team:
+    """Where the page's commands are typed, and the server that they bring up."""
+
+    name: str
+    environment: dict[str, str]
+
+    def type(self, command: str, *, folder: Path = FOLDER, project: str = "") -> str:
+        """Run a command that succeeds; its output."""
+        chosen = {"COMPOSE_PROJECT_NAME": f"{self.name}{project}"}
+        done = subprocess.run(
+            ["sh", "-c", command],
+            cwd=folder,
+            env={**os.environ, **self.environment, **chosen},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=900,
+        )
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        return done.stdout
+
+    @property
+    def server(self) -> PrefectApi:
+        return PrefectApi(f"http://{self.environment['ADDRESS']}:4200/api")
+
+    def complete(self, run: str) -> None:
+        """Wait for the end of a flow run, which is a good one."""
+        wait_until(lambda: state(self.server, run) in {"COMPLETED", "FAILED", "CRASHED"})
+        logs = self.server.post("/logs/filter", {"logs": {"flow_run_id": {"any_": [run]}}})
+        assert state(self.server, run) == "COMPLETED", [line["message"] for line in logs]
+
+
+@pytest.fixture
+def team(tmp_path: Path, docker_client: Any) -> Iterator[Team]:
+    """The images, and a filled-in `.env`; everything is gone at the end."""
+    if subprocess.run(
+        ["docker", "compose", "version"], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("no docker compose: Debian has it as docker-compose from release 13 on")
+    ensure_base(docker_client)
+    name = f"durabench-test-{uuid.uuid4().hex[:8]}"
+    (tmp_path / ".env").write_text(ENV)
+    made = Team(
+        name,
+        {
+            "COMPOSE_FILE": f"{FOLDER / 'compose.yaml'}:{STAND_INS / 'compose.yaml'}",
+            "COMPOSE_ENV_FILES": str(tmp_path / ".env"),
+            "IMAGE": name,
+            "DATABASE_IMAGE": f"{name}-postgres",
+            "BASE_IMAGE": BASE_IMAGE,
+            "ADDRESS": docker_client.networks.get("bridge").attrs["IPAM"]["Config"][0]["Gateway"],
+            "PYTHON": sys.executable,
+            "PREFIX": sys.prefix,
+            "BASE_PREFIX": sys.base_prefix,
+        },
+    )
+    trusting = f"docker build --build-arg BASE={BASE_IMAGE} --tag {name}-base"
+    on_that = f"docker build --build-arg BASE={name}-base --network host --tag {name}"
+    try:
+        made.type(f"{trusting} --file {STAND_INS / 'base' / 'Dockerfile'} {CERTIFICATES}")
+        made.type(f"{on_that}-postgres {STAND_INS / 'postgres'}")
+        made.type(BUILD.replace("docker build --tag durabench", on_that), folder=ROOT)
+        yield made
+    finally:
+        for project in ("-far", ""):
+            made.type("docker compose down --volumes --timeout 5", project=project)
+        made.type(f"docker image rm --force {name} {name}-postgres {name}-base")
+
+
+def test_a_team_is_brought_up(team: Team) -> None:
+    """Two workers on this machine do the smoke benchmark, and one on a further machine a cell."""
+    team.type(UP)
+    [note] = re.findall("^(?!ok).+$", team.type(DOCTOR), re.MULTILINE)
+    assert "no model key" in note
+    [run] = re.findall(r"UUID: (\S+)", team.type(ORDER))
+    team.complete(run)
+    keys = [made["key"] for made in team.server.post("/artifacts/filter", {})]
+    assert any(key.startswith("report-smoke") for key in keys)
+
+    team.type("docker compose stop worker")
+    far = UP_ELSEWHERE.replace("10.0.0.5", team.environment["ADDRESS"])
+    team.type(far.replace("worker=4", "worker=1"), project="-far")
+    instance = load("bundled")[0].instance_id
+    content = declared(name="far", environment="docker", select={"ids": [instance]})
+    parameters = {"experiment": content, "instance_id": instance, "arm": "mini"}
+    team.complete(order(team.server, "solve", parameters))
