@@ -40,9 +40,6 @@ POLL_S = 2.0
 CRASHES = 3
 """Flow runs of a cell that may crash, one after the other, before the cell counts as broken."""
 
-CANCEL_S = 90.0
-"""How long cancelled flow runs have, to finish their calls in flight and to remove containers."""
-
 PENDING_S = {"process": 240.0}
 """How long a worker may take to begin a flow run, by the type of its pool."""
 
@@ -210,11 +207,14 @@ class FlowRuns:
             say("no worker takes the cells yet: `prefect worker start --pool durabench` is one")
 
     async def cancel(self, cells: dict[UUID, Cell]) -> None:
-        """Cancel flow runs, and wait for their end as long as it can take."""
+        """Cancel flow runs, and wait until they have finished their calls in flight.
+
+        How long that may take is up to `graceful_stop`; what it cuts off here is the waiting.
+        """
         for each in cells:
             await patiently(partial(self._client.set_flow_run_state, each, Cancelling()))
-        deadline, left = time.monotonic() + CANCEL_S, dict(cells)
-        while left and time.monotonic() < deadline:
+        left = dict(cells)
+        while left:
             for run in await self.over(left):
                 del left[run.id]
             await asyncio.sleep(POLL_S)
