@@ -20,7 +20,6 @@ from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelling, Crashed
 
-from agent.errors import Interrupted
 from flows import stopping
 from flows.cells import Cell
 from flows.ends import End, ended
@@ -71,7 +70,7 @@ async def run_elsewhere(
     async with get_client() as client:
         runs = await FlowRuns.open(plan, client, lake, grade=grade)
         while waiting or alive:
-            if _is_stopped():
+            if stopping.is_requested():
                 await runs.cancel(alive)
                 ends["interrupted"] += len(waiting) + len(alive)
                 break
@@ -243,11 +242,3 @@ def _tag(cell: Cell) -> str:
 def _has_crashed(run: FlowRun) -> bool:
     """Whether nobody knows why it ended; somebody may have deleted it, too."""
     return run.state is None or run.state.is_crashed()
-
-
-def _is_stopped() -> bool:
-    try:
-        stopping.check()
-    except Interrupted:
-        return True
-    return False

@@ -63,6 +63,12 @@ def check() -> None:
         stop.check()
 
 
+def is_requested() -> bool:
+    """Whether the operator asked to stop the run that this code belongs to, if any."""
+    stop = current.get(None)
+    return stop is not None and stop.requested
+
+
 @asynccontextmanager
 async def graceful_stop() -> AsyncIterator[Stop]:
     """Heed both signals and, on a Prefect server, a pause for the length of a flow.
