@@ -7,6 +7,7 @@
     ├── OutOfTime              a limit on the time of the attempt or a part of it was reached
     ├── Undone                 what was done destroyed the repository, and was undone
     ├── Interrupted            the operator asked to stop: nothing is lost, run again to go on
+    │   └── NotSent            before a call that was announced reached anyone who charges for it
     ├── DivergenceError        the arm asks for something else than what is recorded
     └── InfrastructureError    the world broke: raised, retried by the flow, never a result
         ├── WorkspaceError     a container or shell is gone or cannot be had
@@ -75,6 +76,10 @@ class DivergenceError(AgentError):
 
 class Interrupted(AgentError):
     """The operator asked to stop; what is recorded is kept."""
+
+
+class NotSent(Interrupted):
+    """The stop came before an announced model call reached anyone who charges for it."""
 
 
 class InfrastructureError(AgentError):

@@ -62,3 +62,26 @@ class Pace:
         ]
         if wait_s := max(waits, default=0.0):
             await self.sleep(wait_s)
+
+
+@dataclass(frozen=True)
+class Sending:
+    """When the requests of an attempt may be sent: at the pace of its providers, and only until
+    the run is asked to stop."""
+
+    may_go_on: Callable[[], None]
+    """Raises Interrupted once the run is asked to stop."""
+    sleep: Callable[[float], Awaitable[None]]
+    """Waits so many seconds, or raises Interrupted as soon as the run is asked to stop."""
+    pace: Pace | None = None
+
+    async def admit(self, names: Collection[str], tokens: int) -> None:
+        """Return when a request may be sent; see `Pace.admit`.
+
+        Raises:
+            Interrupted: the run was asked to stop, before or while this waited.
+            JournalError: the journal cannot be reached.
+        """
+        if self.pace is not None:
+            await self.pace.admit(names, tokens)
+        self.may_go_on()

@@ -26,6 +26,8 @@ from agent.errors import (
     ContextWindowExceeded,
     Destroyed,
     DivergenceError,
+    Interrupted,
+    NotSent,
     OutOfTime,
     Undone,
 )
@@ -106,8 +108,9 @@ class Session:
     ) -> None:
         """`models` by role; the one of role `""` answers every role that has none.
 
-        `may_go_on` is asked before every live step and raises where it may not. `limit_s`
-        bounds the time of the attempt over all its runs.
+        `may_go_on` is asked before every live step, and again right before a model call is
+        sent; it raises Interrupted where the attempt may not go on. `limit_s` bounds the time of
+        the attempt over all its runs.
         """
         log = log or NoLog()
         recorded = {(step.scope, step.seq): step for step in log.recorded}
@@ -347,8 +350,7 @@ class Session:
         kind: StepKind = "limit" if over else request.kind
         entry = Entry(self._scope, seq, kind, digest(request.whole), canonical(request.kept))
         if kind == "model":
-            # In a thread: the first time, the price list of a model may have to be loaded.
-            await log.intend(entry, await asyncio.to_thread(request.ceiling_usd))
+            await self._announce(entry, request)
         started_at, clock = datetime.now(UTC), time.perf_counter()
         result: Result
         try:
@@ -362,6 +364,9 @@ class Session:
             if deadline is None or deadline.left_s > 0:
                 raise
             result = CutOff(deadline.what)
+        except NotSent:
+            await log.refuse(entry)
+            raise
         except OutOfTime as error:  # of a recorded model, whose time ran out then
             result = CutOff(str(error))
         except ContextWindowExceeded as error:
@@ -386,6 +391,21 @@ class Session:
         return Step(
             self._scope, seq, entry.kind, request.kept, entry.digest, result, started_at, duration
         )
+
+    async def _announce(self, entry: Entry, request: _Request) -> None:
+        """Write down that a call is about to be made, and take that back if it may not be.
+
+        Raises:
+            BudgetExhausted: it could cost more than is left.
+            Interrupted: the attempt was asked to stop while this was written down.
+        """
+        # In a thread: the first time, the price list of a model may have to be loaded.
+        await self._attempt.log.intend(entry, await asyncio.to_thread(request.ceiling_usd))
+        try:
+            self._attempt.may_go_on()
+        except Interrupted:
+            await self._attempt.log.refuse(entry)
+            raise
 
     async def _undone(self, error: Destroyed) -> CutOff:
         """Give up a workspace that holds no repository: the next step has one as the last

@@ -8,7 +8,6 @@ from functools import partial
 from prefect import flow
 
 from agent.errors import BudgetExhausted, Interrupted
-from flows import stopping
 from flows.cells import Cell
 from flows.ends import End, ended
 from flows.errors import IncompleteRun
@@ -22,7 +21,7 @@ from flows.progress import Progress
 from flows.recorded import cell_at
 from flows.report import report
 from flows.solve import work
-from flows.stopping import graceful_stop
+from flows.stopping import Stop, graceful_stop
 from flows.sweeping import swept
 
 Work = Callable[[Cell], Awaitable[str]]
@@ -72,10 +71,10 @@ async def benchmark(
 
         async with graceful_stop() as stop:
             if distributed:
-                ends = await _elsewhere(plan, lake, told, grade=grade)
+                ends = await _elsewhere(plan, lake, told, stop, grade=grade)
             else:
                 async with swept(plan.lake):
-                    ends = await _here(plan, told, grade=grade)
+                    ends = await _here(plan, told, stop, grade=grade)
             stop.check()
     page = await report(experiment.name, lake=str(plan.lake.root))
     news.finished(ends, page)
@@ -85,7 +84,7 @@ async def benchmark(
     return page
 
 
-async def _here(plan: Plan, told: Told, *, grade: bool) -> Counter[End]:
+async def _here(plan: Plan, told: Told, stop: Stop, *, grade: bool) -> Counter[End]:
     """Run every cell, as many at once as the experiment says; how many ended in which way.
 
     Raises:
@@ -98,15 +97,17 @@ async def _here(plan: Plan, told: Told, *, grade: bool) -> Counter[End]:
 
     async def placed_work(cell: Cell) -> str:
         async with placed(cell) as there:
-            return await work(there, gate, plan.lake, grade=grade)
+            return await work(there, gate, plan.lake, stop, grade=grade)
 
-    images = scheduled(plan.cells, declared.dataset, declared.images, plan.lake, known)
+    images = scheduled(plan.cells, declared.dataset, declared.images, plan.lake, known, stop)
     async with images as placed:
-        ends = await asyncio.gather(*(_run(cell, placed_work, slots, told) for cell in plan.cells))
+        ends = await asyncio.gather(
+            *(_run(cell, placed_work, slots, told, stop) for cell in plan.cells)
+        )
     return Counter(ends)
 
 
-async def _run(cell: Cell, do: Work, slots: asyncio.Semaphore, told: Told) -> End:
+async def _run(cell: Cell, do: Work, slots: asyncio.Semaphore, told: Told, stop: Stop) -> End:
     """Run one cell; how that ended.
 
     Whatever broke, the task has recorded it, and the other cells have nothing to do with it.
@@ -114,7 +115,7 @@ async def _run(cell: Cell, do: Work, slots: asyncio.Semaphore, told: Told) -> En
     end: End = "done"
     async with slots:
         try:
-            stopping.check()
+            stop.check()
             result = await do(cell)
         except Interrupted:
             return "interrupted"
@@ -128,7 +129,9 @@ async def _run(cell: Cell, do: Work, slots: asyncio.Semaphore, told: Told) -> En
     return end
 
 
-async def _elsewhere(plan: Plan, lake: str | None, told: Told, *, grade: bool) -> Counter[End]:
+async def _elsewhere(
+    plan: Plan, lake: str | None, told: Told, stop: Stop, *, grade: bool
+) -> Counter[End]:
     """Have workers run the cells that are not recorded; how many ended in which way.
 
     Raises:
@@ -142,4 +145,4 @@ async def _elsewhere(plan: Plan, lake: str | None, told: Told, *, grade: bool) -
             await told(cell, end, result)
         else:
             waiting.append(cell)
-    return ends + await run_elsewhere(plan, waiting, lake, told, grade=grade)
+    return ends + await run_elsewhere(plan, waiting, lake, told, stop, grade=grade)

@@ -20,7 +20,6 @@ from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelling, Crashed
 
-from flows import stopping
 from flows.cells import Cell
 from flows.ends import End, ended
 from flows.errors import UsageError
@@ -30,6 +29,7 @@ from flows.patience import patiently
 from flows.plan import Plan
 from flows.progress import say
 from flows.server_settings import POOL
+from flows.stopping import Stop
 
 DEPLOYMENT = "solve/solve"
 
@@ -54,7 +54,7 @@ Told = Callable[[Cell, End, str], Awaitable[None]]
 
 
 async def run_elsewhere(
-    plan: Plan, cells: Iterable[Cell], lake: str | None, told: Told, *, grade: bool
+    plan: Plan, cells: Iterable[Cell], lake: str | None, told: Told, stop: Stop, *, grade: bool
 ) -> Counter[End]:
     """Have every cell run by workers, as many at a time as the experiment says; how many ended
     in which way. `lake` is the one that the benchmark was given: workers may have a default
@@ -70,14 +70,15 @@ async def run_elsewhere(
     async with get_client() as client:
         runs = await FlowRuns.open(plan, client, lake, grade=grade)
         while waiting or alive:
-            if stopping.is_requested():
+            if stop.requested:
                 await runs.cancel(alive)
                 ends["interrupted"] += len(waiting) + len(alive)
                 break
-            while waiting and len(alive) < plan.experiment.concurrency:
+            while waiting and len(alive) < plan.experiment.concurrency and not stop.requested:
                 cell = waiting.popleft()
                 alive[await runs.begin(cell)] = cell
-            await asyncio.sleep(POLL_S)
+            if await stop.within(POLL_S):
+                continue
             for run in await runs.over(alive):
                 cell = alive.pop(run.id)
                 end, result = await asyncio.to_thread(ended, cell, plan.lake, grade=grade)
@@ -210,8 +211,9 @@ class FlowRuns:
 
         How long that may take is up to `graceful_stop`; what it cuts off here is the waiting.
         """
-        for each in cells:
-            await patiently(partial(self._client.set_flow_run_state, each, Cancelling()))
+        cancel = self._client.set_flow_run_state
+        orders = (patiently(partial(cancel, each, Cancelling())) for each in cells)
+        await asyncio.gather(*orders)
         left = dict(cells)
         while left:
             for run in await self.over(left):

@@ -16,18 +16,15 @@ from typing import Generic, Protocol, Self, TypeVar
 from agent.errors import InfrastructureError
 from eval.errors import ImageError
 from eval.types import Instance
-from flows import stopping
 from flows.cells import Place
 from flows.experiment import Images
 from flows.kept_images import Brought, KeptImages, Room
 from flows.lake import Lake
 from flows.progress import say
+from flows.stopping import CHECK_S, Stop
 
 AT_ONCE = 2
 """Images that are brought at the same time: more only share the one line and the one disk."""
-
-STOP_CHECK_S = 0.5
-"""How often a cell that waits for its image looks whether the run is to stop."""
 
 
 class Item(Protocol):
@@ -65,7 +62,12 @@ class _Turn(Generic[T]):
 
 @asynccontextmanager
 async def scheduled(
-    items: Sequence[T], dataset: str, images: Images, lake: Lake, recorded: Recorded[T]
+    items: Sequence[T],
+    dataset: str,
+    images: Images,
+    lake: Lake,
+    recorded: Recorded[T],
+    stop: Stop | None = None,
 ) -> AsyncIterator[Callable[[T], AbstractAsyncContextManager[T]]]:
     """Brings the images of `items` while the block runs, in their order.
 
@@ -80,7 +82,7 @@ async def scheduled(
         yield nullcontext
         return
     kept = await asyncio.to_thread(KeptImages.of, lake, images.keep_gb)
-    schedule = ImageSchedule(items, dataset, images.ahead, kept, recorded)
+    schedule = ImageSchedule(items, dataset, images.ahead, kept, recorded, stop or Stop())
     walk = asyncio.create_task(schedule.walk())
     try:
         yield schedule.placed
@@ -104,8 +106,10 @@ class ImageSchedule(Generic[T]):
         ahead: int,
         kept: KeptImages,
         recorded: Recorded[T],
+        stop: Stop,
     ) -> None:
         self._dataset, self._ahead, self._kept, self._recorded = dataset, ahead, kept, recorded
+        self._stop = stop
         self._turns: dict[str, _Turn[T]] = {}
         for item in items:
             turn = self._turns.setdefault(
@@ -134,8 +138,8 @@ class ImageSchedule(Generic[T]):
         self._notify()
         try:
             while not turn.ready.done():
-                await asyncio.wait({turn.ready}, timeout=STOP_CHECK_S)
-                stopping.check()
+                await asyncio.wait({turn.ready}, timeout=CHECK_S)
+                self._stop.check()
             place = turn.ready.result()[turn.items.index(item)]
             yield item.at(place)
         finally:
@@ -167,7 +171,7 @@ class ImageSchedule(Generic[T]):
                 return
             while self._waiting() >= self._ahead and not any(one.is_asked for one in to_come):
                 await self._changed.wait()
-            stopping.check()
+            self._stop.check()
             await asyncio.to_thread(self._hold, turn)
             if (image_id := await asyncio.to_thread(self._here, turn)) is None:
                 await self._find_room(turn)

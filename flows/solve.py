@@ -19,12 +19,12 @@ from agent.errors import BudgetExhausted, InfrastructureError, Interrupted
 from agent.journal import Attempt, Journal, Lease, Limit
 from agent.leasing import held
 from agent.models.spec import ModelSpec
-from agent.pacing import Pace
+from agent.pacing import Pace, Sending
 from agent.session import Session
 from agent.steplog import JournalLog
 from agent.steps import Step, from_record
 from agent.types import Outcome
-from flows import places, rows, stopping
+from flows import places, rows
 from flows.cells import Cell
 from flows.errors import IncompleteRun
 from flows.experiment import Experiment
@@ -37,7 +37,7 @@ from flows.patience import cell_slot
 from flows.plan import prepare
 from flows.recorded import cell_at, submission
 from flows.steps_shown import shown_as_task_runs
-from flows.stopping import graceful_stop
+from flows.stopping import Stop, graceful_stop
 from flows.sweeping import swept
 from flows.tasks import kept, result_storage
 
@@ -51,14 +51,18 @@ on_step: ContextVar[Callable[[Cell, Step], None]] = ContextVar(
 
 
 @kept("attempt", "{cell.label}", lambda parameters: attempt_key(parameters["cell"]))
-async def attempt(cell: Cell, lake: Lake) -> str:
+async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
     """Solve a cell, from where an earlier run left it; the id of the attempt.
 
-    Its steps are in the journal as they happen, its rows in the lake when it ends.
+    Its steps are in the journal as they happen, its rows in the lake when it ends. `stop` is that
+    of the run, if it can be asked to stop.
 
     Raises:
         InfrastructureError: it cannot be carried on now; recorded, never cached.
+        Interrupted: the operator asked to stop.
     """
+    stop = stop or Stop()
+    stop.check()
     journal = await asyncio.to_thread(open_journal, lake)
     attempt_id = attempt_key(cell)[:32]
     await asyncio.to_thread(journal.start, declared(cell, attempt_id))
@@ -85,7 +89,7 @@ async def attempt(cell: Cell, lake: Lake) -> str:
             record(lake, finished)
 
         try:
-            outcome = await _carried_on(cell, journal, lease, lake)
+            outcome = await _carried_on(cell, journal, lease, lake, stop)
         except BudgetExhausted as error:
             await finish(rows.Interruption("budget_stop", str(error)))
             raise
@@ -133,15 +137,16 @@ def declared(cell: Cell, attempt_id: str) -> Attempt:
     )
 
 
-async def _carried_on(cell: Cell, journal: Journal, lease: Lease, lake: Lake) -> Outcome:
+async def _carried_on(
+    cell: Cell, journal: Journal, lease: Lease, lake: Lake, stop: Stop
+) -> Outcome:
     """The outcome that is recorded, or the arm run again over the steps that are."""
     ended = await asyncio.to_thread(journal.outcome, lease.attempt_id)
     if ended is not None:
         return Outcome(**json.loads(ended))
     recorded = await asyncio.to_thread(journal.steps, lease.attempt_id)
-    outcome = await _solve(
-        cell, JournalLog(journal, lease, blobs(lake), recorded, _limits(cell, lease))
-    )
+    log = JournalLog(journal, lease, blobs(lake), recorded, _limits(cell, lease))
+    outcome = await _solve(cell, log, stop)
     await asyncio.to_thread(journal.end, lease, json.dumps(asdict(outcome)))
     return outcome
 
@@ -160,10 +165,10 @@ def _limits(cell: Cell, lease: Lease) -> tuple[Limit, ...]:
     )
 
 
-async def _solve(cell: Cell, log: JournalLog) -> Outcome:
+async def _solve(cell: Cell, log: JournalLog, stop: Stop) -> Outcome:
     show, attempt_id = on_step.get(), log.lease.attempt_id
     spec = cell.experiment.model_of(cell.arm)
-    built = _models(cell, spec, log.journal) if spec else {}
+    built = _models(cell, spec, log.journal, stop) if spec else {}
     origin = await asyncio.to_thread(_origin, log.journal, attempt_id)
     async with Session(
         attempt_id=attempt_id,
@@ -171,18 +176,19 @@ async def _solve(cell: Cell, log: JournalLog) -> Outcome:
         workspaces=places.AttemptWorkspaces(cell.instance, cell.place, attempt_id, origin),
         log=log,
         on_step=lambda step: show(cell, step),
-        may_go_on=stopping.check,
+        may_go_on=stop.check,
         limit_s=cell.arm.options.time_limit_s,
     ) as session:
         return await ARMS[cell.arm.agent].solve(cell.task, session, cell.arm.options)
 
 
-def _models(cell: Cell, own: ModelSpec, journal: Journal) -> dict[str, models.Model]:
+def _models(cell: Cell, own: ModelSpec, journal: Journal, stop: Stop) -> dict[str, models.Model]:
     """What answers each role; all that have nothing of their own are one model."""
     limits = cell.experiment.rate_limits
-    admit = Pace(journal, limits).admit if limits else None
+    pace = Pace(journal, limits, stop.sleep) if limits else None
+    sending = Sending(stop.check, stop.sleep, pace)
     specs = cell.arm.options.profile.models(own)
-    return {role: models.build(spec, cell.task, cell.seed, admit) for role, spec in specs.items()}
+    return {role: models.build(spec, cell.task, cell.seed, sending) for role, spec in specs.items()}
 
 
 def _origin(journal: Journal, attempt_id: str) -> str:
@@ -203,7 +209,7 @@ def record(lake: Lake, finished: rows.AttemptRecord) -> None:
     lake.write("attempts", *where, [rows.attempt_row(finished)])
 
 
-async def work(cell: Cell, gate: "Gate", lake: Lake, *, grade: bool) -> str:
+async def work(cell: Cell, gate: "Gate", lake: Lake, stop: Stop, *, grade: bool) -> str:
     """Everything that is still to do at a cell whose image is here; what came of it.
 
     Raises:
@@ -213,22 +219,23 @@ async def work(cell: Cell, gate: "Gate", lake: Lake, *, grade: bool) -> str:
     here = cell.place.image_digest
     if cell.experiment.preflight and cell_at(cell, here, lake, grade=grade) is None:
         await gate.check(cell)
-    return await (solve_and_grade if grade else solve_only)(cell, lake)
+    return await (solve_and_grade if grade else solve_only)(cell, lake, stop)
 
 
-async def solve_and_grade(cell: Cell, lake: Lake) -> str:
+async def solve_and_grade(cell: Cell, lake: Lake, stop: Stop) -> str:
     """Both halves of a cell; the outcome of the grading."""
-    attempt_id = await solve_only(cell, lake)
+    attempt_id = await solve_only(cell, lake, stop)
+    stop.check()
     return await graded(submission(cell, attempt_id, lake), lake, twice=cell.experiment.audit)
 
 
-async def solve_only(cell: Cell, lake: Lake) -> str:
+async def solve_only(cell: Cell, lake: Lake, stop: Stop) -> str:
     """The first half of a cell; the id of its attempt."""
     kept = attempt.with_options(result_storage=await result_storage(lake))
-    attempt_id = await kept(cell, lake)
+    attempt_id = await kept(cell, lake, stop)
     if not lake.has("attempts", *cell.partition, attempt_id):
         # Prefect remembers an attempt whose rows somebody has removed.
-        attempt_id = await kept.with_options(refresh_cache=True)(cell, lake)
+        attempt_id = await kept.with_options(refresh_cache=True)(cell, lake, stop)
     return attempt_id
 
 
@@ -264,11 +271,17 @@ async def solve(
     plan = await prepare(experiment, lake)
     cell = plan.cell(arm, instance_id, repeat)
     known = partial(cell_at, lake=plan.lake, grade=grade)
-    images = scheduled([cell], experiment.dataset, experiment.images, plan.lake, known)
+    dataset, images = experiment.dataset, experiment.images
     shown = shown_as_task_runs(on_step) if trace == "steps" else nullcontext()
-    async with graceful_stop(), cell_slot(), swept(plan.lake), shown, images as placed:
+    async with (
+        graceful_stop() as stop,
+        cell_slot(),
+        swept(plan.lake),
+        shown,
+        scheduled([cell], dataset, images, plan.lake, known, stop) as placed,
+    ):
         try:
             async with placed(cell) as there:
-                return await work(there, Gate(plan.lake), plan.lake, grade=grade)
+                return await work(there, Gate(plan.lake), plan.lake, stop, grade=grade)
         except (InfrastructureError, BudgetExhausted, Refused) as error:
             raise IncompleteRun(f"{cell.label}: {error}") from error

@@ -1,24 +1,25 @@
 """Stopping a run without losing what is being paid for.
 
-The first Ctrl-C or SIGTERM, or a pause on a Prefect server, lets the calls and commands in
-flight finish and be recorded; nothing new is begun. What is still running after `GRACE_S` is
-cut off, and so is everything at the second signal.
+The first Ctrl-C or SIGTERM, or a pause or cancellation on a Prefect server, lets the calls and
+commands in flight finish and be recorded; nothing new is begun. What is still running after
+`GRACE_S` is cut off, and so is everything at the second signal.
 """
 
 import asyncio
 import signal
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from contextvars import ContextVar
-from dataclasses import dataclass
 from types import FrameType
+from uuid import UUID
 
 import httpx
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.objects import FlowRun
 from prefect.context import FlowRunContext
 from prefect.events import emit_event
-from prefect.exceptions import Pause
-from prefect.states import State
+from prefect.exceptions import Abort, Pause
+from prefect.states import Cancelled, State
 
 from agent.errors import Interrupted
 from flows.progress import say
@@ -27,20 +28,28 @@ GRACE_S = 25.0
 
 RESUME = "run the same command again to go on from there"
 
-WATCH_S = 10.0
-"""How often a flow run looks whether it was paused."""
+WATCH_S = 1.0
+"""How often a flow run looks whether somebody paused or cancelled it: for so long, and for the
+server's answer, calls still begin after that."""
+
+CHECK_S = 0.25
+"""How often what waits looks whether the run is to stop."""
 
 PAUSED = "durabench.flow-run.paused"
 """The last event of a flow run that was paused."""
 
 
-@dataclass
 class Stop:
-    """Whether the operator asked the run to stop."""
+    """Whether the operator asked a run to stop.
 
-    requested: bool = False
-    paused: State | None = None
-    """The state that the flow run was put into, if somebody paused it."""
+    It is handed to everything that belongs to the run, so that each thread and task sees the
+    same one.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self.by: State | None = None
+        """The state that somebody put the flow run into, if that is what asked."""
 
     def check(self) -> None:
         """Return if the run may go on.
@@ -51,49 +60,45 @@ class Stop:
         if self.requested:
             raise Interrupted(f"stopped; {RESUME}")
 
+    async def sleep(self, seconds: float) -> None:
+        """Wait so long.
 
-current: ContextVar[Stop] = ContextVar("stop")
-"""The stop of the run that this code belongs to."""
+        Raises:
+            Interrupted: the run was asked to stop, before or meanwhile.
+        """
+        if not await self.within(seconds):
+            return
+        self.check()
 
-
-def check() -> None:
-    """As `Stop.check`, for code of a run that may have none."""
-    stop = current.get(None)
-    if stop is not None:
-        stop.check()
-
-
-def is_requested() -> bool:
-    """Whether the operator asked to stop the run that this code belongs to, if any."""
-    stop = current.get(None)
-    return stop is not None and stop.requested
+    async def within(self, seconds: float) -> bool:
+        """Whether the run is asked to stop within so many seconds. Return as soon as it is."""
+        until = time.monotonic() + seconds
+        # A signal handler and other threads ask, too, and could not set an event of the loop.
+        while not self.requested and (left_s := until - time.monotonic()) > 0:  # noqa: ASYNC110
+            await asyncio.sleep(min(left_s, CHECK_S))
+        return self.requested
 
 
 @asynccontextmanager
 async def graceful_stop() -> AsyncIterator[Stop]:
-    """Heed both signals and, on a Prefect server, a pause for the length of a flow.
+    """Heed both signals, and a pause or cancellation on a Prefect server, for the length of a flow.
 
     Raises:
-        Interrupted: the flow went on for `GRACE_S` after it was asked to stop.
+        Interrupted: the flow was stopped, or went on for `GRACE_S` after it was asked to.
         Pause: the flow run was paused, and has stopped; resumed, it is run from the top again.
+        Abort: the flow run of a deployment was cancelled, has stopped, and is Cancelled.
     """
     stop = Stop()
-    token = current.set(stop)
     try:
         async with _grace(stop) as asked:
-            watching = asyncio.create_task(_watch(stop, asked))
-            try:
-                with _signals(asked):
+            with _signals(stop, asked):
+                async with _watched(stop, asked):
                     yield stop
-            finally:
-                watching.cancel()
     except Interrupted:
-        if stop.paused is None:
+        if stop.by is None:
             raise
-        _sign_off()
-        raise Pause(state=stop.paused) from None
-    finally:
-        current.reset(token)
+        await _end_as(stop.by)
+        raise
 
 
 @asynccontextmanager
@@ -106,7 +111,6 @@ async def _grace(stop: Stop) -> AsyncIterator[Callable[[], None]]:
         async with asyncio.timeout(None) as limit:
 
             def asked() -> None:
-                stop.requested = True
                 limit.reschedule(asyncio.get_running_loop().time() + GRACE_S)
 
             yield asked
@@ -117,13 +121,14 @@ async def _grace(stop: Stop) -> AsyncIterator[Callable[[], None]]:
 
 
 @contextmanager
-def _signals(asked: Callable[[], None]) -> Iterator[None]:
+def _signals(stop: Stop, asked: Callable[[], None]) -> Iterator[None]:
     """Take over both signals; the second of them finds the handlers that were there before."""
     loop = asyncio.get_running_loop()
     signals = (signal.SIGINT, signal.SIGTERM)
     previous = {number: signal.getsignal(number) for number in signals}
 
     def handle(number: int, frame: FrameType | None) -> None:
+        stop.requested = True  # at once, and not when the loop comes to it
         for each, handler in previous.items():
             signal.signal(each, handler)
         loop.call_soon_threadsafe(asked)
@@ -138,31 +143,81 @@ def _signals(asked: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-async def _watch(stop: Stop, asked: Callable[[], None]) -> None:
-    """Ask to stop when the flow run is paused. Only that of a deployment can be resumed."""
-    context = FlowRunContext.get()
-    if context is None or context.flow_run is None or context.flow_run.deployment_id is None:
+@asynccontextmanager
+async def _watched(stop: Stop, asked: Callable[[], None]) -> AsyncIterator[None]:
+    """Ask to stop when the flow run is paused or cancelled, also before the block was reached."""
+    run = _flow_run()
+    if run is None:
+        yield
         return
     async with get_client() as client:
-        while stop.paused is None:
-            await asyncio.sleep(WATCH_S)
-            with suppress(httpx.HTTPError):  # the server may be away for a while
-                run = await client.read_flow_run(context.flow_run.id)
-                stop.paused = run.state if run.state and run.state.is_paused() else None
-    say("paused: calls in flight are finished and recorded")
-    asked()
+        await _look(client, run.id, stop, asked)
+        watching = asyncio.create_task(_watch(client, run.id, stop, asked))
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await asyncio.wait({watching})
+
+
+async def _watch(client: PrefectClient, run: UUID, stop: Stop, asked: Callable[[], None]) -> None:
+    while stop.by is None:
+        await asyncio.sleep(WATCH_S)
+        await _look(client, run, stop, asked)
+
+
+async def _look(client: PrefectClient, run: UUID, stop: Stop, asked: Callable[[], None]) -> None:
+    """Ask to stop if the flow run was paused or cancelled; a server may be away for a while."""
+    with suppress(httpx.HTTPError):
+        state = (await client.read_flow_run(run)).state
+        if state is None or not (
+            state.is_paused() or state.is_cancelling() or state.is_cancelled()
+        ):
+            return
+        stop.by, stop.requested = state, True
+        say(f"{state.name.lower()}: calls in flight are finished and recorded")
+        asked()
+
+
+async def _end_as(state: State) -> None:
+    """Leave the flow run in the state that somebody asked for.
+
+    Raises:
+        Pause, Abort: it was paused, or cancelled. Not where nobody could resume it, as without a
+            deployment: then the command says how to go on.
+    """
+    run = _flow_run()
+    assert run is not None
+    if state.is_paused():
+        _sign_off()
+        if run.deployment_id is not None:
+            raise Pause(state=state) from None
+        return
+    cancelled = Cancelled(message="Everything in flight was finished and recorded.")
+    with suppress(httpx.HTTPError):
+        async with get_client() as client:
+            await client.set_flow_run_state(run.id, cancelled, force=True)
+    if run.deployment_id is not None:
+        aborted = Abort("the flow run was cancelled")
+        aborted.state = cancelled  # type: ignore[attr-defined]  # as the engine reads it
+        raise aborted from None
+
+
+def _flow_run() -> FlowRun | None:
+    """The flow run that this code belongs to."""
+    context = FlowRunContext.get()
+    return context.flow_run if context is not None else None
 
 
 def _sign_off() -> None:
     """Say that no heartbeat is to come, or the flow run would be taken for dead."""
-    context = FlowRunContext.get()
-    assert context is not None
-    assert context.flow_run is not None
+    run = _flow_run()
+    assert run is not None
     emit_event(
         PAUSED,
-        resource={"prefect.resource.id": f"prefect.flow-run.{context.flow_run.id}"},
+        resource={"prefect.resource.id": f"prefect.flow-run.{run.id}"},
         related=[
             {"prefect.resource.id": f"prefect.tag.{tag}", "prefect.resource.role": "tag"}
-            for tag in context.flow_run.tags
+            for tag in run.tags
         ],
     )

@@ -14,7 +14,7 @@ scripted.py       a fixed list of replies
 usage.py, chat.py token counts and messages, for all of them
 """
 
-from agent.models.litellm_api import Admit, LiteLLMModel
+from agent.models.litellm_api import LiteLLMModel
 from agent.models.protocol import (
     CostSource,
     Message,
@@ -35,6 +35,7 @@ from agent.models.spec import (
     SimulatedSpec,
     parse,
 )
+from agent.pacing import Sending
 from agent.types import Task
 
 __all__ = [
@@ -55,16 +56,18 @@ __all__ = [
 ]
 
 
-def build(spec: ModelSpec, task: Task, seed: int, admit: Admit | None = None) -> Model:
-    """The model of one attempt at one task; `seed` is the attempt's own. `admit` is awaited
-    before every request to a provider.
+def build(spec: ModelSpec, task: Task, seed: int, sending: Sending | None = None) -> Model:
+    """The model of one attempt at one task; `seed` is the attempt's own. `sending` says when a
+    request may be sent to a provider; without it, at any time.
 
     Raises:
         InvalidSpec: there is no recording of the task, or no reference patch to simulate with.
     """
     match spec:
         case LiteLLMSpec():
-            return LiteLLMModel(spec, admit=admit)
+            if sending is None:
+                return LiteLLMModel(spec)
+            return LiteLLMModel(spec, admit=sending.admit, sleep=sending.sleep)
         case SimulatedSpec():
             return SimulatedModel(spec, task, seed)
         case RecordedSpec():

@@ -94,6 +94,7 @@ class LiteLLMModel:
         Raises:
             ContextWindowExceeded: the conversation is longer than the model can read.
             ModelError: no usable answer after the retries that the error's class allows.
+            Interrupted: `admit` or `sleep` raised it; NotSent where nothing can have been charged.
         """
         litellm = await asyncio.to_thread(load)
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Literal, TypeVar
 
-from agent.errors import AgentError, ContextWindowExceeded, ModelError
+from agent.errors import AgentError, ContextWindowExceeded, Interrupted, ModelError, NotSent
 
 T = TypeVar("T")
 
@@ -17,6 +17,10 @@ Kind = Literal[
     "rate limit", "server error", "timeout", "connection", "malformed answer", "context", "refused"
 ]
 """`context` and `refused` are final: the same request would be answered the same way."""
+
+_REFUSALS: frozenset[Kind] = frozenset({"rate limit", "server error"})
+"""Failures that the provider itself answered with: it charges nothing for them. After any other
+one it may have done the work."""
 
 _MALFORMED = ("'choices'", "invalid response", "json response", "json_invalid")
 """How LiteLLM words an answer that it cannot read; such an error carries no other mark."""
@@ -89,19 +93,27 @@ async def call_with_retries(
     Raises:
         ContextWindowExceeded: the conversation is longer than the model can read.
         ModelError: what cannot be retried, or the last error when no retry is left.
+        NotSent: `call` or `sleep` raised Interrupted, and no call before it can have cost anything.
+        Interrupted: the same after a failure that may have been charged for.
     """
-    retries = 0
-    while True:
-        try:
-            return await call(), retries
-        except Exception as error:
-            failure = classify(error)
-            if failure is None:
-                raise
-            if not policy.allows(failure, retries):
-                raise _final(failure, retries, policy) from error
-        await sleep(policy.wait_s(failure, retries, uniform))
-        retries += 1
+    retries, is_free = 0, True
+    try:
+        while True:
+            try:
+                return await call(), retries
+            except Exception as error:
+                failure = classify(error)
+                if failure is None:
+                    raise
+                if not policy.allows(failure, retries):
+                    raise _final(failure, retries, policy) from error
+            is_free = is_free and failure.kind in _REFUSALS
+            await sleep(policy.wait_s(failure, retries, uniform))
+            retries += 1
+    except Interrupted as error:
+        if is_free:
+            raise NotSent(str(error)) from None
+        raise
 
 
 def _final(failure: Failure, retries: int, policy: RetryPolicy) -> AgentError:

@@ -3,6 +3,7 @@
 import json
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -53,6 +54,9 @@ class CountingServer(JsonServer):
     def __init__(self) -> None:
         self.counts = Counter[tuple[str, int]]()
         """Requests by scope, and number of the call within it."""
+        self.began: list[float] = []
+        """When each request came, by the monotonic clock of this machine."""
+        self.latency_s = 0.0
         self.may_answer = threading.Event()
         self.may_answer.set()
         self._lock = threading.Lock()
@@ -60,7 +64,9 @@ class CountingServer(JsonServer):
 
     def _answer(self, call: dict[str, Any]) -> dict[str, str]:
         with self._lock:
+            self.began.append(time.monotonic())
             self.counts[call["scope"], call["number"]] += 1
+        time.sleep(self.latency_s)
         self.may_answer.wait(timeout=60)
         return {}
 

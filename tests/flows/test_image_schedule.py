@@ -23,7 +23,7 @@ from eval import instances
 from eval.image_store import ImageStore
 from eval.instances import load
 from eval.types import Instance
-from flows import reporting, stopping
+from flows import reporting
 from flows.benchmark import benchmark
 from flows.cells import Place
 from flows.cli import app
@@ -32,6 +32,7 @@ from flows.experiment import Images
 from flows.image_schedule import scheduled
 from flows.kept_images import GB, KeptImages
 from flows.lake import Lake, Row
+from flows.stopping import Stop
 from tests.flows.conftest import trial
 from tests.servers.image_registry import ImageRegistry
 
@@ -255,11 +256,16 @@ class Visit:
 
 class TestSchedule:
     def schedule(
-        self, repo: Repo, lake_path: str, done: Callable[..., Any] = lambda *_: None, **images: Any
+        self,
+        repo: Repo,
+        lake_path: str,
+        done: Callable[..., Any] = lambda *_: None,
+        stop: Stop | None = None,
+        **images: Any,
     ) -> tuple[list[Visit], Any]:
         visits = [Visit(instance) for instance in repo.instances]
         lake = Lake.open(lake_path)
-        return visits, scheduled(visits, str(repo.path), Images(**images), lake, done)
+        return visits, scheduled(visits, str(repo.path), Images(**images), lake, done, stop)
 
     @pytest.mark.usefixtures("store")
     async def test_images_come_ahead_of_who_needs_them(self, repo: Repo, lake_path: str) -> None:
@@ -382,16 +388,12 @@ class TestSchedule:
     async def test_a_stop_ends_the_waiting(self, repo: Repo, lake_path: str) -> None:
         """Nobody waits for an image when the operator has asked to stop."""
         limit = (FILLER + MB) / GB
-        visits, schedule = self.schedule(repo, lake_path, keep_gb=limit)
-        token = stopping.current.set(stop := stopping.Stop())
-        try:
-            async with schedule as placed, placed(visits[0]):
-                asyncio.get_running_loop().call_later(0.5, setattr, stop, "requested", True)
-                with pytest.raises(Interrupted):
-                    async with placed(visits[1]):
-                        pass
-        finally:
-            stopping.current.reset(token)
+        visits, schedule = self.schedule(repo, lake_path, stop=(stop := Stop()), keep_gb=limit)
+        async with schedule as placed, placed(visits[0]):
+            asyncio.get_running_loop().call_later(0.5, setattr, stop, "requested", True)
+            with pytest.raises(Interrupted):
+                async with placed(visits[1]):
+                    pass
 
     @staticmethod
     async def until(condition: Callable[[], bool]) -> None:

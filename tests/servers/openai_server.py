@@ -170,6 +170,8 @@ class OpenAIServer:
         self.requests: list[dict[str, Any]] = []
         """Bodies in the order of their arrival; empty when they are not kept."""
         self.request_headers: list[dict[str, str]] = []
+        self.began: list[float] = []
+        """When each request came, by the monotonic clock of this machine."""
         self._keep_requests = keep_requests
         self._http = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
         self._http.daemon_threads = True
@@ -191,6 +193,7 @@ class OpenAIServer:
         self._http.serve_forever()
 
     def answer(self, body: dict[str, Any], headers: dict[str, str]) -> Reply:
+        self.began.append(time.monotonic())
         if self._keep_requests:
             self.requests.append(body)
             self.request_headers.append(headers)
