@@ -8,13 +8,13 @@
     ├── Undone                 what was done destroyed the repository, and was undone
     ├── Interrupted            the operator asked to stop: nothing is lost, run again to go on
     │   └── NotSent            before a call that was announced reached anyone who charges for it
+    ├── LeaseHeld              another worker is on it and still alive: wait, and use its result
     ├── DivergenceError        the arm asks for something else than what is recorded
     └── InfrastructureError    the world broke: raised, retried by the flow, never a result
         ├── WorkspaceError     a container or shell is gone or cannot be had
         │   └── Destroyed      it runs, but what it holds cannot be kept any more
         ├── ModelError         the model cannot be reached or refuses every call
         └── JournalError       the journal cannot be read or written
-            ├── LeaseHeld      another worker is on the attempt and still alive
             └── FencedError    another worker took the attempt over: stop at once
 
 What a model can repair goes back to it as text, and a known end of an attempt is an
@@ -82,6 +82,20 @@ class NotSent(Interrupted):
     """The stop came before an announced model call reached anyone who charges for it."""
 
 
+class LeaseHeld(AgentError):
+    """Another worker's lease has not expired: nothing is broken, and the result is on its way.
+
+    `name` is that of the lease, which for an attempt is its id.
+    """
+
+    def __init__(self, message: str, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (LeaseHeld, (str(self), self.name))
+
+
 class InfrastructureError(AgentError):
     """The attempt could not be carried out; nothing is known about the patch.
 
@@ -116,16 +130,23 @@ class JournalError(InfrastructureError):
     """The journal cannot be opened, read or written, or holds something else than was said."""
 
 
-class LeaseHeld(JournalError):
-    """Another worker's lease on the attempt has not expired."""
-
-
 class FencedError(JournalError):
-    """The lease was taken over: its old holder may neither record nor buy."""
+    """The lease was taken over: its old holder may neither record nor buy.
 
-    def __init__(self, message: str, *, retryable: bool = False) -> None:
+    `name` is that of the lease, which for an attempt is its id.
+    """
+
+    def __init__(self, message: str, *, retryable: bool = False, name: str = "") -> None:
         super().__init__(message, retryable=retryable)
+        self.name = name
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild_fenced, (str(self), self.retryable, self.name))
 
 
 def _rebuild(kind: type[InfrastructureError], message: str, retryable: bool) -> InfrastructureError:
     return kind(message, retryable=retryable)
+
+
+def _rebuild_fenced(message: str, retryable: bool, name: str) -> FencedError:
+    return FencedError(message, retryable=retryable, name=name)

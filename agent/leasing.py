@@ -1,15 +1,18 @@
 """Holding the lease of an attempt for as long as it is worked on."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
-from agent.errors import FencedError, JournalError
+from agent.errors import FencedError, JournalError, LeaseHeld
 from agent.journal import Journal, Lease
 from agent.workspaces import ownership
 
 LEASE_S = 30.0
 """How long a worker may be silent before another takes its attempt over."""
+
+POLL_S = 1.0
+"""How often it is asked whether a lease is still held."""
 
 
 @asynccontextmanager
@@ -36,6 +39,30 @@ async def held(journal: Journal, attempt_id: str, ttl_s: float = LEASE_S) -> Asy
         # A journal that is away says so by what failed before; the lease runs out by itself.
         with suppress(JournalError):
             await asyncio.to_thread(journal.release, lease)
+
+
+async def free(journal: Journal, name: str) -> None:
+    """Return if no other living worker has the lease of that name.
+
+    Raises:
+        LeaseHeld: one has.
+    """
+    if holder := await asyncio.to_thread(_other, journal, name):
+        raise LeaseHeld(f"{name} is held by {holder}", name)
+
+
+async def freed(
+    journal: Journal, name: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+) -> None:
+    """Return when no other living worker has the lease of that name."""
+    while await asyncio.to_thread(_other, journal, name):
+        await sleep(POLL_S)
+
+
+def _other(journal: Journal, name: str) -> str | None:
+    """The living worker, not this one, that has the lease."""
+    holder = journal.holder(name)
+    return None if holder is None or holder == worker() or _is_dead(holder) else holder
 
 
 async def _beat(

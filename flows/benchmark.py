@@ -23,8 +23,9 @@ from flows.report import report
 from flows.solve import work
 from flows.stopping import Stop, graceful_stop
 from flows.sweeping import swept
+from flows.turns import Slot, in_turn
 
-Work = Callable[[Cell], Awaitable[str]]
+Work = Callable[[Cell, Slot], Awaitable[str]]
 
 _UNFINISHED: Mapping[End, str] = {
     "infrastructure": "ended as infrastructure; the report lists them. Run the experiment again "
@@ -95,28 +96,36 @@ async def _here(plan: Plan, told: Told, stop: Stop, *, grade: bool) -> Counter[E
     slots = asyncio.Semaphore(declared.concurrency)
     gate = Gate(plan.lake)
 
-    async def placed_work(cell: Cell) -> str:
+    # Where only so many images are kept, a cell may wait for those before it to end: whoever
+    # waits for another run has to find its slot again without them.
+    is_kept = declared.images.keep_gb is not None
+
+    async def placed_work(cell: Cell, slot: Slot) -> str:
         async with placed(cell) as there:
-            return await work(there, gate, plan.lake, stop, grade=grade)
+            do = partial(work, there, gate, plan.lake, stop, grade=grade)
+            return await in_turn(do, cell.label, plan.lake, stop, slot)
 
     images = scheduled(plan.cells, declared.dataset, declared.images, plan.lake, known, stop)
     async with images as placed:
         ends = await asyncio.gather(
-            *(_run(cell, placed_work, slots, told, stop) for cell in plan.cells)
+            *(
+                _run(cell, placed_work, Slot(slots, is_kept=is_kept), told, stop)
+                for cell in plan.cells
+            )
         )
     return Counter(ends)
 
 
-async def _run(cell: Cell, do: Work, slots: asyncio.Semaphore, told: Told, stop: Stop) -> End:
+async def _run(cell: Cell, do: Work, slot: Slot, told: Told, stop: Stop) -> End:
     """Run one cell; how that ended.
 
     Whatever broke, the task has recorded it, and the other cells have nothing to do with it.
     """
     end: End = "done"
-    async with slots:
+    async with slot:
         try:
             stop.check()
-            result = await do(cell)
+            result = await do(cell, slot)
         except Interrupted:
             return "interrupted"
         except Refused as error:

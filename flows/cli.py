@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import typer
 from typer.core import TyperGroup
 
-from agent.errors import InfrastructureError, Interrupted, InvalidSpec
+from agent.errors import InfrastructureError, Interrupted, InvalidSpec, LeaseHeld
 from eval.errors import DatasetError, ImageError, PredictionsError
 from flows.errors import IncompleteRun, UsageError
 from reports.errors import ReportError
@@ -19,7 +19,7 @@ from reports.errors import ReportError
 EXIT_GATE, EXIT_USAGE, EXIT_INFRASTRUCTURE = 1, 2, 3
 
 _OPERATOR = (UsageError, DatasetError, PredictionsError, InvalidSpec, ReportError)
-_INFRASTRUCTURE = (IncompleteRun, Interrupted, ImageError, InfrastructureError)
+_INFRASTRUCTURE = (IncompleteRun, Interrupted, ImageError, InfrastructureError, LeaseHeld)
 
 
 class OneLineErrors(TyperGroup):

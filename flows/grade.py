@@ -1,6 +1,8 @@
 """Verdicts on patches: those of our own attempts, and anybody's predictions file."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -10,6 +12,8 @@ from weakref import WeakValueDictionary
 from prefect import flow
 
 from agent.errors import InfrastructureError
+from agent.journal import Journal
+from agent.leasing import held
 from eval import grading
 from eval.audit import (
     Audit,
@@ -24,14 +28,17 @@ from eval.audit import (
 from eval.types import Evaluation, EvaluationOutcome
 from flows import foreign, places, rows
 from flows.cells import Submission
-from flows.errors import IncompleteRun
+from flows.errors import IncompleteRun, UsageError
 from flows.experiment import Images
 from flows.image_schedule import scheduled
+from flows.journals import open_journal
 from flows.keys import audit_key, verdict_key
 from flows.lake import Lake
 from flows.progress import Progress
 from flows.recorded import verdict_at
-from flows.tasks import kept, result_storage
+from flows.stopping import Stop
+from flows.tasks import is_kept, kept, result_storage
+from flows.turns import Slot, in_turn
 
 _TURNS: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -92,10 +99,11 @@ async def graded(submission: Submission, lake: Lake, *, twice: bool) -> Evaluati
 
     Raises:
         InfrastructureError: nothing is known about the patch.
+        LeaseHeld: another run is grading what has the same verdict.
     """
     storage = await result_storage(lake)
     first = evaluate.with_options(result_storage=storage)
-    async with _turn(submission):
+    async with _turn(submission, lake, twice=twice):
         where = await first(submission, lake)
         # Prefect remembers a verdict whose row somebody has removed.
         is_gone = not lake.has("evaluations", *where)
@@ -107,9 +115,38 @@ async def graded(submission: Submission, lake: Lake, *, twice: bool) -> Evaluati
         return _taken_over(submission, where, lake)
 
 
-def _turn(submission: Submission) -> asyncio.Lock:
-    """One grading at a time of what has the same verdict: the others then find it recorded."""
-    return _TURNS.setdefault(verdict_key(submission), asyncio.Lock())
+@asynccontextmanager
+async def _turn(submission: Submission, lake: Lake, *, twice: bool) -> AsyncIterator[None]:
+    """One grading at a time of what has the same verdict: the others then find it recorded.
+
+    Raises:
+        LeaseHeld: another program is at it.
+    """
+    key = verdict_key(submission)
+    async with _TURNS.setdefault(key, asyncio.Lock()):
+        is_done = await asyncio.to_thread(_is_graded, submission, lake, twice=twice)
+        journal = None if is_done else await asyncio.to_thread(_journal, lake)
+        if journal is None:
+            yield
+            return
+        name = f"verdict-{key}"
+        await asyncio.to_thread(journal.offer, name)
+        async with held(journal, name):
+            yield
+
+
+def _is_graded(submission: Submission, lake: Lake, *, twice: bool) -> bool:
+    if not is_kept("evaluation", verdict_key(submission), lake):
+        return False
+    return not twice or is_kept("audit", audit_key(submission), lake)
+
+
+def _journal(lake: Lake) -> Journal | None:
+    """Where programs agree on who grades what. An object store alone has no such place."""
+    try:
+        return open_journal(lake)
+    except UsageError:
+        return None
 
 
 def _taken_over(submission: Submission, where: list[str], lake: Lake) -> EvaluationOutcome:
@@ -194,10 +231,11 @@ async def grade(
     with Progress(name, len(submissions)) as progress:
 
         async def one(submission: Submission) -> str:
-            async with slots:
+            async with Slot(slots, is_kept=keep_gb is not None) as slot:
                 try:
                     async with placed(submission) as there:
-                        outcome: str = await graded(there, store, twice=audit)
+                        do = partial(graded, there, store, twice=audit)
+                        outcome: str = await in_turn(do, submission.label, store, Stop(), slot)
                 except InfrastructureError as error:
                     outcome = "infrastructure"
                     await progress.advance(submission.label, f"{outcome}: {error}")

@@ -17,7 +17,7 @@ from agent import models
 from agent.arms import ARMS
 from agent.errors import BudgetExhausted, InfrastructureError, Interrupted
 from agent.journal import Attempt, Journal, Lease, Limit
-from agent.leasing import held
+from agent.leasing import free, held
 from agent.models.spec import ModelSpec
 from agent.pacing import Pace, Sending
 from agent.session import Session
@@ -39,7 +39,8 @@ from flows.recorded import cell_at, submission
 from flows.steps_shown import shown_as_task_runs
 from flows.stopping import Stop, graceful_stop
 from flows.sweeping import swept
-from flows.tasks import kept, result_storage
+from flows.tasks import is_kept, kept, result_storage
+from flows.turns import in_turn
 
 if TYPE_CHECKING:
     from flows.preflight import Gate
@@ -60,6 +61,7 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
     Raises:
         InfrastructureError: it cannot be carried on now; recorded, never cached.
         Interrupted: the operator asked to stop.
+        LeaseHeld: another run is working on it.
     """
     stop = stop or Stop()
     stop.check()
@@ -69,6 +71,8 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
     async with held(journal, attempt_id) as lease:
         if await asyncio.to_thread(journal.pruned_at, attempt_id) is not None:
             await asyncio.to_thread(_check_rows, cell, attempt_id, lake)
+            return attempt_id
+        if await asyncio.to_thread(_is_filed, cell, journal, attempt_id, lake):
             return attempt_id
         started_at, clock = datetime.now(UTC), time.perf_counter()
 
@@ -101,6 +105,16 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
             raise
         await finish(outcome)
     return attempt_id
+
+
+def _is_filed(cell: Cell, journal: Journal, attempt_id: str, lake: Lake) -> bool:
+    """Whether the attempt has ended and another run has written its rows: they stay as they are."""
+    ended = journal.outcome(attempt_id)
+    tables = ("attempts", "predictions")
+    if ended is None or not all(lake.has(table, *cell.partition, attempt_id) for table in tables):
+        return False
+    [row] = lake.read("attempts", *cell.partition, attempt_id)
+    return bool(row["outcome"] == json.loads(ended)["status"])
 
 
 def _check_rows(cell: Cell, attempt_id: str, lake: Lake) -> None:
@@ -215,6 +229,7 @@ async def work(cell: Cell, gate: "Gate", lake: Lake, stop: Stop, *, grade: bool)
     Raises:
         Refused: the image is not fit.
         InfrastructureError, BudgetExhausted, Interrupted: a later run goes on from there.
+        LeaseHeld: another run is working on it.
     """
     here = cell.place.image_digest
     if cell.experiment.preflight and cell_at(cell, here, lake, grade=grade) is None:
@@ -230,7 +245,15 @@ async def solve_and_grade(cell: Cell, lake: Lake, stop: Stop) -> str:
 
 
 async def solve_only(cell: Cell, lake: Lake, stop: Stop) -> str:
-    """The first half of a cell; the id of its attempt."""
+    """The first half of a cell; the id of its attempt.
+
+    Raises:
+        LeaseHeld: another run is working on it.
+    """
+    key = attempt_key(cell)
+    if not await asyncio.to_thread(is_kept, "attempt", key, lake):
+        # The task would say so too, and count as failed.
+        await free(await asyncio.to_thread(open_journal, lake), key[:32])
     kept = attempt.with_options(result_storage=await result_storage(lake))
     attempt_id = await kept(cell, lake, stop)
     if not lake.has("attempts", *cell.partition, attempt_id):
@@ -271,17 +294,21 @@ async def solve(
     plan = await prepare(experiment, lake)
     cell = plan.cell(arm, instance_id, repeat)
     known = partial(cell_at, lake=plan.lake, grade=grade)
-    dataset, images = experiment.dataset, experiment.images
-    shown = shown_as_task_runs(on_step) if trace == "steps" else nullcontext()
-    async with (
-        graceful_stop() as stop,
-        cell_slot(),
-        swept(plan.lake),
-        shown,
-        scheduled([cell], dataset, images, plan.lake, known, stop) as placed,
-    ):
-        try:
-            async with placed(cell) as there:
+    async with graceful_stop() as stop:
+
+        async def once() -> str:
+            dataset, images = experiment.dataset, experiment.images
+            shown = shown_as_task_runs(on_step) if trace == "steps" else nullcontext()
+            async with (
+                cell_slot(),
+                swept(plan.lake),
+                shown,
+                scheduled([cell], dataset, images, plan.lake, known, stop) as placed,
+                placed(cell) as there,
+            ):
                 return await work(there, Gate(plan.lake), plan.lake, stop, grade=grade)
+
+        try:
+            return await in_turn(once, cell.label, plan.lake, stop)
         except (InfrastructureError, BudgetExhausted, Refused) as error:
             raise IncompleteRun(f"{cell.label}: {error}") from error

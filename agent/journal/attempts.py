@@ -43,9 +43,14 @@ def declare(connection: Connection, attempt: Attempt) -> bool:
         assert known is not None, "it is what stood in the way"
         _compare(known, attempt)
         return False
-    connection.execute(_OPEN[connection.dialect.name], {"attempt_id": attempt.attempt_id})
+    open_lease(connection, attempt.attempt_id)
     ledger.open_totals(connection, ledger.names(attempt))
     return True
+
+
+def open_lease(connection: Connection, name: str) -> None:
+    """Insert a lease that nobody holds, unless there is one of that name."""
+    connection.execute(_OPEN[connection.dialect.name], {"attempt_id": name})
 
 
 def find(connection: Connection, attempt_id: str) -> Attempt | None:

@@ -130,6 +130,12 @@ class Journal:
 
         return self._database.write(work)
 
+    def offer(self, name: str) -> None:
+        """See to it that there is a lease of that name: for work that is no attempt, and that
+        only one worker is to do at a time.
+        """
+        self._database.write(lambda connection: attempts.open_lease(connection, name))
+
     def renew(self, lease: Lease, ttl_s: float) -> None:
         """Keep the lease until `ttl_s` seconds from now.
 

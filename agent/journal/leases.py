@@ -102,7 +102,7 @@ def _key(lease: Lease) -> dict[str, str | int]:
     return {"attempt": lease.attempt_id, "held": lease.epoch}
 
 
-def _held(connection: Connection, attempt_id: str) -> JournalError:
+def _held(connection: Connection, attempt_id: str) -> LeaseHeld | JournalError:
     holder = connection.execute(
         select(leases.c.worker, (leases.c.expires_at - clock()).label("left")).where(
             leases.c.attempt_id == attempt_id
@@ -112,11 +112,13 @@ def _held(connection: Connection, attempt_id: str) -> JournalError:
         return JournalError(f"the journal has no attempt {attempt_id}", retryable=False)
     left = max(0.0, holder.left)
     return LeaseHeld(
-        f"attempt {attempt_id} is held by {holder.worker}, for {left:.0f} s unless it renews"
+        f"attempt {attempt_id} is held by {holder.worker}, for {left:.0f} s unless it renews",
+        attempt_id,
     )
 
 
 def _fenced(lease: Lease) -> FencedError:
     return FencedError(
-        f"attempt {lease.attempt_id} was taken over: {lease.worker} held it in epoch {lease.epoch}"
+        f"attempt {lease.attempt_id} was taken over: {lease.worker} held it in epoch {lease.epoch}",
+        name=lease.attempt_id,
     )

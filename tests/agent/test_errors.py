@@ -33,8 +33,8 @@ def test_a_divergence_shows_both_requests() -> None:
         DIVERGENCE,
         BudgetExhausted("spent"),
         JournalError("gone", retryable=False),
-        LeaseHeld("held"),
-        FencedError("fenced"),
+        LeaseHeld("held", "a1"),
+        FencedError("fenced", name="a1"),
     ],
     ids=lambda error: type(error).__name__,
 )
@@ -47,6 +47,6 @@ def test_errors_survive_pickling(error: AgentError) -> None:
 
 
 def test_only_what_may_pass_is_retried() -> None:
-    """Waiting helps against a living lease, and never against a take-over."""
-    assert LeaseHeld("held").retryable
+    """Never a take-over; and a living lease is no failure at all."""
+    assert not isinstance(LeaseHeld("held"), InfrastructureError)
     assert not FencedError("fenced").retryable

@@ -35,7 +35,7 @@ def work(
     try:
         asyncio.run(_insist(lake, time.monotonic() + patience_s))
         ended.send("done")
-    except InfrastructureError as error:
+    except (InfrastructureError, LeaseHeld) as error:
         traceback.print_exc()  # for the case that another end was expected
         ended.send(type(error).__name__)
 

@@ -1,0 +1,85 @@
+"""Two operators who run one experiment at the same time, each with a process of their own."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.events import INFRASTRUCTURE
+from flows.lake import Lake
+from tests.operation.running import begin, expect, report, wait_until
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.prefect_server import PrefectServer
+from tests.servers.simulated_server import Simulation
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+CELLS = 4
+
+
+def events(server: PrefectServer, name: str) -> list[dict[str, Any]]:
+    """Those of a name that the server was told of."""
+    chosen = {"filter": {"event": {"name": [name]}}, "limit": 50}
+    found: list[dict[str, Any]] = server.post("/events/filter", chosen)["events"]
+    return found
+
+
+def test_they_share_the_cells_and_both_are_done(tmp_path: Path) -> None:
+    """Each call is asked for once, each patch graded once, and a held cell is no failure."""
+    simulation = Simulation(latency_s=0.3)
+    with OpenAIServer(simulation) as models, PrefectServer(tmp_path) as server:
+        server.environment["OPENAI_API_KEY"] = "throw-away"
+        model = {"provider": "litellm", "name": "openai/skill-1", "api_base": models.url}
+        arms = [{"name": "mini", "agent": "mini", "model": model}]
+        chosen = {
+            "name": "both",
+            "execution": "local",
+            "select": {"slice": f"0:{CELLS}"},
+            "arms": arms,
+            "concurrency": 2,
+            "audit": True,
+        }
+        first, second = (begin(server, **chosen) for _ in range(2))
+        wait_until(lambda: models.began)
+        for each in (first, second):
+            expect(server, each)
+            assert f"[{CELLS}/{CELLS}]" in server.printed(each)
+        printed = server.printed(first) + server.printed(second)
+        assert "another run is working on it; its result is waited for" in printed
+        assert "infrastructure" not in printed
+        wait_until(lambda: len(events(server, "durabench.experiment.finished")) == 2)
+        assert events(server, INFRASTRUCTURE) == []
+        [arm] = report(server, "both").arms
+    assert set(simulation.calls.values()) == {1}
+    assert (arm.resolved, arm.planned) == (CELLS, CELLS)
+    lake = Lake.existing(server.folder / "lake")
+    attempts, evaluations = lake.rows("attempts", "both"), lake.rows("evaluations", "both")
+    assert [row["outcome"] for row in attempts] == ["submitted"] * CELLS
+    assert sum(row["model_calls"] for row in attempts) == simulation.calls.total()
+    assert [row["gradings"] for row in evaluations] == [2] * CELLS
+
+
+def test_what_a_dead_operator_held_is_taken_over(tmp_path: Path) -> None:
+    """Without waiting for the end of the lease, and nothing that was answered is asked again."""
+    simulation = Simulation(latency_s=0.3)
+    with OpenAIServer(simulation) as models, PrefectServer(tmp_path) as server:
+        server.environment["OPENAI_API_KEY"] = "throw-away"
+        model = {"provider": "litellm", "name": "openai/skill-1", "api_base": models.url}
+        arms = [{"name": "mini", "agent": "mini", "model": model}]
+        chosen = {"name": "heir", "execution": "local", "select": {"slice": "0:1"}, "arms": arms}
+        first = begin(server, **chosen)
+        wait_until(lambda: models.began)
+        simulation.latency_s = 60.0  # its next call stays in flight
+        second = begin(server, **chosen)
+        wait_until(lambda: "another run is working on it" in server.printed(second))
+        asked = simulation.calls.total()
+        simulation.latency_s = 0.0
+        first.kill()
+        killed_at = time.monotonic()
+        wait_until(lambda: simulation.calls.total() > asked, 20)
+        assert time.monotonic() - killed_at < 20
+        expect(server, second)
+        [arm] = report(server, "heir").arms
+    assert arm.resolved == 1
+    assert sum(simulation.calls.values()) - len(simulation.calls) <= 1
