@@ -12,7 +12,7 @@ LEASE_S = 30.0
 """How long a worker may be silent before another takes its attempt over."""
 
 POLL_S = 1.0
-"""How often it is asked whether a lease is still held."""
+"""Seconds between two questions whether a lease is still held."""
 
 
 @asynccontextmanager
@@ -60,7 +60,7 @@ async def freed(
 
 
 def _other(journal: Journal, name: str) -> str | None:
-    """The living worker, not this one, that has the lease."""
+    """Return the living worker, other than this one, that has the lease."""
     holder = journal.holder(name)
     return None if holder is None or holder == worker() or _is_dead(holder) else holder
 

@@ -32,6 +32,9 @@ class OneLineErrors(TyperGroup):
             raise _exit(error, EXIT_USAGE) from error
         except _INFRASTRUCTURE as error:
             raise _exit(error, EXIT_INFRASTRUCTURE) from error
+        except KeyboardInterrupt as error:
+            stopped = Interrupted("stopped; run the same command again to continue")
+            raise _exit(stopped, EXIT_INFRASTRUCTURE) from error
 
 
 def _exit(error: Exception, code: int) -> typer.Exit:

@@ -108,7 +108,7 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
 
 
 def _is_filed(cell: Cell, journal: Journal, attempt_id: str, lake: Lake) -> bool:
-    """Whether the attempt has ended and another run has written its rows: they stay as they are."""
+    """Return whether the attempt has ended with its rows written, which then stay as they are."""
     ended = journal.outcome(attempt_id)
     tables = ("attempts", "predictions")
     if ended is None or not all(lake.has(table, *cell.partition, attempt_id) for table in tables):

@@ -18,7 +18,7 @@ from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.objects import FlowRun
 from prefect.context import FlowRunContext
 from prefect.events import emit_event
-from prefect.exceptions import Abort, Pause
+from prefect.exceptions import Abort, ObjectNotFound, Pause
 from prefect.states import Cancelled, State
 
 from agent.errors import Interrupted
@@ -29,18 +29,18 @@ GRACE_S = 25.0
 RESUME = "run the same command again to go on from there"
 
 WATCH_S = 1.0
-"""How often a flow run looks whether somebody paused or cancelled it: for so long, and for the
-server's answer, calls still begin after that."""
+"""Seconds between two looks at whether a flow run was paused or cancelled. For so long, and for
+the server's answer, calls still begin after that."""
 
 CHECK_S = 0.25
-"""How often what waits looks whether the run is to stop."""
+"""Seconds between two looks of a waiting call or cell at whether the run is to stop."""
 
 PAUSED = "durabench.flow-run.paused"
 """The last event of a flow run that was paused."""
 
 
 class Stop:
-    """Whether the operator asked a run to stop.
+    """An operator's request to stop a run.
 
     It is handed to everything that belongs to the run, so that each thread and task sees the
     same one.
@@ -49,7 +49,7 @@ class Stop:
     def __init__(self) -> None:
         self.requested = False
         self.by: State | None = None
-        """The state that somebody put the flow run into, if that is what asked."""
+        """The state that the flow run was put into, where that was the request."""
 
     def check(self) -> None:
         """Return if the run may go on.
@@ -71,7 +71,7 @@ class Stop:
         self.check()
 
     async def within(self, seconds: float) -> bool:
-        """Whether the run is asked to stop within so many seconds. Return as soon as it is."""
+        """Wait so long, or until the run is asked to stop. Return whether it is."""
         until = time.monotonic() + seconds
         # A signal handler and other threads ask, too, and could not set an event of the loop.
         while not self.requested and (left_s := until - time.monotonic()) > 0:  # noqa: ASYNC110
@@ -168,7 +168,7 @@ async def _watch(client: PrefectClient, run: UUID, stop: Stop, asked: Callable[[
 
 async def _look(client: PrefectClient, run: UUID, stop: Stop, asked: Callable[[], None]) -> None:
     """Ask to stop if the flow run was paused or cancelled; a server may be away for a while."""
-    with suppress(httpx.HTTPError):
+    with suppress(httpx.HTTPError, ObjectNotFound):
         state = (await client.read_flow_run(run)).state
         if state is None or not (
             state.is_paused() or state.is_cancelling() or state.is_cancelled()
@@ -180,11 +180,11 @@ async def _look(client: PrefectClient, run: UUID, stop: Stop, asked: Callable[[]
 
 
 async def _end_as(state: State) -> None:
-    """Leave the flow run in the state that somebody asked for.
+    """Leave the flow run in the state that it was put into.
 
     Raises:
-        Pause, Abort: it was paused, or cancelled. Not where nobody could resume it, as without a
-            deployment: then the command says how to go on.
+        Pause, Abort: it was paused, or cancelled. Not without a deployment, as it could not be
+            resumed then: the command says how to continue.
     """
     run = _flow_run()
     assert run is not None

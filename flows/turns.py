@@ -1,7 +1,7 @@
-"""What another run is working on is waited for, and its result is used.
+"""Waiting for what another run is working on, to use its result.
 
 Two runs of one experiment share its cells by their leases: each works on what the other does not
-hold, and takes over what the other has left behind.
+hold, and continues what the other has left behind.
 """
 
 import asyncio
@@ -62,10 +62,10 @@ class Slot:
 async def in_turn(
     do: Callable[[], Awaitable[T]], label: str, lake: Lake, stop: Stop, slot: Slot | None = None
 ) -> T:
-    """What `do` returns, once no other run holds what it needs.
+    """Return what `do` returns, once no other run holds what it needs.
 
-    While this waits, others have the slot. What the other run has recorded by then is what `do`
-    finds; if that run died, `do` takes over.
+    While this waits, others have the slot. Afterwards `do` finds the result that the other run
+    has recorded, or continues its work if that run died.
 
     Raises:
         Interrupted: the run was asked to stop while it waited.

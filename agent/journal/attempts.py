@@ -49,7 +49,7 @@ def declare(connection: Connection, attempt: Attempt) -> bool:
 
 
 def open_lease(connection: Connection, name: str) -> None:
-    """Insert a lease that nobody holds, unless there is one of that name."""
+    """Insert a free lease, unless there is one of that name."""
     connection.execute(_OPEN[connection.dialect.name], {"attempt_id": name})
 
 

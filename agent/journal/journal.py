@@ -131,8 +131,8 @@ class Journal:
         return self._database.write(work)
 
     def offer(self, name: str) -> None:
-        """See to it that there is a lease of that name: for work that is no attempt, and that
-        only one worker is to do at a time.
+        """Make a free lease of that name, unless there is one: for work other than an attempt
+        that only one worker may do at a time.
         """
         self._database.write(lambda connection: attempts.open_lease(connection, name))
 

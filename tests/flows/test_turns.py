@@ -1,0 +1,99 @@
+"""Waiting for what another run holds."""
+
+import asyncio
+import time
+
+import pytest
+
+from agent.errors import Interrupted, LeaseHeld
+from agent.journal import Journal
+from agent.leasing import held
+from eval import instances
+from flows.cells import Place, Submission
+from flows.grade import graded
+from flows.journals import VARIABLE, open_journal
+from flows.keys import verdict_key
+from flows.lake import Lake
+from flows.stopping import Stop
+from flows.turns import Slot, in_turn
+
+NAME = "work"
+
+
+@pytest.fixture
+def lake(lake_path: str, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    return Lake.open(lake_path)
+
+
+@pytest.fixture
+def journal(lake: Lake) -> Journal:
+    """One in which another program holds a piece of work."""
+    journal = open_journal(lake)
+    journal.offer(NAME)
+    journal.acquire(NAME, "elsewhere/1-1", 300)
+    return journal
+
+
+async def use(journal: Journal) -> str:
+    async with held(journal, NAME):
+        return "used"
+
+
+async def test_others_have_the_slot_meanwhile(
+    lake: Lake, journal: Journal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The work is done when the other has let go, in the same slot."""
+    slots = asyncio.Semaphore(1)
+
+    async def wait() -> str:
+        async with Slot(slots) as slot:
+            return await in_turn(lambda: use(journal), "a cell", lake, Stop(), slot)
+
+    waiting = asyncio.create_task(wait())
+    await asyncio.sleep(0.1)
+    async with asyncio.timeout(20), slots:
+        journal.disown(NAME, "elsewhere/1-1")
+        await asyncio.sleep(1.5)
+        assert not waiting.done()  # the slot is not its own yet
+    assert await waiting == "used"
+    assert not slots.locked()
+    assert capsys.readouterr().err.count("a cell: another run is working on it") == 1
+
+
+async def test_a_slot_that_is_kept_is_not_given_away(lake: Lake, journal: Journal) -> None:
+    """Where a cell must not lose its place in the order."""
+    slots = asyncio.Semaphore(1)
+    async with Slot(slots, is_kept=True) as slot:
+        waiting = asyncio.create_task(in_turn(lambda: use(journal), "a cell", lake, Stop(), slot))
+        await asyncio.sleep(0.3)
+        assert slots.locked()
+        journal.disown(NAME, "elsewhere/1-1")
+        assert await waiting == "used"
+    assert not slots.locked()
+
+
+async def test_a_stop_ends_the_waiting(lake: Lake, journal: Journal) -> None:
+    """At once, and the slot is left to others."""
+    slots, stop = asyncio.Semaphore(1), Stop()
+    asyncio.get_running_loop().call_later(0.3, setattr, stop, "requested", True)
+    started = time.monotonic()
+    with pytest.raises(Interrupted):
+        async with Slot(slots) as slot:
+            await in_turn(lambda: use(journal), "a cell", lake, stop, slot)
+    assert time.monotonic() - started < 2
+    assert not slots.locked()
+
+
+async def test_one_program_grades_a_patch_at_a_time(lake: Lake) -> None:
+    """Another is told so, and writes no row."""
+    instance = instances.load("bundled")[0]
+    place = Place("host", "sha256:1")
+    submission = Submission("trial", "a", instance, 0, "attempt", "", place, 60.0)
+    journal, name = open_journal(lake), f"verdict-{verdict_key(submission)}"
+    journal.offer(name)
+    journal.acquire(name, "elsewhere/1-1", 300)
+    with pytest.raises(LeaseHeld) as caught:
+        await graded(submission, lake, twice=False)
+    assert caught.value.name == name
+    assert lake.rows("evaluations", "trial") == []

@@ -1,0 +1,74 @@
+"""A run that is suspended or cancelled on a Prefect server, against a model that counts."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows import stopping
+from flows.journals import open_journal
+from flows.lake import Lake
+from tests.operation.running import declared, order, state, wait_until
+from tests.operation.test_pausing import SUSPENDED
+from tests.servers import openai_server as api
+from tests.servers.prefect_server import PrefectServer
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+CANCELLING = {"type": "CANCELLING"}
+
+ANSWER_S = 3.0
+"""How long a busy machine may take over a question to the server, and over sending a request."""
+
+TURNS = [*["ls"] * 25, "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat README.md"]
+
+
+@pytest.fixture(autouse=True)
+def _key(server: PrefectServer) -> None:
+    """For the workers, which are started after this."""
+    server.environment["OPENAI_API_KEY"] = "throw-away"
+
+
+def billed(lake: Path) -> int:
+    """The calls in the ledger of a lake's journal."""
+    journal = open_journal(Lake.existing(lake))
+    return sum(journal.account(one.attempt_id).calls_billed for one in journal.find(""))
+
+
+@pytest.mark.usefixtures("workers")
+@pytest.mark.parametrize(
+    ("execution", "asked", "looks"),
+    [("local", SUSPENDED, 1), ("distributed", CANCELLING, 2)],
+    ids=["suspended", "cancelled"],
+)
+def test_no_call_begins_after_it(
+    server: PrefectServer, tmp_path: Path, execution: str, asked: dict[str, Any], looks: int
+) -> None:
+    """Within seconds at most, also where its cells are flow runs; none is lost or asked again."""
+    name, lake = f"counted-{execution}", tmp_path / "lake"
+    script = [api.slow(1.0, api.command(turn)) for turn in TURNS]
+    with api.OpenAIServer(api.by_turn(script)) as models:
+        model = {"provider": "litellm", "name": "openai/any", "api_base": models.url}
+        arms = [{"name": "mini", "agent": "mini", "model": model}]
+        content = declared(name=name, execution=execution, arms=arms, concurrency=2)
+        parameters = {"experiment": content, "lake": str(lake), "grade": False}
+        run = order(server, "benchmark", parameters)
+        wait_until(lambda: len(models.began) >= 4)
+        server.post(f"/flow_runs/{run}/set_state", {"state": asked})
+        stopped_at = time.monotonic()
+        over = {"PAUSED", "CANCELLED"}
+        wait_until(lambda: lake_is_still(lake) and state(server, run) in over)
+        assert max(models.began) < stopped_at + looks * stopping.WATCH_S + ANSWER_S
+        began = len(models.began)
+        assert began < 2 * len(TURNS)
+        assert billed(lake) == began
+        again = order(server, "benchmark", parameters)
+        wait_until(lambda: state(server, again) in {"COMPLETED", "FAILED", "CRASHED"}, 400)
+        assert state(server, again) == "COMPLETED"
+        assert len(models.began) == 2 * len(TURNS) == billed(lake)
+
+
+def lake_is_still(lake: Path) -> bool:
+    """Whether nobody works on an attempt any more."""
+    return not open_journal(Lake.existing(lake)).living()
