@@ -13,6 +13,7 @@
         │   └── Destroyed      it runs, but what it holds cannot be kept any more
         ├── ModelError         the model cannot be reached or refuses every call
         └── JournalError       the journal cannot be read or written
+            ├── OtherJournal       it is not the journal that is expected
             ├── LeaseHeld      another worker is on the attempt and still alive
             └── FencedError    another worker took the attempt over: stop at once
 
@@ -109,6 +110,17 @@ class ModelError(InfrastructureError):
 
 class JournalError(InfrastructureError):
     """The journal cannot be opened, read or written, or holds something else than was said."""
+
+
+class OtherJournal(JournalError):
+    """The journal is not the one that is expected. `found` is its id; None if there is none."""
+
+    def __init__(self, found: str | None) -> None:
+        super().__init__(f"another journal: {found}", retryable=False)
+        self.found = found
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.found,))
 
 
 class LeaseHeld(JournalError):

@@ -1,0 +1,138 @@
+"""The first contact with the Prefect server that is configured: a wrong address is told at once.
+
+Later absences are waited for (`flows.patience`), and Prefect's own client waits for minutes. A
+server that was never there is a mistake more often than a restart.
+"""
+
+import base64
+import ssl
+import time
+from typing import Any
+
+from agent.errors import InfrastructureError
+
+CONTACT_S = 5.0
+"""How long a server may take to come up or to answer."""
+
+_REQUEST_S = 4.0
+_AGAIN_S = 0.25
+
+_MEND = (
+    "start it (`prefect server start`), correct PREFECT_API_URL, or unset it to have a private "
+    "server for each command"
+)
+
+
+def contact() -> str:
+    """Return the version of the Prefect server, once it answers; empty on Prefect Cloud.
+
+    Raises:
+        InfrastructureError: nothing answers, it refuses, or it is something else.
+    """
+    import httpx
+    from prefect.settings import PREFECT_API_URL, PREFECT_CLOUD_API_URL
+
+    url = str(PREFECT_API_URL.value()).rstrip("/")
+    is_cloud = url.startswith(str(PREFECT_CLOUD_API_URL.value()))
+    try:
+        with httpx.Client(**_settings(), timeout=_REQUEST_S, follow_redirects=True) as client:
+            _check_health(client, url, _first_answer(client, f"{url}/health"), is_cloud=is_cloud)
+            return "" if is_cloud else _version(client, url)
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        raise _failure(url, error) from None
+
+
+def _settings() -> dict[str, Any]:
+    """How Prefect's own client would connect."""
+    from prefect.settings import (
+        PREFECT_API_AUTH_STRING,
+        PREFECT_API_KEY,
+        PREFECT_API_SSL_CERT_FILE,
+        PREFECT_API_TLS_INSECURE_SKIP_VERIFY,
+    )
+
+    headers = {}
+    if auth := PREFECT_API_AUTH_STRING.value():
+        token = base64.b64encode(str(auth.get_secret_value()).encode()).decode()
+        headers["Authorization"] = f"Basic {token}"
+    elif key := PREFECT_API_KEY.value():
+        headers["Authorization"] = f"Bearer {key.get_secret_value()}"
+    verify: bool | ssl.SSLContext = not PREFECT_API_TLS_INSECURE_SKIP_VERIFY.value()
+    if verify and (file := PREFECT_API_SSL_CERT_FILE.value()):
+        verify = ssl.create_default_context(cafile=file)
+    return {"headers": headers, "verify": verify}
+
+
+def _first_answer(client: Any, url: str) -> Any:
+    """The answer of a server, which may be just starting."""
+    import httpx
+
+    deadline = time.monotonic() + CONTACT_S
+    while True:
+        try:
+            answer = client.get(url)
+        except httpx.ConnectError:
+            if time.monotonic() + _AGAIN_S > deadline:
+                raise
+        else:
+            is_starting = answer.status_code in (502, 503, 504)
+            if not is_starting or time.monotonic() + _AGAIN_S > deadline:
+                return answer
+        time.sleep(_AGAIN_S)
+
+
+def _check_health(client: Any, url: str, answer: Any, *, is_cloud: bool) -> None:
+    if _is_healthy(answer) or (is_cloud and answer.is_success):
+        return
+    if answer.status_code in (401, 403):
+        raise _refused(url, answer)
+    if answer.status_code >= 500:
+        raise InfrastructureError(
+            f"the Prefect API {url} answers with status {answer.status_code}: look at the log of "
+            "the server, and run again"
+        )
+    if _is_healthy(client.get(f"{url}/api/health")):
+        raise InfrastructureError(
+            f"{url} does not end with /api: set PREFECT_API_URL={url}/api, where the Prefect API is"
+        )
+    hint = "" if url.endswith("/api") else ", which ends with /api"
+    raise InfrastructureError(
+        f"{url} does not answer as a Prefect API (status {answer.status_code} for {url}/health): "
+        f"set PREFECT_API_URL to the address of one{hint}"
+    )
+
+
+def _is_healthy(answer: Any) -> bool:
+    """Whether an answer is that of Prefect; its pages answer anything with a page."""
+    try:
+        return answer.is_success and answer.json() is True
+    except ValueError:
+        return False
+
+
+def _version(client: Any, url: str) -> str:
+    answer = client.get(f"{url}/admin/version")
+    if answer.status_code in (401, 403):
+        raise _refused(url, answer)
+    try:
+        return str(answer.raise_for_status().json())
+    except ValueError:
+        return ""
+
+
+def _refused(url: str, answer: Any) -> InfrastructureError:
+    return InfrastructureError(
+        f"the Prefect API {url} refuses with status {answer.status_code}: set "
+        "PREFECT_API_AUTH_STRING (or PREFECT_API_KEY) to what the server wants"
+    )
+
+
+def _failure(url: str, error: Exception) -> InfrastructureError:
+    import httpx
+
+    if isinstance(error, (httpx.UnsupportedProtocol, httpx.InvalidURL)):
+        return InfrastructureError(
+            f"PREFECT_API_URL={url} is no address: give it as http://HOST:4200/api"
+        )
+    why = " ".join(str(error).split()) or type(error).__name__
+    return InfrastructureError(f"the Prefect API {url} does not answer: {why}; {_MEND}")
