@@ -11,8 +11,8 @@ from typing import Any
 
 from agent.errors import InfrastructureError
 
-CONTACT_S = 5.0
-"""How long a server may take to come up or to answer."""
+CONTACT_S = 3.0
+"""How long a server may take to come up, if nothing listens yet."""
 
 _REQUEST_S = 4.0
 _AGAIN_S = 0.25
@@ -23,44 +23,56 @@ _MEND = (
 )
 
 
-def contact() -> str:
-    """Return the version of the Prefect server, once it answers; empty on Prefect Cloud.
+def contact(url: str) -> str:
+    """Return the version of the Prefect server at a URL, once it answers; empty on Prefect Cloud.
 
     Raises:
         InfrastructureError: nothing answers, it refuses, or it is something else.
     """
     import httpx
-    from prefect.settings import PREFECT_API_URL, PREFECT_CLOUD_API_URL
 
-    url = str(PREFECT_API_URL.value()).rstrip("/")
-    is_cloud = url.startswith(str(PREFECT_CLOUD_API_URL.value()))
+    url = url.rstrip("/")
     try:
-        with httpx.Client(**_settings(), timeout=_REQUEST_S, follow_redirects=True) as client:
-            _check_health(client, url, _first_answer(client, f"{url}/health"), is_cloud=is_cloud)
+        with httpx.Client(verify=_verify(url), timeout=_REQUEST_S, follow_redirects=True) as client:
+            # Before Prefect is imported, which can take longer than the answer.
+            health = _first_answer(client, f"{url}/health")
+            is_cloud = _is_cloud(url)
+            _check_health(client, url, health, is_cloud=is_cloud)
             return "" if is_cloud else _version(client, url)
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         raise _failure(url, error) from None
 
 
-def _settings() -> dict[str, Any]:
-    """How Prefect's own client would connect."""
-    from prefect.settings import (
-        PREFECT_API_AUTH_STRING,
-        PREFECT_API_KEY,
-        PREFECT_API_SSL_CERT_FILE,
-        PREFECT_API_TLS_INSECURE_SKIP_VERIFY,
-    )
+def _verify(url: str) -> bool | ssl.SSLContext:
+    """How Prefect's own client would check the certificate of a server."""
+    if not url.startswith("https:"):
+        return True
+    from prefect.settings import PREFECT_API_SSL_CERT_FILE, PREFECT_API_TLS_INSECURE_SKIP_VERIFY
 
-    headers = {}
+    if PREFECT_API_TLS_INSECURE_SKIP_VERIFY.value():
+        return False
+    file = PREFECT_API_SSL_CERT_FILE.value()
+    return ssl.create_default_context(cafile=file) if file else True
+
+
+def _is_cloud(url: str) -> bool:
+    if not url.startswith("https:"):
+        return False
+    from prefect.settings import PREFECT_CLOUD_API_URL
+
+    return url.startswith(str(PREFECT_CLOUD_API_URL.value()))
+
+
+def _credentials() -> dict[str, str]:
+    """What Prefect's own client would send."""
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_KEY
+
     if auth := PREFECT_API_AUTH_STRING.value():
         token = base64.b64encode(str(auth.get_secret_value()).encode()).decode()
-        headers["Authorization"] = f"Basic {token}"
-    elif key := PREFECT_API_KEY.value():
-        headers["Authorization"] = f"Bearer {key.get_secret_value()}"
-    verify: bool | ssl.SSLContext = not PREFECT_API_TLS_INSECURE_SKIP_VERIFY.value()
-    if verify and (file := PREFECT_API_SSL_CERT_FILE.value()):
-        verify = ssl.create_default_context(cafile=file)
-    return {"headers": headers, "verify": verify}
+        return {"Authorization": f"Basic {token}"}
+    if key := PREFECT_API_KEY.value():
+        return {"Authorization": f"Bearer {key.get_secret_value()}"}
+    return {}
 
 
 def _first_answer(client: Any, url: str) -> Any:
@@ -111,7 +123,7 @@ def _is_healthy(answer: Any) -> bool:
 
 
 def _version(client: Any, url: str) -> str:
-    answer = client.get(f"{url}/admin/version")
+    answer = client.get(f"{url}/admin/version", headers=_credentials())
     if answer.status_code in (401, 403):
         raise _refused(url, answer)
     try:

@@ -64,14 +64,17 @@ def prefect_api() -> Iterator[None]:
 
 @contextmanager
 def _configured_or_private() -> Iterator[None]:
+    if given := os.environ.get("PREFECT_API_URL"):
+        contact(given)
+        yield
+        return
     port = _free_port()
-    server = None if os.environ.get("PREFECT_API_URL") else _start(port)
+    server = _start(port)
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    if PREFECT_API_URL.value():
-        if server is not None:  # a profile names an API, which only Prefect can tell
-            _stop(server)
-        contact()
+    if in_profile := PREFECT_API_URL.value():  # which only Prefect can tell
+        _stop(server)
+        contact(in_profile)
         yield
         return
     with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):

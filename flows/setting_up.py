@@ -65,7 +65,7 @@ async def set_up(wanted: Wanted) -> list[str]:
             "setup is for a Prefect server, and PREFECT_API_URL names none: start one with "
             "`prefect server start` and export PREFECT_API_URL=http://127.0.0.1:4200/api"
         )
-    await asyncio.to_thread(contact)
+    await asyncio.to_thread(contact, str(PREFECT_API_URL.value()))
     try:
         async with get_client() as client:
             return await _made(client, wanted)
