@@ -14,7 +14,12 @@ from agent.errors import InfrastructureError
 CONTACT_S = 3.0
 """How long a server may take to come up, if nothing listens yet."""
 
-_REQUEST_S = 4.0
+ANSWER_S = 7.0
+"""How long it may take to answer, if something does. A server that is busy takes seconds."""
+
+_VERSION_S = 30.0
+"""The same once it is known to be one of Prefect's."""
+
 _AGAIN_S = 0.25
 
 _MEND = (
@@ -33,7 +38,7 @@ def contact(url: str) -> str:
 
     url = url.rstrip("/")
     try:
-        with httpx.Client(verify=_verify(url), timeout=_REQUEST_S, follow_redirects=True) as client:
+        with httpx.Client(verify=_verify(url), timeout=ANSWER_S, follow_redirects=True) as client:
             # Before Prefect is imported, which can take longer than the answer.
             health = _first_answer(client, f"{url}/health")
             is_cloud = _is_cloud(url)
@@ -123,7 +128,7 @@ def _is_healthy(answer: Any) -> bool:
 
 
 def _version(client: Any, url: str) -> str:
-    answer = client.get(f"{url}/admin/version", headers=_credentials())
+    answer = client.get(f"{url}/admin/version", headers=_credentials(), timeout=_VERSION_S)
     if answer.status_code in (401, 403):
         raise _refused(url, answer)
     try:

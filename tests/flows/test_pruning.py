@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from agent.journal import Limit
 from agent.journal.retention import Retention
-from flows import places, pruned_artifacts, pruned_files, reporting
+from flows import journals, places, pruned_artifacts, pruned_files, reporting
 from flows.benchmark import benchmark
 from flows.cli import app
 from flows.errors import IncompleteRun
