@@ -145,7 +145,7 @@ class FlowRuns:
         if "home" not in (deployment.parameter_openapi_schema or {}).get("properties", {}):
             raise UsageError(
                 f"the deployment {DEPLOYMENT} on the Prefect server is of an earlier release: "
-                "`prefect deploy --all` in a clone brings it up to date"
+                "`prefect deploy --all` in a clone updates it"
             )
         pool = await patiently(partial(client.read_work_pool, deployment.work_pool_name or POOL))
         pending_s = PENDING_S.get(pool.type, PENDING_ELSEWHERE_S)

@@ -1,4 +1,4 @@
-"""The first contact with the Prefect server that is configured: a wrong address is told at once.
+"""The first contact with the Prefect server that is configured, which finds a wrong address at once.
 
 Later absences are waited for (`flows.patience`), and Prefect's own client waits for minutes. A
 server that was never there is a mistake more often than a restart.
@@ -12,10 +12,10 @@ from typing import Any
 from agent.errors import InfrastructureError
 
 CONTACT_S = 3.0
-"""How long a server may take to come up, if nothing listens yet."""
+"""Seconds for a server to come up, if nothing listens yet."""
 
 ANSWER_S = 7.0
-"""How long it may take to answer, if something does. A server that is busy takes seconds."""
+"""Seconds for an answer, if something listens: a busy server needs some."""
 
 _VERSION_S = 30.0
 """The same once it is known to be one of Prefect's."""
@@ -49,7 +49,7 @@ def contact(url: str) -> str:
 
 
 def _verify(url: str) -> bool | ssl.SSLContext:
-    """How Prefect's own client would check the certificate of a server."""
+    """The check of certificates that Prefect's own client would make."""
     if not url.startswith("https:"):
         return True
     from prefect.settings import PREFECT_API_SSL_CERT_FILE, PREFECT_API_TLS_INSECURE_SKIP_VERIFY
@@ -69,7 +69,7 @@ def _is_cloud(url: str) -> bool:
 
 
 def _credentials() -> dict[str, str]:
-    """What Prefect's own client would send."""
+    """The header that Prefect's own client would send."""
     from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_KEY
 
     if auth := PREFECT_API_AUTH_STRING.value():
@@ -120,7 +120,7 @@ def _check_health(client: Any, url: str, answer: Any, *, is_cloud: bool) -> None
 
 
 def _is_healthy(answer: Any) -> bool:
-    """Whether an answer is that of Prefect; its pages answer anything with a page."""
+    """Recognise an answer of the API: the pages of a server answer anything with a page."""
     try:
         return answer.is_success and answer.json() is True
     except ValueError:

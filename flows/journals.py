@@ -35,7 +35,7 @@ class Home(BaseModel):
 
     lake_id: str
     lake: str
-    """Where the run has it, for people."""
+    """Its path or URL on the machine of the run, for people."""
     journal_id: str
     journal: str
     """Likewise, without passwords."""
@@ -111,7 +111,7 @@ def claim(lake: Lake, experiment: str) -> None:
 
 
 def home(lake: Lake) -> Home:
-    """What a run hands to those that it orders cells from; its sign is left in both places."""
+    """Leave the sign of a run in its lake and journal. Return what its workers have to match."""
     journal, binding, sign = open_journal(lake), bindings.read(lake), uuid.uuid4().hex
     assert binding is not None, "its journal was opened"
     bindings.leave_sign(lake, sign)
@@ -182,15 +182,6 @@ def forget() -> None:
     _bound.cache_clear()
 
 
-def shown(lake: Lake) -> str:
-    """Where the journal in use is, for people.
-
-    Raises:
-        UsageError: nothing says where it is.
-    """
-    return place(journal_url(lake))
-
-
 def unknown_attempt(lake: Lake, known: set[str]) -> tuple[str, str] | None:
     """An attempt that was run in a lake and is not among the known ones: experiment and id."""
     for experiment in lake.experiments():
@@ -202,7 +193,7 @@ def unknown_attempt(lake: Lake, known: set[str]) -> tuple[str, str] | None:
 
 
 def was_run(row: Row) -> bool:
-    """Whether an attempt is in a journal: not an import, nor one that a preflight refused."""
+    """Tell attempts that a journal has from imports, and from those that a preflight refused."""
     from flows.ends import REFUSAL  # with which Prefect comes, a second that `trace` does not need
 
     return row["environment"] != "imported" and not row["detail"].startswith(REFUSAL)
@@ -255,7 +246,7 @@ def _mismatch(lake: Lake, binding: Binding) -> Mismatch:
     given = os.environ.get(VARIABLE)
     here = place(given) if given else _beside(lake)
     if here == own:
-        now, remedy = "and there is another or none now", "bring the old one back from a copy"
+        now, remedy = "and there is another or none now", "restore the old one from a copy"
     elif given:
         now, remedy = f"and the one in use is {here}", _remedy(own, lake)
     else:

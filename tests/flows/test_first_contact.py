@@ -1,4 +1,4 @@
-"""A Prefect server that is away, or a wrong address of one: one line in seconds, exit code 3."""
+"""A Prefect server that does not answer, or a wrong address: one line in seconds, exit code 3."""
 
 import os
 import socket
@@ -188,7 +188,7 @@ class TestDoctor:
         return done.returncode, done.stdout.splitlines(), time.monotonic() - began
 
     def test_it_makes_no_lake(self, tmp_path: Path) -> None:
-        """Where there is none yet, it says so."""
+        """It says that there is none yet."""
         code, lines, _ = self.said(tmp_path)
         assert code == 0
         assert any("lake: not there yet" in line for line in lines)
@@ -231,7 +231,7 @@ class TestDoctor:
         assert took_s < 60
 
     def test_a_journal_that_is_not_that_of_the_lake(self, tmp_path: Path) -> None:
-        """A problem, with both places; with the right one its id is told."""
+        """A problem, with both places; with the right one it shows the id."""
         from flows import journals
         from flows.lake import Lake
 

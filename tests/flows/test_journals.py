@@ -30,7 +30,7 @@ GOLD = [{"name": "gold", "agent": "gold"}]
 
 @dataclass
 class Settings:
-    """What a machine has in its environment."""
+    """The two variables as one machine sets them."""
 
     lake: str
     url: str | None = None
@@ -73,7 +73,7 @@ Enter = Callable[[Settings], Lake]
 
 
 def begin(lake: Lake, experiment: str = "trial") -> Journal:
-    """What every run does before anything else."""
+    """Open lake and journal as every run does before anything else."""
     Lake.open(lake.root)
     journals.claim(lake, experiment)
     return journals.open_journal(lake)
@@ -252,7 +252,7 @@ class TestWithAttempts:
         assert (tmp_path / "lake/.journal/binding.json").is_file()
 
     async def test_a_lake_moves_with_the_journal_inside(self, enter: Enter, tmp_path: Path) -> None:
-        """A copy in another place goes on alone; without its journal it is refused."""
+        """A copy in another place works by itself; without its journal it is refused."""
         enter(Settings(str(tmp_path / "lake")))
         await run_gold(str(tmp_path / "lake"))
         for name in ("moved", "bare"):
@@ -299,7 +299,7 @@ class TestWithAttempts:
 
 @pytest.mark.usefixtures("prefect")
 class TestOrderedCells:
-    """What a worker makes of a cell that a benchmark with other settings has ordered."""
+    """A worker's answer to a cell that a benchmark with other settings has ordered."""
 
     @pytest.fixture
     def ordered(self, enter: Enter, new_url: Callable[[], str], tmp_path: Path) -> Settings:
@@ -387,7 +387,7 @@ def test_adopting_is_said_and_done(
 def test_adopting_gives_the_experiments_of_a_lost_lake_to_this_one(
     new_url: Callable[[], str], enter: Enter, tmp_path: Path
 ) -> None:
-    """What the journal has paid for is not bought again in the new place."""
+    """Steps that the journal has paid for are not bought again in the new place."""
     url = new_url()
     begin(enter(Settings(str(tmp_path / "lost"), url)))
     shutil.rmtree(tmp_path / "lost")
