@@ -220,13 +220,11 @@ def _journal(path: str | None) -> Finding:
         lake = Lake.existing(path)
         url = journals.journal_url(lake)
         binding = bindings.read(lake)
-        is_new = binding is None and is_missing(url)
-        if binding is None and not is_new:
-            is_new = Journal.id_at(url) is None and not url.startswith("sqlite")
         if binding is None:
             journals.check_knows(lake, url)
-        if is_new:
-            return Finding("ok", f"journal {place(url)}: empty, the first run begins it")
+            if is_missing(url) or Journal.id_at(url) is None:
+                what = f"journal {place(url)}: not begun yet, the first run does it"
+                return Finding("ok", what)
         journal = journals.existing_journal(lake)
         assert journal is not None, "it is not missing"
     except (UsageError, ReportError, InfrastructureError) as error:

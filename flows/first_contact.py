@@ -1,4 +1,4 @@
-"""The first contact with the Prefect server that is configured, which finds a wrong address at once.
+"""The first contact with the Prefect server in use, which finds a wrong address at once.
 
 Later absences are waited for (`flows.patience`), and Prefect's own client waits for minutes. A
 server that was never there is a mistake more often than a restart.
