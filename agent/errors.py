@@ -15,6 +15,7 @@
         │   └── Destroyed      it runs, but what it holds cannot be kept any more
         ├── ModelError         the model cannot be reached or refuses every call
         └── JournalError       the journal cannot be read or written
+            ├── OtherJournal   it is not the journal that is expected
             └── FencedError    another worker took the attempt over: stop at once
 
 What a model can repair goes back to it as text, and a known end of an attempt is an
@@ -128,6 +129,17 @@ class ModelError(InfrastructureError):
 
 class JournalError(InfrastructureError):
     """The journal cannot be opened, read or written, or holds something else than was said."""
+
+
+class OtherJournal(JournalError):
+    """The journal is not the one that is expected. `found` is its id; None if there is none."""
+
+    def __init__(self, found: str | None) -> None:
+        super().__init__(f"another journal: {found}", retryable=False)
+        self.found = found
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.found,))
 
 
 class FencedError(JournalError):

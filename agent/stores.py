@@ -20,6 +20,24 @@ def put_object(path: "UPath", data: bytes) -> None:
     path.fs.pipe_file(path.path, data)
 
 
+def create_object(path: "UPath", data: bytes) -> bool:
+    """Write an object unless there is one of that name; whether it was written.
+
+    Raises:
+        one of `refusals()`: the store refuses or does not answer.
+    """
+    try:
+        path.fs.pipe_file(path.path, data, mode="create")
+    except FileExistsError:
+        return False
+    except OSError as error:
+        # Of two that write at the same moment, a store may turn one away and mean the same.
+        if path.exists():
+            return False
+        raise error
+    return True
+
+
 def refusals() -> tuple[type[Exception], ...]:
     """What reading and writing raise on a disk or an object store that refuses.
 

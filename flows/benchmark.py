@@ -8,6 +8,7 @@ from functools import partial
 from prefect import flow
 
 from agent.errors import BudgetExhausted, Interrupted
+from flows import journals
 from flows.cells import Cell
 from flows.ends import End, ended
 from flows.errors import IncompleteRun
@@ -30,6 +31,8 @@ Work = Callable[[Cell, Slot], Awaitable[str]]
 _UNFINISHED: Mapping[End, str] = {
     "infrastructure": "ended as infrastructure; the report lists them. Run the experiment again "
     "to continue",
+    "misplaced": "were refused by workers that have another lake or journal. Correct their "
+    "settings, restart them and run the experiment again",
     "refused": "were not run, as their images failed the preflight; the report lists them",
     "budget": "were stopped by a budget. Raise it and run the experiment again to continue from "
     "there",
@@ -154,4 +157,7 @@ async def _elsewhere(
             await told(cell, end, result)
         else:
             waiting.append(cell)
-    return ends + await run_elsewhere(plan, waiting, lake, told, stop, grade=grade)
+    if not waiting:
+        return ends
+    home = await asyncio.to_thread(journals.home, plan.lake)
+    return ends + await run_elsewhere(plan, waiting, lake, home, told, stop, grade=grade)

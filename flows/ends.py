@@ -7,8 +7,11 @@ from flows.keys import attempt_key
 from flows.lake import Lake
 from flows.recorded import cell_at
 
-End = Literal["done", "interrupted", "infrastructure", "budget", "refused"]
+End = Literal["done", "interrupted", "infrastructure", "misplaced", "budget", "refused"]
 """`done` is recorded for good; every other one is carried on by a later run."""
+
+REFUSED = "Refused"
+"""Name of the state of a cell's flow run whose worker has another lake or journal."""
 
 REFUSAL = "preflight failed"
 """How the detail of an attempt begins whose image was not fit."""

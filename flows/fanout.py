@@ -21,9 +21,10 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelling, Crashed
 
 from flows.cells import Cell
-from flows.ends import End, ended
+from flows.ends import REFUSED, End, ended
 from flows.errors import UsageError
 from flows.heartbeats import SILENT_S, Heartbeats
+from flows.journals import Home
 from flows.keys import attempt_key
 from flows.patience import patiently
 from flows.plan import Plan
@@ -38,6 +39,9 @@ POLL_S = 2.0
 
 CRASHES = 3
 """Flow runs of a cell that may crash, one after the other, before the cell counts as broken."""
+
+REFUSALS = 3
+"""Flow runs of a cell that workers with another lake or journal may refuse, before it is left."""
 
 PENDING_S = {"process": 240.0}
 """How long a worker may take to begin a flow run, by the type of its pool."""
@@ -54,11 +58,19 @@ Told = Callable[[Cell, End, str], Awaitable[None]]
 
 
 async def run_elsewhere(
-    plan: Plan, cells: Iterable[Cell], lake: str | None, told: Told, stop: Stop, *, grade: bool
+    plan: Plan,
+    cells: Iterable[Cell],
+    lake: str | None,
+    home: Home,
+    told: Told,
+    stop: Stop,
+    *,
+    grade: bool,
 ) -> Counter[End]:
     """Have every cell run by workers, as many at a time as the experiment says; how many ended
     in which way. `lake` is the one that the benchmark was given: workers may have a default
-    of their own.
+    of their own, and refuse the cells where that is not `home`. A refused cell waits for its next
+    turn behind all others, so that a worker whose settings are right can take it.
 
     Where the operator asks to stop, the flow runs are cancelled and have ended on return.
 
@@ -66,9 +78,9 @@ async def run_elsewhere(
         UsageError: the server has no deployment for the cells.
     """
     waiting, alive = deque(cells), dict[UUID, Cell]()
-    crashes, ends = Counter[str](), Counter[End]()
+    crashes, refusals, ends = Counter[str](), Counter[str](), Counter[End]()
     async with get_client() as client:
-        runs = await FlowRuns.open(plan, client, lake, grade=grade)
+        runs = await FlowRuns.open(plan, client, lake, home, grade=grade)
         while waiting or alive:
             if stop.requested:
                 await runs.cancel(alive)
@@ -82,7 +94,13 @@ async def run_elsewhere(
             for run in await runs.over(alive):
                 cell = alive.pop(run.id)
                 end, result = await asyncio.to_thread(ended, cell, plan.lake, grade=grade)
-                if end != "done" and _has_crashed(run) and crashes[cell.label] + 1 < CRASHES:
+                if end != "done" and (reason := _refusal(run)):
+                    refusals[cell.label] += 1
+                    end, result = "misplaced", f"refused: {reason}"
+                if end == "misplaced" and refusals[cell.label] < REFUSALS:
+                    say(f"{cell.label}: flow run {run.name} was {result}")
+                    waiting.append(cell)
+                elif end != "done" and _has_crashed(run) and crashes[cell.label] + 1 < CRASHES:
                     crashes[cell.label] += 1
                     say(f"{cell.label}: flow run {run.name} crashed, and another is begun")
                     waiting.appendleft(cell)
@@ -102,6 +120,7 @@ class FlowRuns:
         deployment: DeploymentResponse,
         pending_s: float,
         lake: str | None,
+        home: Home,
         *,
         grade: bool,
     ) -> None:
@@ -109,6 +128,7 @@ class FlowRuns:
         self._plan, self._client, self._deployment = plan, client, deployment.id
         self._heartbeats = Heartbeats(client, deployment)
         self._pending_s, self._lake, self._grade = pending_s, lake, grade
+        self._home = home
         self._living: dict[str, UUID] = {}
         self._over = Counter[str]()
         self._waits_since: float | None = None
@@ -116,12 +136,12 @@ class FlowRuns:
 
     @classmethod
     async def open(
-        cls, plan: Plan, client: PrefectClient, lake: str | None, *, grade: bool
+        cls, plan: Plan, client: PrefectClient, lake: str | None, home: Home, *, grade: bool
     ) -> "FlowRuns":
         """With those that earlier benchmarks of the experiment began.
 
         Raises:
-            UsageError: the server has no such deployment.
+            UsageError: the server has no such deployment, or one of an earlier release.
         """
         try:
             deployment = await patiently(partial(client.read_deployment_by_name, DEPLOYMENT))
@@ -130,9 +150,14 @@ class FlowRuns:
                 f"the Prefect server has no deployment {DEPLOYMENT}, of which distributed cells "
                 "are flow runs: `prefect deploy --all` in a clone makes it"
             ) from None
+        if "home" not in (deployment.parameter_openapi_schema or {}).get("properties", {}):
+            raise UsageError(
+                f"the deployment {DEPLOYMENT} on the Prefect server is of an earlier release: "
+                "`prefect deploy --all` in a clone updates it"
+            )
         pool = await patiently(partial(client.read_work_pool, deployment.work_pool_name or POOL))
         pending_s = PENDING_S.get(pool.type, PENDING_ELSEWHERE_S)
-        runs = cls(plan, client, deployment, pending_s, lake, grade=grade)
+        runs = cls(plan, client, deployment, pending_s, lake, home, grade=grade)
         async for run in runs._read(FlowRunFilter(tags=FlowRunFilterTags(all_=runs._tags()))):
             for tag in run.tags:
                 if run.state is not None and run.state.is_final():
@@ -153,6 +178,7 @@ class FlowRuns:
             "repeat": cell.repeat,
             "lake": self._lake,
             "grade": self._grade,
+            "home": self._home.model_dump(),
         }
         made = await patiently(
             partial(
@@ -239,6 +265,13 @@ class FlowRuns:
 
 def _tag(cell: Cell) -> str:
     return f"cell:{attempt_key(cell)[:32]}"
+
+
+def _refusal(run: FlowRun) -> str | None:
+    """Why a worker with another lake or journal refused a cell; None if that is not its end."""
+    if run.state is None or run.state.name != REFUSED:
+        return None
+    return run.state.message
 
 
 def _has_crashed(run: FlowRun) -> bool:

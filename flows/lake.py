@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from agent.errors import InfrastructureError
-from agent.stores import is_away, put_object, reason, refusals
+from agent.stores import create_object, is_away, put_object, reason, refusals
 from flows.errors import UsageError
 from reports.columns import SHARED_TABLES, TABLES, Table
 from reports.lake import location, matching, unit_file
@@ -212,6 +213,20 @@ def write_whole(path: "Path | UPath", content: bytes) -> None:
         ) from error
 
 
+def create_whole(path: "Path | UPath", content: bytes) -> bool:
+    """Write a file in a folder of its own, whole, unless it is there; whether it was written.
+
+    Of several that do it at the same moment, one does.
+
+    Raises:
+        InfrastructureError: the disk or the store refuses; nothing is left.
+    """
+    try:
+        return _create(path, content)
+    except refusals() as error:
+        raise InfrastructureError(f"{path} cannot be written: {reason(error)}") from error
+
+
 def remove(path: "Path | UPath") -> None:
     """Remove a file if it is there.
 
@@ -235,6 +250,30 @@ def _write(path: "Path | UPath", content: bytes) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _create(path: "Path | UPath", content: bytes) -> bool:
+    if not isinstance(path, Path):
+        return create_object(path, content)
+    if path.exists():
+        return False
+    folder = path.parent
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Not every disk has links, but a folder takes the place of an empty one alone on all of them.
+    with TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}.") as temporary:
+        made = Path(temporary) / folder.name
+        made.mkdir()
+        with (made / path.name).open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            made.rename(folder)
+        except OSError:
+            if path.exists():
+                return False
+            raise
+    return True
 
 
 def _remove(path: "Path | UPath") -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from agent.workspaces.protocol import Environment
 from eval import instances, selection
 from eval.types import Instance
-from flows import places, rows
+from flows import journals, places, rows
 from flows.cells import Cell, Place, canonical_digest, plan
 from flows.errors import UsageError
 from flows.experiment import Experiment
@@ -52,13 +52,16 @@ async def prepare(
     The images are not looked at: `flows.image_schedule` has each of them here in time.
 
     Raises:
-        DatasetError, UsageError: something that the operator wrote cannot be.
+        DatasetError, UsageError: something that the operator wrote cannot be, as a lake and a
+            journal that do not belong together.
+        JournalError: the journal cannot be opened.
     """
     chosen = await asyncio.to_thread(load, experiment)
     environment = (
         _declared(experiment) if elsewhere else await places.decide(experiment.environment, chosen)
     )
     lake = Lake.open(lake_path)
+    await asyncio.to_thread(journals.claim, lake, experiment.name)
     declare(experiment, chosen, environment, lake)
     place = Place(environment, network=experiment.network)
     return Plan(experiment, environment, plan(experiment, chosen, place), lake)

@@ -16,6 +16,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from agent.errors import InfrastructureError
+from flows.first_contact import contact
+
 START_TIMEOUT_S = 120.0
 """A first start creates the database, which takes seconds on a fast machine."""
 
@@ -47,7 +50,7 @@ def prefect_api() -> Iterator[None]:
     """Give the flows of this process an API for the length of the block.
 
     Raises:
-        RuntimeError: the private server does not come up.
+        InfrastructureError: the server that is configured does not answer, or is none.
     """
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
@@ -61,13 +64,17 @@ def prefect_api() -> Iterator[None]:
 
 @contextmanager
 def _configured_or_private() -> Iterator[None]:
+    if given := os.environ.get("PREFECT_API_URL"):
+        contact(given)
+        yield
+        return
     port = _free_port()
-    server = None if os.environ.get("PREFECT_API_URL") else _start(port)
+    server = _start(port)
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    if PREFECT_API_URL.value():
-        if server is not None:  # a profile names an API, which only Prefect can tell
-            _stop(server)
+    if in_profile := PREFECT_API_URL.value():  # which only Prefect can tell
+        _stop(server)
+        contact(in_profile)
         yield
         return
     with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
@@ -88,7 +95,7 @@ async def wait_until_ready() -> None:
     """Return once the API answers.
 
     Raises:
-        RuntimeError: it does not within the time that a slow machine needs.
+        InfrastructureError: it does not within the time that a slow machine needs.
     """
     import anyio
     from prefect.client.orchestration import get_client
@@ -99,7 +106,7 @@ async def wait_until_ready() -> None:
             while error := await client.api_healthcheck():  # noqa: ASYNC110 - it is remote
                 await anyio.sleep(0.05)
             return
-    raise RuntimeError(f"Prefect's server does not answer: {error}")
+    raise InfrastructureError(f"Prefect's server does not answer: {error}; run again")
 
 
 def _start(port: int) -> subprocess.Popen[bytes]:

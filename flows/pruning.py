@@ -30,11 +30,10 @@ from agent.journal import Holding, Journal
 from agent.workspaces import janitor
 from eval.errors import ImageError
 from flows import pruned_files
-from flows.ends import REFUSAL
 from flows.errors import UsageError
-from flows.journals import VARIABLE, existing_journal
+from flows.journals import VARIABLE, existing_journal, was_run
 from flows.kept_images import KeptImages
-from flows.lake import Lake, Row
+from flows.lake import Lake
 from flows.pruned_files import File
 from flows.showing import say
 from reports.lake import list_experiments, matching, near
@@ -290,7 +289,7 @@ class _Pruning:
             for name in _tracked(self._experiments, "attempts")
             if set(self._lake.units("attempts", "*", name)) - known
             for row in self._lake.rows("attempts", name)
-            if row["attempt_id"] not in known and _was_run(row)
+            if row["attempt_id"] not in known and was_run(row)
         )
         for attempt_id in others:
             return f"attempt {attempt_id} is in another journal, which {VARIABLE} has to name"
@@ -350,11 +349,6 @@ async def _remove_snapshots(attempt_ids: Iterable[str]) -> None:
     snapshots = await janitor.snapshots()
     images = {image for attempt_id in attempt_ids for image in snapshots.get(attempt_id, ())}
     await janitor.remove_snapshots(images)
-
-
-def _was_run(row: Row) -> bool:
-    """Whether an attempt is in a journal: not an import, nor one that a preflight refused."""
-    return row["environment"] != "imported" and not row["detail"].startswith(REFUSAL)
 
 
 def _tracked(items: Iterable[T], what: str) -> Iterable[T]:

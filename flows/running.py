@@ -1,14 +1,14 @@
 """The commands that run flows: what they declare, and how they show what comes of it."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import typer
 
 from agent.arms import ARMS
-from agent.errors import Interrupted
+from agent.errors import InfrastructureError, Interrupted
 from agent.models import litellm_api
 from agent.steps import Step
 from flows import experiment as experiments
@@ -55,7 +55,7 @@ def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> 
         from flows.benchmark import benchmark as flow
 
         try:
-            _run(flow(declared, lake, grade=grade), _needs_litellm(declared))
+            _run(lambda: flow(declared, lake, grade=grade), _needs_litellm(declared))
         except IncompleteRun as error:
             incomplete = error
     store = Lake.existing(lake)
@@ -93,7 +93,7 @@ def debug(
         from flows.solve import on_step, solve
 
         on_step.set(_show_step)
-        outcome = _run(solve(declared, instance, arm, lake=lake, trace=trace))
+        outcome = _run(lambda: solve(declared, instance, arm, lake=lake, trace=trace))
     typer.echo(f"\n{arm} on {instance}: {outcome}")
     showing.debugged(declared.name, arm, Lake.existing(lake))
 
@@ -117,7 +117,7 @@ def fork(
         made = forking.fork(attempt, step, lake, model=spec, options=changed)
         typer.echo(f"{made.kept_steps} steps kept in experiment {made.experiment.name}")
         on_step.set(_show_step)
-        outcome = _run(solve(made.experiment, made.instance_id, made.arm, lake=lake))
+        outcome = _run(lambda: solve(made.experiment, made.instance_id, made.arm, lake=lake))
     typer.echo(f"\n{made.arm} on {made.instance_id}: {outcome}")
     showing.debugged(made.experiment.name, made.arm, Lake.existing(lake))
 
@@ -140,7 +140,7 @@ def grade(
         from flows.grade import grade as flow
 
         _run(
-            flow(
+            lambda: flow(
                 predictions,
                 name,
                 dataset,
@@ -166,7 +166,16 @@ def _needs_litellm(declared: Experiment) -> bool:
     return any(spec is not None and spec.provider == "litellm" for spec in specs)
 
 
-def _run(flow: Coroutine[Any, Any, T], needs_litellm: bool = False) -> T:
+def _run(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = False) -> T:
+    """What a flow returns, begun once the server answers.
+
+    Raises:
+        InfrastructureError: the server does not answer, or is lost for good.
+        Interrupted: the operator stopped it.
+    """
+    import httpx
+    from prefect.exceptions import PrefectHTTPStatusError
+
     async def when_ready() -> T:
         waits = [wait_until_ready()]
         if needs_litellm:
@@ -174,12 +183,17 @@ def _run(flow: Coroutine[Any, Any, T], needs_litellm: bool = False) -> T:
             waits.append(asyncio.to_thread(litellm_api.load))
         await asyncio.gather(*waits)
         settle()
-        return await flow
+        return await flow()
 
     try:
         return asyncio.run(when_ready())
     except KeyboardInterrupt:
         raise Interrupted("stopped; run the same command again to continue") from None
+    except (httpx.HTTPError, PrefectHTTPStatusError) as error:
+        raise InfrastructureError(
+            f"the Prefect server was lost: {error or type(error).__name__}; run the same command "
+            "again to continue"
+        ) from error
 
 
 def _litellm(model: str, api_base: str | None) -> dict[str, Any]:

@@ -11,13 +11,22 @@ from urllib.parse import urlsplit
 POOL = "durabench"
 """The work pool of prefect.yaml's deployments."""
 
+DEPLOYMENTS = (
+    "benchmark/benchmark",
+    "benchmark/smoke",
+    "solve/solve",
+    "grade/grade",
+    "report/report",
+)
+"""Those of prefect.yaml."""
+
 CELLS = "durabench-cells"
 """The global concurrency limit over the flow runs of all cells of a server; without one, `solve`
 goes on unlimited."""
 
 _FILES = "prefect.server.concurrency.lease_storage.filesystem"
 
-WANTED: Mapping[tuple[str, ...], int | str] = {
+WANTED: Mapping[tuple[str, ...], int | str | bool] = {
     ("server", "services", "task_run_recorder", "batch_size"): 500,
     ("server", "services", "task_run_recorder", "read_batch_size"): 100,
     ("server", "services", "event_persister", "batch_size"): 500,
@@ -25,18 +34,25 @@ WANTED: Mapping[tuple[str, ...], int | str] = {
     # In memory, a restart of the server forgets who holds a deployment's concurrency limit, and
     # every flow run under one ends at its next renewal, within four minutes.
     ("server", "concurrency", "lease_storage"): _FILES,
+    # It would send usage data, and without a way out fill its log with failures to do so.
+    ("server", "analytics_enabled"): False,
 }
 """Settings of the server by where they are in Prefect's own; of numbers, the least."""
+
+DEFAULT_PORT = 4200
 
 
 def as_lines() -> list[str]:
     """The settings as a file of environment variables, with what only the operator knows."""
     return [
         "# For `prefect server start`.",
-        *(f"{_variable(path)}={value}" for path, value in WANTED.items()),
+        *(f"{_variable(path)}={_text(value)}" for path, value in WANTED.items()),
+        f"# With a --port other than {DEFAULT_PORT}, or for browsers on other machines:",
+        "# PREFECT_SERVER_UI_API_URL=http://HOST:PORT/api",
         "# With more than one worker, a PostgreSQL database of its own:",
         "# PREFECT_SERVER_DATABASE_DRIVER=postgresql+asyncpg",
         "# PREFECT_SERVER_DATABASE_HOST=localhost",
+        "# PREFECT_SERVER_DATABASE_PORT=5432",
         "# PREFECT_SERVER_DATABASE_NAME=prefect",
         "# PREFECT_SERVER_DATABASE_USER=prefect",
         "# PREFECT_SERVER_DATABASE_PASSWORD=",
@@ -48,13 +64,32 @@ def lacking(settings: Mapping[str, Any]) -> list[str]:
     return [_variable(path) for path, wanted in WANTED.items() if _lacks(settings, path, wanted)]
 
 
-def _lacks(settings: Mapping[str, Any], path: tuple[str, ...], wanted: int | str) -> bool:
+def _lacks(settings: Mapping[str, Any], path: tuple[str, ...], wanted: int | str | bool) -> bool:
     there: Any = settings
     for name in path:
         there = there[name]
+    if isinstance(wanted, bool):
+        return bool(there) is not wanted
     if isinstance(wanted, int):
         return bool(there < wanted)
     return str(there).endswith(".memory")  # files or Redis are both well
+
+
+def _text(value: int | str | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def misdirected_ui(settings: Mapping[str, Any], api_url: str) -> str | None:
+    """Where the server's pages look for its API, if that is another port than the API has."""
+    pages_ask = settings["server"]["ui"]["api_url"]
+    if not pages_ask or _port(pages_ask) == _port(api_url):
+        return None
+    return str(pages_ask)
+
+
+def _port(url: str) -> int:
+    parts = urlsplit(url)
+    return parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def _variable(path: tuple[str, ...]) -> str:

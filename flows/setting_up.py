@@ -1,5 +1,6 @@
 """`durabench setup`: what runs need on a Prefect server, made or brought up to date."""
 
+import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -12,13 +13,14 @@ from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.objects import StateType
 from prefect.events.actions import ActionTypes, ChangeFlowRunState, PauseWorkPool, SendNotification
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
-from prefect.exceptions import ObjectNotFound
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.settings import PREFECT_API_URL
 from prefect.workers.process import ProcessWorker
 
 from agent.errors import InfrastructureError
 from flows import events
 from flows.errors import UsageError
+from flows.first_contact import contact
 from flows.heartbeats import SILENT_S
 from flows.server_settings import CELLS, POOL, as_lines
 from flows.stopping import PAUSED
@@ -63,10 +65,11 @@ async def set_up(wanted: Wanted) -> list[str]:
             "setup is for a Prefect server, and PREFECT_API_URL names none: start one with "
             "`prefect server start` and export PREFECT_API_URL=http://127.0.0.1:4200/api"
         )
+    await asyncio.to_thread(contact, str(PREFECT_API_URL.value()))
     try:
         async with get_client() as client:
             return await _made(client, wanted)
-    except httpx.TransportError as error:
+    except (httpx.HTTPError, PrefectHTTPStatusError) as error:
         url = PREFECT_API_URL.value()
         raise InfrastructureError(f"the Prefect API {url} does not answer: {error}") from None
 

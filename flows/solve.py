@@ -12,6 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.states import Failed
 
 from agent import models
 from agent.arms import ARMS
@@ -26,11 +28,12 @@ from agent.steps import Step, from_record
 from agent.types import Outcome
 from flows import places, rows
 from flows.cells import Cell
-from flows.errors import IncompleteRun
+from flows.ends import REFUSED
+from flows.errors import IncompleteRun, UsageError
 from flows.experiment import Experiment
 from flows.grade import graded
 from flows.image_schedule import scheduled
-from flows.journals import blobs, open_journal
+from flows.journals import Home, blobs, check_home, open_journal
 from flows.keys import attempt_key
 from flows.lake import Lake
 from flows.patience import cell_slot
@@ -272,7 +275,8 @@ async def solve(
     *,
     grade: bool = True,
     trace: Literal["off", "steps"] = "off",
-) -> str:
+    home: Home | None = None,
+) -> str | State[str]:
     """Solve and grade one cell of an experiment; what is already there is not done again.
 
     Args:
@@ -284,6 +288,8 @@ async def solve(
             DURABENCH_LAKE.
         grade: Grade the patch now, or leave that to a later run.
         trace: With `steps`, every step is a task run with its input and result.
+        home: The lake and the journal of the benchmark that ordered the cell, which fills it in;
+            a worker with others refuses the cell.
 
     Raises:
         IncompleteRun: infrastructure broke; run again to continue.
@@ -291,6 +297,11 @@ async def solve(
     """
     from flows.preflight import Gate, Refused  # which records by what is here
 
+    if home is not None:
+        try:
+            await asyncio.to_thread(check_home, Lake.existing(lake), home)
+        except UsageError as error:
+            return Failed(name=REFUSED, message=str(error))
     plan = await prepare(experiment, lake)
     cell = plan.cell(arm, instance_id, repeat)
     known = partial(cell_at, lake=plan.lake, grade=grade)

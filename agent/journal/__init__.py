@@ -7,6 +7,7 @@ leases      one writer per attempt, fenced by its epoch
 records     rows of steps
 ledger      reservations, settlements and limits
 bodies      requests and results as they lie in the database
+ties        which lakes a journal belongs to
 retention   what is kept of attempts, and how it becomes less
 tables      the schema as queries see it
 migrations  the schema as databases get it
@@ -17,6 +18,7 @@ from agent.journal.journal import Journal
 from agent.journal.types import (
     Account,
     Attempt,
+    Claim,
     Holding,
     Lease,
     Limit,
@@ -28,6 +30,7 @@ from agent.journal.types import (
 __all__ = [
     "Account",
     "Attempt",
+    "Claim",
     "Holding",
     "Journal",
     "Lease",

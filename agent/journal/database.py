@@ -151,10 +151,17 @@ class Database:
 
     def _failure(self, error: Exception, *, retryable: bool) -> JournalError:
         cause = str(getattr(error, "orig", None) or error).strip().splitlines() or ["no reason"]
-        where = self.url.render_as_string(hide_password=True)
+        where = shown(self.url)
         remedy = "; free some space and run again" if "is full" in cause[0] else ""
         message = f"the journal at {where} fails: {cause[0]}{remedy}"
         return JournalError(message, retryable=retryable)
+
+
+def shown(url: URL) -> str:
+    """A database URL for people: without passwords and without the driver."""
+    secrets = [name for name in url.query if "password" in name.lower()]
+    open_to_all = url.difference_update_query(secrets).set(drivername=url.get_backend_name())
+    return open_to_all.render_as_string(hide_password=True)
 
 
 def _transaction(engine: Engine, work: Work[T]) -> T:

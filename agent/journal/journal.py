@@ -8,15 +8,16 @@ from sqlalchemy import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError
 
 from agent.blobs import Blobs
-from agent.errors import JournalError
-from agent.journal import attempts, leases, ledger, rates, records
+from agent.errors import JournalError, OtherJournal
+from agent.journal import attempts, leases, ledger, rates, records, ties
 from agent.journal.bodies import Bodies
-from agent.journal.database import Database
-from agent.journal.migrations import migrate
+from agent.journal.database import Database, shown
+from agent.journal.migrations import journal_id, migrate
 from agent.journal.retention import Retention
 from agent.journal.types import (
     Account,
     Attempt,
+    Claim,
     Lease,
     Limit,
     RecordedStep,
@@ -39,7 +40,9 @@ class Journal:
     (scope, seq) within an attempt; amounts are USD.
     """
 
-    def __init__(self, database: Database, blobs: Blobs | None) -> None:
+    def __init__(self, database: Database, blobs: Blobs | None, own_id: str) -> None:
+        self.id = own_id
+        """Which journal it is, wherever it lies: made once with its tables."""
         self.retention = Retention(database)
         """How the journal comes to keep less."""
         self._database = database
@@ -48,32 +51,82 @@ class Journal:
 
     @classmethod
     def open(
-        cls, url: str, blobs: Blobs | None = None, *, patience_s: float = PATIENCE_S
+        cls,
+        url: str,
+        blobs: Blobs | None = None,
+        *,
+        patience_s: float = PATIENCE_S,
+        expected_id: str | None = None,
     ) -> "Journal":
         """The journal at `sqlite:///path` or `postgresql://user@host/database`.
 
-        What is not there yet is created. Bodies above 256 kB go to `blobs`; by default that is a
-        folder beside the file on SQLite, and on PostgreSQL the database itself.
+        What is not there yet is created, unless a journal with an id is expected. Bodies above
+        256 kB go to `blobs`; by default that is a folder beside the file on SQLite, and on
+        PostgreSQL the database itself.
 
         Raises:
+            OtherJournal: it is not the one that is expected; nothing was changed.
             JournalError: there is no such database, or a newer release has written it.
         """
         address = _address(url)
+        if expected_id is not None and not _may_exist(address):
+            raise OtherJournal(None)
         if blobs is None and address.database and address.get_backend_name() == "sqlite":
             blobs = Blobs(Path(address.database).absolute().parent / "blobs")
+        database = _connected(address, patience_s)
+
+        def prepare(connection: Connection) -> str:
+            if expected_id is not None and (found := journal_id(connection)) != expected_id:
+                raise OtherJournal(found)
+            migrate(connection)
+            own_id = journal_id(connection)
+            assert own_id is not None, "it was just migrated"
+            return own_id
+
         try:
-            database = Database(address, patience_s)
-        except ImportError as error:
-            message = f"{url.split(':')[0]} needs a package: {error}"
-            raise JournalError(message, retryable=False) from error
-        except OSError as error:
-            raise JournalError(f"the journal cannot be created: {error}") from error
-        database.write(migrate, min(patience_s, PATIENCE_TO_OPEN_S))
-        return cls(database, blobs)
+            own_id = database.write(prepare, min(patience_s, PATIENCE_TO_OPEN_S))
+        except BaseException:
+            database.close()
+            raise
+        return cls(database, blobs, own_id)
+
+    @staticmethod
+    def id_at(url: str) -> str | None:
+        """The id of the journal at a URL; None if there is none, or one without an id yet.
+
+        Creates nothing.
+
+        Raises:
+            JournalError: there is no such database.
+        """
+        address = _address(url)
+        if not _may_exist(address):
+            return None
+        database = _connected(address, PATIENCE_TO_OPEN_S)
+        try:
+            return database.read(journal_id)
+        finally:
+            database.close()
 
     def close(self) -> None:
         """Drop all connections."""
         self._database.close()
+
+    def claim(self, experiment: str, wanted: Claim) -> Claim:
+        """Claim an experiment for a lake, unless one has it. Return the claim that holds."""
+        return self._database.write(lambda connection: ties.claim(connection, experiment, wanted))
+
+    def hand_over(self, to: Claim) -> int:
+        """Give all experiments to one lake. Return how many were another's."""
+        return self._database.write(lambda connection: ties.hand_over(connection, to))
+
+    def leave_sign(self, sign: str) -> None:
+        """Write down a sign by which others recognise this journal, copies excluded."""
+        self._database.write(lambda connection: ties.leave_sign(connection, sign))
+
+    def has_sign(self, sign: str) -> bool:
+        """Whether a sign was written down here."""
+        return self._database.read(lambda connection: ties.has_sign(connection, sign))
 
     def start(self, attempt: Attempt) -> None:
         """Put an attempt into the journal, unless it is there.
@@ -361,6 +414,39 @@ class Journal:
             assert attempt is not None, "a lease is held on an attempt"
             names = self._counted_in[lease.attempt_id] = ledger.names(attempt)
         return names
+
+
+def place(url: str) -> str:
+    """Where a journal is, without what is secret, as the variable takes it.
+
+    Raises:
+        JournalError: the URL is not one.
+    """
+    return shown(_address(url))
+
+
+def is_missing(url: str) -> bool:
+    """Whether no journal can be at a URL, as far as that is known without connecting.
+
+    Raises:
+        JournalError: the URL is not one.
+    """
+    return not _may_exist(_address(url))
+
+
+def _may_exist(address: URL) -> bool:
+    """Whether there is something to connect to, as far as that is known without connecting."""
+    return address.get_backend_name() != "sqlite" or Path(str(address.database)).is_file()
+
+
+def _connected(address: URL, patience_s: float) -> Database:
+    try:
+        return Database(address, patience_s)
+    except ImportError as error:
+        message = f"{address.get_backend_name()} needs a package: {error}"
+        raise JournalError(message, retryable=False) from error
+    except OSError as error:
+        raise JournalError(f"the journal cannot be created: {error}") from error
 
 
 def _address(url: str) -> URL:

@@ -3,11 +3,14 @@
 A migration that was ever released is never edited; a change of `tables` is a new one.
 """
 
+import uuid
 from collections.abc import Sequence
 
 from sqlalchemy import Connection, inspect, text
 
 from agent.errors import JournalError
+
+_VERSION = "journal_version"
 
 LOCK = 0x6475726162656E63
 """Key of the advisory lock under which PostgreSQL is migrated."""
@@ -87,8 +90,26 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """,
     ),
     ("ALTER TABLE attempts ADD COLUMN pruned_at DOUBLE PRECISION",),
+    (
+        "ALTER TABLE journal_version ADD COLUMN journal_id TEXT",
+        "UPDATE journal_version SET journal_id = '{new_id}'",
+        """
+        CREATE TABLE claims (
+            experiment TEXT PRIMARY KEY,
+            lake_id TEXT NOT NULL,
+            lake TEXT NOT NULL
+        )
+        """,
+        """
+        CREATE TABLE signs (
+            sign TEXT PRIMARY KEY,
+            made_at DOUBLE PRECISION NOT NULL
+        )
+        """,
+    ),
 )
-"""Statements per version, the first version first; `{bytes}` is the dialect's byte string."""
+"""Statements per version, the first version first; `{bytes}` is the dialect's byte string, and
+`{new_id}` an id that no other journal has."""
 
 BYTES = {"sqlite": "BLOB", "postgresql": "BYTEA"}
 
@@ -109,11 +130,26 @@ def migrate(connection: Connection, migrations: Sequence[Sequence[str]] = MIGRAT
         )
     for statements in migrations[version:]:
         for statement in statements:
-            connection.exec_driver_sql(statement.format(bytes=BYTES[connection.dialect.name]))
+            filled = statement.format(bytes=BYTES[connection.dialect.name], new_id=uuid.uuid4().hex)
+            connection.exec_driver_sql(filled)
     if version < len(migrations):
         connection.execute(
             text("UPDATE journal_version SET version = :version"), {"version": len(migrations)}
         )
+
+
+def journal_id(connection: Connection) -> str | None:
+    """The id of the journal in a database; None if there is no journal, or one without an id yet.
+
+    Changes nothing.
+    """
+    if not inspect(connection).has_table(_VERSION):
+        return None
+    columns = {column["name"] for column in inspect(connection).get_columns(_VERSION)}
+    if "journal_id" not in columns:
+        return None
+    found: str | None = connection.execute(text(f"SELECT journal_id FROM {_VERSION}")).scalar()  # noqa: S608
+    return found
 
 
 def _lock(connection: Connection) -> None:
@@ -124,7 +160,7 @@ def _lock(connection: Connection) -> None:
 
 def _version(connection: Connection) -> int:
     """The version in the database; 0, and the table to keep it in, for an empty one."""
-    if not inspect(connection).has_table("journal_version"):
+    if not inspect(connection).has_table(_VERSION):
         connection.execute(text("CREATE TABLE journal_version (version INTEGER NOT NULL)"))
         connection.execute(text("INSERT INTO journal_version VALUES (0)"))
     version: int = connection.execute(text("SELECT version FROM journal_version")).scalar_one()

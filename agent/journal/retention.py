@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator
 from sqlalchemy import Connection, LargeBinary, case, delete, func, literal, select, text, update
 
 from agent.errors import JournalError
-from agent.journal import ledger
+from agent.journal import ledger, ties
 from agent.journal.attempts import FIELDS, find
 from agent.journal.bodies import BLOB
 from agent.journal.database import Database, clock
@@ -135,6 +135,7 @@ def _remove(connection: Connection, attempt_id: str) -> None:
     ledger.forget(connection, attempt)
     connection.execute(delete(steps).where(steps.c.attempt_id == attempt_id))
     connection.execute(delete(attempts).where(attempts.c.attempt_id == attempt_id))
+    ties.forget(connection, attempt.experiment)
 
 
 def _references(connection: Connection, without: Collection[str]) -> References:

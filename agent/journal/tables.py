@@ -66,6 +66,21 @@ ledger = Table(
     Column("billed_nusd", BigInteger, nullable=False),  # the reservation until it is settled
 )
 
+claims = Table(
+    "claims",
+    metadata,
+    Column("experiment", Text, primary_key=True),
+    Column("lake_id", Text, nullable=False),
+    Column("lake", Text, nullable=False),  # where it was then, for people
+)
+
+signs = Table(
+    "signs",
+    metadata,
+    Column("sign", Text, primary_key=True),
+    Column("made_at", Double, nullable=False),  # seconds since 1970
+)
+
 rates = Table(
     "rates",
     metadata,

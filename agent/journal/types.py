@@ -23,6 +23,15 @@ class Attempt:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """The lake that an experiment of a journal belongs to."""
+
+    lake_id: str
+    lake: str
+    """Where it was when it claimed the experiment, for people."""
+
+
+@dataclass(frozen=True)
 class Lease:
     """The right to write an attempt; void once the attempt's epoch has moved on."""
 

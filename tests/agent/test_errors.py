@@ -12,6 +12,7 @@ from agent.errors import (
     InfrastructureError,
     JournalError,
     LeaseHeld,
+    OtherJournal,
 )
 
 DIVERGENCE = DivergenceError("a1", "plan/1", 3, '{\n"cmd": "ls"\n}', '{\n"cmd": "pwd"\n}')
@@ -34,6 +35,7 @@ def test_a_divergence_shows_both_requests() -> None:
         BudgetExhausted("spent"),
         JournalError("gone", retryable=False),
         LeaseHeld("held", "a1"),
+        OtherJournal("another"),
         FencedError("fenced", name="a1"),
     ],
     ids=lambda error: type(error).__name__,

@@ -35,6 +35,7 @@ IMAGE = {
     "removed_at": None,
 }
 KEPT = {
+    ".journal",
     ".results",
     "attempts",
     "blobs",

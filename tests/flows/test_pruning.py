@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from agent.journal import Limit
 from agent.journal.retention import Retention
-from flows import places, pruned_artifacts, pruned_files, reporting
+from flows import journals, places, pruned_artifacts, pruned_files, reporting
 from flows.benchmark import benchmark
 from flows.cli import app
 from flows.errors import IncompleteRun
@@ -327,11 +327,17 @@ async def test_young_files_and_those_of_others_stay(lake: Lake) -> None:
 async def test_bodies_stay_where_another_journal_may_name_them(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who forgets to name the journal, or has two of them, loses nothing."""
+    """Who names another journal or none is refused, and loses nothing; so does who has bound the
+    lake to another."""
     await benchmark(one(arms=[ABLE]), str(lake.root))
     make_old(blobs(lake).root)
     before = files(lake)
     monkeypatch.setenv(VARIABLE, f"sqlite:///{tmp_path / 'other.sqlite'}")
+    said = await prune(lake, "--remove", "--only", "bodies")
+    assert (said.exit_code, "belongs to the journal" in said.stderr) == (2, True)
+    binding, bound = Path(lake.root) / ".journal/binding.json", tmp_path / "binding.json"
+    shutil.copy2(binding, bound)
+    journals.adopt(lake)
     said = await prune(lake, "--remove", "--only", "bodies")
     assert "a journal of its own beside that of DURABENCH_DATABASE_URL" in said.stdout
     beside = Path(lake.root) / "journal.sqlite"
@@ -339,8 +345,9 @@ async def test_bodies_stay_where_another_journal_may_name_them(
     said = await prune(lake, "--remove", "--only", "bodies")
     assert f"{attempt_of(lake, 'able')} is in another journal" in said.stdout
     monkeypatch.delenv(VARIABLE)
+    shutil.copy2(bound, binding)
     said = await prune(lake, "--remove", "--only", "bodies")
-    assert "there is no journal" in said.stdout
+    assert (said.exit_code, "there is another or none now" in said.stderr) == (2, True)
     (tmp_path / "journal.sqlite").rename(beside)
     assert files(lake) == before
 
@@ -478,7 +485,7 @@ async def test_a_lake_on_an_object_store_is_pruned_alike(
         assert costs(lake) == told
         whole = await prune(lake, "--experiment", "trial", "--results", "--remove")
         assert whole.exit_code == 0, whole.output
-        assert {name.partition("/")[0] for name in store.names(url)} == {".results"}
+        assert {name.partition("/")[0] for name in store.names(url)} == {".results", ".journal"}
 
 
 @pytest.mark.parametrize(

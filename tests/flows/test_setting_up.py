@@ -221,9 +221,28 @@ def test_doctor_knows_a_server_that_several_workers_are_too_much_for(
     assert server.run("durabench", "setup").returncode == 0
     for name in ("one", "two"):
         server.post("/work_pools/durabench/workers/heartbeat", {"name": name})
-    assert "SQLite is for one" in server.run("durabench", "doctor").stdout
+    said = server.run("durabench", "doctor").stdout
+    assert "SQLite is for one" in said
+    assert "ok       2 workers of pool durabench online" in said
+    assert "no deployment benchmark/benchmark, benchmark/smoke, solve/solve, grade/grade" in said
+    assert "looks for cells every 10 s: set PREFECT_WORKER_QUERY_SECONDS=2" in said
+    quick = server.run("durabench", "doctor", PREFECT_WORKER_QUERY_SECONDS="2").stdout
+    assert "PREFECT_WORKER_QUERY_SECONDS" not in quick
     driver = {"server": {"database": {"driver": "postgresql+asyncpg"}}}
     assert server_settings.database(driver) == "postgresql"
+
+
+def test_another_version_and_pages_that_ask_elsewhere_are_noted() -> None:
+    """Each with what to do; the same version, and pages on the port of the API, are not."""
+    import prefect
+
+    [version] = checkup._versions("3.0.0")
+    assert (version.level, "the Prefect server is 3.0.0" in version.what) == ("note", True)
+    assert checkup._versions(prefect.__version__) == []
+    pages = {"server": {"ui": {"api_url": "http://127.0.0.1:4200/api"}}}
+    at = "http://127.0.0.1:{}/api"
+    assert server_settings.misdirected_ui(pages, at.format(4711)) == at.format(4200)
+    assert server_settings.misdirected_ui(pages, at.format(4200)) is None
 
 
 @pytest.mark.parametrize("database", [None, "postgresql+psycopg://journal.invalid/durabench"])

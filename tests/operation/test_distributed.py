@@ -15,7 +15,7 @@ from prefect.events import Event
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Pending, Running
 
-from flows import experiment, fanout, heartbeats
+from flows import experiment, fanout, heartbeats, journals
 from flows.lake import Lake
 from flows.patience import SLOT_S
 from flows.plan import prepare
@@ -161,7 +161,9 @@ async def test_what_a_dead_worker_never_began_is_given_up(
     cell = plan.cells[0]
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
-            runs = await fanout.FlowRuns.open(plan, client, None, grade=True)
+            runs = await fanout.FlowRuns.open(
+                plan, client, None, journals.home(plan.lake), grade=True
+            )
             first = await runs.begin(cell)
             assert await runs.over({first: cell}) == []
             await client.set_flow_run_state(first, Pending(), force=True)
@@ -170,7 +172,9 @@ async def test_what_a_dead_worker_never_began_is_given_up(
             assert (await client.read_flow_run(first)).state.is_crashed()
             second = await runs.begin(cell)
             assert second != first
-            again = await fanout.FlowRuns.open(plan, client, None, grade=True)
+            again = await fanout.FlowRuns.open(
+                plan, client, None, journals.home(plan.lake), grade=True
+            )
             assert await again.begin(cell) == second
             await client.delete_flow_run(second)
 
@@ -184,7 +188,9 @@ async def test_what_died_without_a_word_is_given_up(
     dead, alive = plan.cells[:2]
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
-            runs = await fanout.FlowRuns.open(plan, client, None, grade=True)
+            runs = await fanout.FlowRuns.open(
+                plan, client, None, journals.home(plan.lake), grade=True
+            )
             cells = {await runs.begin(dead): dead, await runs.begin(alive): alive}
             for each in cells:
                 await client.set_flow_run_state(each, Running(), force=True)

@@ -1,14 +1,16 @@
 """Any version of the database becomes the newest one, once."""
 
 import multiprocessing
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, inspect, text
 
-from agent.errors import JournalError
+from agent.errors import JournalError, OtherJournal
 from agent.journal import Journal
 from agent.journal.database import Database
-from agent.journal.journal import _address
+from agent.journal.journal import _address, place
 from agent.journal.migrations import MIGRATIONS, migrate
 from agent.journal.tables import metadata
 from tests.agent.journal.workers import attempt, open_at_once
@@ -52,6 +54,61 @@ def test_opening_again_changes_nothing(url: str, journal: Journal) -> None:
     again = Journal.open(url)
     assert again.attempt("a1") == attempt("a1")
     again.close()
+
+
+def test_a_journal_has_an_id_of_its_own_that_stays(url: str, journal: Journal) -> None:
+    """However often it is opened; asking for it creates nothing where no journal is."""
+    again = Journal.open(url, expected_id=journal.id)
+    assert (again.id, Journal.id_at(url)) == (journal.id, journal.id)
+    again.close()
+    assert len(journal.id) == 32
+
+
+def test_an_existing_journal_gets_an_id_once(url: str) -> None:
+    """One of an earlier release has none, until two workers open it at the same moment."""
+    database = Database(_address(url), 5.0)
+    database.write(lambda connection: migrate(connection, MIGRATIONS[:3]))
+    assert Journal.id_at(url) is None
+    with ThreadPoolExecutor(4) as pool:
+        opened = list(pool.map(lambda _: Journal.open(url), range(4)))
+    assert len({journal.id for journal in opened}) == 1
+    for journal in opened:
+        journal.close()
+    database.close()
+
+
+def test_another_journal_than_expected_is_left_as_it_is(url: str) -> None:
+    """Neither tables nor a file are made where a journal is expected that is not there."""
+    assert Journal.id_at(url) is None
+    with pytest.raises(OtherJournal) as nothing:
+        Journal.open(url, expected_id="0" * 32)
+    assert nothing.value.found is None
+    engine = create_engine(url)
+    if engine.dialect.name == "sqlite":
+        assert not Path(str(engine.url.database)).exists()
+    else:
+        assert inspect(engine).get_table_names() == []
+    engine.dispose()
+    made = Journal.open(url)
+    with pytest.raises(OtherJournal) as other:
+        Journal.open(url, expected_id="0" * 32)
+    assert other.value.found == made.id
+    made.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql+psycopg://user:secret@host:5432/name",
+        "postgresql://host/name?user=user&password=secret&sslpassword=secret",
+    ],
+)
+def test_a_place_tells_no_password(url: str) -> None:
+    """Wherever in the URL it stands."""
+    told = place(url)
+    assert told.startswith("postgresql://")
+    assert "secret" not in told
+    assert "host" in told
 
 
 def test_four_processes_open_an_empty_database_at_once(url: str) -> None:

@@ -1,0 +1,249 @@
+"""A Prefect server that does not answer, or a wrong address: one line in seconds, exit code 3."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.errors import InfrastructureError
+from flows.first_contact import ANSWER_S, CONTACT_S, contact
+from tests.servers.cable import Cable
+from tests.servers.postgres import PostgresServer, free_port
+from tests.servers.prefect_server import PrefectServer
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """The port of something that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield int(listener.getsockname()[1])
+
+
+def answering(answer: Callable[[str], tuple[int, bytes]]) -> Iterator[int]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = answer(self.path)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            with suppress(OSError):
+                self.wfile.write(body)
+
+        def log_message(self, *arguments: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def web_server() -> Iterator[int]:
+    """The port of a web server that knows nothing of Prefect."""
+    yield from answering(lambda path: (404, b"no such page"))
+
+
+@pytest.fixture
+def pages() -> Iterator[int]:
+    """The port of one that answers everything with the same page."""
+    yield from answering(lambda path: (200, b"<!doctype html>"))
+
+
+@pytest.fixture
+def pages_and_api() -> Iterator[int]:
+    """The port of one that has pages, and Prefect's API below them, as its own server has."""
+
+    def answer(path: str) -> tuple[int, bytes]:
+        return (200, b"true" if path == "/api/health" else b"<!doctype html>")
+
+    yield from answering(answer)
+
+
+@pytest.fixture
+def closed() -> int:
+    """A port that nothing listens on."""
+    return free_port()
+
+
+@pytest.mark.parametrize(
+    ("where", "path", "words"),
+    [
+        ("closed", "/api", "does not answer: [Errno 111] Connection refused; start it"),
+        ("silent", "/api", "does not answer: timed out; start it"),
+        ("web_server", "", "to the address of one, which ends with /api"),
+        ("web_server", "/api", "does not answer as a Prefect API (status 404"),
+        ("pages", "/api", "does not answer as a Prefect API (status 200"),
+        ("pages_and_api", "", "/api, where the Prefect API is"),
+        ("pages_and_api", "/", "/api, where the Prefect API is"),
+    ],
+)
+def test_what_is_no_server_is_told_in_time(
+    request: pytest.FixtureRequest, where: str, path: str, words: str
+) -> None:
+    """With what to do about it."""
+    port = request.getfixturevalue(where)
+    began = time.monotonic()
+    with pytest.raises(InfrastructureError) as failed:
+        contact(f"http://127.0.0.1:{port}{path}")
+    assert words in str(failed.value)
+    assert time.monotonic() - began < max(CONTACT_S, ANSWER_S) + 3
+
+
+@pytest.mark.parametrize("url", ["localhost:4200/api", "127.0.0.1", "http://[::1", "nonsense"])
+def test_what_is_no_address_is_told(url: str) -> None:
+    """At once, with the form of one."""
+    with pytest.raises(InfrastructureError, match="is no address: give it as http://HOST:4200/api"):
+        contact(url)
+
+
+@pytest.mark.slow
+def test_every_command_fails_in_one_line_and_writes_nothing(closed: int, tmp_path: Path) -> None:
+    """No traceback, no warning of a coroutine; a server is infrastructure."""
+    (tmp_path / "trial.yaml").write_text("name: t\narms: [{name: gold, agent: gold}]\n")
+    (tmp_path / "preds.jsonl").write_text(
+        '{"instance_id": "x", "model_name_or_path": "m", "model_patch": ""}\n'
+    )
+    before = set(tmp_path.rglob("*"))
+    commands = [
+        ["run", "trial.yaml"],
+        ["demo"],
+        ["debug", "durabench__quillet-1", "--arm", "gold"],
+        ["fork", "abc", "--at", "1"],
+        ["grade", "preds.jsonl", "--name", "x"],
+        ["setup"],
+    ]
+    environment = {
+        **os.environ,
+        "PREFECT_API_URL": f"http://127.0.0.1:{closed}/api",
+        "PREFECT_HOME": str(tmp_path.parent / "home"),
+    }
+    program = str(Path(sys.executable).with_name("durabench"))
+    started = [
+        subprocess.Popen(
+            [program, *command, *(["--lake", "lake"] if command != ["setup"] else [])],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for command in commands
+    ]
+    for command, running in zip(commands, started, strict=True):
+        _, errors = running.communicate(timeout=120)
+        [line] = errors.strip().splitlines()
+        assert (running.returncode, "Connection refused; start it" in line) == (3, True), command
+    assert set(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.slow
+def test_a_server_that_is_there_answers_and_one_without_api_is_corrected(
+    prefect_server: PrefectServer,
+) -> None:
+    """The hint names the address that works."""
+    import prefect
+
+    assert contact(prefect_server.url) == prefect.__version__
+    with pytest.raises(InfrastructureError, match=f"set PREFECT_API_URL={prefect_server.url},"):
+        contact(prefect_server.url.removesuffix("/api"))
+
+
+@pytest.mark.slow
+class TestDoctor:
+    """Each check by itself: what fails or hangs hides nothing else."""
+
+    ALWAYS = ("Python 3", "git version", "GB free for", "model key")
+
+    def said(self, tmp_path: Path, **variables: str) -> "tuple[int, list[str], float]":
+        environment = {
+            **os.environ,
+            "PREFECT_HOME": str(tmp_path.parent / "home"),
+            "PREFECT_API_URL": "",
+            **variables,
+        }
+        began = time.monotonic()
+        done = subprocess.run(
+            [str(Path(sys.executable).with_name("durabench")), "doctor"],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.stderr == ""
+        for words in self.ALWAYS:
+            assert words in done.stdout
+        return done.returncode, done.stdout.splitlines(), time.monotonic() - began
+
+    def test_it_makes_no_lake(self, tmp_path: Path) -> None:
+        """It says that there is none yet."""
+        code, lines, _ = self.said(tmp_path)
+        assert code == 0
+        assert any("lake: not there yet" in line for line in lines)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_database_and_a_server_that_are_away(
+        self, tmp_path: Path, postgres: PostgresServer, closed: int
+    ) -> None:
+        """Problems of their own, among all other findings."""
+        url = postgres.create_database()
+        postgres.stop()
+        try:
+            code, lines, _ = self.said(
+                tmp_path,
+                DURABENCH_DATABASE_URL=url,
+                PREFECT_API_URL=f"http://127.0.0.1:{closed}/api",
+            )
+        finally:
+            postgres.start()
+        assert code == 3
+        problems = [line for line in lines if line.startswith("problem")]
+        assert any("the journal at postgresql://" in line for line in problems)
+        assert any("Prefect API" in line for line in problems)
+
+    def test_what_never_answers_is_left_alone(
+        self, tmp_path: Path, postgres: PostgresServer, silent: int
+    ) -> None:
+        """A database and a server that take connections and say nothing."""
+        cable = Cable(postgres.port)
+        cable.silence()
+        url = postgres.create_database().replace(str(postgres.port), str(cable.port))
+        code, lines, took_s = self.said(
+            tmp_path,
+            DURABENCH_DATABASE_URL=url,
+            PREFECT_API_URL=f"http://127.0.0.1:{silent}/api",
+        )
+        cable.cut()
+        assert code == 3
+        assert sum(line.startswith("problem") for line in lines) >= 2
+        assert took_s < 60
+
+    def test_a_journal_that_is_not_that_of_the_lake(self, tmp_path: Path) -> None:
+        """A problem, with both places; with the right one it shows the id."""
+        from flows import journals
+        from flows.lake import Lake
+
+        lake = Lake.open(tmp_path / "lake")
+        journal = journals.open_journal(lake)
+        code, lines, _ = self.said(tmp_path)
+        own = f"ok       journal sqlite:///{tmp_path}/lake/journal.sqlite, id {journal.id}"
+        assert code == 0
+        assert f"{own}: that of the lake" in lines
+        other = f"sqlite:///{tmp_path}/other.sqlite"
+        code, lines, _ = self.said(tmp_path, DURABENCH_DATABASE_URL=other)
+        [problem] = [line for line in lines if line.startswith("problem") and "lake /" in line][:1]
+        assert code == 3
+        assert other in problem
+        assert not (tmp_path / "other.sqlite").exists()

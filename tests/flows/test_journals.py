@@ -1,0 +1,417 @@
+"""A lake and its journal belong together: settings that mix them up are refused, and nothing is
+bought or written."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine
+from typer.testing import CliRunner
+
+from agent.journal import Journal
+from flows import bindings, journals
+from flows.cli import app
+from flows.errors import Mismatch, UsageError
+from flows.journals import VARIABLE
+from flows.lake import Lake
+from flows.solve import solve
+from tests.flows.conftest import trial
+from tests.servers.object_store import ObjectStore
+from tests.servers.postgres import PostgresServer
+
+GOLD = [{"name": "gold", "agent": "gold"}]
+
+
+@dataclass
+class Settings:
+    """The two variables as one machine sets them."""
+
+    lake: str
+    url: str | None = None
+    """None: not set."""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    journals.forget()
+    yield
+    journals.forget()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
+    """Names databases that are empty or not there yet; on one server, or in one folder."""
+    if request.param == "sqlite":
+        numbers = iter(range(100))
+        return lambda: f"sqlite:///{tmp_path}/journal-{next(numbers)}.sqlite"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.create_database
+
+
+@pytest.fixture
+def enter(monkeypatch: pytest.MonkeyPatch) -> Callable[[Settings], Lake]:
+    """Takes settings over as a new process of that machine has them."""
+
+    def take_over(settings: Settings) -> Lake:
+        journals.forget()
+        monkeypatch.delenv(VARIABLE, raising=False)
+        if settings.url is not None:
+            monkeypatch.setenv(VARIABLE, settings.url)
+        return Lake.existing(settings.lake)
+
+    return take_over
+
+
+Enter = Callable[[Settings], Lake]
+
+
+def begin(lake: Lake, experiment: str = "trial") -> Journal:
+    """Open lake and journal as every run does before anything else."""
+    Lake.open(lake.root)
+    journals.claim(lake, experiment)
+    return journals.open_journal(lake)
+
+
+def files(folder: Path) -> set[Path]:
+    """All but what SQLite has beside a file that is open."""
+    return {path for path in folder.rglob("*") if not path.name.endswith(("-wal", "-shm"))}
+
+
+def refusal(lake: Lake, what: Callable[[Lake], object] = begin) -> str:
+    with pytest.raises(Mismatch) as refused:
+        what(lake)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def with_schema(url: str, name: str) -> str:
+    import psycopg
+
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}")
+    return f"{url}?options=-csearch_path%3D{name}"
+
+
+WAYS = {
+    "the variable is set on one machine alone": (True, False),
+    "the variable is unset on one machine alone": (False, True),
+    "another database on the same server, another file": (True, True),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_another_journal_is_refused(
+    way: str, new_url: Callable[[], str], enter: Enter, tmp_path: Path
+) -> None:
+    """By runs, and by what only reads; the line names both places. The first is welcome again."""
+    first, second = (
+        Settings(str(tmp_path / "lake"), new_url() if is_set else None) for is_set in WAYS[way]
+    )
+    begin(enter(first))
+    before = files(tmp_path)
+    for what in (begin, journals.existing_journal):
+        told = refusal(enter(second), what)
+        assert str(tmp_path / "lake") in told
+        assert VARIABLE in told
+        assert "--adopt-journal" in told
+        for settings in (first, second):
+            if settings.url:
+                assert settings.url.replace("+psycopg", "") in told
+    assert files(tmp_path) == before
+    assert begin(enter(first)).find("") == []
+
+
+def test_another_schema_is_refused(postgres: PostgresServer, enter: Enter, tmp_path: Path) -> None:
+    """It has tables of its own, in a database of the same name."""
+    url = postgres.create_database()
+    begin(enter(Settings(str(tmp_path / "lake"), url)))
+    for other in (with_schema(url, "other"), with_schema(url, "third")):
+        assert "search_path" in refusal(enter(Settings(str(tmp_path / "lake"), other)))
+
+
+def test_another_user_of_the_same_database_is_welcome(
+    postgres: PostgresServer, enter: Enter, tmp_path: Path
+) -> None:
+    """The journal has an id: how it is reached says nothing."""
+    url = postgres.create_database()
+    first = begin(enter(Settings(str(tmp_path / "lake"), url)))
+    alias = url.replace("127.0.0.1", "localhost").replace("+psycopg", "")
+    assert begin(enter(Settings(str(tmp_path / "lake"), alias))).id == first.id
+
+
+def test_no_password_is_told(enter: Enter, postgres: PostgresServer, tmp_path: Path) -> None:
+    """Neither that of the journal of the lake nor that of the one in use."""
+    urls = [
+        postgres.create_database().replace("bench@", "bench:geheim@"),
+        postgres.create_database() + "?password=geheim",
+    ]
+    begin(enter(Settings(str(tmp_path / "lake"), urls[0])))
+    told = refusal(enter(Settings(str(tmp_path / "lake"), urls[1])))
+    assert "geheim" not in told
+    assert "geheim" not in (tmp_path / "lake/.journal/binding.json").read_text()
+
+
+def test_an_experiment_of_another_lake_is_refused(
+    new_url: Callable[[], str], enter: Enter, tmp_path: Path
+) -> None:
+    """With one journal: its steps, and the files that they refer to, are in one place."""
+    url = new_url()
+    begin(enter(Settings(str(tmp_path / "one"), url)))
+    told = refusal(enter(Settings(str(tmp_path / "two"), url)))
+    assert f"belongs to the lake {tmp_path}/one" in told
+    assert f"this is the lake {tmp_path}/two" in told
+    begin(enter(Settings(str(tmp_path / "two"), url)), "another experiment")
+
+
+def test_prefixes_of_an_object_store_are_lakes_of_their_own(
+    new_url: Callable[[], str], enter: Enter
+) -> None:
+    """Bound like folders; a copy from one prefix to another is the same lake."""
+    url = new_url()
+    with ObjectStore() as store:
+        lake = store.create_lake()
+        begin(enter(Settings(lake, url)))
+        assert "in use is" in refusal(enter(Settings(lake, new_url())))
+        enter(Settings(lake))
+        told = refusal(Lake.existing(lake), journals.existing_journal)
+        assert f"{VARIABLE} is not set" in told
+        assert "belongs to the lake" in refusal(enter(Settings(f"{lake}-2", url)))
+        journals.forget()
+
+
+@pytest.mark.parametrize("where", ["folder", "store"])
+def test_of_two_first_runs_one_binds_the_lake(
+    where: str, new_url: Callable[[], str], tmp_path: Path
+) -> None:
+    """At the same moment, with different journals."""
+    with ObjectStore() as store:
+        for number in range(5):
+            root = str(tmp_path / f"lake-{number}") if where == "folder" else store.create_lake()
+            urls, barrier = [new_url() for _ in range(4)], Barrier(4)
+            lakes = [Lake.open(root) for _ in urls]
+            opened = [Journal.open(url) for url in urls]
+
+            def bind(index: int) -> str:
+                barrier.wait()  # noqa: B023 - used within the turn
+                lake, journal = lakes[index], opened[index]  # noqa: B023
+                return bindings.bind(lake, journal.id, urls[index]).journal_id  # noqa: B023
+
+            with ThreadPoolExecutor(4) as pool:
+                found = set(pool.map(bind, range(4)))
+            assert len(found) == 1
+            assert found < {journal.id for journal in opened}
+            for journal in opened:
+                journal.close()
+        if where == "folder":
+            assert [path.name for path in (tmp_path / "lake-0").rglob("*")] == [
+                ".journal",
+                "binding.json",
+            ]
+
+
+async def run_gold(lake: str, **changes: Any) -> None:
+    declared = trial(arms=GOLD, select={"sample": 1}, primary=None, **changes)
+    await solve(declared, *ids(declared), lake=lake, grade=False)
+
+
+def ids(declared: Any) -> tuple[str, str]:
+    from flows.plan import load
+
+    return load(declared)[0].instance_id, "gold"
+
+
+@pytest.mark.usefixtures("prefect")
+class TestWithAttempts:
+    """Lakes in which something was run."""
+
+    async def test_a_lake_from_before_takes_the_journal_that_knows_it(
+        self, new_url: Callable[[], str], enter: Enter, tmp_path: Path
+    ) -> None:
+        """And no other, an empty one least of all."""
+        settings = Settings(str(tmp_path / "lake"), new_url())
+        enter(settings)
+        await run_gold(settings.lake)
+        shutil.rmtree(tmp_path / "lake/.journal")
+        engine = create_engine(str(settings.url))
+        with engine.begin() as connection:
+            connection.exec_driver_sql("DELETE FROM claims")
+        engine.dispose()
+        for url in (None, new_url()):
+            told = refusal(enter(Settings(settings.lake, url)))
+            assert "and not in the journal" in told
+            assert not (tmp_path / "lake/.journal").exists()
+            assert not (tmp_path / "lake/journal.sqlite").exists()
+        begin(enter(settings))
+        assert (tmp_path / "lake/.journal/binding.json").is_file()
+
+    async def test_a_lake_moves_with_the_journal_inside(self, enter: Enter, tmp_path: Path) -> None:
+        """A copy in another place works by itself; without its journal it is refused."""
+        enter(Settings(str(tmp_path / "lake")))
+        await run_gold(str(tmp_path / "lake"))
+        for name in ("moved", "bare"):
+            shutil.copytree(tmp_path / "lake", tmp_path / name)
+        (tmp_path / "bare/journal.sqlite").unlink()
+        moved = begin(enter(Settings(str(tmp_path / "moved"))))
+        assert len(moved.find("")) == 1
+        told = refusal(enter(Settings(str(tmp_path / "bare"))))
+        assert f"sqlite:///{tmp_path}/bare/journal.sqlite, and there is another or none" in told
+        assert not (tmp_path / "bare/journal.sqlite").exists()
+
+    async def test_what_needs_no_journal_works_without_it(
+        self, enter: Enter, tmp_path: Path
+    ) -> None:
+        """Reports and exports of a lake whose journal stayed elsewhere."""
+        enter(Settings(str(tmp_path / "lake"), f"sqlite:///{tmp_path}/journal.sqlite"))
+        await run_gold(str(tmp_path / "lake"))
+        (tmp_path / "journal.sqlite").unlink()
+        enter(Settings(str(tmp_path / "lake")))
+        for arguments in (["report", "trial"], ["export", "trial", "-o", str(tmp_path / "out")]):
+            done = CliRunner().invoke(app, [*arguments, "--lake", str(tmp_path / "lake")])
+            assert done.exit_code == 0, done.output
+
+    async def test_commands_refuse_with_one_line(self, enter: Enter, tmp_path: Path) -> None:
+        """Wrong usage, exit code 2, and nothing is written."""
+        lake = str(tmp_path / "lake")
+        enter(Settings(lake, f"sqlite:///{tmp_path}/journal.sqlite"))
+        await run_gold(lake)
+        enter(Settings(lake))
+        before = files(tmp_path)
+        [attempt] = Lake.existing(lake).units("attempts", "*")
+        for arguments in (
+            ["trace", attempt],
+            ["fork", attempt, "--at", "1"],
+            ["prune", "--remove"],
+            ["export", "trial", "--trajectories"],
+        ):
+            done = CliRunner().invoke(app, [*arguments, "--lake", lake])
+            [line] = done.stderr.strip().splitlines()
+            assert done.exit_code == 2, done.output
+            assert f"set {VARIABLE}=sqlite:///{tmp_path}/journal.sqlite" in line
+        assert files(tmp_path) == before
+
+
+@pytest.mark.usefixtures("prefect")
+class TestOrderedCells:
+    """A worker's answer to a cell that a benchmark with other settings has ordered."""
+
+    @pytest.fixture
+    def ordered(self, enter: Enter, new_url: Callable[[], str], tmp_path: Path) -> Settings:
+        """The settings of the benchmark, which has bound its lake."""
+        settings = Settings(str(tmp_path / "lake"), new_url())
+        begin(enter(settings))
+        return settings
+
+    async def refused(self, settings: Settings, home: journals.Home, enter: Enter) -> str:
+        lake = enter(settings)
+        declared = trial(arms=GOLD, select={"sample": 1}, primary=None)
+        state = await solve(
+            declared, *ids(declared), lake=settings.lake, home=home, return_state=True
+        )
+        assert (state.name, state.type.name) == ("Refused", "FAILED")
+        assert lake.units("attempts", "*") == []
+        return str(state.message)
+
+    async def test_a_worker_with_the_same_settings_does_it(
+        self, ordered: Settings, enter: Enter
+    ) -> None:
+        """With the sign of the run in both places."""
+        home = journals.home(enter(ordered))
+        declared = trial(arms=GOLD, select={"sample": 1}, primary=None)
+        enter(ordered)
+        await solve(declared, *ids(declared), lake=ordered.lake, home=home, grade=False)
+        assert len(Lake.existing(ordered.lake).units("attempts", "*")) == 1
+
+    async def test_every_other_worker_refuses(
+        self, ordered: Settings, enter: Enter, new_url: Callable[[], str], tmp_path: Path
+    ) -> None:
+        """Another journal or lake, both, or a copy from before of one of them: no file is made."""
+        shutil.copytree(tmp_path / "lake", tmp_path / "copy")
+        elsewhere = Settings(str(tmp_path / "elsewhere"), new_url())
+        begin(enter(elsewhere))
+        home = journals.home(enter(ordered))
+        nowhere = str(tmp_path / "nowhere")
+        others = {
+            "no variable": Settings(ordered.lake),
+            "another journal": Settings(ordered.lake, new_url()),
+            "no lake": Settings(nowhere, ordered.url),
+            "another lake": Settings(elsewhere.lake, ordered.url),
+            "both others": elsewhere,
+            "a copy of the lake": Settings(str(tmp_path / "copy"), ordered.url),
+        }
+        before = files(tmp_path)
+        for way, settings in others.items():
+            told = await self.refused(settings, home, enter)
+            assert "the run that ordered this cell has its" in told, way
+            assert ("journal at" in told) == (settings.lake == ordered.lake), way
+        assert files(tmp_path) == before
+
+    async def test_a_copy_of_the_journal_is_refused(self, enter: Enter, tmp_path: Path) -> None:
+        """A lake and its journal were copied as one, and both are used from then on."""
+        begin(enter(Settings(str(tmp_path / "lake"))))
+        (tmp_path / "copies").mkdir()
+        shutil.copytree(tmp_path / "lake", tmp_path / "copies/lake")
+        for path in (tmp_path / "lake").glob("journal.sqlite*"):
+            shutil.copy(path, tmp_path / "copies")
+        home = journals.home(enter(Settings(str(tmp_path / "lake"))))
+        told = await self.refused(Settings(str(tmp_path / "copies/lake")), home, enter)
+        assert "is a copy of it" in told
+        url = f"sqlite:///{tmp_path}/copies/journal.sqlite"
+        told = await self.refused(Settings(str(tmp_path / "lake"), url), home, enter)
+        assert "copies/journal.sqlite here is a copy of it" in told
+
+
+def test_adopting_is_said_and_done(
+    new_url: Callable[[], str], enter: Enter, tmp_path: Path
+) -> None:
+    """The lake belongs to the journal in use from then on; its old journal is refused."""
+    old, new = (Settings(str(tmp_path / "lake"), new_url()) for _ in range(2))
+    begin(enter(old))
+    refusal(enter(new))
+    done = CliRunner().invoke(app, ["doctor", "--adopt-journal", "--lake", new.lake])
+    assert "bought again" in done.stdout
+    for settings in (old, new):
+        assert str(settings.url).replace("+psycopg", "") in done.stdout
+    lake_id = json.loads((tmp_path / "lake/.journal/binding.json").read_text())["lake_id"]
+    begin(enter(new))
+    refusal(enter(old))
+    assert journals.home(enter(new)).lake_id == lake_id
+
+
+def test_adopting_gives_the_experiments_of_a_lost_lake_to_this_one(
+    new_url: Callable[[], str], enter: Enter, tmp_path: Path
+) -> None:
+    """Steps that the journal has paid for are not bought again in the new place."""
+    url = new_url()
+    begin(enter(Settings(str(tmp_path / "lost"), url)))
+    shutil.rmtree(tmp_path / "lost")
+    fresh = Settings(str(tmp_path / "fresh"), url)
+    refusal(enter(fresh))
+    journals.adopt(enter(fresh))
+    begin(enter(fresh))
+
+
+def test_a_damaged_binding_is_one_line(enter: Enter, tmp_path: Path) -> None:
+    """It says what to do."""
+    settings = Settings(str(tmp_path / "lake"))
+    begin(enter(settings))
+    (tmp_path / "lake/.journal/binding.json").write_text("{")
+    assert "is damaged" in refusal(enter(settings))
+    journals.adopt(enter(settings))
+    begin(enter(settings))
+
+
+def test_an_object_store_needs_a_named_journal(enter: Enter) -> None:
+    """Nothing is bound without one."""
+    with ObjectStore() as store:
+        lake = enter(Settings(store.create_lake()))
+        with pytest.raises(UsageError, match="set DURABENCH_DATABASE_URL=postgresql://"):
+            begin(lake)
+        assert bindings.read(lake) is None
+        journals.forget()

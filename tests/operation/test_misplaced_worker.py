@@ -1,0 +1,60 @@
+"""A worker with another journal or lake than the benchmark takes cells, and must buy nothing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.operation.running import begin, expect, kill_all, resolved, start_worker, states
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.prefect_server import PrefectServer
+from tests.servers.simulated_server import Simulation
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def simulation(server: PrefectServer) -> Simulation:
+    server.environment["OPENAI_API_KEY"] = "none"
+    return Simulation()
+
+
+@pytest.fixture
+def api_base(simulation: Simulation) -> Iterator[str]:
+    with OpenAIServer(simulation, keep_requests=False) as made:
+        yield made.url
+
+
+def test_a_worker_with_another_journal_refuses_and_nothing_is_bought_twice(
+    server: PrefectServer, simulation: Simulation, api_base: str, tmp_path: Path
+) -> None:
+    """The run ends, says why, and does the cells once a worker is there that belongs to it."""
+    model = {
+        "name": "openai/skill-1.0",
+        "api_base": api_base,
+        "input_cost_per_token": 1e-6,
+        "output_cost_per_token": 1e-5,
+    }
+    changes = {
+        "name": "misplaced",
+        "arms": [{"name": "mini", "agent": "mini", "model": model}],
+        "select": {"sample": 1},
+    }
+    other = tmp_path / "other.sqlite"
+    with server.worker(DURABENCH_DATABASE_URL=f"sqlite:///{other}"):
+        running = begin(server, **changes)
+        expect(server, running, 3)
+    printed = server.printed(running)
+    assert f"its journal at sqlite:///{server.folder}/lake/journal.sqlite" in printed
+    assert f"this worker's is at sqlite:///{other}: unset DURABENCH_DATABASE_URL" in printed
+    assert "1 of 1 cells were refused by workers that have another lake or journal" in printed
+    assert states(server, "misplaced") == ["FAILED"] * 3
+    assert (simulation.calls.total(), other.exists()) == (0, False)
+
+    worker = start_worker(server)
+    try:
+        expect(server, begin(server, **changes))
+    finally:
+        kill_all(worker)
+    assert resolved(server, "misplaced") == {"mini": 1}
+    assert set(simulation.calls.values()) == {1}
