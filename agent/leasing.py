@@ -55,7 +55,7 @@ async def _beat(
 def _acquire(journal: Journal, attempt_id: str, ttl_s: float) -> Lease:
     """The lease, also from a worker of this machine that died with it."""
     holder = journal.holder(attempt_id)
-    if holder is not None and _is_dead(holder):
+    if holder is not None and is_dead(holder):
         journal.disown(attempt_id, holder)
     return journal.acquire(attempt_id, worker(), ttl_s)
 
@@ -65,7 +65,7 @@ def worker() -> str:
     return f"{ownership.owner()}/{ownership.process()}"
 
 
-def _is_dead(name: str) -> bool:
+def is_dead(name: str) -> bool:
     """Whether a worker was a process of this user and machine that is no more."""
     owner, _, process = name.partition("/")
     return owner == ownership.owner() and not ownership.lives(process)

@@ -56,14 +56,25 @@ async def prepare(
     Raises:
         DatasetError, UsageError: something that the operator wrote cannot be.
     """
+    chosen, environment, lake = await check(experiment, lake_path, elsewhere=elsewhere)
+    declare(experiment, chosen, environment, lake)
+    place = Place(environment, network=experiment.network)
+    return Plan(experiment, environment, plan(experiment, chosen, place), lake)
+
+
+async def check(
+    experiment: Experiment, lake_path: str | None, *, elsewhere: bool = False
+) -> tuple[list[Instance], Environment, Lake]:
+    """Return the instances, where they run and the lake; nothing is declared yet.
+
+    Raises:
+        DatasetError, UsageError: something that the operator wrote cannot be.
+    """
     chosen = await asyncio.to_thread(load, experiment)
     environment = (
         _declared(experiment) if elsewhere else await places.decide(experiment.environment, chosen)
     )
-    lake = Lake.open(lake_path)
-    declare(experiment, chosen, environment, lake)
-    place = Place(environment, network=experiment.network)
-    return Plan(experiment, environment, plan(experiment, chosen, place), lake)
+    return chosen, environment, Lake.open(lake_path)
 
 
 def _declared(experiment: Experiment) -> Environment:

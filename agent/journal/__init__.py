@@ -7,6 +7,7 @@ leases      one writer per attempt, fenced by its epoch
 records     rows of steps
 ledger      reservations, settlements and limits
 bodies      requests and results as they lie in the database
+progress    how far the attempts of an experiment are
 retention   what is kept of attempts, and how it becomes less
 tables      the schema as queries see it
 migrations  the schema as databases get it
@@ -20,6 +21,7 @@ from agent.journal.types import (
     Holding,
     Lease,
     Limit,
+    Progress,
     RecordedStep,
     References,
     Reservation,
@@ -32,6 +34,7 @@ __all__ = [
     "Journal",
     "Lease",
     "Limit",
+    "Progress",
     "RecordedStep",
     "References",
     "Reservation",
