@@ -121,7 +121,10 @@ def run(
         name=name,
         concurrency=concurrency,
     )
-    running.benchmark(declared.afresh() if fresh else declared, lake, grade=grade)
+    if fresh:
+        declared = declared.afresh()
+        typer.echo(f"the results are named {declared.name}", err=True)
+    running.benchmark(declared, lake, grade=grade)
 
 
 @app.command()

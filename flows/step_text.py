@@ -106,8 +106,8 @@ def _ending(text: str, width: int) -> str:
 
 def block(shown: Shown) -> str:
     """Return everything of a step that stands below its line."""
-    asked = _indented(shown.asked, "$ ") if shown.asked else ""
-    return "\n".join(filter(None, [asked, _indented(shown.result)]))
+    parts = [(shown.asked, "$ "), (shown.result, "  ")]
+    return "\n".join(_indented(text, first) for text, first in parts if text)
 
 
 def said(message: Message) -> str:
@@ -245,11 +245,12 @@ def _outcome(content: Any) -> str:
         case {"ok": True}:
             return "ok"
         case {"test_files": [*files]}:
-            return f"{len(files)} test files"
+            return f"{len(files)} test file{'' if len(files) == 1 else 's'}"
         case list():
             return f"{len(content)} found"
         case str() if content:
-            return f"{content.rstrip().count(chr(10)) + 1} lines"
+            lines = len(content.rstrip().split("\n"))
+            return f"{lines} line{'' if lines == 1 else 's'}"
         case _:
             return ""
 
@@ -276,6 +277,6 @@ def _readable(text: str) -> str:
     return _FENCED_JSON.sub(shown, text)
 
 
-def _indented(text: str, first: str = "  ") -> str:
+def _indented(text: str, first: str) -> str:
     lines = text.rstrip("\n").split("\n")
     return "\n".join((first if index == 0 else "  ") + each for index, each in enumerate(lines))
