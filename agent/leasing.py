@@ -62,7 +62,7 @@ async def freed(
 def _other(journal: Journal, name: str) -> str | None:
     """Return the living worker, other than this one, that has the lease."""
     holder = journal.holder(name)
-    return None if holder is None or holder == worker() or _is_dead(holder) else holder
+    return None if holder is None or holder == worker() or is_dead(holder) else holder
 
 
 async def _beat(
@@ -82,7 +82,7 @@ async def _beat(
 def _acquire(journal: Journal, attempt_id: str, ttl_s: float) -> Lease:
     """The lease, also from a worker of this machine that died with it."""
     holder = journal.holder(attempt_id)
-    if holder is not None and _is_dead(holder):
+    if holder is not None and is_dead(holder):
         journal.disown(attempt_id, holder)
     return journal.acquire(attempt_id, worker(), ttl_s)
 
@@ -92,7 +92,7 @@ def worker() -> str:
     return f"{ownership.owner()}/{ownership.process()}"
 
 
-def _is_dead(name: str) -> bool:
+def is_dead(name: str) -> bool:
     """Whether a worker was a process of this user and machine that is no more."""
     owner, _, process = name.partition("/")
     return owner == ownership.owner() and not ownership.lives(process)

@@ -18,7 +18,7 @@ from flows.fanout import Told, run_elsewhere
 from flows.image_schedule import scheduled
 from flows.plan import Plan, prepare
 from flows.preflight import Gate, Refused
-from flows.progress import Progress
+from flows.progress import Progress, say
 from flows.recorded import cell_at
 from flows.report import report
 from flows.solve import work
@@ -64,6 +64,7 @@ async def benchmark(
     """
     if fresh:
         experiment = experiment.afresh()
+        say(f"the results are named {experiment.name}")
     distributed = experiment.execution == "distributed"
     plan = await prepare(experiment, lake, elsewhere=distributed)
     news = await Announcements.of(plan)

@@ -81,6 +81,11 @@ IdsOption = Annotated[list[str] | None, typer.Option("--id", help="instance; may
 RegexOption = Annotated[str, typer.Option(help="only instance ids in which this is found")]
 SliceOption = Annotated[str, typer.Option("--slice", help="Python slice, as 0:5")]
 
+FullOption = Annotated[
+    bool,
+    typer.Option("--full", help="below each line, everything that was asked and answered"),
+]
+
 
 @app.command()
 def demo(lake: LakeOption = None, environment: EnvironmentOption = None) -> None:
@@ -119,13 +124,16 @@ def run(
         name=name,
         concurrency=concurrency,
     )
-    running.benchmark(declared.afresh() if fresh else declared, lake, grade=grade)
+    if fresh:
+        declared = declared.afresh()
+        typer.echo(f"the results are named {declared.name}", err=True)
+    running.benchmark(declared, lake, grade=grade)
 
 
 @app.command()
 def debug(
     instance: Annotated[str, typer.Argument(help="instance id")],
-    arm: Annotated[str, typer.Option("--arm", "-a", help="mini, gold or null")] = "mini",
+    arm: Annotated[str, typer.Option("--arm", "-a", help="mini, durable, gold or null")] = "mini",
     dataset: DatasetOption = "bundled",
     split: SplitOption = "test",
     model: ModelOption = None,
@@ -137,12 +145,25 @@ def debug(
         bool,
         typer.Option("--task-runs", help="every step a task run on the Prefect server, too"),
     ] = False,
+    full: FullOption = False,
 ) -> None:
-    """Solve and grade one instance afresh, showing every step."""
+    """Solve and grade one instance afresh, showing every step in a line."""
     from flows import running
 
     trace: Literal["off", "steps"] = "steps" if task_runs else "off"
-    running.debug(instance, arm, dataset, split, model, api_base, skill, environment, lake, trace)
+    running.debug(
+        instance,
+        arm,
+        dataset,
+        split,
+        model,
+        api_base,
+        skill,
+        environment,
+        lake,
+        trace,
+        full=full,
+    )
 
 
 @app.command()
@@ -186,24 +207,28 @@ def grade(
 
 @app.command()
 def status(
-    name: Annotated[str | None, typer.Argument(help="experiment; all of them if left out")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="experiment, or id of an attempt; all experiments if left out"),
+    ] = None,
     cells: Annotated[bool, typer.Option("--cells", help="every cell with its attempt")] = False,
+    json: Annotated[bool, typer.Option("--json", help="as JSON, with every cell")] = False,
     lake: LakeOption = None,
 ) -> None:
-    """How far an experiment is, and what it has cost so far."""
-    from flows import showing
+    """Show how far experiments are and what they have cost, running attempts included."""
+    from flows import status_text
 
-    showing.status(name, lake, cells=cells)
+    status_text.show(name, lake, cells=cells, as_json=json)
 
 
 @app.command()
 def trace(
     attempt: Annotated[str, typer.Argument(help="attempt id, or its beginning")],
-    full: Annotated[bool, typer.Option("--full", help="whole outputs, as far as kept")] = False,
+    full: FullOption = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="until the attempt ends")] = False,
     lake: LakeOption = None,
 ) -> None:
-    """The steps of an attempt with their cost, also while it runs."""
+    """Show the steps of an attempt with their cost, a line each, also while it runs."""
     from flows import tracing
 
     tracing.trace(attempt, lake, full=full, follow=follow)

@@ -1,7 +1,5 @@
 """An experiment, as it is written in YAML and as Prefect's forms show it."""
 
-import hashlib
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -21,6 +19,21 @@ NAME = r"^[a-z0-9][a-z0-9._-]*$"
 """Names become folders of the lake and labels of containers."""
 
 BUILT_IN = Path(__file__).parent / "experiments"
+
+NOT_DECLARED = {
+    "dataset": "the rows that it came to are compared by their digest",
+    "split": "as the dataset",
+    "select": "as the dataset",
+    "environment": "the environment that was decided is compared",
+    "concurrency": "changes when a cell runs, not what it does",
+    "execution": "changes who runs a cell, not what is run",
+    "rate_limits": "changes when a model is asked, not what it answers",
+    "images": "changes when an image is on the machine, not what is in it",
+    "audit": "adds a second grading beside the official verdict, which stays the first one's",
+}
+"""Fields that may change from run to run of the same declaration, and why. All others define the
+experiment; so do budgets, a time limit of the tests and the preflight, as a cell that one of them
+stops counts as not resolved. `reports/sql/marts/source.sql` has the same list."""
 
 
 class _Declared(BaseModel):
@@ -208,10 +221,9 @@ class Experiment(_Declared):
         return self.model_copy(update={"name": f"{self.name}-{datetime.now(UTC):%Y%m%dt%H%M%S}"})
 
     @property
-    def digest(self) -> str:
-        """SHA-256 of the declaration as canonical JSON."""
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True)
-        return hashlib.sha256(canonical.encode()).hexdigest()
+    def defining(self) -> dict[str, Any]:
+        """What is declared, without the fields of `NOT_DECLARED`."""
+        return self.model_dump(mode="json", exclude=set(NOT_DECLARED))
 
 
 def load(path: Path) -> Experiment:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from agent.models import trajectory
 from agent.models.trajectory import Trajectory
+from agent.workspaces.protocol import Environment
 from eval import instances, predictions, selection
-from eval.types import Instance
+from eval.types import Instance, Prediction
 from flows import imported, places, rows
 from flows.cells import Place, Submission, canonical_digest
 from flows.errors import UsageError
@@ -62,11 +63,8 @@ async def submissions(
     Raises:
         PredictionsError, DatasetError, UsageError: a file or an id cannot be used.
     """
-    found = predictions.read(path)
-    chosen = _instances_of([p.instance_id for p in found], source)
-    where = await places.decide(environment, list(chosen.values()))
+    found, chosen, where, lake = await check(path, source, environment, lake_path)
     place = Place(where, network=network)
-    lake = Lake.open(lake_path)
     arms = sorted({arm_name(p.model_name_or_path) for p in found})
     _declare(lake, source, arms, chosen, where, "imported", "unknown")
     waiting = []
@@ -88,6 +86,26 @@ async def submissions(
         )
     order = list(chosen)
     return sorted(waiting, key=lambda one: order.index(one.instance.instance_id)), lake
+
+
+async def check(
+    path: Path, source: Source, environment: str, lake_path: str | None
+) -> tuple[list[Prediction], dict[str, Instance], Environment, Lake]:
+    """Return the predictions of a file, their instances, where they are graded and the lake;
+    nothing is filed yet.
+
+    Raises:
+        PredictionsError, DatasetError, UsageError: a file, an id or the name cannot be used.
+    """
+    found = predictions.read(path)
+    if not found:
+        raise UsageError(f"{path}: there is no prediction in it")
+    imported.check_name(source.experiment)
+    chosen = _instances_of([p.instance_id for p in found], source)
+    where = await places.decide(environment, list(chosen.values()))
+    lake = Lake.open(lake_path)
+    imported.check_free(lake, source.experiment)
+    return found, chosen, where, lake
 
 
 def import_mini(folder: Path, source: Source, arm: str, lake_path: str | None) -> list[Imported]:

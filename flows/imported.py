@@ -65,10 +65,7 @@ def declare(lake: Lake, experiment: str, arms: Iterable[ImportedArm]) -> int:
     Raises:
         UsageError: the name cannot be one, or belongs to an experiment that was run here.
     """
-    if not re.fullmatch(NAME, experiment):
-        raise UsageError(
-            f"{experiment!r} cannot name results: use lower-case letters, digits, '.', '_', '-'"
-        )
+    check_name(experiment)
     unit = lake.latest_unit("experiments", experiment)
     declared = _declared(lake, experiment, unit)
     earlier = [i for row in declared.values() for i in row["instance_ids"]]
@@ -106,6 +103,27 @@ def declare(lake: Lake, experiment: str, arms: Iterable[ImportedArm]) -> int:
         }
         lake.write("experiments", experiment, name, f"{now:%Y%m%dT%H%M%S%f}-{digest[:16]}", [row])
     return len(ids)
+
+
+def check_name(experiment: str) -> None:
+    """Return if results can have that name.
+
+    Raises:
+        UsageError: they cannot.
+    """
+    if not re.fullmatch(NAME, experiment):
+        raise UsageError(
+            f"{experiment!r} cannot name results: use lower-case letters, digits, '.', '_', '-'"
+        )
+
+
+def check_free(lake: Lake, experiment: str) -> None:
+    """Return if no experiment that was run here has that name.
+
+    Raises:
+        UsageError: one has.
+    """
+    _declared(lake, experiment, lake.latest_unit("experiments", experiment))
 
 
 def _row(arm: ImportedArm) -> Row:

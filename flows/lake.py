@@ -126,6 +126,10 @@ class Lake:
         """The rows of a unit of work, whichever experiment and arm it belongs to."""
         return self._all_rows(table, f"experiment=*/arm=*/{unit}.parquet")
 
+    def find_in(self, table: str, experiment: str, unit: str) -> list[Row]:
+        """The rows of a unit of work of an experiment, over all its arms."""
+        return self._all_rows(table, f"experiment={experiment}/arm=*/{unit}.parquet")
+
     def rows(self, table: str, experiment: str) -> list[Row]:
         """Every row of an experiment in a table."""
         return self._all_rows(table, f"experiment={experiment}/arm=*/*.parquet")
@@ -141,6 +145,20 @@ class Lake:
             return []
         files = self._files(table, f"experiment={experiment}/arm={arm}/{pattern}.parquet")
         return sorted(path.stem for path in files)
+
+    def places(self, table: str, pattern: str) -> list[tuple[str, str, str]]:
+        """Experiment, arm and name of the units that match a shell pattern."""
+        if "/" in pattern:
+            return []
+        files = self._files(table, f"experiment=*/arm=*/{pattern}.parquet")
+        return [
+            (
+                path.parent.parent.name.removeprefix("experiment="),
+                path.parent.name.removeprefix("arm="),
+                path.stem,
+            )
+            for path in files
+        ]
 
     def experiments(self) -> list[str]:
         """Names of the experiments that were declared here."""

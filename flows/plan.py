@@ -4,6 +4,8 @@ import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from pydantic import ValidationError
+
 from agent.workspaces.protocol import Environment
 from eval import instances, selection
 from eval.types import Instance
@@ -56,15 +58,26 @@ async def prepare(
             journal that do not belong together.
         JournalError: the journal cannot be opened.
     """
-    chosen = await asyncio.to_thread(load, experiment)
-    environment = (
-        _declared(experiment) if elsewhere else await places.decide(experiment.environment, chosen)
-    )
-    lake = Lake.open(lake_path)
+    chosen, environment, lake = await check(experiment, lake_path, elsewhere=elsewhere)
     await asyncio.to_thread(journals.claim, lake, experiment.name)
     declare(experiment, chosen, environment, lake)
     place = Place(environment, network=experiment.network)
     return Plan(experiment, environment, plan(experiment, chosen, place), lake)
+
+
+async def check(
+    experiment: Experiment, lake_path: str | None, *, elsewhere: bool = False
+) -> tuple[list[Instance], Environment, Lake]:
+    """Return the instances, where they run and the lake; nothing is declared yet.
+
+    Raises:
+        DatasetError, UsageError: something that the operator wrote cannot be.
+    """
+    chosen = await asyncio.to_thread(load, experiment)
+    environment = (
+        _declared(experiment) if elsewhere else await places.decide(experiment.environment, chosen)
+    )
+    return chosen, environment, Lake.open(lake_path)
 
 
 def _declared(experiment: Experiment) -> Environment:
@@ -87,9 +100,29 @@ def declare(
 ) -> None:
     """Record the declaration, unless it is the one that was recorded last."""
     dataset_digest = instances.dataset_digest(chosen)
-    digest = canonical_digest([experiment.digest, dataset_digest, environment])[:16]
-    if lake.latest_unit("experiments", experiment.name).endswith(digest):
+    resolved = (dataset_digest, environment)
+    digest = canonical_digest([experiment.defining, *resolved])
+    unit = lake.latest_unit("experiments", experiment.name)
+    if unit.endswith(digest[:16]) or _is_declared(experiment, resolved, unit, lake):
         return
     now = datetime.now(UTC)
-    for arm, row in rows.experiment_rows(experiment, chosen, dataset_digest, environment, now):
-        lake.write("experiments", experiment.name, arm, f"{now:%Y%m%dT%H%M%S%f}-{digest}", [row])
+    declared = rows.experiment_rows(experiment, chosen, digest, dataset_digest, environment, now)
+    for arm, row in declared:
+        lake.write(
+            "experiments", experiment.name, arm, f"{now:%Y%m%dT%H%M%S%f}-{digest[:16]}", [row]
+        )
+
+
+def _is_declared(
+    experiment: Experiment, resolved: tuple[str, Environment], unit: str, lake: Lake
+) -> bool:
+    """Whether a recorded declaration says the same, though another release recorded it: its
+    digest may have been made in another way, or of fewer fields."""
+    rows = lake.find_in("experiments", experiment.name, unit) if unit else []
+    if not rows or (rows[0]["dataset_digest"], rows[0]["environment"]) != resolved:
+        return False
+    try:
+        recorded = Experiment.model_validate_json(rows[0]["declaration"])
+    except ValidationError:  # an import's, or of fields that are no more
+        return False
+    return recorded.defining == experiment.defining

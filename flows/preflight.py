@@ -173,4 +173,5 @@ def _record(cell: Cell, reason: str, lake: Lake) -> None:
     if lake.has("attempts", *cell.partition, attempt_id):
         return
     ended = rows.Interruption("infrastructure", reason)
-    solve.record(lake, rows.AttemptRecord(attempt_id, cell, ended, [], 0.0, datetime.now(UTC), 0.0))
+    run = rows.Run(datetime.now(UTC), 0.0)
+    solve.record(lake, rows.AttemptRecord(attempt_id, cell, ended, [], 0.0, run))

@@ -44,6 +44,14 @@ class Interruption:
 
 
 @dataclass(frozen=True)
+class Run:
+    """The run of an attempt that came to its end, or stopped on the way."""
+
+    started_at: datetime
+    duration_s: float
+
+
+@dataclass(frozen=True)
 class AttemptRecord:
     """One attempt, ended or interrupted."""
 
@@ -53,9 +61,23 @@ class AttemptRecord:
     steps: list[Step]
     billed_usd: float
     """Everything ever sent, calls lost in a crash at what they could have cost."""
-    started_at: datetime
-    duration_s: float
-    """Of the run that came here, seconds."""
+    run: Run
+
+
+def ended(outcome: Outcome, run: Run) -> str:
+    """An outcome with its run, as the journal keeps it."""
+    times = {"started_at": run.started_at.isoformat(), "duration_s": run.duration_s}
+    return json.dumps({**asdict(outcome), "run": times})
+
+
+def from_ended(text: str, unknown: Run) -> tuple[Outcome, Run]:
+    """What `ended` was given; `unknown` for the run where an earlier release did not keep it."""
+    content = json.loads(text)
+    times = content.pop("run", None)
+    run = unknown
+    if times is not None:
+        run = Run(datetime.fromisoformat(times["started_at"]), times["duration_s"])
+    return Outcome(**content), run
 
 
 def attempt_row(record: AttemptRecord) -> Row:
@@ -72,8 +94,8 @@ def attempt_row(record: AttemptRecord) -> Row:
         "outcome": record.outcome.status,
         "detail": text(record.outcome.detail),
         **_report_columns(record.outcome),
-        "started_at": record.started_at,
-        "duration_s": record.duration_s,
+        "started_at": record.run.started_at,
+        "duration_s": record.run.duration_s,
         **usage_totals(
             [step.result.usage for step in record.steps if isinstance(step.result, ModelReply)]
         ),
@@ -176,6 +198,7 @@ def audit_columns(verdict: AuditedVerdict | None, reasons: Iterable[str], gradin
 def experiment_rows(
     experiment: Experiment,
     instances: list[Instance],
+    digest: str,
     dataset_digest: str,
     environment: str,
     declared_at: datetime,
@@ -189,7 +212,7 @@ def experiment_rows(
             arm.name,
             {
                 "declared_at": declared_at,
-                "declaration_digest": experiment.digest,
+                "declaration_digest": digest,
                 "declaration": experiment.model_dump_json(),
                 "arm_order": order,
                 "agent": arm.agent,

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -12,7 +13,7 @@ from agent.errors import InfrastructureError, Interrupted
 from agent.models import litellm_api
 from agent.steps import Step
 from flows import experiment as experiments
-from flows import reporting, showing, tracing
+from flows import foreign, plan, reporting, showing, step_text
 from flows.cells import Cell
 from flows.errors import IncompleteRun, UsageError
 from flows.experiment import Experiment
@@ -51,6 +52,9 @@ def overridden(
 def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> None:
     """Run an experiment and show its report, complete or not."""
     incomplete: IncompleteRun | None = None
+    # Before a server is started, which takes seconds.
+    elsewhere = declared.execution == "distributed"
+    asyncio.run(plan.check(declared, lake, elsewhere=elsewhere))
     with prefect_api():
         from flows.benchmark import benchmark as flow
 
@@ -75,6 +79,8 @@ def debug(
     environment: str | None,
     lake: str | None,
     trace: Literal["off", "steps"],
+    *,
+    full: bool,
 ) -> None:
     """Solve one instance under a name of its own, so that nothing is taken from before."""
     needs_model = arm in ARMS and ARMS[arm].needs_model  # type: ignore[index]
@@ -89,10 +95,11 @@ def debug(
         "arms": [{"name": arm, "agent": arm, "model": spec if needs_model else None}],
     }
     declared = experiments.parse(content, "command line").afresh()
+    asyncio.run(plan.check(declared, lake))
     with prefect_api():
         from flows.solve import on_step, solve
 
-        on_step.set(_show_step)
+        on_step.set(partial(_show, full=full))
         outcome = _run(lambda: solve(declared, instance, arm, lake=lake, trace=trace))
     typer.echo(f"\n{arm} on {instance}: {outcome}")
     showing.debugged(declared.name, arm, Lake.existing(lake))
@@ -116,7 +123,7 @@ def fork(
         changed = mapping(options) if options else None
         made = forking.fork(attempt, step, lake, model=spec, options=changed)
         typer.echo(f"{made.kept_steps} steps kept in experiment {made.experiment.name}")
-        on_step.set(_show_step)
+        on_step.set(partial(_show, full=False))
         outcome = _run(lambda: solve(made.experiment, made.instance_id, made.arm, lake=lake))
     typer.echo(f"\n{made.arm} on {made.instance_id}: {outcome}")
     showing.debugged(made.experiment.name, made.arm, Lake.existing(lake))
@@ -136,6 +143,8 @@ def grade(
     keep_gb: float | None,
 ) -> None:
     """Grade a predictions file and show the report, and which verdicts are in doubt."""
+    source = foreign.Source(name, dataset, split)
+    asyncio.run(foreign.check(predictions, source, environment or "auto", lake))
     with prefect_api():
         from flows.grade import grade as flow
 
@@ -200,5 +209,5 @@ def _litellm(model: str, api_base: str | None) -> dict[str, Any]:
     return {"provider": "litellm", "name": model, "api_base": api_base}
 
 
-def _show_step(cell: Cell, step: Step) -> None:
-    showing.step(tracing.shown(step))
+def _show(cell: Cell, step: Step, *, full: bool) -> None:
+    showing.step(step_text.of_step(step), full=full)

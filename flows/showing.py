@@ -1,24 +1,19 @@
 """What the commands print."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 
-from flows import reporting
+from flows import reporting, step_text
 from flows.lake import Lake
+from flows.terminal import out
 
 if TYPE_CHECKING:
     from flows.foreign import Imported
     from flows.imported import Summary
-    from flows.tracing import Shown
+    from flows.step_text import Shown
     from reports.types import ArmSummary, Comparison, Report
-
-BRIEF_LINES = 12
-"""Lines of an output that a trace shows unless it is asked for all."""
-
-_out = Console(highlight=False)
 
 
 def report(lake: Lake, built: "Report") -> None:
@@ -30,9 +25,9 @@ def report(lake: Lake, built: "Report") -> None:
         say(f"Audit {failed.name} found {failed.rows} rows: {failed.meaning}", "bold red")
     for note in built.notes:
         say(note.text, "yellow" if note.level == "warning" else "dim")
-    _out.print(_arms(built.arms))
+    out().print(_arms(built.arms))
     if built.comparisons:
-        _out.print(_pair(built.comparisons[0]))
+        out().print(_pair(built.comparisons[0]))
     leading = describe(built)
     if leading:
         say(leading.summary)
@@ -76,68 +71,18 @@ def _pair(pair: "Comparison") -> Table:
     return table
 
 
-def status(name: str | None, lake_path: str | None, *, cells: bool) -> None:
-    """One experiment by arm, or the names of all.
-
-    Raises:
-        ReportError: there is no such experiment or no lake.
-    """
-    from reports.lake import list_experiments
-
-    lake = Lake.existing(lake_path)
-    if name is None:
-        with lake.reading():
-            experiments = list_experiments(lake.root)
-        for experiment in experiments:
-            _out.print(experiment, markup=False)
-        return
-    built = reporting.read(lake, name)
-    table = Table("arm", "planned", "started", "resolved", "infrastructure", "missing", "cost")
-    for arm in built.arms:
-        numbers = [arm.planned, arm.started, arm.resolved]
-        losses = [arm.states["infrastructure"], arm.states["missing"]]
-        table.add_row(arm.name, *map(str, [*numbers, *losses]), _usd(arm.cost.usd))
-    _out.print(table)
-    if cells:
-        _cells(built.cells)
-
-
-def _cells(cells: Iterable[Any]) -> None:
-    table = Table("instance", "arm", "repeat", "state", "cost", "attempt", "detail")
-    for cell in cells:
-        table.add_row(
-            cell.instance_id,
-            cell.arm,
-            str(cell.repeat),
-            cell.state,
-            _usd(cell.cost_usd),
-            (cell.attempt_id or "")[:12],
-            cell.reason or cell.detail or "",
-        )
-    _out.print(table)
-
-
 def step(shown: "Shown", *, full: bool = False) -> None:
-    """One step of a trace."""
-    place = f"{shown.scope}/{shown.seq}" if shown.scope else str(shown.seq)
-    if shown.message is None:
-        what = "action" if shown.exit_code is None else f"command  exit code {shown.exit_code}"
-        _out.rule(f"{place} {what}", align="left", style="dim")
-        _out.print(_brief(f"$ {shown.command}", full), markup=False, style="cyan")
-        _out.print(_brief(shown.output, full), markup=False)
-        return
-    role = f" {shown.role}" if shown.role else ""
-    _out.rule(f"{place} model{role}  {_usd(shown.cost_usd)}", align="left", style="bold")
-    _out.print(_brief(shown.message.get("content") or "", full), markup=False)
-    for call in shown.message.get("tool_calls") or []:
-        function = call["function"]
-        _out.print(_brief(f"{function['name']} {function['arguments']}", full), markup=False)
+    """Print one step of a trace: a line, and if asked for everything that belongs to it."""
+    console = out()
+    say(step_text.line(shown, console.width), "bold" if full and console.is_terminal else None)
+    if full and (below := step_text.block(shown)):
+        say(below)
 
 
 def debugged(experiment: str, arm: str, lake: Lake) -> None:
     """Where the traces of a debugging run are."""
     for unit in lake.units("attempts", "*", experiment, arm):
-        _out.print(f"durabench trace {unit}", markup=False)
+        out().print(f"durabench trace {unit}", markup=False)
 
 
 def imported(runs: "list[Imported]", name: str) -> None:
@@ -147,16 +92,16 @@ def imported(runs: "list[Imported]", name: str) -> None:
         table.add_row(
             run.instance_id, str(run.model_calls), str(run.unpriced_calls), _usd(run.cost_usd)
         )
-    _out.print(table)
+    out().print(table)
     unpriced = {run.instance_id: run.unpriced_calls for run in runs if run.unpriced_calls}
     calls = sum(run.model_calls for run in runs)
-    _out.print(
+    out().print(
         f"{len(runs)} attempts, {calls} calls, {_usd(sum(run.cost_usd for run in runs))}; "
         f"{sum(unpriced.values())} calls came without a cost"
         + (f": {', '.join(f'{i} ({n})' for i, n in unpriced.items())}" if unpriced else ""),
         markup=False,
     )
-    _out.print(f"durabench report {name}", markup=False)
+    out().print(f"durabench report {name}", markup=False)
 
 
 def imported_arms(arms: "list[Summary]", name: str) -> None:
@@ -169,8 +114,8 @@ def imported_arms(arms: "list[Summary]", name: str) -> None:
             str(arm.planned - arm.found),
             _usd(arm.cost_usd),
         )
-    _out.print(table)
-    _out.print(f"durabench report {name}", markup=False)
+    out().print(table)
+    out().print(f"durabench report {name}", markup=False)
 
 
 def doubts(lake: Lake, experiment: str) -> None:
@@ -183,17 +128,9 @@ def doubts(lake: Lake, experiment: str) -> None:
     say(f"{len(in_doubt)} of {resolved} resolved patches are suspect")
 
 
-def _brief(text: str, full: bool) -> str:
-    lines = text.rstrip("\n").split("\n")
-    if full or len(lines) <= BRIEF_LINES:
-        return "\n".join(lines)
-    half = BRIEF_LINES // 2
-    return "\n".join([*lines[:half], f"  … {len(lines) - 2 * half} lines …", *lines[-half:]])
-
-
 def say(text: str, style: str | None = None) -> None:
     """One line, however long."""
-    _out.print(text, style=style, markup=False, soft_wrap=True)
+    out().print(text, style=style, markup=False, soft_wrap=True)
 
 
 def _usd(amount: float | None) -> str:

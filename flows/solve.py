@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from contextvars import ContextVar
-from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -77,9 +76,9 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
             return attempt_id
         if await asyncio.to_thread(_is_filed, cell, journal, attempt_id, lake):
             return attempt_id
-        started_at, clock = datetime.now(UTC), time.perf_counter()
+        clock = _Clock()
 
-        async def finish(outcome: Outcome | rows.Interruption) -> None:
+        async def finish(outcome: Outcome | rows.Interruption, run: rows.Run) -> None:
             recorded = await asyncio.to_thread(journal.steps, attempt_id)
             account = await asyncio.to_thread(journal.account, attempt_id)
             finished = rows.AttemptRecord(
@@ -88,25 +87,25 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
                 outcome,
                 [from_record(step) for step in recorded if step.result is not None],
                 account.billed_usd,
-                started_at,
-                time.perf_counter() - clock,
+                run,
             )
             # The rows are the holder's: who lost the attempt must not write over its successor's.
             await asyncio.to_thread(journal.check, lease)
             record(lake, finished)
 
         try:
-            outcome = await _carried_on(cell, journal, lease, lake, stop)
+            outcome, run = await _carried_on(cell, journal, lease, lake, clock, stop)
         except BudgetExhausted as error:
-            await finish(rows.Interruption("budget_stop", str(error)))
+            await finish(rows.Interruption("budget_stop", str(error)), clock.run)
             raise
         except Interrupted as error:
-            await finish(rows.Interruption("interrupted", str(error)))
+            await finish(rows.Interruption("interrupted", str(error)), clock.run)
             raise
         except Exception as error:
-            await finish(rows.Interruption("infrastructure", f"{type(error).__name__}: {error}"))
+            told = f"{type(error).__name__}: {error}"
+            await finish(rows.Interruption("infrastructure", told), clock.run)
             raise
-        await finish(outcome)
+        await finish(outcome, run)
     return attempt_id
 
 
@@ -154,18 +153,32 @@ def declared(cell: Cell, attempt_id: str) -> Attempt:
     )
 
 
+class _Clock:
+    """The time of a run from when this was made."""
+
+    def __init__(self) -> None:
+        self._started_at, self._began = datetime.now(UTC), time.perf_counter()
+
+    @property
+    def run(self) -> rows.Run:
+        """The run so far."""
+        return rows.Run(self._started_at, time.perf_counter() - self._began)
+
+
 async def _carried_on(
-    cell: Cell, journal: Journal, lease: Lease, lake: Lake, stop: Stop
-) -> Outcome:
-    """The outcome that is recorded, or the arm run again over the steps that are."""
+    cell: Cell, journal: Journal, lease: Lease, lake: Lake, clock: _Clock, stop: Stop
+) -> tuple[Outcome, rows.Run]:
+    """The outcome that is recorded, or the arm run again over the steps that are; and the run
+    that came to it, which is an earlier one where only the rows are missing."""
     ended = await asyncio.to_thread(journal.outcome, lease.attempt_id)
     if ended is not None:
-        return Outcome(**json.loads(ended))
+        return rows.from_ended(ended, clock.run)
     recorded = await asyncio.to_thread(journal.steps, lease.attempt_id)
     log = JournalLog(journal, lease, blobs(lake), recorded, _limits(cell, lease))
     outcome = await _solve(cell, log, stop)
-    await asyncio.to_thread(journal.end, lease, json.dumps(asdict(outcome)))
-    return outcome
+    run = clock.run
+    await asyncio.to_thread(journal.end, lease, rows.ended(outcome, run))
+    return outcome, run
 
 
 def _limits(cell: Cell, lease: Lease) -> tuple[Limit, ...]:

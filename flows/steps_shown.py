@@ -15,11 +15,11 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from agent.models.protocol import Message, ModelReply
+from agent.models.protocol import ModelReply
 from agent.steps import ActionResult, CutOff, Step
 from agent.workspaces.protocol import CommandResult
 from flows.cells import Cell
-from flows.tracing import command_of, output_of
+from flows.step_text import asked_in_full, asked_in_line, output_of, said
 
 NAME_CHARACTERS = 100
 
@@ -64,7 +64,7 @@ def name(step: Step) -> str:
     where = f"{step.scope}/{step.seq}" if step.scope else str(step.seq)
     if step.kind == "model":
         return " ".join(filter(None, ["model", step.request.get("role"), where]))
-    asked = " ".join(command_of(step.request).split())
+    asked = asked_in_line(step.request)
     line = f"{step.kind} {where}: {asked}" if asked else f"{step.kind} {where}"
     return line if len(line) <= NAME_CHARACTERS else f"{line[: NAME_CHARACTERS - 1]}…"
 
@@ -103,25 +103,16 @@ def _summary(step: Step) -> str:
 def _input(step: Step) -> str:
     """What was asked; of a model, the messages that are new."""
     if step.kind != "model":
-        return _block(command_of(step.request))
+        return _block(asked_in_full(step.request))
     return "\n\n".join(
-        f"_{message['role']}_\n\n{_block(_said(message))}" for message in step.request["messages"]
+        f"_{message['role']}_\n\n{_block(said(message))}" for message in step.request["messages"]
     )
-
-
-def _said(message: Message) -> str:
-    """The text of a message, and the calls that it makes."""
-    calls = [
-        f"{call['function']['name']} {call['function']['arguments']}"
-        for call in message.get("tool_calls") or []
-    ]
-    return "\n".join(part for part in [str(message.get("content") or ""), *calls] if part)
 
 
 def _result(step: Step) -> str:
     match step.result:
         case ModelReply(message=message):
-            return _block(_said(message))
+            return _block(said(message))
         case CommandResult(output=output):
             return _block(output)
         case ActionResult(content=content):

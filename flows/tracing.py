@@ -1,38 +1,19 @@
 """The steps of an attempt: from the journal, or from the lake where that has them alone, as those
 of imports and those that were pruned."""
 
-import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from agent.journal import Journal
-from agent.models.protocol import ModelReply
-from agent.steps import ActionResult, CutOff, Step, from_record
-from agent.workspaces.protocol import CommandResult
+from agent.steps import from_record
 from flows import showing
 from flows.errors import UsageError
 from flows.journals import existing_journal
 from flows.lake import Lake, Row
+from flows.step_text import Shown, of_row, of_step
 
 POLL_S = 0.5
-
-
-@dataclass(frozen=True)
-class Shown:
-    """One step as a trace shows it."""
-
-    seq: int
-    scope: str
-    message: Row | None
-    """The model's answer; None for what happened in the workspace."""
-    cost_usd: float | None
-    role: str = ""
-    command: str = ""
-    output: str = ""
-    exit_code: int | None = None
 
 
 def trace(prefix: str, lake_path: str | None, *, full: bool, follow: bool) -> None:
@@ -60,7 +41,7 @@ def trace(prefix: str, lake_path: str | None, *, full: bool, follow: bool) -> No
     for step in steps:
         showing.step(step, full=full)
         spent += step.cost_usd or 0.0
-        unpriced += step.message is not None and step.cost_usd is None
+        unpriced += step.cost_usd is None
     _close(lake, journal, found[0], spent, unpriced)
 
 
@@ -84,54 +65,16 @@ def _journaled(journal: Journal | None, attempt_id: str, follow: bool) -> Iterat
             place = (recorded.scope, recorded.seq)
             if recorded.result is not None and place not in seen:
                 seen.add(place)
-                yield shown(from_record(recorded))
+                yield of_step(from_record(recorded))
         if ended or not follow:
             return
         time.sleep(POLL_S)
 
 
-def shown(step: Step) -> Shown:
-    """A step of a session, for showing."""
-    place, asked = (step.seq, step.scope), command_of(step.request)
-    match step.result:
-        case ModelReply(message=message, usage=usage):
-            return Shown(*place, message, usage.cost_usd, step.request.get("role", ""))
-        case CommandResult(output=output, exit_code=exit_code):
-            return Shown(*place, None, 0.0, "", asked, output, exit_code)
-        case ActionResult(content=content):
-            return Shown(*place, None, 0.0, "", asked, output_of(content))
-        case CutOff(cut_off=what):
-            return Shown(*place, None, None, "", asked, f"cut off: {what}")
-
-
-def command_of(request: Row) -> str:
-    """A request for work in the workspace in one line; empty for a model call."""
-    if "action" in request:
-        arguments = {name: value for name, value in request.items() if name != "action"}
-        return f"{request['action']} {json.dumps(arguments, ensure_ascii=False)}"
-    return str(request.get("command", ""))
-
-
-def output_of(content: Any) -> str:
-    """What an action has to show."""
-    if content is None:
-        return ""
-    shown = content.get("output", content) if isinstance(content, dict) else content
-    return shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False, indent=1)
-
-
 def _filed(lake: Lake, attempt_id: str) -> Iterator[Shown]:
     calls = {(call["scope"], call["seq"]): call for call in lake.find("llm_calls", attempt_id)}
     for row in sorted(lake.find("steps", attempt_id), key=_order):
-        place, result = (row["seq"], row["scope"]), json.loads(row["result"])
-        call = calls.get((row["scope"], row["seq"]))
-        if call is not None:
-            yield Shown(*place, result, call["cost_usd"], call["role"])
-        else:
-            asked = command_of(json.loads(row["request"]))
-            cut_off = result.get("cut_off") if isinstance(result, dict) else None
-            output = f"cut off: {cut_off}" if cut_off else output_of(result)
-            yield Shown(*place, None, 0.0, "", asked, output, row["exit_code"])
+        yield of_row(row, calls.get((row["scope"], row["seq"])))
 
 
 def _order(row: Row) -> tuple[datetime, str, int]:

@@ -233,7 +233,11 @@ EXPERIMENTS = Table(
     "one declared arm of one experiment, as it stood when the run began",
     (
         Column("declared_at", TIME, "when this declaration was first run"),
-        Column("declaration_digest", TEXT, "SHA-256 of the experiment as canonical JSON"),
+        Column(
+            "declaration_digest",
+            TEXT,
+            "SHA-256 of what defines the experiment, its rows and environment, as canonical JSON",
+        ),
         Column("declaration", TEXT, "the experiment as JSON"),
         Column("arm_order", INT, "position of the arm in the declaration, from 0"),
         Column("agent", TEXT, "kind of arm"),

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _LOG_SPAN = 20
 """From this ratio of dearest to cheapest cell on, costs are drawn on a logarithmic axis."""
 
+_DECADES_ALONE = 1000
+"""Below this ratio powers of ten would be one or two ticks."""
+
 _DIRECT_LABELS = 4
 """Points that are named beside themselves; more of them get a legend below."""
 
@@ -304,6 +307,10 @@ def _cost_scale(axes: Axes, costs: list[float]) -> None:
         axes.set_xticks([])
     elif len(positive) == len(costs) and max(positive) / min(positive) >= _LOG_SPAN:
         axes.set_xscale("log")
+        from matplotlib.ticker import LogLocator
+
+        if max(positive) / min(positive) < _DECADES_ALONE:
+            axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         usd_axis(axes)
     else:
         axes.set_xlim(left=0)

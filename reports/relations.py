@@ -6,6 +6,7 @@ same relations.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,13 @@ AUDIT_EXAMPLES = 3
 """Rows of a failed audit that a report shows."""
 
 
-def open_marts(lake: Path | UPath, experiment: str) -> DuckDBPyConnection:
+CELLS = ("planned_cells", "counted_attempts", "counted_evaluations", "cells")
+"""The marts that `marts.cells` is built on, and itself."""
+
+
+def open_marts(
+    lake: Path | UPath, experiment: str, marts: Sequence[str] = MARTS
+) -> DuckDBPyConnection:
     """A connection with the lake's views, the schema `staging` and the schema `marts`.
 
     The caller closes it. Raises ReportError as `reports.lake.open_lake` does.
@@ -57,7 +64,7 @@ def open_marts(lake: Path | UPath, experiment: str) -> DuckDBPyConnection:
     for name in STAGING:
         kind = "view" if name in SCANNED_ONCE else "table"
         _create(connection, kind, "staging", name)
-    for name in MARTS:
+    for name in marts:
         _create(connection, "table", "marts", name)
     return connection
 

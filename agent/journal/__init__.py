@@ -8,6 +8,7 @@ records     rows of steps
 ledger      reservations, settlements and limits
 bodies      requests and results as they lie in the database
 ties        which lakes a journal belongs to
+progress    how far the attempts of an experiment are
 retention   what is kept of attempts, and how it becomes less
 tables      the schema as queries see it
 migrations  the schema as databases get it
@@ -22,6 +23,7 @@ from agent.journal.types import (
     Holding,
     Lease,
     Limit,
+    Progress,
     RecordedStep,
     References,
     Reservation,
@@ -35,6 +37,7 @@ __all__ = [
     "Journal",
     "Lease",
     "Limit",
+    "Progress",
     "RecordedStep",
     "References",
     "Reservation",

@@ -9,7 +9,7 @@ from sqlalchemy.exc import ArgumentError
 
 from agent.blobs import Blobs
 from agent.errors import JournalError, OtherJournal
-from agent.journal import attempts, leases, ledger, rates, records, ties
+from agent.journal import attempts, leases, ledger, progress, rates, records, ties
 from agent.journal.bodies import Bodies
 from agent.journal.database import Database, shown
 from agent.journal.migrations import journal_id, migrate
@@ -20,6 +20,7 @@ from agent.journal.types import (
     Claim,
     Lease,
     Limit,
+    Progress,
     RecordedStep,
     Reservation,
 )
@@ -143,6 +144,12 @@ class Journal:
     def find(self, prefix: str) -> list[Attempt]:
         """The attempts whose id starts so, by id."""
         return self._database.read(lambda connection: attempts.with_prefix(connection, prefix))
+
+    def progress(self, experiment: str) -> list[Progress]:
+        """How far the attempts of an experiment are, by id."""
+        return self._database.read(
+            lambda connection: progress.of_experiment(connection, experiment)
+        )
 
     def outcome(self, attempt_id: str) -> str | None:
         """What `end` was given; None while the attempt is open."""

@@ -100,6 +100,37 @@ class Account:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """How far an attempt is, and what it has cost. Times are by the journal's clock, UTC."""
+
+    attempt: Attempt
+    has_ended: bool
+    is_pruned: bool
+    worker: str | None
+    """The last holder of its lease; None if it was never held."""
+    lease_left_s: float | None
+    """Seconds until the lease runs out, negative if it has; None if it was given back or never
+    held."""
+    now: datetime
+    first_step_at: datetime | None
+    """Start of its first step; None if it has none of its own."""
+    last_step_at: datetime | None
+    """End of its last step, or start of one that has no result yet."""
+    steps: int
+    """Those with a result, like the next three, and those copied by a fork among them."""
+    calls: int
+    cost_usd: float
+    """Of the calls whose cost is known."""
+    unpriced_calls: int
+    billed_usd: float
+    """As in `Account`."""
+    unanswered_calls: int
+    """Calls in flight, and those that were lost in a crash."""
+    unanswered_usd: float
+    """What is reserved for them, the part of `billed_usd` that may never have been spent."""
+
+
+@dataclass(frozen=True)
 class Holding:
     """What the journal keeps of one attempt."""
 

@@ -22,6 +22,17 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DURABENCH_LAKE", str(tmp_path / "lake"))
 
 
+PREDICTION = (
+    '{"instance_id": "durabench__gridprint-1", "model_name_or_path": "a", "model_patch": ""}\n'
+)
+
+
+@pytest.fixture
+def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine on which Prefect's server must not be asked for."""
+    monkeypatch.setattr("flows.running.prefect_api", lambda: pytest.fail("a server is started"))
+
+
 def test_help_answers_at_once() -> None:
     """Under half a second: nothing slow is imported. Of processor time, the best of three, for
     on a busy machine the clock measures what else runs."""
@@ -90,9 +101,36 @@ def test_a_missing_folder_of_trajectories_is_refused() -> None:
     fails("import", "mini", "absent", "-d", "bundled", "--name", "x", because="no *.traj.json")
 
 
-@pytest.mark.usefixtures("prefect")
-class TestBehindPrefect:
-    """What only turns out when the flow reads its data."""
+@pytest.mark.usefixtures("no_server")
+class TestBeforeAServerIsStarted:
+    """What reading the data and looking at the machine shows, which takes a second."""
+
+    @pytest.mark.parametrize(
+        ("content", "because"),
+        [
+            (None, "predictions.jsonl: there is no such file"),
+            ("", "there is no prediction in it"),
+            ("no JSON\n", "line 1: not JSON"),
+            (PREDICTION + PREDICTION, "line 2: a second prediction for durabench__gridprint-1"),
+            (PREDICTION.replace("gridprint", "gridprimt"), "did you mean durabench__gridprint-1"),
+            ('{"instance_id": "a"}\n', "the prediction has no model_name_or_path"),
+        ],
+        ids=["missing", "empty", "no JSON", "twice", "unknown instance", "no patch"],
+    )
+    def test_a_bad_predictions_file_is_refused(self, content: str | None, because: str) -> None:
+        """The place in the file is named."""
+        if content is not None:
+            Path("predictions.jsonl").write_text(content)
+        fails("grade", "predictions.jsonl", "--name", "x", because=because)
+
+    def test_a_name_that_cannot_be_one_is_refused(self) -> None:
+        """Before the predictions are looked up."""
+        Path("predictions.jsonl").write_text(PREDICTION)
+        fails("grade", "predictions.jsonl", "--name", "A B", because="cannot name results")
+
+    def test_an_instance_to_debug_has_to_be_there(self) -> None:
+        """As in an experiment."""
+        fails("debug", "durabench__x-1", because="not in the dataset: durabench__x-1")
 
     def test_a_row_without_the_swebench_5_columns_is_refused(self) -> None:
         """The missing columns are named, and what to use instead."""

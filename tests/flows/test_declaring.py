@@ -1,13 +1,22 @@
 """What an experiment declares of its analysis, from the file over the lake to the report."""
 
+import json
+import shutil
+from collections.abc import Collection
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flows import reporting
+from eval import instances
+from flows import experiment, plan, reporting, rows
 from flows.benchmark import benchmark
+from flows.cells import canonical_digest
 from flows.experiment import Experiment
-from flows.lake import Lake
+from flows.lake import Lake, Row
+from reports.paired import read_rows
+from reports.relations import open_marts
 from tests.flows.conftest import trial
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
@@ -47,12 +56,132 @@ async def test_a_plan_is_declared_with_the_experiment_and_cannot_be_changed_late
 
 
 async def test_a_plan_that_stood_before_the_run_is_followed(lake_path: str) -> None:
-    """However often it is run again, and with other things changed."""
+    """However often it is run again, and with what is not declared changed: nothing is said."""
     declared = {"primary": {**PRIMARY, "margin": 0.2}, "family": FAMILY}
     for concurrency in (1, 2):
         await benchmark(controls(**declared, concurrency=concurrency), lake_path)
     report = reporting.read(Lake.existing(lake_path), "trial")
+    assert not [note for note in report.notes if "declared" in note.text]
     assert {pair.role for pair in report.comparisons} == {"primary", "declared", "exploratory"}
     assert report.source.later_plans == ()
     assert report.non_inferiority is not None
     assert report.non_inferiority.margin == 0.2
+
+
+async def test_a_verdict_of_another_experiment_does_not_date_the_results(lake_path: str) -> None:
+    """The second experiment shares its patches with the first, and its plan was there in time."""
+    primary = {**PRIMARY, "margin": 0.05}
+    await benchmark(controls(primary=None), lake_path)
+    await benchmark(controls(name="second", primary=primary), lake_path)
+    report = reporting.read(Lake.existing(lake_path), "second")
+    assert report.source.later_plans == ()
+    assert report.comparisons[0].role == "primary"
+    assert report.non_inferiority is not None
+    assert not [note for note in report.notes if "declared" in note.text]
+
+
+async def test_rows_that_are_written_again_keep_their_time(lake_path: str) -> None:
+    """A plan made with results at hand is found out though the rows of all attempts were gone
+    when it was declared, and though nothing had been graded."""
+    lake = Lake.existing(lake_path)
+    await benchmark(controls(primary=None), lake_path, grade=False)
+    before = {row["attempt_id"]: _run_of(row) for row in lake.rows("attempts", "trial")}
+    shutil.rmtree(Path(lake_path) / "attempts")
+    await benchmark(controls(primary=PRIMARY), lake_path)
+    assert {row["attempt_id"]: _run_of(row) for row in lake.rows("attempts", "trial")} == before
+    report = reporting.read(lake, "trial")
+    assert [plan.primary for plan in report.source.later_plans] == [("null", "gold")]
+    assert report.comparisons[0].role == "exploratory"
+
+
+def _run_of(row: Row) -> tuple[datetime, float]:
+    return row["started_at"], row["duration_s"]
+
+
+CHANGES: dict[str, Any] = {
+    "name": "other",
+    "dataset": "elsewhere.jsonl",
+    "split": "dev",
+    "select": {"ids": ["a__a-1"]},
+    "environment": "docker",
+    "arms": [{"name": "gold", "agent": "gold"}, {"name": "null", "agent": "null"}],
+    "model": "openai/another",
+    "repeats": 2,
+    "seed": 1,
+    "concurrency": 9,
+    "evaluation_timeout_s": 7,
+    "budgets": {"experiment": {"usd": 5}},
+    "execution": "distributed",
+    "rate_limits": {"openai": {"requests_per_minute": 10}},
+    "network": True,
+    "images": {"keep_gb": 5, "ahead": 0},
+    "preflight": True,
+    "audit": True,
+    "primary": {**PRIMARY, "margin": 0.2},
+    "family": [{"baseline": "again", "candidate": "null"}],
+}
+"""Another value for every field of an experiment."""
+
+
+DECLARED = sorted(Experiment.model_fields.keys() - experiment.NOT_DECLARED - {"name"})
+
+
+def changed(*fields: str) -> Experiment:
+    """The controls with other values of these fields; a name would be another experiment."""
+    content = controls(primary=PRIMARY).model_dump(mode="json")
+    return Experiment.model_validate({**content, **{field: CHANGES[field] for field in fields}})
+
+
+@pytest.mark.parametrize("field", sorted(CHANGES))
+def test_only_what_defines_an_experiment_is_declared_again(field: str, tmp_path: Path) -> None:
+    """To run with another value of anything else is no change."""
+    lake = Lake.open(tmp_path)
+    also = ["environment"] if field == "execution" else []
+    for declared in (changed(), changed(field, *also)):
+        plan.declare(declared.model_copy(update={"name": "trial"}), [], "host", lake)
+    declarations = len(lake.units("experiments", "*", arm="gold"))
+    assert declarations == (2 if field in DECLARED else 1)
+
+
+def test_every_field_is_tried() -> None:
+    """A new one needs a value here, and a decision."""
+    assert CHANGES.keys() == Experiment.model_fields.keys()
+
+
+def test_what_an_earlier_release_took_for_a_change_is_told_only_where_it_is_one(
+    tmp_path: Path,
+) -> None:
+    """Its digests were of all fields."""
+    lake = Lake.open(tmp_path)
+    for number, declared in enumerate([changed(), changed(*experiment.NOT_DECLARED)]):
+        earlier(declared, number, lake)
+    [row] = read_rows(open_marts(tmp_path, "trial"), "from marts.source")
+    assert row["declarations"] == 1
+    for number, field in enumerate(DECLARED, 2):
+        earlier(changed(field), number, lake)
+    [row] = read_rows(open_marts(tmp_path, "trial"), "from marts.source")
+    assert row["declarations"] == 1 + len(DECLARED)
+
+
+def test_the_next_release_does_not_declare_again(tmp_path: Path) -> None:
+    """What an earlier one recorded says the same, with another digest and without new fields."""
+    lake = Lake.open(tmp_path)
+    declared = controls(primary=PRIMARY)
+    unit = earlier(declared, 0, lake, without={"preflight", "family"})
+    for later in (declared, declared.model_copy(update={"concurrency": 9})):
+        plan.declare(later, [], "host", lake)
+        assert lake.units("experiments", "*", arm="gold") == [unit]
+    plan.declare(declared.model_copy(update={"seed": 9}), [], "host", lake)
+    assert len(lake.units("experiments", "*", arm="gold")) == 2
+
+
+def earlier(declared: Experiment, number: int, lake: Lake, without: Collection[str] = ()) -> str:
+    """Declare as a release did whose digests were of all fields, and that lacked some."""
+    content = declared.model_dump(mode="json", exclude=set(without))
+    digest = canonical_digest(content)
+    at = datetime(2026, 3, 1, 12, number, tzinfo=UTC)
+    nothing = instances.dataset_digest([])
+    for arm, row in rows.experiment_rows(declared, [], digest, nothing, "host", at):
+        unit = f"{at:%Y%m%dT%H%M%S%f}-{digest[:16]}"
+        lake.write("experiments", "trial", arm, unit, [{**row, "declaration": json.dumps(content)}])
+    return unit

@@ -143,12 +143,6 @@ def test_a_file_that_is_no_experiment_is_refused(text: str, tmp_path: Path) -> N
     assert "\n" not in str(caught.value)
 
 
-def test_the_digest_follows_the_declaration() -> None:
-    """The same content has the same digest; any change has another."""
-    assert parse().digest == parse().digest
-    assert parse().digest != parse(seed=1).digest
-
-
 @pytest.mark.parametrize(
     ("agent", "options", "because"),
     [
@@ -170,7 +164,7 @@ def test_the_models_of_roles_are_declared_with_the_arms() -> None:
     thinker = {**MINI, "name": "b", "agent": "durable", "options": {"profile": {"roles": roles}}}
     declared = parse(arms=[MINI, thinker, GOLD])
     now = datetime.now(UTC)
-    written = dict(rows.experiment_rows(declared, [], "", "host", now))
+    written = dict(rows.experiment_rows(declared, [], "", "", "host", now))
     assert {arm: (row["model"], row["simulated"]) for arm, row in written.items()} == {
         "mini": ("openai/anything", False),
         "b": ("openai/anything, planner: simulated/skill-1", True),

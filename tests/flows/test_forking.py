@@ -61,7 +61,9 @@ async def test_a_trace_shows_every_step_and_what_it_cost(lake_path: str) -> None
     arguments = ["trace", attempt_id[:12], "--lake", lake_path, "--follow"]
     result = await asyncio.to_thread(CliRunner().invoke, app, arguments)
     assert result.exit_code == 0, result.output
-    steps = re.findall(r"^(\d+) (?:model|command)", result.stdout, re.MULTILINE)
+    line = r"^\d\d:\d\d:\d\d  (\d+) +(?:model|command) .* \d+\.\d s$"
+    steps = re.findall(line, result.stdout, re.MULTILINE)
+    assert len(result.stdout.splitlines()) == len(steps) + 1
     recorded = open_journal(Lake.existing(lake_path)).steps(attempt_id)
     assert [int(step) for step in steps] == list(range(len(recorded)))
     assert "submitted (Submitted); $" in result.stdout

@@ -37,8 +37,8 @@ def step(
             "planner plan-1/0",
         ),
         (step("model", {"messages": []}, REPLY), "3"),
-        (step("command", {"command": "pytest\n  -q"}, OUTPUT), "3: pytest -q"),
-        (step("action", {"action": "diff"}, ActionResult("")), "3: diff {}"),
+        (step("command", {"command": "pytest\n  -q"}, OUTPUT), "3: pytest … (+1 line)"),
+        (step("action", {"action": "diff"}, ActionResult("")), "3: diff"),
         (step("limit", {}, CutOff("the attempt")), "3"),
     ],
 )

@@ -323,12 +323,26 @@ def test_what_infrastructure_ended_is_no_result(lake: LakeBuilder) -> None:
     assert (banner(report), roles(report)["ab"]) == ("", "primary")
 
 
-def test_a_grading_is_a_result_though_its_attempt_was_written_again(lake: LakeBuilder) -> None:
-    """Rows of an attempt that are made anew have a later time; its verdict keeps its own."""
+def test_a_verdict_from_before_the_first_attempt_is_another_experiment_s(
+    lake: LakeBuilder,
+) -> None:
+    """It was taken over with its time, and says nothing of when this experiment had results."""
     declare(lake, -1, primary_candidate="c", family=[])
     declare(lake, 0.5)
     run(lake)
-    assert banner(build(lake.root, "trial"))
+    report = build(lake.root, "trial")
+    assert (banner(report), roles(report)["ab"]) == ("", "primary")
+
+
+def test_imported_results_were_there_before_a_run_under_their_name(lake: LakeBuilder) -> None:
+    """They do not say when they began; a comparison that is declared with them at hand is late."""
+    nothing = dict.fromkeys(("primary_baseline", "primary_candidate", "primary_margin"))
+    declare(lake, -1, **nothing, family=[], environment="imported")
+    lake.cell("a", "i00", environment="imported", started_at=None)
+    declare(lake, 0)
+    run(lake)
+    report = build(lake.root, "trial")
+    assert (bool(banner(report)), roles(report)["ab"]) == (True, "exploratory")
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,15 @@
--- Grain: one declaration, with the analysis that it plans and whether results existed before it:
--- attempts or gradings that had begun and that infrastructure did not end.
+-- Grain: one declaration, with the analysis that it plans and whether results existed before it.
+-- Results begin with the experiment's own first attempt that infrastructure did not end. Gradings
+-- say nothing: a verdict on the same patch may have been given for another experiment, long ago.
 with declarations as (
     select * from main.experiments
 ),
 
-results as (
-    select started_at_utc from staging.attempts where not is_unfinished
-    union all
-    select started_at_utc from staging.evaluations where not is_infrastructure
-),
-
+-- An import does not say when its attempts began, but they were there before it was declared.
 first_result as (
-    select min(started_at_utc) as first_result_utc from results
+    select min(coalesce(started_at_utc, timestamp '-infinity')) as first_result_utc
+    from staging.attempts
+    where not is_unfinished
 ),
 
 -- Every arm of a declaration says the same; files from before there were families say nothing.

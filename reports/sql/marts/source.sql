@@ -3,8 +3,32 @@ with declared as (
     select * from staging.experiments
 ),
 
+-- What each declaration says of its arms, without what may change from run to run: the fields that
+-- `flows/experiment.py` lists. Their digests alone do not tell, as earlier releases had them of
+-- everything. What a dataset and an environment came to has columns of its own.
+stripped as (
+    select
+        * exclude (dataset, declaration),
+        json_merge_patch(
+            declaration,
+            '{"dataset": null, "split": null, "select": null, "environment": null,
+              "concurrency": null, "execution": null, "rate_limits": null, "images": null,
+              "audit": null}'
+        ) as declaration
+    from main.experiments
+),
+
+declared_arms as (
+    select
+        declared_at,
+        declaration_digest,
+        list(struct_pack(*columns(* exclude (declared_at, declaration_digest))) order by arm) as arms
+    from stripped
+    group by declared_at, declaration_digest
+),
+
 declarations as (
-    select count(distinct declaration_digest) as declarations from main.experiments
+    select count(distinct arms) as declarations from declared_arms
 ),
 
 attempts as (

@@ -1,0 +1,39 @@
+"""Where commands print: as wide as the terminal, and as wide as the text everywhere else."""
+
+import os
+from collections.abc import Sequence
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+
+UNBOUNDED = 100_000
+"""Columns of a file or a pipe, which has none: nothing is cut or wrapped."""
+
+
+def out() -> Console:
+    """Return the console of standard output."""
+    console = Console(highlight=False)
+    if not console.is_terminal and not os.environ.get("COLUMNS"):
+        console = Console(highlight=False, width=UNBOUNDED)
+    return console
+
+
+def fitted(text: str, width: int) -> str:
+    """Return a text that fills at most so many columns, with an ellipsis where it was cut."""
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
+
+
+def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+    """Return rows as lines with aligned columns; those numbered `right` end at the right."""
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            " " * (width - cell_len(text)) + text
+            if index in right
+            else text + " " * (width - cell_len(text))
+            for index, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,160 @@
+"""How far an experiment is: from the lake, and from the journal while attempts are under way."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from agent import leasing
+from agent.journal import Attempt, Journal, Lease, Reservation
+from agent.workspaces import ownership
+from flows import journals, status
+from flows.cli import app
+from flows.journals import open_journal
+from flows.lake import Lake
+from tests.reports.lake_fixture import NOON, LakeBuilder
+
+IDS = [f"durabench__a-long-name-of-a-repository-{n}" for n in range(6)]
+DEAD = f"{ownership.owner()}/1-0"
+"""A worker of this machine whose process is no more."""
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> LakeBuilder:
+    """A lake with an arm of six cells: done, running, killed, interrupted, stopped by a budget,
+    and not begun."""
+    lake = LakeBuilder(tmp_path / "lake")
+    lake.declare(["able"], IDS)
+    lake.cell("able", IDS[0], attempt_id="done")
+    unfinished = {"model_calls": 1, "cost_usd": 0.25, "billed_usd": 0.25}
+    for number, outcome in ((3, "interrupted"), (4, "budget_stop")):
+        columns = {"attempt_id": outcome, "outcome": outcome, "detail": "for a reason"}
+        lake.attempt("able", IDS[number], **columns, **unfinished)
+    journal = open_journal(Lake.existing(lake.root))
+    worked_on(journal, "running-with-a-long-id", IDS[1], leasing.worker())
+    worked_on(journal, "killed", IDS[2], DEAD)
+    for number, outcome in ((3, "interrupted"), (4, "budget_stop")):
+        journal.release(worked_on(journal, outcome, IDS[number], leasing.worker()))
+    return lake
+
+
+def worked_on(journal: Journal, attempt_id: str, instance_id: str, worker: str) -> Lease:
+    """An attempt with a call that was answered for $0.25 and one that was not, for up to $1."""
+    journal.start(Attempt(attempt_id, "trial", "able", instance_id, 0, "{}"))
+    lease = journal.acquire(attempt_id, worker, 60)
+    for seq in range(2):
+        journal.intend(lease, "", seq, "model", "d", b"{}", Reservation(1.0, ()))
+    journal.record(lease, "", 0, b"{}", cost_usd=0.25, duration_s=0.1, tree=None)
+    return lease
+
+
+def asked(lake: LakeBuilder, *arguments: str) -> Result:
+    result = CliRunner().invoke(app, ["status", *arguments, "--lake", str(lake.root)])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def as_json(lake: LakeBuilder, *arguments: str) -> Any:
+    """All that is printed, read as JSON."""
+    return json.loads(asked(lake, *arguments, "--json").stdout)
+
+
+def test_attempts_that_have_not_ended_are_told_from_the_journal(built: LakeBuilder) -> None:
+    """Each with its state, and what it has cost so far."""
+    told = as_json(built, "trial")
+    cells = {cell["instance_id"]: cell for cell in told["cells"]}
+    states = ["done", "running", "killed", "interrupted", "budget_stop", "not_begun"]
+    assert [cells[each]["state"] for each in IDS] == states
+    for each in IDS[1:5]:
+        cell = cells[each]
+        assert (cell["calls"], cell["cost_usd"], cell["unanswered_calls"]) == (1, 0.25, 1)
+        assert cell["unanswered_usd"] == 1.0
+        assert cell["since"] <= cell["last_sign_of_life"]
+    assert cells[IDS[5]]["attempt_id"] is None
+    assert (told["planned"], told["resolved"], told["calls"]) == (6, 1, 2 + 4)
+    assert (told["cost_usd"], told["billed_usd"]) == (0.5 + 4 * 0.25, 4 * 1.25)
+    assert told["states"] == dict.fromkeys(status.STATES, 0) | dict.fromkeys(states, 1)
+    [arm] = told["arms"]
+    assert {name: arm[name] for name in arm if name != "arm"} == {
+        name: told[name] for name in arm if name != "arm"
+    }
+
+
+def test_the_readme_names_everything_that_is_printed_as_json(built: LakeBuilder) -> None:
+    """Programs rely on it."""
+    readme = (Path(status.__file__).parents[1] / "README.md").read_text()
+    _, _, section = readme.partition("### Status as JSON")
+    told, brief = as_json(built, "trial"), as_json(built)
+    names = {*told, *told["cells"][0], *told["arms"][0], *brief, *status.STATES}
+    assert {name for name in names if f"`{name}`" not in section.partition("\n## ")[0]} == set()
+
+
+def test_an_attempt_that_another_machine_holds_is_running_until_its_lease_runs_out(
+    built: LakeBuilder,
+) -> None:
+    """Nobody here can see its process."""
+    journal = open_journal(Lake.existing(built.root))
+    lease = worked_on(journal, "elsewhere", IDS[5], "another-machine/1-0")
+    assert as_json(built, "trial")["cells"][5]["state"] == "running"
+    journal.renew(lease, 0)
+    assert as_json(built, "trial")["cells"][5]["state"] == "killed"
+
+
+def test_what_has_ended_in_the_lake_is_done_whatever_its_lease(built: LakeBuilder) -> None:
+    """The journal was read a moment before."""
+    built.cell("able", IDS[1], attempt_id="running-with-a-long-id")
+    assert as_json(built, "trial")["cells"][1]["state"] == "done"
+
+
+def test_nothing_is_cut_in_a_pipe(built: LakeBuilder) -> None:
+    """Every line is whole, and every id that is shown is one that other commands take."""
+    listed = asked(built, "trial", "--cells").stdout
+    assert all(each in listed for each in IDS)
+    assert "1 of 6 cells done (1 resolved), 1 running, 1 interrupted, 1 killed" in listed
+    [line] = [line for line in listed.splitlines() if IDS[1] in line]
+    shown = line.split()[0]
+    [own] = as_json(built, shown)["cells"]
+    assert own["attempt_id"] == "running-with-a-long-id"
+    traced = CliRunner().invoke(app, ["trace", shown, "--lake", str(built.root)])
+    assert "no attempt" not in traced.output
+
+
+def test_every_experiment_has_a_line(built: LakeBuilder) -> None:
+    """With its progress and its cost."""
+    other = LakeBuilder(built.root, "another")
+    other.declare(["able"], IDS[:1])
+    other.cell("able", IDS[0], attempt_id="of-another")
+    first, second = asked(built).stdout.splitlines()
+    assert first.split(maxsplit=1) == [
+        "another",
+        "1 of 1 cells done (1 resolved); 2 calls, $0.500",
+    ]
+    assert second.startswith("trial    1 of 6 cells done (1 resolved), 1 running")
+    told = as_json(built)
+    assert [each["experiment"] for each in told["experiments"]] == ["another", "trial"]
+
+
+@pytest.mark.parametrize(
+    ("url", "because"),
+    [("", "has no journal"), ("postgresql://nobody@127.0.0.1:9/none", "fails")],
+    ids=["none", "away"],
+)
+def test_without_a_journal_the_lake_is_told_of_and_one_line_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, because: str
+) -> None:
+    """As of an import, or while the database is down."""
+    monkeypatch.setattr("agent.journal.journal.PATIENCE_TO_OPEN_S", 0.1)
+    if url:
+        monkeypatch.setenv(journals.VARIABLE, url)
+    lake = LakeBuilder(tmp_path / "lake")
+    lake.declare(["able"], IDS[:2])
+    lake.cell("able", IDS[0], attempt_id="done", started_at=NOON - timedelta(hours=1))
+    note, total, *_ = asked(lake, "trial").stdout.splitlines()
+    assert because in note
+    assert "from the lake" in note
+    assert total.startswith("trial: 1 of 2 cells done (1 resolved), 1 not begun; 2 calls, $0.500")
+    told = as_json(lake, "trial")
+    assert (len(told["notes"]), told["billed_usd"]) == (1, None)

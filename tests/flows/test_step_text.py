@@ -1,0 +1,155 @@
+"""Steps as text: a line each, and all of it without escaped line ends."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from agent.models.protocol import ModelReply, Usage
+from agent.steps import ActionResult, CutOff, Result, Step, StepKind
+from agent.workspaces.protocol import CommandResult
+from flows import step_text
+from flows.text import in_full, in_line
+
+WIDE = 100_000
+
+PATCH = "diff --git a/x b/x\n+one\n+two\n"
+
+
+def step(kind: StepKind, request: dict[str, Any], result: Result) -> Step:
+    at = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+    return Step("step-2/candidate-1", 3, kind, request, "d", result, at, 1.25)
+
+
+def reply(message: dict[str, Any], cost_usd: float | None = 0.0125) -> ModelReply:
+    usage = Usage(input_tokens=12_345, output_tokens=67, cost_usd=cost_usd)
+    return ModelReply({"role": "assistant", **message}, usage, "provider", "m")
+
+
+def command(exit_code: int, output: str, *, timed_out: bool = False) -> CommandResult:
+    return CommandResult(exit_code, output, 1, truncated=False, timed_out=timed_out, duration_s=1)
+
+
+def called(name: str, arguments: Any) -> dict[str, Any]:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return {"content": "I look.", "tool_calls": [{"function": function}]}
+
+
+TESTS = {
+    "command": "pytest",
+    "exit_code": 1,
+    "passed": ["a", "b"],
+    "failed": ["c"],
+    "errors": [],
+    "output": "F..\n1 failed",
+}
+TOOL = {
+    "ok": True,
+    "exit_code": None,
+    "changed": ["x"],
+    "put_back": [],
+    "tests": None,
+    "artifact": "",
+    "output": "done\nwell",
+}
+
+CASES = {
+    "tool call": (
+        step(
+            "model", {"role": "implementer", "messages": []}, reply(called("edit", {"new": PATCH}))
+        ),
+        "implementer edit new=diff --git a/x b/x … (+2 lines)  12.3k+67 tok  $0.0125  1.2 s",
+        "  I look.\n  edit:\n    new:\n      diff --git a/x b/x\n      +one\n      +two",
+    ),
+    "answer without tools": (
+        step("model", {"messages": []}, reply({"content": json.dumps({"plan": PATCH})}, None)),
+        "model   plan=diff --git a/x b/x … (+2 lines)  12.3k+67 tok  cost unknown  1.2 s",
+        "  plan:\n    diff --git a/x b/x\n    +one\n    +two",
+    ),
+    "fenced answer": (
+        step("model", {}, reply({"content": f"So:\n```json\n{json.dumps({'a': PATCH})}\n```"})),
+        "model   So: … (+3 lines)  12.3k+67 tok  $0.0125  1.2 s",
+        "  So:\n  a:\n    diff --git a/x b/x\n    +one\n    +two",
+    ),
+    "command": (
+        step("command", {"command": "cat <<E\nE"}, command(2, "no\nway\n")),
+        "command cat <<E … (+1 line)  exit 2  1.2 s",
+        "$ cat <<E\n  E\n  no\n  way",
+    ),
+    "timeout": (
+        step("command", {"command": "sleep 9"}, command(124, "", timed_out=True)),
+        "command sleep 9  timed out  1.2 s",
+        "$ sleep 9",
+    ),
+    "tests": (
+        step("action", {"action": "tests", "paths": ["x", "y"]}, ActionResult(TESTS)),
+        "tests   paths=x, y  2 passed, 1 failed, exit 1  1.2 s",
+        "$ tests:\n    paths:\n      - x\n      - y\n  F..\n  1 failed",
+    ),
+    "tool": (
+        step(
+            "action",
+            {"action": "tool", "tool": "apply_patch", "arguments": {"patch": PATCH}},
+            ActionResult(TOOL),
+        ),
+        "tool    apply_patch patch=diff --git a/x b/x … (+2 lines)  changed x  1.2 s",
+        "$ apply_patch:\n    patch:\n      diff --git a/x b/x\n      +one\n      +two\n"
+        "  done\n  well\n  changed:\n    - x",
+    ),
+    "look around": (
+        step(
+            "action",
+            {"action": "look around", "map_tokens": 4000},
+            ActionResult({"map": "src:\n  x", "test_files": ["t"]}),
+        ),
+        "look around map_tokens=4000  1 test file  1.2 s",
+        "$ look around:\n    map_tokens: 4000\n  map:\n    src:\n      x\n  test_files:\n    - t",
+    ),
+    "limit": (
+        step("limit", {"command": "ls"}, CutOff("the attempt's time")),
+        "limit   ls  cut off: the attempt's time  1.2 s",
+        "$ ls",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_step_is_a_line_with_everything_below(name: str) -> None:
+    """Time, place, name, what it did, how it ended, tokens, cost and duration."""
+    made, line, block = CASES[name]
+    shown = step_text.of_step(made)
+    clock = made.started_at.astimezone().strftime("%H:%M:%S")
+    assert step_text.line(shown, WIDE) == f"{clock}  step-2/candidate-1/3 {line}"
+    assert step_text.block(shown) == block
+    assert "\\n" not in step_text.block(shown)
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("name", CASES)
+def test_a_line_fits_a_terminal(name: str, width: int) -> None:
+    """And keeps the figures at its end, where there is room for them."""
+    made, full, _ = CASES[name]
+    line = step_text.line(step_text.of_step(made), width)
+    assert cell_len(line) <= width
+    if width >= 80:
+        assert line.endswith(full.rsplit("  ", 1)[1])
+
+
+@pytest.mark.parametrize(
+    ("value", "line", "text"),
+    [
+        (None, "", ""),
+        ("a\n", "a", "a"),
+        ({"a": 1, "b": [], "c": None, "d": True}, "a=1 d=true", "a: 1\nd: true"),
+        (
+            [{"a": "x\ny", "b": "z"}],
+            "(a=x … (+1 line) b=z)",
+            "- a:\n    x\n    y\n  b: z",
+        ),
+    ],
+)
+def test_json_is_shown_as_text(value: Any, line: str, text: str) -> None:
+    """In a line or in full; what is empty is left out."""
+    assert (in_line(value), in_full(value)) == (line, text)

@@ -1,0 +1,26 @@
+"""The axis of the cost distribution: enough ticks to read a cost by."""
+
+import pytest
+from matplotlib.figure import Figure
+
+from reports.drawing import usd_axis
+from reports.figures import _cost_scale
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [[0.02, 0.45], [0.11, 0.95, 2.5], [0.004, 0.009, 0.99], [1e-5, 3.0]],
+    ids=["20", "23", "250", "300,000"],
+)
+def test_a_logarithmic_axis_has_several_named_ticks(costs: list[float]) -> None:
+    """Also where costs lie around a single power of ten."""
+    figure = Figure()
+    axes = figure.subplots()
+    axes.plot(costs, costs)
+    usd_axis(axes)
+    _cost_scale(axes, costs)
+    figure.draw_without_rendering()
+    low, high = axes.get_xlim()
+    named = [tick for tick in axes.get_xticks() if low <= tick <= high]
+    assert axes.get_xscale() == "log"
+    assert len(named) >= 3
