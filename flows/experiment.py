@@ -2,14 +2,13 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from agent.arms import ARMS, ArmKind
-from agent.arms.options import ArmOptions
-from agent.durable.profile import Profile
+from agent.arms import ARMS
+from agent.arms.options import ArmOptions, DurableOptions, MiniOptions
 from agent.models.spec import ModelSpec
 from agent.pacing import RateLimit
 from eval.selection import Selection
@@ -40,24 +39,38 @@ class _Declared(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class ArmSpec(_Declared):
-    """One arm: an agent, the model that answers it, and its limits."""
-
+class _Arm(_Declared):
     name: str = Field(pattern=NAME, description="how reports call the arm")
-    agent: ArmKind = Field(description="mini, durable, gold or null")
     model: ModelSpec | None = Field(
         default=None, description="a LiteLLM model string or a model block; none: the experiment's"
     )
-    options: ArmOptions = Field(default_factory=ArmOptions)
 
-    @model_validator(mode="after")
-    def _options_are_its_own(self) -> Self:
-        options = self.options
-        if self.agent != "durable" and options.profile != Profile():
-            raise ValueError(f"profile is for durable arms, and {self.name!r} is {self.agent}")
-        if self.agent == "durable" and (options.step_limit or options.cost_limit_usd):
-            raise ValueError(f"{self.name!r} is durable: limit it by budgets and its profile")
-        return self
+
+class MiniArm(_Arm):
+    """mini-swe-agent, the model that answers it, and its limits."""
+
+    agent: Literal["mini"] = Field(description="mini-swe-agent, the lightweight baseline")
+    options: MiniOptions = Field(default_factory=MiniOptions, description="its limits")
+
+
+class DurableArm(_Arm):
+    """The durable agent, the model that answers it, and its settings."""
+
+    agent: Literal["durable"] = Field(description="the durable agent of this project")
+    options: DurableOptions = Field(default_factory=DurableOptions, description="its settings")
+
+
+class ReferenceArm(_Arm):
+    """An arm that knows the answer and asks no model."""
+
+    agent: Literal["gold", "null"] = Field(
+        description="gold applies the reference patch, null changes nothing"
+    )
+    options: ArmOptions = Field(default_factory=ArmOptions, description="its limits")
+
+
+ArmSpec = Annotated[MiniArm | DurableArm | ReferenceArm, Field(discriminator="agent")]
+"""One arm; its `agent` decides which options it takes."""
 
 
 class Budget(_Declared):
@@ -224,6 +237,19 @@ class Experiment(_Declared):
     def defining(self) -> dict[str, Any]:
         """What is declared, without the fields of `NOT_DECLARED`."""
         return self.model_dump(mode="json", exclude=set(NOT_DECLARED))
+
+
+def from_record(declaration: str) -> Experiment:
+    """Return an experiment as the lake recorded it, in JSON.
+
+    Release 0.1 had one model for the options of all agents; those that an agent ignored are left
+    out.
+    """
+    content = json.loads(declaration)
+    for arm in content["arms"]:
+        known = ARMS[arm["agent"]].options.model_fields
+        arm["options"] = {name: each for name, each in arm["options"].items() if name in known}
+    return Experiment.model_validate(content)
 
 
 def load(path: Path) -> Experiment:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from eval.selection import Selection
 from flows.errors import UsageError
-from flows.experiment import Experiment, parse
+from flows.experiment import Experiment, from_record, parse
 from flows.journals import existing_journal, open_journal
 from flows.keys import attempt_key
 from flows.lake import Lake
@@ -82,7 +82,7 @@ def _child(
     if not units:
         raise UsageError(f"the lake {lake.root} has no declaration of experiment {experiment!r}")
     [row] = lake.read("experiments", experiment, arm, units[-1])
-    original = Experiment.model_validate_json(row["declaration"])
+    original = from_record(row["declaration"])
     content = original.model_dump(mode="json")
     [spec] = [each for each in content["arms"] if each["name"] == arm]
     changes = {

@@ -4,6 +4,14 @@ Prefect's own default key contains the run id and the task's source, and would b
 again after any edit. These keys hold what decides the result and nothing else.
 """
 
+from typing import Any
+
+from pydantic import BaseModel
+
+from agent.arms import ARMS
+from agent.arms.options import ArmOptions, DurableOptions, MiniOptions
+from agent.durable.profile import Profile, RoleModel
+from agent.models.spec import LiteLLMSpec, RecordedSpec, ScriptedSpec, SimulatedSpec
 from eval import audit
 from eval.grading import grading_key
 from flows.cells import Cell, Submission, canonical_digest
@@ -36,27 +44,121 @@ CELL_KEY_IGNORED = {
 }
 """Fields that are not, and why. A test fails when a field is in neither list."""
 
+ALWAYS_IN_KEY: dict[type[BaseModel], frozenset[str]] = {
+    ArmOptions: frozenset({"time_limit_s"}),
+    MiniOptions: frozenset({"time_limit_s", "step_limit", "cost_limit_usd", "command_timeout_s"}),
+    DurableOptions: frozenset({"time_limit_s", "profile"}),
+    Profile: frozenset(
+        {
+            *("roles", "reproduction", "anchor_tries", "plan_turns", "plan_tool_uses"),
+            *("step_rounds", "final_rounds", "candidates", "parallel", "context_tokens"),
+            *("map_tokens", "test_command", "test_timeout_s", "command_timeout_s", "snapshots"),
+            "phase_limit_s",
+        }
+    ),
+    RoleModel: frozenset({"model", "temperature", "reasoning_effort"}),
+    LiteLLMSpec: frozenset(
+        {
+            *("provider", "name", "api_base", "temperature", "max_tokens", "reasoning_effort"),
+            *("timeout_s", "max_retries", "native_tools"),
+            *("input_cost_per_token", "output_cost_per_token", "extra"),
+        }
+    ),
+    SimulatedSpec: frozenset(
+        {"provider", "skill", "seed", "malformed", "reviewer_accuracy", "cheating"}
+    ),
+    RecordedSpec: frozenset({"provider", "path"}),
+    ScriptedSpec: frozenset({"provider", "replies", "native_tools"}),
+}
+"""The fields of release 0.1, whose keys held every field.
+
+A field that was added later is in a key only where it differs from its default, so that adding it
+changes no key. Never add to this table.
+"""
+
+_ONE_MODEL_FOR_ALL: dict[str, Any] = {
+    "step_limit": None,
+    "cost_limit_usd": None,
+    "command_timeout_s": None,
+    "profile": {
+        "roles": {},
+        "reproduction": "wanted",
+        "anchor_tries": 2,
+        "plan_turns": 12,
+        "plan_tool_uses": 2,
+        "step_rounds": 30,
+        "final_rounds": 2,
+        "candidates": {"high": 1, "medium": 2, "low": 4},
+        "parallel": 2,
+        "context_tokens": 128_000,
+        "map_tokens": 4_000,
+        "test_command": "python -m pytest -q -rA --no-header -p no:cacheprovider {paths}",
+        "test_timeout_s": 600.0,
+        "command_timeout_s": 120.0,
+        "snapshots": False,
+        "phase_limit_s": None,
+    },
+}
+"""The defaults of the options in release 0.1, which all agents shared."""
+
 
 def attempt_key(cell: Cell) -> str:
-    """Key of an attempt.
+    """Return the key of an attempt.
 
     The image's digest and the versions of packages are left out on purpose: an image that
     was built again or an upgrade must not buy again what is already paid for. Both are
     recorded with the attempt.
     """
-    model = cell.experiment.model_of(cell.arm)
     return canonical_digest(
         {
             **{field: getattr(cell.experiment, field) for field in CELL_KEY_FIELDS},
+            **agent_spec(cell),
             "arm": cell.arm.name,
-            "agent": cell.arm.agent,
-            "model": model.model_dump(mode="json") if model else None,
-            "options": cell.arm.options.model_dump(mode="json"),
             "instance": cell.instance.digest,
             "repeat": cell.repeat,
-            "environment": cell.place.environment,
         }
     )
+
+
+def agent_spec(cell: Cell) -> dict[str, Any]:
+    """Return what solves a cell and where, as JSON values; the journal compares it on resuming."""
+    model = cell.experiment.model_of(cell.arm)
+    return {
+        "agent": cell.arm.agent,
+        "model": in_key(model) if model else None,
+        **_options(cell),
+        "environment": cell.place.environment,
+    }
+
+
+def _options(cell: Cell) -> dict[str, Any]:
+    """Return the options of an arm as its key holds them.
+
+    The keys of an agent's first version are those of release 0.1, whose attempts they find.
+    """
+    options, version = in_key(cell.arm.options), ARMS[cell.arm.agent].version
+    if version == 1:
+        return {"options": _ONE_MODEL_FOR_ALL | options}
+    return {"options": options, "agent_version": version}
+
+
+def in_key(declared: BaseModel) -> dict[str, Any]:
+    """Return the fields of a declared model that belong to a key, as JSON values."""
+    written = declared.model_dump(mode="json")
+    always = ALWAYS_IN_KEY.get(type(declared), frozenset())
+    return {
+        name: _in_key(getattr(declared, name), written[name])
+        for name, field in type(declared).model_fields.items()
+        if name in always or getattr(declared, name) != field.get_default(call_default_factory=True)
+    }
+
+
+def _in_key(value: Any, written: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return in_key(value)
+    if isinstance(value, dict):
+        return {name: _in_key(each, written[name]) for name, each in value.items()}
+    return written
 
 
 def verdict_key(submission: Submission) -> str:

@@ -207,7 +207,7 @@ def experiment_rows(
     primary = experiment.primary
     for order, arm in enumerate(experiment.arms):
         own = experiment.model_of(arm)
-        models = arm.options.profile.models(own) if own else {}
+        models = arm.options.models(own) if own else {}
         yield (
             arm.name,
             {

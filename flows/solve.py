@@ -33,7 +33,7 @@ from flows.experiment import Experiment
 from flows.grade import graded
 from flows.image_schedule import scheduled
 from flows.journals import Home, blobs, check_home, open_journal
-from flows.keys import attempt_key
+from flows.keys import agent_spec, attempt_key
 from flows.lake import Lake
 from flows.patience import cell_slot
 from flows.plan import prepare
@@ -137,19 +137,12 @@ def _check_rows(cell: Cell, attempt_id: str, lake: Lake) -> None:
 
 def declared(cell: Cell, attempt_id: str) -> Attempt:
     """The attempt at a cell, as the journal keeps it."""
-    model = cell.experiment.model_of(cell.arm)
-    spec = {
-        "agent": cell.arm.agent,
-        "model": model.model_dump(mode="json") if model else None,
-        "options": cell.arm.options.model_dump(mode="json"),
-        "environment": cell.place.environment,
-    }
     return Attempt(
         attempt_id,
         *cell.partition,
         cell.instance.instance_id,
         cell.repeat,
-        json.dumps(spec, sort_keys=True),
+        json.dumps(agent_spec(cell), sort_keys=True),
     )
 
 
@@ -217,7 +210,7 @@ def _models(cell: Cell, own: ModelSpec, journal: Journal, stop: Stop) -> dict[st
     limits = cell.experiment.rate_limits
     pace = Pace(journal, limits, stop.sleep) if limits else None
     sending = Sending(stop.check, stop.sleep, pace)
-    specs = cell.arm.options.profile.models(own)
+    specs = cell.arm.options.models(own)
     return {role: models.build(spec, cell.task, cell.seed, sending) for role, spec in specs.items()}
 
 

@@ -10,42 +10,47 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from agent.arms import reference
-from agent.arms.options import ArmOptions
+from agent.arms.options import ArmOptions, DurableOptions, MiniOptions
 from agent.session import Session
 from agent.types import Outcome, Task
 
-Solve = Callable[[Task, Session, ArmOptions], Awaitable[Outcome]]
+Solve = Callable[[Task, Session, Any], Awaitable[Outcome]]
+"""The options are those of the agent."""
 
 ArmKind = Literal["mini", "durable", "gold", "null"]
 
 
 @dataclass(frozen=True)
 class Arm:
-    """A way to solve a task."""
+    """An agent that solves tasks."""
 
     solve: Solve
+    options: type[ArmOptions]
     needs_model: bool
+    version: int = 1
+    """Raised when the agent itself changes so much that its earlier attempts are those of another
+    agent. It is part of the key of an attempt: raising it buys every attempt again."""
 
 
-async def _mini(task: Task, session: Session, options: ArmOptions) -> Outcome:
+async def _mini(task: Task, session: Session, options: MiniOptions) -> Outcome:
     # Imported on first use: the package takes a second to import and reads its own settings.
     from agent.arms import mini
 
     return await mini.solve(task, session, options)
 
 
-async def _durable(task: Task, session: Session, options: ArmOptions) -> Outcome:
+async def _durable(task: Task, session: Session, options: DurableOptions) -> Outcome:
     from agent.durable import arm
 
     return await arm.solve(task, session, options)
 
 
 ARMS: dict[ArmKind, Arm] = {
-    "mini": Arm(_mini, needs_model=True),
-    "durable": Arm(_durable, needs_model=True),
-    "gold": Arm(reference.gold, needs_model=False),
-    "null": Arm(reference.null, needs_model=False),
+    "mini": Arm(_mini, MiniOptions, needs_model=True),
+    "durable": Arm(_durable, DurableOptions, needs_model=True),
+    "gold": Arm(reference.gold, ArmOptions, needs_model=False),
+    "null": Arm(reference.null, ArmOptions, needs_model=False),
 }

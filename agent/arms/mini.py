@@ -29,7 +29,7 @@ from minisweagent.models.utils.actions_toolcall import (
     parse_toolcall_actions,
 )
 
-from agent.arms.options import ArmOptions
+from agent.arms.options import MiniOptions
 from agent.errors import ContextWindowExceeded, OutOfTime, Undone
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from agent.session import Session
@@ -43,7 +43,7 @@ _TEXT_ACTION = r"```mswea_bash_command\s*\n(.*?)\n```"
 """How the package's text prompt (`swebench_backticks.yaml`) asks for an action."""
 
 
-async def solve(task: Task, session: Session, options: ArmOptions) -> Outcome:
+async def solve(task: Task, session: Session, options: MiniOptions) -> Outcome:
     """Run the agent to its own end.
 
     Raises:
@@ -81,7 +81,7 @@ def _status(info: Settings, agent: DefaultAgent) -> OutcomeStatus:
             return "gave_up"
 
 
-def _settings(model: ModelInfo, root: str, options: ArmOptions) -> Settings:
+def _settings(model: ModelInfo, root: str, options: MiniOptions) -> Settings:
     """The package's own SWE-bench settings, with the experiment's limits.
 
     The prompts name `/testbed`; on the host the repository is elsewhere, and they say where.

@@ -1,14 +1,30 @@
-"""What an experiment may change about an arm; everything else is the arm's own."""
+"""What an experiment may set about an arm, by agent; everything else is the agent's own."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from agent.durable.profile import Profile
+from agent.models.spec import ModelSpec
 
 
 class ArmOptions(BaseModel):
-    """Limits of one attempt. `null` keeps the arm's own default."""
+    """Limits that every agent heeds. `null` sets none."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    time_limit_s: float | None = Field(
+        default=None, gt=0, description="seconds of work per attempt, over all its runs"
+    )
+
+    def models(self, own: ModelSpec) -> dict[str, ModelSpec]:
+        """Return the model of each role that has one of its own.
+
+        The empty role stands for all others; `own` is the model of the arm.
+        """
+        return {"": own}
+
+
+class MiniOptions(ArmOptions):
+    """Limits of mini-swe-agent. `null` keeps the package's own default."""
 
     step_limit: int | None = Field(
         default=None, ge=1, description="model calls per attempt (mini-swe-agent's own: 250)"
@@ -19,9 +35,19 @@ class ArmOptions(BaseModel):
     command_timeout_s: float | None = Field(
         default=None, gt=0, description="seconds per command (mini-swe-agent's own: 60)"
     )
-    time_limit_s: float | None = Field(
-        default=None, gt=0, description="seconds of work per attempt, over all its runs"
-    )
+
+
+class DurableOptions(ArmOptions):
+    """Settings of the durable agent; budgets limit what it spends."""
+
     profile: Profile = Field(
-        default_factory=Profile, description="settings of the durable arm; others ignore it"
+        default_factory=Profile, description="models by role, and the settings of each phase"
     )
+
+    def models(self, own: ModelSpec) -> dict[str, ModelSpec]:
+        """Return the model of each role that has one of its own.
+
+        Raises:
+            InvalidSpec: as `Profile.models`.
+        """
+        return self.profile.models(own)

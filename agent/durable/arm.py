@@ -5,7 +5,7 @@ as confidence asks for and judged on what machines find; then the patch alone on
 of the repository. Evidence opens every gate, never the model's word.
 """
 
-from agent.arms.options import ArmOptions
+from agent.arms.options import DurableOptions
 from agent.durable import debugging
 from agent.durable.answers import Review
 from agent.durable.candidates import best_of
@@ -25,7 +25,7 @@ from agent.tools import ToolSettings
 from agent.types import Outcome, Task
 
 
-async def solve(task: Task, session: Session, options: ArmOptions) -> Outcome:
+async def solve(task: Task, session: Session, options: DurableOptions) -> Outcome:
     """Solve a task with evidence at every gate.
 
     Raises:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent import models
 from agent.arms import ARMS
-from agent.arms.options import ArmOptions
+from agent.arms.options import MiniOptions
 from agent.errors import Interrupted
 from agent.journal import Attempt, Journal, Limit
 from agent.leasing import held
@@ -167,7 +167,7 @@ async def _carry_on(lake: Lake, instance: Instance, *, until: int) -> float:
         ) as session,
     ):
         try:
-            await ARMS["mini"].solve(task, session, ArmOptions())
+            await ARMS["mini"].solve(task, session, MiniOptions())
         except Interrupted:
             seconds = time.perf_counter() - clock - workspaces.opening_s
         assert len(session.steps) == until

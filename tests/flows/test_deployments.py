@@ -51,7 +51,15 @@ def test_every_parameter_says_what_it_is(name: str) -> None:
         assert shown.get("description") or "$ref" in shown, parameter
     silent = [
         f"{part}.{field}"
-        for part in ("Experiment", "ArmSpec", "Selection", "Images", "Budget", "SimulatedSpec")
+        for part in (
+            "Experiment",
+            "MiniArm",
+            "DurableArm",
+            "Selection",
+            "Images",
+            "Budget",
+            "SimulatedSpec",
+        )
         for field, shown in made.get("definitions", {}).get(part, {}).get("properties", {}).items()
         if not shown.get("description") and "const" not in shown and "$ref" not in shown
     ]
@@ -62,7 +70,9 @@ def test_choices_are_enumerations_and_models_are_tabs() -> None:
     """What a form offers: lists of words, and a model as text or as one of four blocks."""
     made = schema("solve")
     assert made["properties"]["trace"]["enum"] == ["off", "steps"]
-    assert made["definitions"]["ArmSpec"]["properties"]["agent"]["enum"][0] == "mini"
+    arms = made["definitions"]["Experiment"]["properties"]["arms"]["items"]
+    assert list(arms["discriminator"]["mapping"]) == ["durable", "gold", "mini", "null"]
+    assert "profile" not in made["definitions"]["MiniOptions"]["properties"]
     assert schema("grade")["properties"]["environment"]["enum"] == ["auto", "docker", "host"]
     assert schema("grade")["properties"]["predictions"]["type"] == "string"
     model = made["definitions"]["Experiment"]["properties"]["model"]["anyOf"]

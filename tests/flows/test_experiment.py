@@ -50,8 +50,11 @@ def test_the_experiments_model_serves_every_arm_that_names_none() -> None:
     ("content", "message"),
     [
         ({"colour": "red"}, "colour: unknown key"),
-        ({"arms": [{**GOLD, "skill": 1}]}, "arms.0.skill: unknown key"),
-        ({"arms": [{"name": "a", "agent": "golden"}]}, "arms.0.agent: Input should be"),
+        ({"arms": [{**GOLD, "skill": 1}]}, "arms.0.gold.skill: unknown key"),
+        (
+            {"arms": [{"name": "a", "agent": "golden"}]},
+            "arms.0: Input tag 'golden' found using 'agent' does not match",
+        ),
         ({"arms": []}, "arms: List should have at least 1 item"),
         ({"arms": [GOLD, GOLD]}, "two arms have the same name"),
         ({"arms": [{"name": "a", "agent": "mini"}]}, "arm 'a' needs a model"),
@@ -146,8 +149,8 @@ def test_a_file_that_is_no_experiment_is_refused(text: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("agent", "options", "because"),
     [
-        ("mini", {"profile": {"parallel": 1}}, "profile is for durable arms"),
-        ("durable", {"step_limit": 3}, "limit it by budgets and its profile"),
+        ("mini", {"profile": {"parallel": 1}}, "arms.0.mini.options.profile: unknown key"),
+        ("durable", {"step_limit": 3}, "arms.0.durable.options.step_limit: unknown key"),
         ("durable", {"profile": {"paralel": 1}}, "unknown key"),
     ],
 )

@@ -1,15 +1,30 @@
 """Cache keys: what they hold, and that no field is forgotten."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
+from agent.arms import ARMS
+from agent.arms.options import MiniOptions
 from eval.types import Instance
 from flows import experiment
 from flows.cells import Cell, Place, Submission
 from flows.experiment import Experiment
-from flows.keys import CELL_KEY_FIELDS, CELL_KEY_IGNORED, attempt_key, verdict_key
+from flows.keys import (
+    ALWAYS_IN_KEY,
+    CELL_KEY_FIELDS,
+    CELL_KEY_IGNORED,
+    attempt_key,
+    in_key,
+    verdict_key,
+)
+
+OF_0_1 = json.loads(Path(__file__).with_name("keys_of_0_1.json").read_text())
+"""Arms, and the keys that release 0.1 gave their attempts."""
 
 INSTANCE = Instance(
     instance_id="a__b-1",
@@ -89,6 +104,43 @@ def test_what_decides_an_attempt_changes_its_key(changes: dict[str, Any]) -> Non
 def test_what_does_not_is_not_bought_again(changes: dict[str, Any]) -> None:
     """An image that was built again, more repeats, more workers: the attempt stands."""
     assert attempt_key(cell(**changes)) == attempt_key(cell())
+
+
+@pytest.mark.parametrize("known", OF_0_1, ids=[json.dumps(each["arm"]) for each in OF_0_1])
+def test_attempts_of_release_0_1_keep_their_keys(known: dict[str, Any]) -> None:
+    """An upgrade buys nothing again, whatever options and models an arm has."""
+    assert (
+        attempt_key(cell(arms=[{"name": "a", **known["arm"]}], primary=None, model=None))
+        == (known["key"])
+    )
+
+
+class LaterOptions(MiniOptions):
+    """The options of a later release, which has one more."""
+
+    patience: int = 3
+
+
+def test_a_new_option_changes_no_key_that_does_not_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is in the key of an attempt only where it differs from its default."""
+    monkeypatch.setitem(ALWAYS_IN_KEY, LaterOptions, ALWAYS_IN_KEY[MiniOptions])
+    assert in_key(LaterOptions()) == in_key(MiniOptions())
+    assert in_key(LaterOptions(patience=3)) == in_key(MiniOptions())
+    assert in_key(LaterOptions(patience=4)) == {**in_key(MiniOptions()), "patience": 4}
+
+
+@pytest.mark.parametrize("model", ALWAYS_IN_KEY, ids=lambda model: model.__name__)
+def test_a_later_field_has_a_default(model: type[BaseModel]) -> None:
+    """Without one it would be in every key."""
+    later = {n: f for n, f in model.model_fields.items() if n not in ALWAYS_IN_KEY[model]}
+    assert [name for name, field in later.items() if field.is_required()] == []
+
+
+def test_another_version_of_an_agent_is_another_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its key holds the version and the options that differ from the defaults of the agent."""
+    first = attempt_key(cell())
+    monkeypatch.setitem(ARMS, "mini", replace(ARMS["mini"], version=2))
+    assert attempt_key(cell()) != first
 
 
 SUBMISSION = Submission("trial", "a", INSTANCE, 0, "attempt", "patch", HERE, 60.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent import models
 from agent.arms import ARMS
-from agent.arms.options import ArmOptions
+from agent.arms.options import MiniOptions
 from agent.session import Session
 from agent.types import Task
 from agent.workspaces import HostWorkspace
@@ -40,7 +40,7 @@ async def test_an_arm_turns_a_task_into_an_outcome_with_a_patch() -> None:
         workspaces=HostWorkspaces(repository),
     )
     async with session:
-        outcome = await ARMS["mini"].solve(task, session, ArmOptions())
+        outcome = await ARMS["mini"].solve(task, session, MiniOptions())
 
     assert outcome.status == "submitted"
     assert "-goodbye\n+hello\n" in outcome.patch

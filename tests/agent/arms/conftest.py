@@ -64,6 +64,6 @@ def solve() -> Solver:
             models={"": built} if built else {},
             workspaces=HostWorkspaces(make_repository),
         ) as session:
-            return await ARMS[arm].solve(task, session, options or ArmOptions()), session
+            return await ARMS[arm].solve(task, session, options or ARMS[arm].options()), session
 
     return run

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent.arms.options import ArmOptions
+from agent.arms.options import MiniOptions
 from agent.errors import InfrastructureError, ModelError
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from tests.agent.arms.conftest import SUBMISSION, Solver
@@ -73,14 +73,14 @@ async def test_three_format_errors_in_a_row_give_up(solve: Solver) -> None:
 async def test_the_step_limit_ends_the_attempt(solve: Solver) -> None:
     """The limit counts model calls."""
     replies = [{"command": "true"}] * 5
-    outcome, session = await solve(scripted(*replies), options=ArmOptions(step_limit=2))
+    outcome, session = await solve(scripted(*replies), options=MiniOptions(step_limit=2))
     assert (outcome.status, outcome.patch) == ("out_of_steps", "")
     assert len([step for step in session.steps if step.kind == "model"]) == 2
 
 
 async def test_a_command_timeout_is_told_to_the_model(solve: Solver) -> None:
     """The model reads what mini-swe-agent would have told it, and goes on."""
-    options = ArmOptions(command_timeout_s=0.5)
+    options = MiniOptions(command_timeout_s=0.5)
     outcome, session = await solve(scripted({"command": "sleep 30"}, *SUBMIT), options=options)
     assert outcome.status == "submitted"
     observation = session.steps[2].request["messages"][-1]["content"]

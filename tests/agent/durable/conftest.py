@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent.arms.options import ArmOptions
+from agent.arms.options import DurableOptions
 from agent.durable import arm
 from agent.durable.profile import Profile
 from agent.models.chat import tokens
@@ -191,7 +191,7 @@ def solve() -> Solver:
         **roles: Script,
     ) -> Solved:
         answering = model({**HONEST, **roles}, native)
-        options = ArmOptions(profile=Profile.model_validate(profile or {}))
+        options = DurableOptions(profile=Profile.model_validate(profile or {}))
         workspaces = HostWorkspaces(partial(make_repository, files={**FILES, **files}))
         async with Session(
             attempt_id="attempt", models={"": answering}, workspaces=workspaces, limit_s=limit_s

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent import durable, models
-from agent.arms.options import ArmOptions
+from agent.arms.options import DurableOptions
 from agent.durable import arm
 from agent.durable.profile import Profile, Role
 from agent.durable.roles import TOOLS
@@ -122,7 +122,7 @@ async def solve(
         role: models.build(models.parse({"name": name, **priced, **spec}), TASK, 0)
         for role, name in names.items()
     }
-    options = ArmOptions(profile=Profile.model_validate(profile or {}))
+    options = DurableOptions(profile=Profile.model_validate(profile or {}))
     async with Session(
         attempt_id="attempt", models=built, workspaces=HostWorkspaces(make_repository)
     ) as session:

@@ -1,0 +1,64 @@
+"""A lake and a journal of release 0.1 are continued, and nothing is bought again.
+
+`lake_of_0_1/` holds both, as `durabench run` of that release left them: `legacy` finished, and
+`legacy-stopped` killed while its durable arm was working.
+"""
+
+import sqlite3
+import tarfile
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from flows import experiment, forking
+from flows.benchmark import benchmark
+
+FOLDER = Path(__file__).with_name("lake_of_0_1")
+
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
+
+
+@pytest.fixture
+def old_lake(tmp_path: Path) -> Path:
+    with tarfile.open(FOLDER / "lake.tar.xz") as packed:
+        packed.extractall(tmp_path / "lake", filter="data")
+    return tmp_path / "lake"
+
+
+def bought(lake: Path, name: str) -> dict[tuple[str, str, int], int]:
+    """How often each model call of an experiment was made, by arm, scope and number."""
+    query = """
+        select arm, scope, seq, count(*) from ledger join attempts using (attempt_id)
+        where experiment = ? group by arm, scope, seq
+    """
+    with closing(sqlite3.connect(lake / "journal.sqlite")) as database:
+        return {tuple(row[:3]): row[3] for row in database.execute(query, [name])}
+
+
+async def test_a_finished_experiment_is_finished(old_lake: Path) -> None:
+    """Every arm is found under its key: the default ones and those with options."""
+    before = bought(old_lake, "legacy")
+    await benchmark(experiment.load(FOLDER / "legacy.yaml"), str(old_lake))
+    assert bought(old_lake, "legacy") == before
+    assert {arm for arm, *_ in before} == {"mini", "mini-strict", "durable", "careful"}
+
+
+@pytest.mark.docker
+async def test_a_killed_attempt_is_resumed(old_lake: Path) -> None:
+    """The durable arm repeats at most the call that was in flight when it was killed."""
+    before = bought(old_lake, "legacy-stopped")
+    await benchmark(experiment.load(FOLDER / "legacy-stopped.yaml"), str(old_lake))
+    after = bought(old_lake, "legacy-stopped")
+    assert len(after) > len(before)
+    assert sum(after[call] - count for call, count in before.items()) <= 1
+    assert {count for call, count in after.items() if call not in before} == {1}
+
+
+def test_an_attempt_is_forked(old_lake: Path) -> None:
+    """Its declaration holds options of other agents, which the arm never used."""
+    with closing(sqlite3.connect(old_lake / "journal.sqlite")) as database:
+        [attempt] = database.execute("select attempt_id from attempts where arm = 'mini-strict'")
+    made = forking.fork(attempt[0], "3", str(old_lake))
+    assert made.kept_steps == 3
+    assert made.experiment.arms[0].options.step_limit == 40
