@@ -1,5 +1,6 @@
 """An experiment, as it is written in YAML and as Prefect's forms show it."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
