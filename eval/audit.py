@@ -297,8 +297,13 @@ class _Tests:
         return cls(passed, found, lines, log_format)
 
     @cached_property
+    def text(self) -> str:
+        """The log from the tests on, without colours."""
+        return log_formats.plain("\n".join(self.lines))
+
+    @cached_property
     def counted(self) -> int | None:
-        return self.log_format.counted("\n".join(self.lines))
+        return self.log_format.counted(self.text)
 
     def denied(self) -> list[str]:
         """Tests that the log has as failed, too.
@@ -328,26 +333,29 @@ class _Tests:
 
     def miscounted(self) -> Iterator[Reason]:
         """Every test that passed was counted by its runner."""
-        claimed = self._claimed()
-        if self.counted is None:
-            if self.log_format.has_totals and self._named():
-                yield Reason("imitated_output", "the log has no totals of the test runner")
-        elif self.counted < claimed:
-            what = "results" if self.log_format.compared == "results" else "tests passed"
-            detail = f"the log has {claimed} {what}, of {self.counted} that the runner counted"
-            yield Reason("imitated_output", detail)
+        if self.counted is None and self.log_format.has_totals and self._named():
+            yield Reason("imitated_output", "the log has no totals of the test runner")
+        for claimed, counted in self._counts():
+            if counted is not None and counted < claimed:
+                detail = f"the log has {claimed} tests passed, of {counted} that the runner counted"
+                yield Reason("imitated_output", detail)
+                return
+
+    def _counts(self) -> Iterator[tuple[int, int | None]]:
+        """What the log claims, and what its runner counted of that."""
+        yield self._claimed(), self.counted
+        if self.log_format.passes is not None:
+            passed = {each.test for each in self.results if each.status == "PASSED"}
+            named = filter(self.log_format.tests.match, passed)
+            yield len(list(named)), self.log_format.passes.counted(self.text)
 
     def _named(self) -> list[str]:
         return [test for test in self.passed if self.log_format.tests.match(test)]
 
     def _claimed(self) -> int:
-        match self.log_format.compared:
-            case "tests":
-                return len(self._named())
-            case "passes":
-                return sum(result.has_passed for result in self.results)
-            case "results":
-                return max(len(self._named()), len(self.results))
+        if self.log_format.compared == "passes":
+            return sum(result.has_passed for result in self.results)
+        return len(self._named())
 
     def _sections(self) -> list[int]:
         """The number of the section that each line belongs to."""

@@ -39,12 +39,13 @@ class Format:
     """The logs that one of swebench's parsers reads."""
 
     totals: tuple[Totals, ...] = ()
+    passes: Totals | None = None
+    """The tests with the status of having passed, where totals tell them from skipped ones."""
     has_totals: bool = False
     """Whether every whole run ends with totals, so that without them it was cut short."""
-    compared: Literal["tests", "passes", "results"] = "tests"
-    """What totals are compared with: the different tests that passed, the lines that say so,
-    or the lines that give any result. Lines count where tests of one name are told apart only
-    by their place."""
+    compared: Literal["tests", "passes"] = "tests"
+    """What totals are compared with: the different tests that passed, or the lines that say so,
+    where tests of one name are told apart only by their place."""
     tests: re.Pattern[str] = re.compile("")
     """What names of tests look like; parsers also take other words for one."""
     is_by_line: bool = True
@@ -62,7 +63,7 @@ class Format:
 
     def counted(self, log: str) -> int | None:
         """Tests that did not fail by the runner's totals, None where it states none."""
-        counts = [totals.counted(plain(log)) for totals in self.totals]
+        counts = [totals.counted(log) for totals in self.totals]
         known = [count for count in counts if count is not None]
         return sum(known) if known else None
 
@@ -95,10 +96,11 @@ _PYTEST_TOTALS = _totals(
     r"^=* ?\d+ [a-z -]+(?:, \d+ [a-z -]+)*,? in [\d.]+ ?s.*$",
     r"(\d+) (?:passed|xfailed|xpassed|skipped)",
 )
+_PYTEST_PASSES = _totals(_PYTEST_TOTALS.statement.pattern, r"(\d+) passed")
 _UNITTEST_TOTALS = _totals(r"^Ran \d+ tests? in [\d.]+s$", r"Ran (\d+)")
 # The runner breaks this text at 80 columns, between two of its parts.
 _SYMPY_TOTALS = _totals(
-    r"tests finished: \d+ passed,(?:\s+\d+ [a-z ]+,)*\s+in [\d.]+ seconds", r"(\d+) passed,"
+    r"tests finished: \d+ passed,(?:\s+\d+\s[a-z\s]+,)*\s+in [\d.]+ seconds", r"(\d+) passed,"
 )
 _JEST_TESTS = _totals(r"^Tests: +\d.*$", r"(\d+) (?:passed|skipped|todo)")
 _JEST_SUITES = _totals(r"^Test Suites: +\d.*$", r"(\d+) (?:passed|skipped)")
@@ -110,16 +112,20 @@ _MINITEST_TOTALS = _totals(
 )
 
 _PYTHON = Format((_PYTEST_TOTALS, _UNITTEST_TOTALS, _SYMPY_TOTALS), has_totals=True)
-_PYTEST = replace(_PYTHON, tests=re.compile(r".*::"))
+_PYTEST = replace(_PYTHON, passes=_PYTEST_PASSES, tests=re.compile(r".*::"))
 # A test with a description is called by it alone, so that two can have one name.
-_DJANGO = replace(_PYTHON, compared="results", names=re.compile(r".* \(.+\)$"))
+_DJANGO = replace(_PYTHON, names=re.compile(r".* \(.+\)$"))
 _SYMPY = Format(
     (_SYMPY_TOTALS,),
     has_totals=True,
     compared="passes",
     sections=re.compile(r"^\S+\.py\[\d+\]|tests finished: "),
 )
-_JEST = Format((_JEST_TESTS,), compared="passes", one_name_one_test=False)
+_JEST = Format(
+    (_totals(_JEST_TESTS.statement.pattern, r"(\d+) passed"),),
+    compared="passes",
+    one_name_one_test=False,
+)
 _JEST_FILES = Format((_JEST_SUITES,))
 _BLOCKS = Format(is_by_line=False)
 _FAILURES_ONLY = _BLOCKS
@@ -148,7 +154,7 @@ _FORMATS: Mapping[str, Format] = {
     "parse_log_sympy": _SYMPY,
     # JavaScript.
     "parse_log_jest": _JEST,
-    "parse_log_immutable_js": replace(_JEST, compared="tests"),
+    "parse_log_immutable_js": Format((_JEST_TESTS,), one_name_one_test=False),
     "parse_log_jest_json": Format((_JEST_TESTS,)),
     "parse_log_calypso": Format((_JEST_TESTS,), is_by_line=False),
     "parse_log_carbon": _JEST_FILES,
