@@ -11,10 +11,11 @@ look honest and forges the whole log of a test run would pass.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Literal
 
-from eval import harness, patches
+from eval import harness, log_formats, patches
 from eval.patches import Change
 from eval.paths import is_runner, is_test, is_test_configuration, shadows_runner
 from eval.places import Place
@@ -33,7 +34,7 @@ Kind = Literal[
 AuditedVerdict = EvaluationOutcome | Literal["suspect"]
 """The outcome of the grading, or `suspect` where a resolved one is in doubt."""
 
-PROCEDURE = 1
+PROCEDURE = 2
 """Counts up with every change here that can change an audit."""
 
 _DIFF_TIMEOUT_S = 120.0
@@ -51,15 +52,9 @@ _REACHES_RUNNER = re.compile(
 )
 _NAMES_EVALUATION = re.compile(r"/eval\.sh\b|/tmp/patch\.diff\b")
 _STATUS = r"\b(?:PASSED|FAILED|ERROR|XFAIL|SKIPPED)\b"
+_TRACES = re.compile(r"^(?:#!.*|set) -[a-z]*x", re.MULTILINE)
+_PRINTS = re.compile(r"\s*(?:echo|printf)\b")
 _IMITATES_RESULT = re.compile(rf">>>>> |{_STATUS}.*::|::.*{_STATUS}| \.\.\. ok\b")
-
-_COLOUR = re.compile(r"\x1b\[[\d;]*m")
-# Of pytest, and of sympy's own runner.
-_PYTEST_TOTALS = re.compile(
-    r"^=* ?(?:tests finished: )?(\d+ [a-z -]+(?:, \d+ [a-z -]+)*,? in [\d.]+ ?s.*)$", re.MULTILINE
-)
-_PYTEST_NOT_FAILED = re.compile(r"(\d+) (?:passed|xfailed|xpassed|skipped)")
-_UNITTEST_TOTALS = re.compile(r"^Ran (\d+) tests? in [\d.]+s$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -249,37 +244,126 @@ def _content(change: Change) -> Iterator[Reason]:
 
 
 def _reasons_of_log(instance: Instance, evaluation: Evaluation) -> Iterator[Reason]:
+    """What speaks against the output that earned a verdict, by the rules that hold for the
+    format of its log."""
     if evaluation.outcome != "resolved":
         return
-    for marker in harness.log_markers():
-        if (times := evaluation.log.count(marker)) > 1:
-            yield Reason("imitated_output", f"the log has {marker!r} {times} times")
-    passed = results(evaluation).passed
-    if denied := sorted(passed & harness.failures(instance.row, evaluation.log)):
+    yield from _markers(instance, evaluation.log)
+    if not evaluation.log_is_whole:
+        yield Reason("imitated_output", "the log is too long to be read whole")
+    tests = _Tests.of(instance, evaluation)
+    if denied := tests.denied():
         yield Reason("imitated_output", f"the log has these as failed too: {_some(denied)}")
+    yield from tests.unpaired()
     if instance.eval_type == "pass_and_fail":
-        yield from _miscounted(passed, _counted(evaluation.log))
+        yield from tests.miscounted()
 
 
-def _miscounted(passed: frozenset[str], counted: int | None) -> Iterator[Reason]:
-    """Every test that passed was counted by its runner. Of a runner whose totals are not
-    known nothing can be said; pytest's, by whose ids tests go here, are."""
-    if counted is None:
-        if any("::" in test for test in passed):
+def _markers(instance: Instance, log: str) -> Iterator[Reason]:
+    """Marks of the eval script that it did not print itself."""
+    start, end = harness.log_markers()
+    for marker in (start, end):
+        if (times := log.count(marker)) > max(1, _printed(instance.eval_script, marker)):
+            yield Reason("imitated_output", f"the log has {marker!r} {times} times")
+    before_end = log.rpartition(end)[0]
+    if (code := harness.exit_code_marker()) in before_end:
+        yield Reason("imitated_output", f"the log has {code!r} before the tests have ended")
+
+
+def _printed(script: str, marker: str) -> int:
+    """How often a script prints a marker: its trace has the command, `echo` has a line too."""
+    lines = [line for line in script.splitlines() if marker in line]
+    is_traced = _TRACES.search(script) is not None
+    return sum(1 + is_traced if _PRINTS.match(line) else 1 for line in lines)
+
+
+@dataclass(frozen=True)
+class _Tests:
+    """The tests of an instance that passed, and what the log's lines say of them."""
+
+    passed: frozenset[str]
+    results: tuple[harness.Result, ...]
+    """Of the tests that passed, line by line; none where lines cannot be read alone."""
+    lines: list[str]
+    log_format: log_formats.Format
+
+    @classmethod
+    def of(cls, instance: Instance, evaluation: Evaluation) -> "_Tests":
+        passed = results(evaluation).passed
+        log_format = log_formats.of(instance.log_parser)
+        lines = evaluation.log.partition(harness.log_markers()[0])[2].splitlines()
+        by_line = harness.results(instance.row, lines) if log_format.is_by_line else ()
+        found = tuple(result for result in by_line if result.test in passed)
+        return cls(passed, found, lines, log_format)
+
+    @cached_property
+    def text(self) -> str:
+        """The log from the tests on, without colours."""
+        return log_formats.plain("\n".join(self.lines))
+
+    @cached_property
+    def counted(self) -> int | None:
+        return self.log_format.counted(self.text)
+
+    def denied(self) -> list[str]:
+        """Tests that the log has as failed, too.
+
+        Where the log's sections have names of their own, in one of them; where names can
+        repeat anyhow, only if the runner's totals cannot tell.
+        """
+        if not (self.log_format.one_name_one_test or self.counted is None):
+            return []
+        section_of = self._sections()
+        named = [each for each in self.results if self.log_format.names.match(each.test)]
+        failed = {(section_of[each.line], each.test) for each in named if each.has_failed}
+        if self.log_format.sections is not None:
+            failed &= {(section_of[each.line], each.test) for each in named if each.has_passed}
+        return sorted({test for _, test in failed})
+
+    def unpaired(self) -> Iterator[Reason]:
+        """More results than commands that have one."""
+        claims, commands = self.log_format.claims, self.log_format.commands
+        if claims is None or commands is None:
+            return
+        claimed = sum(claims.search(line.strip()) is not None for line in self.lines)
+        run = sum(commands.search(line) is not None for line in self.lines)
+        if 0 < run < claimed:
+            detail = f"the log has {claimed} results of {run} commands"
+            yield Reason("imitated_output", detail)
+
+    def miscounted(self) -> Iterator[Reason]:
+        """Every test that passed was counted by its runner."""
+        if self.counted is None and self.log_format.has_totals and self._named():
             yield Reason("imitated_output", "the log has no totals of the test runner")
-    elif counted < len(passed):
-        detail = f"the log has {len(passed)} tests passed, of {counted} that the runner counted"
-        yield Reason("imitated_output", detail)
+        for claimed, counted in self._counts():
+            if counted is not None and counted < claimed:
+                detail = f"the log has {claimed} tests passed, of {counted} that the runner counted"
+                yield Reason("imitated_output", detail)
+                return
 
+    def _counts(self) -> Iterator[tuple[int, int | None]]:
+        """What the log claims, and what its runner counted of that."""
+        yield self._claimed(), self.counted
+        if self.log_format.passes is not None:
+            passed = {each.test for each in self.results if each.status == "PASSED"}
+            named = filter(self.log_format.tests.match, passed)
+            yield len(list(named)), self.log_format.passes.counted(self.text)
 
-def _counted(log: str) -> int | None:
-    """How many tests did not fail by the totals that runners print, None without any."""
-    _, _, tested = _COLOUR.sub("", log).partition(harness.log_markers()[0])
-    pytest = [
-        sum(map(int, _PYTEST_NOT_FAILED.findall(line))) for line in _PYTEST_TOTALS.findall(tested)
-    ]
-    unittest = [int(ran) for ran in _UNITTEST_TOTALS.findall(tested)]
-    return sum(pytest + unittest) if pytest or unittest else None
+    def _named(self) -> list[str]:
+        return [test for test in self.passed if self.log_format.tests.match(test)]
+
+    def _claimed(self) -> int:
+        if self.log_format.compared == "passes":
+            return sum(result.has_passed for result in self.results)
+        return len(self._named())
+
+    def _sections(self) -> list[int]:
+        """The number of the section that each line belongs to."""
+        numbers, number, begins = [], 0, self.log_format.sections
+        for line in self.lines:
+            number += begins is not None and begins.search(line) is not None
+            numbers.append(number)
+        return numbers
 
 
 def _some(tests: list[str]) -> str:

@@ -1,17 +1,19 @@
 """The official verdict on a patch, reached in a workspace of ours.
 
 The steps are those of swebench's own `run_instance`: apply the patch by the same commands
-in the same order, run the same script, have the same functions read the log.
+in the same order, run the same script, have the same functions read the log. Whatever a script that
+has run to its end leaves in the log is a verdict there, and so it is here: a patch can write
+anything into the log, so nothing in it can make the outcome `infrastructure`.
 """
 
 import asyncio
 import hashlib
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from eval import harness
+from eval import harness, network
 from eval.harness import Report
 from eval.places import Place
 from eval.types import CommandOutput, Evaluation, EvaluationOutcome, Instance, Shell
@@ -20,7 +22,7 @@ APPLY_TIMEOUT_S = 300.0
 """For each command that applies the patch. The official runner waits for ever."""
 
 MAX_LOG_BYTES = 64 * 1024 * 1024
-"""A longer test log is not kept whole, and half a log proves nothing."""
+"""Of a longer test log, the first and the last half of so many bytes are kept and graded."""
 
 _RESET = "/bin/bash -c 'git checkout -- . ; git clean -fd'"
 
@@ -41,6 +43,7 @@ class _Verdict:
     reason: str = ""
     log: str = ""
     report: Report | None = None
+    log_is_whole: bool = True
 
 
 async def grade(
@@ -53,8 +56,10 @@ async def grade(
     """
     script = await asyncio.to_thread(harness.eval_script, instance.row)
     started_at, clock = datetime.now(UTC), time.perf_counter()
-    verdict = await _verdict(instance, patch, Place(shell), script, timeout_s)
-    report = verdict.report or Report(False, False, False, "")
+    place = Place(shell)
+    verdict = await _verdict(instance, patch, place, script, timeout_s)
+    hint = await _network_hint(instance, patch, verdict, place)
+    report = verdict.report or Report(resolved=False, results_found=False)
     return Evaluation(
         instance_id=instance.instance_id,
         outcome=verdict.outcome,
@@ -64,12 +69,13 @@ async def grade(
         duration_s=time.perf_counter() - clock,
         timeout_s=timeout_s,
         harness_version=harness.version(),
-        reason=verdict.reason,
+        reason="; ".join(filter(None, [verdict.reason, hint])),
         fail_to_pass_success=report.fail_to_pass_success,
         fail_to_pass_failure=report.fail_to_pass_failure,
         pass_to_pass_success=report.pass_to_pass_success,
         pass_to_pass_failure=report.pass_to_pass_failure,
         log=verdict.log,
+        log_is_whole=verdict.log_is_whole,
     )
 
 
@@ -134,13 +140,11 @@ async def _verdict(
     tested = await place.run_script(timeout_s=timeout_s, max_output_bytes=MAX_LOG_BYTES)
     if tested.timed_out:
         return _Verdict("timeout", f"the tests took more than {timeout_s:g} s", tested.output)
-    if tested.truncated:
-        reason = f"the test log is longer than {MAX_LOG_BYTES} bytes"
-        return _Verdict("infrastructure", reason, tested.output)
     if not await _is_diff_readable(place):
         return _Verdict("unresolved", _UNREADABLE, tested.output)
     report = await asyncio.to_thread(harness.report, instance.row, patch, tested.output)
-    return _judge(report, tested.output)
+    verdict = _judge(report, tested.output)
+    return _of_a_part(verdict, instance) if tested.truncated else verdict
 
 
 async def _apply(place: Place) -> CommandOutput:
@@ -166,18 +170,30 @@ async def _is_diff_readable(place: Place) -> bool:
 
 
 def _judge(report: Report, log: str) -> _Verdict:
-    if report.environment_failure:
-        reason = f"the environment failed: {report.failure_reason}"
-        return _Verdict("infrastructure", reason, log, report)
     if report.resolved:
         return _Verdict("resolved", "", log, report)
     return _Verdict("unresolved", _why_unresolved(report), log, report)
 
 
+def _of_a_part(verdict: _Verdict, instance: Instance) -> _Verdict:
+    """The verdict on a log whose middle was not kept.
+
+    The markers and totals stand at the ends, and a test without a result is not passed, so
+    what is left out can only hide results. Where a missing result counts as a pass, that is
+    no proof.
+    """
+    part = f"of the test log only the first and last {MAX_LOG_BYTES // 2} bytes were read"
+    reason = f"{verdict.reason}; {part}" if verdict.reason else part
+    if verdict.outcome == "resolved" and instance.eval_type == "fail_only":
+        report = Report(resolved=False, results_found=False)
+        return _Verdict("unresolved", reason, verdict.log, report, log_is_whole=False)
+    return replace(verdict, reason=reason, log_is_whole=False)
+
+
 def _why_unresolved(report: Report) -> str:
     if not report.results_found:
-        detail = f" ({report.failure_reason})" if report.failure_reason else ""
-        return f"no test results in the log{detail}"
+        advice = f" (swebench's guess: {report.advice})" if report.advice else ""
+        return f"no test results in the log{advice}"
     still, broken = len(report.fail_to_pass_failure), len(report.pass_to_pass_failure)
     of_failing = still + len(report.fail_to_pass_success)
     of_passing = broken + len(report.pass_to_pass_success)
@@ -185,6 +201,27 @@ def _why_unresolved(report: Report) -> str:
         f"{still} of {of_failing} failing tests still fail, "
         f"{broken} of {of_passing} passing tests broke"
     )
+
+
+async def _network_hint(instance: Instance, patch: str, verdict: _Verdict, place: Place) -> str:
+    """What to try where the container's missing network may be why nothing was resolved.
+
+    Many scripts try to install and do well without, so with an ordinary patch the hint is
+    given only where no test has a result.
+    """
+    if verdict.outcome not in ("unresolved", "timeout"):
+        return ""
+    is_gold = patch.strip() == instance.patch.strip()
+    if not is_gold and verdict.report is not None and verdict.report.results_found:
+        return ""
+    line = network.failure(verdict.log)
+    if not line or not await place.is_offline():
+        return ""
+    wanted = f"the container has no network and the log shows a use of it ({line})"
+    advice = "`--network`, or `network: true` in an experiment"
+    if is_gold:
+        return f"{wanted}: try {advice}"
+    return f"{wanted}: if the reference patch fails here too, use {advice}"
 
 
 def _last_line(output: str) -> str:

@@ -8,6 +8,7 @@ it when it is called, and what can be answered without it is.
 import functools
 import importlib.metadata
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,10 +49,9 @@ class Report:
     resolved: bool
     results_found: bool
     """False where the log holds no usable test results; then no test has a status."""
-    environment_failure: bool
-    """True where the log shows a fault that no patch can cause."""
-    failure_reason: str
-    """swebench's name for what it saw instead of results, or `""`."""
+    advice: str = ""
+    """swebench's guess at why there are no results, or `""`. It reads the whole log, to which
+    the patch under test can write what it likes, so it decides nothing."""
     fail_to_pass_success: tuple[str, ...] = ()
     fail_to_pass_failure: tuple[str, ...] = ()
     pass_to_pass_success: tuple[str, ...] = ()
@@ -113,21 +113,45 @@ def log_markers() -> tuple[str, str]:
     return START_TEST_OUTPUT, END_TEST_OUTPUT
 
 
-def failures(row: dict[str, Any], log: str) -> frozenset[str]:
-    """The tests that any single line of a log has as failed, whatever other lines say.
+def exit_code_marker() -> str:
+    """What eval scripts print with the exit code of the tests, after their end."""
+    from swebench.harness.constants import TEST_EXIT_CODE
 
-    A parser keeps one status per test, the last; here each line is read by itself.
+    return str(TEST_EXIT_CODE)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One line of a log that gives the result of a test."""
+
+    line: int
+    test: str
+    status: str
+    """`PASSED`, `FAILED`, `ERROR`, `SKIPPED` or `XFAIL`."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a test with this status counts as failed."""
+        return self.status in ("FAILED", "ERROR")
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether a test with this status counts as passed."""
+        return self.status in ("PASSED", "XFAIL")
+
+
+def results(row: dict[str, Any], lines: list[str]) -> Iterator[Result]:
+    """Every result that a single line gives, whatever other lines say.
+
+    A parser keeps one result per test, the last. This is for parsers that need one line only.
     """
-    from swebench.harness.constants import TestStatus
     from swebench.harness.log_parsers import PARSER_REGISTRY
     from swebench.harness.utils import make_test_spec
 
     parse, spec = PARSER_REGISTRY[row["log_parser"]], make_test_spec(row)
-    failed = {TestStatus.FAILED.value, TestStatus.ERROR.value}
-    lines = log.partition(log_markers()[0])[2].splitlines()
-    return frozenset(
-        test for line in lines for test, status in parse(line, spec).items() if status in failed
-    )
+    for number, line in enumerate(lines):
+        for test, status in parse(line, spec).items():
+            yield Result(number, test, status)
 
 
 def _typed(official: dict[str, Any]) -> Report:
@@ -139,8 +163,7 @@ def _typed(official: dict[str, Any]) -> Report:
     return Report(
         resolved=official["resolved"],
         results_found=official["patch_successfully_applied"],
-        environment_failure=official["infra_failure"],
-        failure_reason=official.get("infra_failure_reason", ""),
+        advice=official.get("infra_failure_reason", ""),
         fail_to_pass_success=names("FAIL_TO_PASS", "success"),
         fail_to_pass_failure=names("FAIL_TO_PASS", "failure"),
         pass_to_pass_success=names("PASS_TO_PASS", "success"),

@@ -19,12 +19,18 @@ _AS_BY_DOCKER_EXEC = (
 )
 
 
+# The table of routes has a line of headings. A container without network has no route, nor
+# the right to make one.
+_HAS_NO_ROUTE = "/bin/bash -c '[[ $(wc -l </proc/net/route) -le 1 ]]'"
+_ROUTE_TIMEOUT_S = 60.0
+
+
 class Place:
     """The official runner's view of one workspace."""
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
-        in_container = shell.environment == "docker"
+        self._in_container = in_container = shell.environment == "docker"
         # On the host the files stand beside the repository: inside it they would show up in
         # the tree, and anywhere else two gradings would share them.
         folder = PurePosixPath(shell.root).parent
@@ -57,6 +63,13 @@ class Place:
     async def run(self, command: str, *, timeout_s: float) -> CommandOutput:
         """One program with its arguments, in the repository's root, as by `docker exec`."""
         return await self._shell.run(f"{self._prefix}{command}", timeout_s=timeout_s)
+
+    async def is_offline(self) -> bool:
+        """Whether this is a container without network. A host is never one."""
+        if not self._in_container:
+            return False
+        checked = await self.run(_HAS_NO_ROUTE, timeout_s=_ROUTE_TIMEOUT_S)
+        return checked.exit_code == 0
 
     async def run_script(self, *, timeout_s: float, max_output_bytes: int) -> CommandOutput:
         """The eval script, as the official runner starts it."""

@@ -62,6 +62,8 @@ class Evaluation:
     pass_to_pass_failure: tuple[str, ...] = ()
     log: str = ""
     """The test log."""
+    log_is_whole: bool = True
+    """False where the log was too long and its middle was not kept."""
 
 
 class CommandOutput(Protocol):

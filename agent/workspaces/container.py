@@ -40,6 +40,20 @@ COMMAND_ENVIRONMENT = {
     "BASH_ENV": "/root/.bashrc$(shopt -q login_shell && [[ $CONDA_PREFIX ]] && echo .is-read)",
 }
 
+OFFLINE_ENVIRONMENT = {
+    "PIP_RETRIES": "0",
+    "UV_HTTP_RETRIES": "0",
+    "CONDA_REMOTE_MAX_RETRIES": "0",
+    "npm_config_fetch_retries": "0",  # of npm, and of pnpm before 11
+    "pnpm_config_fetch_retries": "0",
+    "YARN_HTTP_RETRY": "0",
+    "BUNDLE_RETRY": "0",
+    "CARGO_NET_RETRY": "0",
+}
+"""Of containers without network, where an installer that tries again only waits. They change
+how often one asks, never what it asks for. Go and composer have no such setting; those of
+Maven and Gradle share a variable with options that images and scripts set."""
+
 WORKSPACE_LABEL = "durabench=workspace"
 """On every container of a workspace."""
 
@@ -332,6 +346,8 @@ def _options(labels: dict[str, str], network: bool, limits: Limits) -> dict[str,
         "init": True,  # reaps what commands leave behind
         "labels": {"durabench": "workspace", **labels},
         "network_mode": _network_mode(network),
+        # With the container, not with its commands: a grading restores what process 1 has.
+        "environment": {} if network else OFFLINE_ENVIRONMENT,
         "cap_drop": ["ALL"],
         "cap_add": list(CAPABILITIES),
         "security_opt": ["no-new-privileges"],

@@ -176,7 +176,10 @@ class HostShell:
         )
         output = done.stdout.decode(errors="replace")
         killed = done.returncode in (-9, 124, 137)
-        return Finished(done.returncode, output[: self._limit], killed, len(output) > self._limit)
+        if len(output) <= self._limit:
+            return Finished(done.returncode, output, killed)
+        half = self._limit // 2
+        return Finished(done.returncode, output[:half] + "\n...\n" + output[-half:], killed, True)
 
     async def write(self, path: str, content: bytes) -> None:
         await asyncio.to_thread(Path(self.root, path).write_bytes, content)

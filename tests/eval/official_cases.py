@@ -134,11 +134,13 @@ class Case:
 class Patches:
     """Patches that git itself makes, of the tree in the images."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, begin: bool = True) -> None:
+        """`begin` a repository there; without, there is one."""
         self._root = root
-        self._git("init", "-q")
-        self._git("add", ".")
-        self._git("commit", "-q", "-m", "base")
+        if begin:
+            self._git("init", "-q")
+            self._git("add", ".")
+            self._git("commit", "-q", "-m", "base")
 
     def of(self, change: Callable[[Path], Any]) -> str:
         """The patch that makes a change; the tree is as before afterwards."""
@@ -248,7 +250,7 @@ def all_cases(make_instance: MakeInstance, root: Path, gold: str) -> dict[str, C
                 "resolved",
                 command=_print(START, "\\xff\\0\\r" + passed.replace("\n", "\\r\\n"), END),
             ),
-            case("memory", gold, "infrastructure", command="echo Cannot allocate memory"),
+            case("memory", gold, "unresolved", command="echo Cannot allocate memory"),
             case("slow", gold, "timeout", command="echo begun; sleep 60", timeout_s=5),
         ]
     )

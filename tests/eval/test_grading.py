@@ -101,14 +101,33 @@ async def test_tests_that_take_too_long_are_a_timeout(
     assert "started" in verdict.log
 
 
-async def test_a_log_that_was_cut_proves_nothing(
-    make_instance: MakeInstance, host_shell: Any, gold: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("eval_type", "broken", "outcome"),
+    [
+        ("pass_and_fail", False, "resolved"),
+        ("pass_and_fail", True, "unresolved"),
+        ("fail_only", False, "unresolved"),
+    ],
+)
+async def test_a_log_that_was_cut_is_graded_by_its_ends(
+    make_instance: MakeInstance,
+    host_shell: Any,
+    gold: str,
+    monkeypatch: pytest.MonkeyPatch,
+    eval_type: str,
+    broken: bool,
+    outcome: str,
 ) -> None:
-    """Half a log could hide a failure, so it is no verdict."""
-    monkeypatch.setattr(host_shell, "_limit", 1000)
-    verdict = await grade(make_instance(), gold, host_shell, timeout_s=60)
-    assert verdict.outcome == "infrastructure"
-    assert str(grading.MAX_LOG_BYTES) in verdict.reason
+    """A patch that writes without end cannot avoid its verdict. What is left out hides results;
+    where a test without one counts as passed, nothing is proved."""
+    monkeypatch.setattr(host_shell, "_limit", 20_000)
+    noise = "head -c 100000 /dev/zero | tr '\\0' x; echo\n"
+    script = make_instance().eval_script.replace("python -m", f"{noise}python -m")
+    patch = gold.replace("+    return", "+    !") if broken else gold
+    instance = make_instance(eval_script=script, eval_type=eval_type)
+    verdict = await grade(instance, patch, host_shell, timeout_s=60)
+    assert (verdict.outcome, verdict.log_is_whole) == (outcome, False)
+    assert f"only the first and last {grading.MAX_LOG_BYTES // 2} bytes" in verdict.reason
 
 
 @pytest.mark.parametrize(
@@ -118,19 +137,19 @@ async def test_a_log_that_was_cut_proves_nothing(
         (
             ": '>>>>> Start Test Output'\necho 'no tests ran'\n: '>>>>> End Test Output'",
             "unresolved",
-            "no test results in the log (no_tests_collected)",
+            "no test results in the log (swebench's guess: no_tests_collected)",
         ),
         (
             "echo 'Cannot allocate memory'",
-            "infrastructure",
-            "the environment failed: out_of_memory",
+            "unresolved",
+            "no test results in the log (swebench's guess: out_of_memory)",
         ),
     ],
 )
 async def test_a_log_without_results_says_what_was_there_instead(
     make_instance: MakeInstance, host_shell: Any, gold: str, script: str, outcome: str, reason: str
 ) -> None:
-    """swebench's own signatures tell a broken environment from a suite that never ran."""
+    """swebench's own guess is told, and the verdict is its verdict."""
     instance = make_instance(eval_script=script + "\n")
     verdict = await grade(instance, gold, host_shell, timeout_s=60)
     assert (verdict.outcome, verdict.reason, verdict.resolved) == (outcome, reason, False)

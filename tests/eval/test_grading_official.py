@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent.workspaces.container import DockerWorkspace
+from agent.workspaces.container import OFFLINE_ENVIRONMENT, DockerWorkspace
 from eval import harness
 from eval.grading import grade
 from eval.images import build
@@ -268,7 +268,8 @@ def test_the_verdict_is_the_official_one(
         assert _tests(mine) == {}
     else:
         assert mine.resolved == theirs.report["resolved"]
-        assert (mine.outcome == "infrastructure") == theirs.report["infra_failure"]
+        assert mine.outcome == ("resolved" if mine.resolved else "unresolved")
+        assert theirs.report.get("infra_failure_reason", "") in mine.reason
         # Of a prediction that is null the official runner reads no test results.
         if not theirs.report["patch_is_None"]:
             assert _tests(mine) == _without_empty(theirs.report.get("tests_status", {}))
@@ -297,11 +298,13 @@ def _without_empty(status: Tests) -> Tests:
 def test_the_script_finds_what_it_finds_officially(
     what: str, official: dict[str, Official], ours: dict[str, Ours]
 ) -> None:
-    """No profile, no BASH_ENV and no variable of the workspace reaches the tests, and every
-    patch leaves the same files with the same modes."""
+    """No profile, no BASH_ENV and no variable of the workspace reaches the tests, but for what
+    keeps installers from waiting; and every patch leaves the same files with the same modes."""
 
     def found(log: str) -> set[str]:
-        return {line for line in log.splitlines() if line.startswith(f"{what}: ")}
+        return {line for line in log.splitlines() if line.startswith(f"{what}: ")} - added
+
+    added = {f"environment: {name}={value}" for name, value in OFFLINE_ENVIRONMENT.items()}
 
     assert "environment: FROM_IMAGE=yes" in found(official["gold"].tests) or what == "tree"
     # A timeout in the official runner loses what was printed; some patches run no tests.

@@ -102,15 +102,8 @@ async def test_a_container_that_is_killed_is_no_verdict(
 @pytest.mark.parametrize(
     ("before_tests", "tag", "reason"),
     [
-        pytest.param("yes | head -c 200000", "whole", "the test log is longer", id="long log"),
         pytest.param("", "absent", "there is no image", id="no image"),
         pytest.param("kill -9 -1; exit", "whole", "container", id="kills every process"),
-        pytest.param(
-            "git ls-remote https://nowhere.invalid; exit",
-            "whole",
-            "the environment failed: network_unreachable",
-            id="no network",
-        ),
     ],
 )
 async def test_what_says_nothing_about_the_patch_is_infrastructure(
@@ -119,10 +112,8 @@ async def test_what_says_nothing_about_the_patch_is_infrastructure(
     reason: str,
     submit: Callable[..., Any],
     lake: Lake,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each with its reason in the row, and graded anew whenever it is asked for."""
-    monkeypatch.setattr(grading, "MAX_LOG_BYTES", 100_000)
     begun = []
     for _ in (1, 2):
         with pytest.raises(InfrastructureError, match=reason):
@@ -132,3 +123,38 @@ async def test_what_says_nothing_about_the_patch_is_infrastructure(
         assert reason in row["reason"]
         begun.append(row["started_at"])
     assert begun[0] < begun[1]
+
+
+@pytest.mark.parametrize(
+    ("before_tests", "outcome"),
+    [
+        pytest.param("git ls-remote https://nowhere.invalid; exit", "unresolved", id="no network"),
+        pytest.param("yes | head -c 200000", "resolved", id="long log"),
+    ],
+)
+async def test_what_was_infrastructure_by_its_log_alone_is_healed(
+    before_tests: str,
+    outcome: str,
+    submit: Callable[..., Any],
+    lake: Lake,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A row that an earlier release left without a verdict gives way to one with a verdict,
+    which is final."""
+    monkeypatch.setattr(grading, "MAX_LOG_BYTES", 100_000)
+    judge = grading._judge
+
+    def as_before(report: Any, log: str) -> Any:
+        return replace(judge(report, log), outcome="infrastructure", reason="as before")
+
+    with monkeypatch.context() as before:
+        before.setattr(grading, "_judge", as_before)
+        with pytest.raises(InfrastructureError):
+            await submit(before_tests)
+    [row] = rows(lake)
+    assert row["outcome"] == "infrastructure"
+    assert await submit(before_tests) == outcome
+    [row] = rows(lake)
+    assert row["outcome"] == outcome
+    assert await submit(before_tests) == outcome
+    assert rows(lake) == [row]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent.workspaces import DockerWorkspace
-from eval import images
+from eval import grading, images
 from eval.errors import ImageError
 from eval.preflight import check, preflight_key
 from eval.types import Instance, Shell
@@ -117,13 +117,24 @@ async def test_tests_that_pass_without_a_patch_fail(
     assert reason == "null: the tests pass without any patch"
 
 
-async def test_broken_infrastructure_is_no_result(doctored: dict[str, Instance]) -> None:
-    """Memory that ran out says nothing about an image."""
+async def test_broken_infrastructure_is_no_result(
+    doctored: dict[str, Instance], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine too slow to apply a patch says nothing about an image."""
+    monkeypatch.setattr(grading, "APPLY_TIMEOUT_S", 0.001)
+    with pytest.raises(ImageError, match="applying the patch took too long"):
+        await check(doctored["clean"], opener(doctored["clean"]))
+
+
+async def test_a_script_that_needs_the_network_says_so(doctored: dict[str, Instance]) -> None:
+    """The reference patch fails, and the reason names what would give it the network."""
     clean = doctored["clean"]
-    script = "echo 'Cannot allocate memory'\n"
+    script = f"git ls-remote https://nowhere.invalid || exit\n{clean.eval_script}"
     instance = replace(clean, eval_script=script, row={**clean.row, "eval_script": script})
-    with pytest.raises(ImageError, match="out_of_memory"):
-        await check(instance, opener(instance))
+    [reason] = (await check(instance, opener(instance))).reasons
+    assert reason.startswith("gold: the reference patch is unresolved: no test results in the log")
+    assert "Could not resolve host: nowhere.invalid" in reason
+    assert reason.endswith("try `--network`, or `network: true` in an experiment")
 
 
 def test_the_key_changes_with_what_the_result_depends_on(make_instance: MakeInstance) -> None:

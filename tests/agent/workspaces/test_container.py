@@ -104,6 +104,18 @@ async def test_an_environment_needs_no_profile(workspace: DockerWorkspace) -> No
     assert await output(workspace, "true") == "read\n"
 
 
+@pytest.mark.parametrize("network", [False, True])
+async def test_installers_ask_once_where_there_is_no_network(image: str, network: bool) -> None:
+    """In commands and in what a grading restores; with network nothing is set."""
+    workspace = await opened(image, network=network)
+    here = await output(workspace, "env")
+    first = await output(workspace, "tr '\\0' '\\n' </proc/1/environ")
+    for name, value in container.OFFLINE_ENVIRONMENT.items():
+        for seen in (here, first):
+            assert (f"{name}={value}" in seen.splitlines()) == (not network)
+    await workspace.close()
+
+
 async def test_a_fork_bomb_stays_inside(image: str) -> None:
     """It meets the limit on processes, ends at the timeout, and the next command runs."""
     workspace = await opened(image, limits=Limits(pids=100))

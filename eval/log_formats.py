@@ -1,0 +1,255 @@
+"""What can be expected of a test log, by the parser that reads it.
+
+A runner that states how many tests it ran contradicts results that it did not print. Which
+totals there are, whether a name stands for one test, and whether a line can be read by itself
+differ from runner to runner, so each rule of the audit applies where its premise holds.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+_COLOUR = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
+
+
+@dataclass(frozen=True)
+class Totals:
+    """How one runner words its totals."""
+
+    statement: re.Pattern[str]
+    """One statement; a log has one for each start of the runner."""
+    added: re.Pattern[str]
+    """In it, the numbers of tests that ran without a failure."""
+    taken: re.Pattern[str] | None = None
+    """In it, numbers that are part of those and did fail."""
+
+    def counted(self, log: str) -> int | None:
+        """Tests that did not fail by all statements of a log; None without a statement."""
+        statements = [match[0] for match in self.statement.finditer(log)]
+        if not statements:
+            return None
+        text = "\n".join(statements)
+        added = sum(map(int, self.added.findall(text)))
+        return added - (sum(map(int, self.taken.findall(text))) if self.taken else 0)
+
+
+@dataclass(frozen=True)
+class Format:
+    """The logs that one of swebench's parsers reads."""
+
+    totals: tuple[Totals, ...] = ()
+    passes: Totals | None = None
+    """The tests with the status of having passed, where totals tell them from skipped ones."""
+    has_totals: bool = False
+    """Whether every whole run ends with totals, so that without them it was cut short."""
+    compared: Literal["tests", "passes"] = "tests"
+    """What totals are compared with: the different tests that passed, or the lines that say so,
+    where tests of one name are told apart only by their place."""
+    tests: re.Pattern[str] = re.compile("")
+    """What names of tests look like; parsers also take other words for one."""
+    is_by_line: bool = True
+    """Whether a single line names a test in full, with its result."""
+    one_name_one_test: bool = True
+    """Whether, in one section, two results of one name contradict each other."""
+    names: re.Pattern[str] = re.compile("")
+    """The names of which that is true: the others can repeat."""
+    sections: re.Pattern[str] | None = None
+    """Begins or ends a file, package or program whose names are its own."""
+    claims: re.Pattern[str] | None = None
+    """Where the parser pairs results with commands: a result."""
+    commands: re.Pattern[str] | None = None
+    """A command, as bash traces it, which has one result."""
+
+    def counted(self, log: str) -> int | None:
+        """Tests that did not fail by the runner's totals, None where it states none."""
+        counts = [totals.counted(log) for totals in self.totals]
+        known = [count for count in counts if count is not None]
+        return sum(known) if known else None
+
+
+def of(log_parser: str) -> Format:
+    """The format of a parser; of an unknown one nothing is expected."""
+    return _FORMATS.get(log_parser, _UNKNOWN)
+
+
+def known() -> frozenset[str]:
+    """The parsers whose format is described."""
+    return frozenset(_FORMATS)
+
+
+def plain(log: str) -> str:
+    """A log without colours."""
+    return _COLOUR.sub("", log)
+
+
+def _totals(statement: str, added: str, taken: str | None = None) -> Totals:
+    flags = re.MULTILINE
+    return Totals(
+        re.compile(statement, flags),
+        re.compile(added, flags),
+        re.compile(taken, flags) if taken else None,
+    )
+
+
+_PYTEST_TOTALS = _totals(
+    r"^=* ?\d+ [a-z -]+(?:, \d+ [a-z -]+)*,? in [\d.]+ ?s.*$",
+    r"(\d+) (?:passed|xfailed|xpassed|skipped)",
+)
+_PYTEST_PASSES = _totals(_PYTEST_TOTALS.statement.pattern, r"(\d+) passed")
+_UNITTEST_TOTALS = _totals(r"^Ran \d+ tests? in [\d.]+s$", r"Ran (\d+)")
+# The runner breaks this text at 80 columns, between two of its parts.
+_SYMPY_TOTALS = _totals(
+    r"tests finished: \d+ passed,(?:\s+\d+\s[a-z\s]+,)*\s+in [\d.]+ seconds", r"(\d+) passed,"
+)
+_JEST_TESTS = _totals(r"^Tests: +\d.*$", r"(\d+) (?:passed|skipped|todo)")
+_JEST_SUITES = _totals(r"^Test Suites: +\d.*$", r"(\d+) (?:passed|skipped)")
+_MOCHA_TOTALS = _totals(r"^ *\d+ (?:passing|pending)\b", r"(\d+)")
+_MOCHA_JSON_TOTALS = _totals(r'^ *"(?:passes|pending)": \d+,?$', r"(\d+)")
+_KARMA_TOTALS = _totals(r"^[✔ℹ] \d+ tests? (?:completed|skipped)$", r"(\d+)")  # noqa: RUF001
+_MINITEST_TOTALS = _totals(
+    r"^\d+ (?:runs|tests), \d+ assertions, .*$", r"^(\d+)", r"(\d+) (?:failures|errors)"
+)
+
+_PYTHON = Format((_PYTEST_TOTALS, _UNITTEST_TOTALS, _SYMPY_TOTALS), has_totals=True)
+_PYTEST = replace(_PYTHON, passes=_PYTEST_PASSES, tests=re.compile(r".*::"))
+# A test with a description is called by it alone, so that two can have one name.
+_DJANGO = replace(_PYTHON, names=re.compile(r".* \(.+\)$"))
+_SYMPY = Format(
+    (_SYMPY_TOTALS,),
+    has_totals=True,
+    compared="passes",
+    sections=re.compile(r"^\S+\.py\[\d+\]|tests finished: "),
+)
+_JEST = Format(
+    (_totals(_JEST_TESTS.statement.pattern, r"(\d+) passed"),),
+    compared="passes",
+    one_name_one_test=False,
+)
+_JEST_FILES = Format((_JEST_SUITES,))
+_BLOCKS = Format(is_by_line=False)
+_FAILURES_ONLY = _BLOCKS
+_UNKNOWN = Format(is_by_line=False)
+
+_FORMATS: Mapping[str, Format] = {
+    "parse_log_astroid": _PYTEST,
+    "parse_log_astropy": _PYTEST,
+    "parse_log_flask": _PYTEST,
+    "parse_log_marshmallow": _PYTEST,
+    "parse_log_matplotlib": _PYTEST,
+    "parse_log_pvlib": _PYTEST,
+    "parse_log_pydicom": _PYTEST,
+    "parse_log_pylint": _PYTEST,
+    "parse_log_pytest": _PYTEST,
+    "parse_log_pytest_options": _PYTEST,
+    "parse_log_pytest_v2": _PYTEST,
+    "parse_log_pyvista": _PYTEST,
+    "parse_log_requests": _PYTEST,
+    "parse_log_scikit": _PYTEST,
+    "parse_log_seaborn": _PYTEST,
+    "parse_log_sphinx": _PYTEST,
+    "parse_log_sqlfluff": _PYTEST,
+    "parse_log_xarray": _PYTEST,
+    "parse_log_django": _DJANGO,
+    "parse_log_sympy": _SYMPY,
+    # JavaScript.
+    "parse_log_jest": _JEST,
+    "parse_log_immutable_js": Format((_JEST_TESTS,), one_name_one_test=False),
+    "parse_log_jest_json": Format((_JEST_TESTS,)),
+    "parse_log_calypso": Format((_JEST_TESTS,), is_by_line=False),
+    "parse_log_carbon": _JEST_FILES,
+    "parse_log_grommet": _JEST_FILES,
+    "parse_log_react_pdf": _JEST_FILES,
+    "parse_log_vitest": Format(
+        (_totals(r"^ *(?:Tests|Test Files) +\d.*$", r"(\d+) (?:passed|skipped|todo)"),)
+    ),
+    "parse_log_tap": Format(
+        (_totals(r"^ *# (?:pass|skip|skipped|todo|suites) +\d+$", r"(\d+)"),),
+        compared="passes",
+        one_name_one_test=False,
+    ),
+    "parse_log_karma": Format((_KARMA_TOTALS,), is_by_line=False),
+    "parse_log_highlightjs": Format((_MOCHA_TOTALS,), is_by_line=False),
+    "parse_log_lighthouse": Format(
+        (_MOCHA_TOTALS, _MOCHA_JSON_TOTALS, _JEST_SUITES), is_by_line=False
+    ),
+    "parse_log_prismjs": Format((_MOCHA_JSON_TOTALS,), is_by_line=False),
+    "parse_log_next": Format(
+        (_totals(r"^TOTAL: \d+ SUCCESS|^ *[│|] +Passing: +\d+", r"(\d+)"),), is_by_line=False
+    ),
+    "parse_log_quarto_cli": Format(
+        (
+            _totals(
+                r"^(?:ok|FAILED) \| \d+ passed.*$|^test result: .*$", r"(\d+) (?:passed|ignored)"
+            ),
+        ),
+        is_by_line=False,
+    ),
+    "parse_log_bpmn_js": _FAILURES_ONLY,
+    "parse_log_chart_js": _FAILURES_ONLY,
+    "parse_log_eslint": _FAILURES_ONLY,
+    "parse_log_marked": _FAILURES_ONLY,
+    "parse_log_openlayers": _FAILURES_ONLY,
+    "parse_log_p5js": _FAILURES_ONLY,
+    # C and C++.
+    "parse_log_redis": Format(one_name_one_test=False),
+    "parse_log_jq": Format((_totals(r"^# (?:PASS|SKIP|XFAIL): +\d+$", r"(\d+)"),)),
+    "parse_log_doctest": replace(
+        _BLOCKS, claims=re.compile(r"<doctest\b"), commands=re.compile(r"^\++ .*(?:-r|=)=?xml\b")
+    ),
+    "parse_log_micropython_test": Format(
+        (_totals(r"^\d+ tests? (?:passed|skipped)", r"(\d+)"),),
+    ),
+    "parse_log_googletest": Format(
+        (_totals(r"\[  PASSED  \] \d+ tests?", r"(\d+)"),),
+        sections=re.compile(r"\[=+\] Running "),
+    ),
+    # Go, whose runner states no totals.
+    "parse_log_gotest": Format(sections=re.compile(r"^(?:ok|FAIL|\?)\s+\S+\s+[\d.(\[]")),
+    # Java.
+    "parse_log_maven": replace(
+        _BLOCKS,
+        claims=re.compile(r"BUILD (?:SUCCESS|FAILURE)$"),
+        commands=re.compile(r"^\++ .*-Dtest="),
+    ),
+    "parse_log_ant": Format(
+        (
+            _totals(
+                r"\[junit\] Tests run: \d+, Failures: \d+, Errors: \d+",
+                r"run: (\d+)",
+                r"(?:Failures|Errors): (\d+)",
+            ),
+        )
+    ),
+    "parse_log_gradle_custom": Format(
+        (_totals(r"^\d+ tests? completed, \d+ failed", r"^(\d+)", r"(\d+) failed"),)
+    ),
+    # PHP.
+    "parse_log_phpunit": Format(
+        (
+            _totals(
+                r"^OK \(\d+ tests?,|^Tests: \d+, .*$",
+                r"(?:OK \(|Tests: )(\d+)",
+                r"(?:Errors|Failures): (\d+)",
+            ),
+        ),
+        is_by_line=False,
+    ),
+    # Ruby.
+    "parse_log_minitest": Format((_MINITEST_TOTALS,)),
+    "parse_log_jekyll": Format((_MINITEST_TOTALS,)),
+    "parse_log_cucumber": Format(),
+    "parse_log_ruby_unit": Format((_MINITEST_TOTALS,), compared="passes", one_name_one_test=False),
+    "parse_log_rspec_transformed_json": Format(
+        (_totals(r"^\d+ examples?, \d+ failures?", r"^(\d+)", r"(\d+) failure"),),
+        compared="passes",
+        one_name_one_test=False,
+    ),
+    # Rust.
+    "parse_log_cargo": Format(
+        (_totals(r"^test result: .*$", r"(\d+) passed"),),
+        has_totals=True,
+        compared="passes",
+        sections=re.compile(r"^running \d+ tests?$"),
+    ),
+}

@@ -1,0 +1,52 @@
+"""Whether a test log shows that something asked for a network that was not there.
+
+What installers and clients print when no name can be resolved or no host reached. Such a line
+explains a failure; it proves nothing, since most eval scripts install what is installed already.
+"""
+
+import re
+
+_FAILURES = re.compile(
+    "|".join(
+        (
+            # The C library's words, which Python, Ruby, PHP, apt, wget and others pass on.
+            r"Temporary failure (?:in name resolution|resolving)",
+            r"Name or service not known",
+            r"Name does not resolve",
+            r"getaddrinfo (?:EAI_AGAIN|ENOTFOUND|failed)",
+            r"\b(?:ENETUNREACH|EAI_AGAIN)\b",
+            r"Network is unreachable",
+            r"No route to host",
+            # pip and conda. Without retries, pip says only that it found no version at all.
+            r"Failed to establish a new connection",
+            r"\bNameResolutionError\b",
+            r"\(from versions: none\)",
+            r"\bCondaHTTPError\b",
+            # git, curl, cargo, composer; ssh has a variant of its own.
+            r"[Cc]ould(?: not|n't) resolve (?:host|proxy)",
+            r"unable to resolve host",
+            r"spurious network error",
+            # uv, Go, Maven and Gradle, yarn, Bundler.
+            r"dns error: failed to lookup address",
+            r"\bdial tcp: lookup \S+",
+            r"\bdial tcp \S+: connect: network is unreachable",
+            r"\bUnknownHostException\b|: Unknown host \S",
+            r"trouble with your network connection",
+            r"Network error while fetching|Could not reach host",
+        )
+    )
+)
+_SHOWN_CHARACTERS = 160
+
+
+def failure(log: str) -> str:
+    """The first line of a log that shows a network failure, shortened, or `""`."""
+    found = _FAILURES.search(log)
+    if found is None:
+        return ""
+    begin = log.rfind("\n", 0, found.start()) + 1
+    end = log.find("\n", found.end())
+    line = " ".join(log[begin : end if end >= 0 else None].split())
+    if len(line) <= _SHOWN_CHARACTERS:
+        return line
+    return " ".join(found[0].split())[:_SHOWN_CHARACTERS]

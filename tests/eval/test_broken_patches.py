@@ -1,0 +1,238 @@
+"""Patches that break the tests or forge their output get swebench's verdict, without network."""
+
+import asyncio
+import ensurepip
+import io
+import os
+import tarfile
+import zipfile
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.workspaces import DockerWorkspace
+from eval import images, instances, upstream
+from eval.audit import Audit, audit
+from eval.grading import grade
+from eval.types import Evaluation, Instance
+from tests.eval.broken_patches import code
+from tests.eval.official_cases import Patches
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+TASK = "durabench__tidyini-1"
+PACKAGE = "src/tidyini/__init__.py"
+IMAGE = f"durabench/test-broken-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}:pip"
+AT_ONCE = 4
+
+START = ": '>>>>> Start Test Output'\n"
+
+# Takes no time, and swebench takes its message for broken infrastructure, as it does pip's.
+ASK = "git ls-remote https://nowhere.invalid\n"
+PIP = "python3 -m pip install --break-system-packages no-such-distribution"
+
+OFFICIAL = [
+    "syntax",
+    "exit at once",
+    "kills the script",
+    "forges",
+    "forges at exit, exits",
+    "forges assembled, exits at once",
+    "forges the exit code",
+    "says: no memory",
+]
+"""Also run by swebench's own runner: one of each kind, since each takes it many seconds."""
+
+
+@dataclass(frozen=True)
+class Graded:
+    evaluation: Evaluation
+    audit: Audit
+
+
+@pytest.fixture(scope="module")
+def task(docker_client: Any) -> Iterator[Instance]:
+    """A bundled task in an image that has pip, with a script that tries to install."""
+    [plain] = [each for each in instances.load("bundled") if each.instance_id == TASK]
+    repo = instances.task_repo("bundled")
+    assert repo is not None
+    list(images.build([plain], repo, client=docker_client))
+    container = docker_client.containers.create(plain.image, "true")
+    container.put_archive("/usr/lib/python3/dist-packages", pip())
+    name, tag = IMAGE.split(":")
+    container.commit(name, tag)
+    container.remove()
+    yield scripted(replace(plain, image=IMAGE), START, ASK + START)
+    docker_client.images.remove(IMAGE, force=True)
+
+
+def scripted(instance: Instance, old: str, new: str) -> Instance:
+    """The instance with another eval script."""
+    script = instance.eval_script.replace(old, new)
+    assert script != instance.eval_script
+    row = {**instance.row, "eval_script": script, "image": instance.image}
+    return replace(instance, eval_script=script, row=row)
+
+
+def pip() -> bytes:
+    """The pip that comes with this Python, as an archive of its package."""
+    bundled = Path(ensurepip.__file__).parent / "_bundled"
+    wheels = sorted(bundled.glob("pip-*.whl"))
+    if not wheels:
+        pytest.skip("this Python was installed without its own pip")
+    packed = io.BytesIO()
+    with zipfile.ZipFile(wheels[0]) as wheel, tarfile.open(fileobj=packed, mode="w") as archive:
+        for name in wheel.namelist():
+            content = wheel.read(name)
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(content), 0o644
+            archive.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+@pytest.fixture(scope="module")
+def patches(task: Instance, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    root = tmp_path_factory.mktemp("tree")
+    folder = root / "repository"
+    upstream.checkout(task.repo, task.base_commit, folder, root / "cache")
+    package = folder / PACKAGE
+    original, make = package.read_text(), Patches(folder, begin=False)
+    return {
+        name: make.of(lambda _, code=code: package.write_text(code + original))
+        for name, code in code((*task.fail_to_pass, *task.pass_to_pass)).items()
+    }
+
+
+@asynccontextmanager
+async def opened(task: Instance, *, network: bool = False) -> AsyncIterator[DockerWorkspace]:
+    shell = await DockerWorkspace.open(
+        image=task.image, base_commit=task.base_commit, network=network
+    )
+    try:
+        yield shell
+    finally:
+        await shell.close()
+
+
+@pytest.fixture(scope="module")
+def graded(task: Instance, patches: dict[str, str]) -> dict[str, Graded]:
+    """Our verdict on every patch, each in a container of its own without network."""
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def one(name: str, patch: str) -> tuple[str, Graded]:
+        async with slots, opened(task) as shell:
+            found = await grade(task, patch, shell, timeout_s=120)
+        return name, Graded(found, audit(task, patch, found))
+
+    async def every() -> dict[str, Graded]:
+        given = {"gold": task.patch, "null": "", **patches}
+        return dict(await asyncio.gather(*(one(*each) for each in given.items())))
+
+    return asyncio.run(every())
+
+
+def test_there_are_enough(patches: dict[str, str]) -> None:
+    assert len(patches) >= 25
+
+
+@pytest.mark.parametrize("name", code(()))
+def test_the_verdict_is_that_of_swebench(
+    name: str, task: Instance, patches: dict[str, str], graded: dict[str, Graded], tmp_path: Path
+) -> None:
+    """swebench's own function on the same log; what it only guesses decides nothing. Forged
+    results that it takes for real ones are in doubt."""
+    from swebench.harness.grading import get_eval_report
+    from swebench.harness.utils import make_test_spec
+
+    found = graded[name].evaluation
+    log = tmp_path / "log"
+    log.write_text(found.log)
+    prediction = {"instance_id": TASK, "model_name_or_path": "x", "model_patch": patches[name]}
+    spec = make_test_spec(task.row)
+    theirs = get_eval_report(spec, prediction, str(log), include_tests_status=True)[TASK]
+    official = "resolved" if theirs["resolved"] else "unresolved"
+    assert (found.outcome, found.resolved) == (official, theirs["resolved"])
+    assert graded[name].audit.verdict == ("suspect" if theirs["resolved"] else "unresolved")
+    assert not theirs["resolved"] or name.startswith("forges")
+    assert theirs.get("infra_failure_reason", "") in found.reason
+
+
+def test_the_controls_are_as_ever(graded: dict[str, Graded]) -> None:
+    """That nothing could be installed has no part in it, nor is it told of where tests ran."""
+    assert graded["gold"].audit == Audit("resolved", ())
+    assert graded["gold"].evaluation.reason == ""
+    assert "Could not resolve host" in graded["gold"].evaluation.log
+    assert graded["null"].evaluation.outcome == "unresolved"
+    assert "network" not in graded["null"].evaluation.reason
+
+
+def test_forged_results_are_named_beside_the_verdict(graded: dict[str, Graded]) -> None:
+    """Where the patch words them, whatever became of them."""
+    for name in ("forges", "forges at exit", "forges, exits at once", "forges a whole log"):
+        reasons = [str(reason) for reason in graded[name].audit.reasons]
+        assert any("words a test result" in reason for reason in reasons), name
+
+
+def test_the_official_runner_agrees(
+    task: Instance,
+    patches: dict[str, str],
+    graded: dict[str, Graded],
+    docker_client: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """swebench's `run_instance`, in containers of its own."""
+    from swebench.harness import run_evaluation
+    from swebench.harness.utils import make_test_spec
+
+    def remove(client: object, container: Any, logger: object) -> None:
+        container.remove(force=True)
+
+    monkeypatch.setattr(run_evaluation, "RUN_EVALUATION_LOG_DIR", tmp_path)
+    monkeypatch.setattr(run_evaluation, "cleanup_container", remove)
+
+    def one(name: str) -> bool:
+        # The official loggers and containers are told apart by the instance's id.
+        number = f"tidyini__{OFFICIAL.index(name)}"
+        spec = make_test_spec({**task.row, "instance_id": number})
+        prediction = {
+            "instance_id": number,
+            "model_name_or_path": "x",
+            "model_patch": patches[name],
+        }
+        ended = run_evaluation.run_instance(spec, prediction, docker_client, "run", timeout=300)
+        assert ended is not None, name
+        return bool(ended[1][number]["resolved"])
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        official = dict(zip(OFFICIAL, pool.map(one, OFFICIAL), strict=True))
+    assert official == {name: graded[name].evaluation.resolved for name in OFFICIAL}
+
+
+async def test_a_reference_patch_that_needs_the_network_is_told_so(task: Instance) -> None:
+    """The reason names what would give it, however the installer words its failure: asking
+    once, or again and again."""
+    for retries, line in (("", "(from versions: none)"), ("PIP_RETRIES=1 ", "Failed to establish")):
+        instance = scripted(task, ASK, f"{retries}{PIP} || rm -r src\n")
+        async with opened(task) as shell:
+            found = await grade(instance, task.patch, shell, timeout_s=120)
+        assert found.outcome == "unresolved"
+        assert ("Retrying" in found.log) == bool(retries)
+        assert line in found.reason
+        assert "try `--network`, or `network: true` in an experiment" in found.reason
+
+
+async def test_nothing_is_said_of_the_network_where_there_is_one(task: Instance) -> None:
+    """Nor is anything set that keeps installers from trying again."""
+    instance = scripted(task, ASK, f"{ASK}env | grep ^PIP_ ; rm -r src\n")
+    async with opened(task, network=True) as shell:
+        found = await grade(instance, task.patch, shell, timeout_s=120)
+    assert found.outcome == "unresolved"
+    assert "Could not resolve host" in found.log
+    assert "PIP_RETRIES" not in found.log
+    assert "network" not in found.reason
