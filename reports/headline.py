@@ -44,7 +44,7 @@ def _resolution(pair: Comparison, baseline: ArmSummary, candidate: ArmSummary) -
 
 def _chance(pair: Comparison) -> str:
     """The p-value, with that of the declared family where it corrects anything."""
-    p, decisive = f"exact McNemar p = {p_value(pair.p_value)}", pair.p_value
+    p, decisive = f"exact {pair.test} p = {p_value(pair.p_value)}", pair.p_value
     if pair.adjusted_p_value is not None and pair.adjusted_p_value > pair.p_value:
         p, decisive = f"{p}, {p_value(pair.adjusted_p_value)} by Holm", pair.adjusted_p_value
     return p if decisive < LEVEL else f"{p}, not distinguishable from chance"

@@ -239,7 +239,8 @@ def _part(one: Spending, purpose: Purpose) -> str:
 def _pairs(comparisons: Sequence[Comparison]) -> str:
     header = (
         "baseline", "candidate", "comparison", "both", "only baseline", "only candidate", "neither",
-        "difference, points", "exact McNemar p", "Holm p", "cost ratio", "priced pairs",
+        "difference, points", f"exact {comparisons[0].test} p", "Holm p", "cost ratio",
+        "priced pairs",
     )  # fmt: skip
     return _table(header, (_pair_row(pair) for pair in comparisons), words=3)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from reports.losses import FailureClass, Failures, Spending
 
@@ -148,7 +148,7 @@ class ArmSummary:
     unaudited: int
     """Resolved cells that nobody audited."""
     interval: Interval
-    """95 % Wilson interval of `rate`."""
+    """95 % Wilson interval of `rate`, with each instance as one trial."""
     tokens: Tokens
     cost: Cost
     mean_calls: float | None
@@ -182,12 +182,20 @@ class ArmSummary:
 
 @dataclass(frozen=True)
 class PairedTable:
-    """Cells planned in both arms, by which arm resolved them."""
+    """Cells planned in both arms, by which arm resolved them.
+
+    Raises ValueError for a count below 0.
+    """
 
     both: int
     only_baseline: int
     only_candidate: int
     neither: int
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be counted."""
+        if min(self.both, self.only_baseline, self.only_candidate, self.neither) < 0:
+            raise ValueError(f"{self}: a count cannot be below 0")
 
     @property
     def pairs(self) -> int:
@@ -196,13 +204,44 @@ class PairedTable:
 
     @property
     def difference(self) -> float:
-        """Rate of the candidate minus rate of the baseline."""
+        """Rate of the candidate minus rate of the baseline.
+
+        Raises ValueError without pairs.
+        """
+        if not self.pairs:
+            raise ValueError("a table without pairs has no difference")
         return (self.only_candidate - self.only_baseline) / self.pairs
 
     @property
     def discordant(self) -> int:
         """Pairs that only one of the two arms resolved."""
         return self.only_baseline + self.only_candidate
+
+
+class PValues(NamedTuple):
+    """Two-sided, of one test."""
+
+    exact: float
+    mid_p: float
+    """Counts half of the outcome at hand."""
+
+
+@dataclass(frozen=True)
+class InstanceLeads:
+    """By how many resolved cells the candidate leads, instance by instance."""
+
+    instances: int
+    """All of them, also where the arms resolve as many."""
+    effective: float
+    """Pairs that they are worth if the repeats of an instance say nothing new: as many as
+    there are instances, or fewer where these have different numbers of pairs."""
+    counts: Mapping[int, int]
+    """Instances by lead, below 0 where the baseline resolves more; a lead of 0 is left out."""
+
+    @property
+    def differing(self) -> int:
+        """Instances at which one arm resolves more cells than the other."""
+        return sum(self.counts.values())
 
 
 @dataclass(frozen=True)
@@ -215,13 +254,13 @@ class Comparison:
     """Declared beforehand as the primary one or in its family, chosen for this report, or one
     of the other pairs."""
     table: PairedTable
+    leads: InstanceLeads
     interval: Interval
-    """95 % interval of the difference, Newcombe's method 10. Takes pairs for independent, so
-    it is too narrow where cells repeat."""
+    """95 % interval of the difference, Newcombe's method 10 with each instance as one pair."""
     p_value: float
-    """Exact two-sided McNemar test."""
+    """Exact two-sided sign-flip test over instances: McNemar's where cells do not repeat."""
     mid_p_value: float
-    """Mid-p McNemar test, less conservative."""
+    """Of the same test, less conservative."""
     adjusted_p_value: float | None
     """The exact one after Holm's correction over all declared comparisons; None for a
     comparison that is not one of them."""
@@ -230,6 +269,11 @@ class Comparison:
     baseline_cost_usd: float
     """Over the priced pairs."""
     candidate_cost_usd: float
+
+    @property
+    def test(self) -> str:
+        """What the test behind the p-values is called."""
+        return "McNemar" if self.leads.instances == self.table.pairs else "sign-flip"
 
     @property
     def cost_ratio(self) -> float | None:
@@ -272,14 +316,16 @@ class Resampled:
     resamples: int
     seed: int
     difference: Estimate | None
-    """Of the resolution rates, by instance: right also where cells repeat."""
+    """Of the resolution rates, by instance: an indication where few instances differ."""
     difference_by_repository: Estimate | None
     """The same number, resampled by repository: an indication where these are few or one of
     them holds most instances."""
     complete: PairedTable
     """Without the pairs of which a cell was lost."""
+    complete_leads: InstanceLeads
     trusted: PairedTable
     """All pairs, where a suspect verdict counts as not resolved."""
+    trusted_leads: InstanceLeads
     cost: Amounts
     """USD."""
     tokens: Amounts
