@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Chances = NDArray[np.float64]
 
 _NEGLIGIBLE = 1e-300
-"""Chances below this are dropped before floating-point numbers lose their precision."""
+"""Chances below this are dropped, before floating-point numbers lose their precision."""
 
 
 def sign_flip(leads: Mapping[int, int]) -> PValues:
@@ -73,12 +73,26 @@ def _chances(sizes: Mapping[int, int]) -> Chances:
     chances = np.ones(1)
     for size, instances in sizes.items():
         if instances:
-            spaced = np.zeros(size * instances + 1)
-            spaced[::size] = _tosses(instances)
-            chances = np.convolve(chances, spaced)
-            matter = np.flatnonzero(chances > _NEGLIGIBLE)
-            chances = chances[matter[0] : matter[-1] + 1]
+            chances = _that_matter(_spread(chances, _tosses(instances), size))
     return chances
+
+
+def _spread(chances: Chances, tosses: Chances, size: int) -> Chances:
+    """The convolution with tosses that are `size` steps apart, by what is left over by `size`."""
+    import numpy as np
+
+    spread = np.zeros(len(chances) + size * (len(tosses) - 1))
+    for start in range(min(size, len(chances))):
+        spread[start::size] = np.convolve(chances[start::size], tosses)
+    return spread
+
+
+def _that_matter(chances: Chances) -> Chances:
+    """The same without either end, as far as it is negligible."""
+    import numpy as np
+
+    places = np.flatnonzero(chances > _NEGLIGIBLE)
+    return chances[places[0] : places[-1] + 1]
 
 
 def _tosses(coins: int) -> Chances:
@@ -90,4 +104,4 @@ def _tosses(coins: int) -> Chances:
     upper = np.cumprod(np.concatenate([[1.0], (coins - heads) / (heads + 1)]))
     lower = upper[:0:-1] if coins % 2 == 0 else upper[::-1]
     chances = np.concatenate([lower, upper])
-    return np.asarray(chances / chances.sum())
+    return _that_matter(chances / chances.sum())

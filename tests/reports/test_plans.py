@@ -194,6 +194,17 @@ def test_holm_takes_the_test_over_instances(lake: LakeBuilder) -> None:
     assert lines(report)["exact sign-flip p, adjusted"][0] == "0.00391"
 
 
+def test_arms_with_other_repeats_are_tested_over_those_they_share(lake: LakeBuilder) -> None:
+    """One attempt against three: the first of the three counts, as in the table of pairs."""
+    lake.declare(["a", "b"], INSTANCES[:9], repeats=3)
+    lake.declare(["c"], INSTANCES[:9], repeats=1)
+    repeat(lake, 3, {"a": range(9), "b": range(1)}, instances=9)
+    repeat(lake, 1, {"c": range(2)}, instances=9)
+    found = {p.candidate + p.baseline: p for p in build(lake.root, "trial").comparisons}
+    assert (found["ca"].table.pairs, found["ca"].leads.counts) == (9, {-1: 7})
+    assert (found["ba"].table.pairs, found["ba"].leads.counts) == (27, {-3: 8})
+
+
 def test_instances_that_do_not_differ_are_no_proof(lake: LakeBuilder) -> None:
     """Fifteen instances, four times, all resolved by both: as little as with one attempt each."""
     declare(lake, 0, repeats=4, primary_margin=0.05, family=[])
