@@ -139,19 +139,14 @@ def _resolution(pair: Comparison) -> Iterator[Line]:
     yield Line(f"mid-p {pair.test} p", mid_p, DASH, differing, "mid-p, two-sided")
 
 
-def _repeats(pair: Comparison) -> bool:
-    """Whether there is more than one pair of cells at an instance."""
-    return pair.leads.instances != pair.table.pairs
-
-
 def _method(pair: Comparison) -> str:
     """How the interval of the difference is made."""
-    return NEWCOMBE_BY_INSTANCE if _repeats(pair) else NEWCOMBE
+    return NEWCOMBE_BY_INSTANCE if pair.has_repeats else NEWCOMBE
 
 
 def _differing(pair: Comparison, table: PairedTable, leads: InstanceLeads) -> str:
     """What the test is over."""
-    if _repeats(pair):
+    if pair.has_repeats:
         return f"{count(leads.differing)} of {plural(leads.instances, 'instance')} differ"
     return plural(table.discordant, "discordant pair")
 
@@ -161,7 +156,8 @@ def _declared(report: Report) -> Iterator[Line]:
     if _is_in_a_family(report):
         over = plural(len(report.source.plan.comparisons), "declared comparison")
         adjusted = adjusted_p(report.comparisons[0])
-        yield Line(f"exact {report.comparisons[0].test} p, adjusted", adjusted, DASH, over, "Holm")
+        name = f"{report.comparisons[0].decisive}, adjusted"
+        yield Line(name, adjusted, DASH, over, "Holm")
     judged = report.non_inferiority
     if judged:
         yield Line(
@@ -226,7 +222,7 @@ def _sensitivities(report: Report, resampled: Resampled) -> Iterator[Line]:
     yield from _other_table(
         pair, "without suspect verdicts", resampled.trusted, resampled.trusted_leads, suspect
     )
-    if _repeats(pair):
+    if pair.has_repeats:
         yield _estimate(
             "difference by instance, points",
             resampled.difference,
@@ -254,8 +250,9 @@ def _other_table(
         yield Line(name, points(table.difference), limits, over, _method(pair))
     else:
         yield Line(name, DASH, DASH, over, DASH)
-    p = p_value(sign_flip(leads.counts).exact)
-    yield Line(f"exact {pair.test} p, {what}", p, DASH, over, "exact, two-sided")
+    p = p_value(pair.decides(sign_flip(leads.counts)))
+    kind, _, _ = pair.decisive.partition(" ")
+    yield Line(f"{pair.decisive}, {what}", p, DASH, over, f"{kind}, two-sided")
 
 
 def _pass_at(resampled: Resampled) -> Iterator[PassLine]:
@@ -272,13 +269,14 @@ def _footnotes(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator
         f"Differences are {pair.candidate} minus {pair.baseline}, ratios {pair.candidate} over "
         f"{pair.baseline}. Intervals are two-sided, at 95 %."
     )
-    if _repeats(pair):
+    if pair.has_repeats:
         yield (
             "Sign-flip: exact permutation test over instances. If the arms are alike, the one that "
             "resolves more cells of an instance might as well be the other; p is the share of all "
             "assignments of signs to these differences with a sum at least as far from 0. The "
-            "repeats of an instance are not taken for independent. With k differing instances p "
-            f"cannot be below 2^(1{MINUS}k), so that fewer than six of them show nothing at 5 %."
+            "repeats of an instance are not taken for independent. With k differing instances the "
+            f"exact p cannot be below 2^(1{MINUS}k), and few instances make it too large: the "
+            "mid-p, which counts half of the outcome at hand, decides."
         )
         yield (
             "Newcombe over instances: method 10 for paired proportions, with each instance counted "
@@ -315,7 +313,7 @@ def _footnotes(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator
 def _footnotes_of_declared(report: Report) -> Iterator[str]:
     if _is_in_a_family(report):
         yield (
-            "Holm: exact p-values adjusted over all comparisons that were declared beforehand, so "
+            "Holm: p-values adjusted over all comparisons that were declared beforehand, so "
             "that the chance of any false alarm among them stays at the level that they are read "
             "at; a declared comparison whose arm was dropped counts with p = 1."
         )

@@ -92,10 +92,11 @@ def _about_suspicion(
         "resolved, as the official verdict says, and the audit doubts that"
     )
     if resampled and suspect.keys() & {resampled.baseline, resampled.candidate}:
-        p = p_value(sign_flip(resampled.trusted_leads.counts).exact)
+        pair = comparisons[0]
+        p = p_value(pair.decides(sign_flip(resampled.trusted_leads.counts)))
         told += (
             f"; without them the difference is {points(resampled.trusted.difference)} points, "
-            f"exact {comparisons[0].test} p = {p}"
+            f"{pair.decisive} = {p}"
         )
     yield Note("warning", f"{told}.")
 
@@ -160,7 +161,7 @@ def _about_repeats(source: Source) -> Iterator[Note]:
             "note",
             f"Each instance is planned {source.repeats} times. Rates are over cells (instance × "
             "repeat). Their intervals count each instance once, and the p-values are those of the "
-            "exact sign-flip permutation test over instances: neither takes the repeats of an "
+            "sign-flip permutation test over instances: neither takes the repeats of an "
             "instance for independent.",
         )
 

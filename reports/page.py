@@ -60,7 +60,7 @@ TRACES = (
      "arms by instance and repeat"),
     ("declared comparisons", "marts/plans.sql → plans.read_plans", "experiments.primary_*, "
      "experiments.family, experiments.declared_at, attempts.started_at, evaluations.started_at"),
-    ("Holm p", "statistics.holm", "exact p of the declared comparisons"),
+    ("Holm p", "statistics.holm", "decisive p of the declared comparisons"),
     ("not worse by the margin", "statistics.is_non_inferior", "95 % interval of the difference, "
      "experiments.primary_margin"),
     ("difference by Newcombe", "statistics.newcombe_interval", "paired table, instances"),

@@ -99,9 +99,11 @@ def _adjusted(comparisons: Sequence[Comparison], plan: Plan) -> tuple[Comparison
 
     One whose arm was dropped counts with p = 1: a family does not shrink with hindsight.
     """
-    exact = {frozenset((pair.baseline, pair.candidate)): pair.p_value for pair in comparisons}
+    decisive = {
+        frozenset((pair.baseline, pair.candidate)): pair.decisive_p_value for pair in comparisons
+    }
     family = [frozenset(pair) for pair in plan.comparisons]
-    adjusted = dict(zip(family, holm([exact.get(arms, 1.0) for arms in family]), strict=True))
+    adjusted = dict(zip(family, holm([decisive.get(arms, 1.0) for arms in family]), strict=True))
     return tuple(
         replace(pair, adjusted_p_value=adjusted.get(frozenset((pair.baseline, pair.candidate))))
         for pair in comparisons

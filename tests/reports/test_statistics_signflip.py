@@ -59,7 +59,7 @@ def test_scipy_enumerates_the_same() -> None:
 
 @pytest.mark.parametrize(("first", "second"), [(0, 0), (1, 4), (9, 9), (40, 73), (0, 500)])
 def test_one_cell_per_instance_is_mcnemars_test(first: int, second: int) -> None:
-    """Which is binomial; to the last digits also in the far tail."""
+    """The sum is binomial, and the digits are right also in the far tail."""
     expected = binomtest(first, first + second).pvalue if first + second else 1.0
     assert sign_flip({-1: first, 1: second}).exact == pytest.approx(expected, rel=1e-11)
 
@@ -94,7 +94,7 @@ def test_instances_without_a_lead_say_nothing() -> None:
 
 
 def test_a_negative_number_of_instances_is_refused() -> None:
-    """Whichever lead it stands at."""
+    """The message has the lead."""
     with pytest.raises(ValueError, match="-1 instances with a lead of 2"):
         sign_flip({2: -1})
 
