@@ -1,4 +1,4 @@
-"""Error rates of experiments with repeats: false rejections, false non-inferiority, coverage, by simulation.
+"""Error rates with repeats: false rejections, false non-inferiority, misses, by simulation.
 
 Both arms resolve a cell with a chance that depends on the instance, and each arm has an effect of
 its own at each instance, so that the repeats of an instance say the same. Chances are on the
