@@ -93,6 +93,7 @@ def answer(question: Question, found: Assumption) -> list[Row]:
 def _row(question: Question, found: Assumption, repeats: int) -> Row:
     from reports.statistics import (
         effective_pairs,
+        instances_needed,
         mcnemar_power,
         pairs_needed,
         smallest_detectable_difference,
@@ -103,10 +104,9 @@ def _row(question: Question, found: Assumption, repeats: int) -> Row:
         smallest = smallest_detectable_difference(pairs, found.discordance, question.power)
         return Row(repeats, question.instances, smallest, question.power)
     needed = pairs_needed(found.discordance, question.difference, question.power)
-    worth = (1 + (repeats - 1) * found.correlation) / repeats
     return Row(
         repeats,
-        None if needed is None else ceil(needed * worth),
+        None if needed is None else instances_needed(needed, repeats, found.correlation),
         question.difference,
         mcnemar_power(pairs, found.discordance, question.difference)
         if question.instances
@@ -224,8 +224,9 @@ def _caption(question: Question, found: Assumption) -> str:
     from reports.format import percent
     from reports.statistics.power import LEVEL
 
+    repeated = " With repeats: the exact sign-flip test over instances." * (question.repeats > 1)
     lines = [
-        f"Exact two-sided McNemar test at {percent(LEVEL)}.",
+        f"Exact two-sided McNemar test at {percent(LEVEL)}.{repeated}",
         f"Discordance {percent(found.discordance)}: {found.discordance_source}.",
     ]
     if question.repeats > 1:

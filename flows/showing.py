@@ -63,7 +63,7 @@ def _pair(pair: "Comparison") -> Table:
         f"{candidate} resolved",
         f"{candidate} not",
         title=f"{candidate} against {baseline} ({pair.role})\n"
-        f"exact McNemar p = {p_value(pair.p_value)}",
+        f"{pair.decisive} = {p_value(pair.decisive_p_value)}",
         title_justify="left",
     )
     table.add_row(f"{baseline} resolved", str(cells.both), str(cells.only_baseline))

@@ -52,7 +52,7 @@ def build(
             arms=arms,
             comparisons=comparisons,
             resampled=resampled,
-            non_inferiority=judge_margin(source, comparisons[0], resampled) if resampled else None,
+            non_inferiority=judge_margin(source, comparisons[0]) if comparisons else None,
             cells=read_cells(connection),
             failures=read_failures(connection),
             spending=read_spending(connection),

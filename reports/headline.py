@@ -44,8 +44,11 @@ def _resolution(pair: Comparison, baseline: ArmSummary, candidate: ArmSummary) -
 
 def _chance(pair: Comparison) -> str:
     """The p-value, with that of the declared family where it corrects anything."""
-    p, decisive = f"exact McNemar p = {p_value(pair.p_value)}", pair.p_value
-    if pair.adjusted_p_value is not None and pair.adjusted_p_value > pair.p_value:
+    decisive = pair.decisive_p_value
+    p = f"{pair.decisive} = {p_value(decisive)}"
+    if pair.has_repeats:
+        p = f"{p}, exact {p_value(pair.p_value)}"
+    if pair.adjusted_p_value is not None and pair.adjusted_p_value > decisive:
         p, decisive = f"{p}, {p_value(pair.adjusted_p_value)} by Holm", pair.adjusted_p_value
     return p if decisive < LEVEL else f"{p}, not distinguishable from chance"
 

@@ -18,12 +18,12 @@ from reports.format import (
     usd,
 )
 from reports.plans import size
-from reports.resampled import leading_interval
-from reports.statistics import mcnemar_exact, newcombe_interval
+from reports.statistics import newcombe_interval, sign_flip
 from reports.types import (
     Amounts,
     Comparison,
     Estimate,
+    InstanceLeads,
     Interval,
     PairedTable,
     Report,
@@ -34,8 +34,11 @@ UNLIMITED = "unlimited"
 """Stands where a limit is infinite."""
 
 NEWCOMBE = "Newcombe"
+NEWCOMBE_BY_INSTANCE = "Newcombe over instances"
 BY_INSTANCE = "bootstrap by instance"
 BY_REPOSITORY = "bootstrap by repository"
+
+MINUS = "\N{MINUS SIGN}"
 
 _Show = Callable[[float], str]
 
@@ -88,7 +91,7 @@ def describe(report: Report) -> Leading | None:
     if report.resampled is None:
         return None
     pair, resampled, repeats = report.comparisons[0], report.resampled, report.source.repeats
-    resolution = tuple(_resolution(pair, resampled, repeats))
+    resolution = tuple(_resolution(pair))
     declared = tuple(_declared(report))
     amounts = tuple(_amounts(resampled))
     return Leading(
@@ -115,7 +118,7 @@ def _summary(
     settings = f"{count(resampled.resamples)} resamples, seed {resampled.seed}"
     resolution = (
         f"Difference of resolution {difference.value} points (95 % interval {difference.interval}, "
-        f"{difference.method}); exact McNemar p = {p_value(pair.p_value)}, mid-p = "
+        f"{difference.method}); exact {pair.test} p = {p_value(pair.p_value)}, mid-p = "
         f"{p_value(pair.mid_p_value)}"
     ) + "".join(f"; {line.name}: {line.value}" for line in declared)
     if resampled.cost.ratio is None:
@@ -126,19 +129,26 @@ def _summary(
     )
 
 
-def _resolution(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator[Line]:
-    name, over = "difference, points", plural(pair.table.pairs, "pair")
-    interval = leading_interval(pair, resampled, repeats)
-    limits = _interval(interval, points) if interval else DASH
-    yield Line(name, points(pair.table.difference), limits, over, _method(repeats))
-    discordant = plural(pair.table.discordant, "discordant pair")
-    yield Line("exact McNemar p", p_value(pair.p_value), DASH, discordant, "exact, two-sided")
-    yield Line("mid-p McNemar p", p_value(pair.mid_p_value), DASH, discordant, "mid-p, two-sided")
+def _resolution(pair: Comparison) -> Iterator[Line]:
+    over = plural(pair.table.pairs, "pair")
+    limits = _interval(pair.interval, points)
+    yield Line("difference, points", points(pair.table.difference), limits, over, _method(pair))
+    exact, mid_p = p_value(pair.p_value), p_value(pair.mid_p_value)
+    differing = _differing(pair, pair.table, pair.leads)
+    yield Line(f"exact {pair.test} p", exact, DASH, differing, "exact, two-sided")
+    yield Line(f"mid-p {pair.test} p", mid_p, DASH, differing, "mid-p, two-sided")
 
 
-def _method(repeats: int) -> str:
+def _method(pair: Comparison) -> str:
     """How the interval of the difference is made."""
-    return BY_INSTANCE if repeats > 1 else NEWCOMBE
+    return NEWCOMBE_BY_INSTANCE if pair.has_repeats else NEWCOMBE
+
+
+def _differing(pair: Comparison, table: PairedTable, leads: InstanceLeads) -> str:
+    """What the test is over."""
+    if pair.has_repeats:
+        return f"{count(leads.differing)} of {plural(leads.instances, 'instance')} differ"
+    return plural(table.discordant, "discordant pair")
 
 
 def _declared(report: Report) -> Iterator[Line]:
@@ -146,16 +156,16 @@ def _declared(report: Report) -> Iterator[Line]:
     if _is_in_a_family(report):
         over = plural(len(report.source.plan.comparisons), "declared comparison")
         adjusted = adjusted_p(report.comparisons[0])
-        yield Line("exact McNemar p, adjusted", adjusted, DASH, over, "Holm")
+        name = f"{report.comparisons[0].decisive}, adjusted"
+        yield Line(name, adjusted, DASH, over, "Holm")
     judged = report.non_inferiority
     if judged:
-        low = UNLIMITED if isinf(judged.low) else points(judged.low)
         yield Line(
             f"{judged.candidate} not worse by more than {size(judged.margin)}",
             "shown" if judged.is_shown else "not shown",
             DASH,
-            f"lower limit {low} against {points(-judged.margin)}",
-            _method(report.source.repeats),
+            f"lower limit {points(judged.low)} against {points(-judged.margin)}",
+            _method(report.comparisons[0]),
         )
 
 
@@ -199,15 +209,26 @@ def _costs_per_resolved(resampled: Resampled) -> Iterator[Line]:
 
 
 def _sensitivities(report: Report, resampled: Resampled) -> Iterator[Line]:
-    pair, repeats = report.comparisons[0], report.source.repeats
+    pair = report.comparisons[0]
     over = f"{count(resampled.complete.pairs)} of {plural(pair.table.pairs, 'pair')}"
-    yield from _other_table("complete pairs", resampled.complete, over, repeats)
+    yield from _other_table(
+        pair, "complete pairs", resampled.complete, resampled.complete_leads, over
+    )
     arms = report.arm(pair.baseline), report.arm(pair.candidate)
     resolved, unaudited = sum(arm.resolved for arm in arms), sum(arm.unaudited for arm in arms)
     suspect = f"{count(sum(arm.suspect for arm in arms))} suspect of {count(resolved)} resolved"
     if unaudited:
         suspect += f", {count(unaudited)} not audited"
-    yield from _other_table("without suspect verdicts", resampled.trusted, suspect, repeats)
+    yield from _other_table(
+        pair, "without suspect verdicts", resampled.trusted, resampled.trusted_leads, suspect
+    )
+    if pair.has_repeats:
+        yield _estimate(
+            "difference by instance, points",
+            resampled.difference,
+            points,
+            plural(pair.leads.instances, "instance"),
+        )
     by_repository = resampled.difference_by_repository
     repositories = by_repository.clusters if by_repository else 0
     yield _estimate(
@@ -219,21 +240,19 @@ def _sensitivities(report: Report, resampled: Resampled) -> Iterator[Line]:
     )
 
 
-def _other_table(what: str, table: PairedTable, over: str, repeats: int) -> Iterator[Line]:
-    """The difference and its test over other pairs or verdicts.
-
-    Without an interval where cells repeat: the one at hand takes pairs for independent.
-    """
-    if not table.pairs:
-        yield Line(f"difference, {what}, points", DASH, DASH, over, DASH)
-    elif repeats > 1:
-        yield Line(f"difference, {what}, points", points(table.difference), DASH, over, DASH)
+def _other_table(
+    pair: Comparison, what: str, table: PairedTable, leads: InstanceLeads, over: str
+) -> Iterator[Line]:
+    """The difference of a pair and its test over other cells or verdicts."""
+    name = f"difference, {what}, points"
+    if table.pairs:
+        limits = _interval(newcombe_interval(table, pairs=leads.effective), points)
+        yield Line(name, points(table.difference), limits, over, _method(pair))
     else:
-        limits = _interval(newcombe_interval(table), points)
-        value = points(table.difference)
-        yield Line(f"difference, {what}, points", value, limits, over, NEWCOMBE)
-    p = mcnemar_exact(table.only_baseline, table.only_candidate)
-    yield Line(f"exact McNemar p, {what}", p_value(p), DASH, over, "exact, two-sided")
+        yield Line(name, DASH, DASH, over, DASH)
+    p = p_value(pair.decides(sign_flip(leads.counts)))
+    kind, _, _ = pair.decisive.partition(" ")
+    yield Line(f"{pair.decisive}, {what}", p, DASH, over, f"{kind}, two-sided")
 
 
 def _pass_at(resampled: Resampled) -> Iterator[PassLine]:
@@ -250,11 +269,20 @@ def _footnotes(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator
         f"Differences are {pair.candidate} minus {pair.baseline}, ratios {pair.candidate} over "
         f"{pair.baseline}. Intervals are two-sided, at 95 %."
     )
-    if repeats > 1:
+    if pair.has_repeats:
         yield (
-            "The difference of resolution has the interval of the bootstrap, because cells repeat. "
-            "The p-values take the repeats of an instance for independent, which makes them too "
-            "small."
+            "Sign-flip: exact permutation test over instances. If the arms are alike, the one that "
+            "resolves more cells of an instance might as well be the other; p is the share of all "
+            "assignments of signs to these differences with a sum at least as far from 0. The "
+            "repeats of an instance are not taken for independent. With k differing instances the "
+            f"exact p cannot be below 2^(1{MINUS}k), and few instances make it too large: the "
+            "mid-p, which counts half of the outcome at hand, decides."
+        )
+        yield (
+            "Newcombe over instances: method 10 for paired proportions, with each instance counted "
+            "as one pair whatever its repeats. This is the widest that their design effect can "
+            "make the interval, so that it may hold 0 where the test sees a difference. The "
+            "bootstrap by instance is narrower, and too narrow where few instances differ."
         )
     else:
         yield "Newcombe: method 10 for paired proportions, of independent pairs."
@@ -285,7 +313,7 @@ def _footnotes(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator
 def _footnotes_of_declared(report: Report) -> Iterator[str]:
     if _is_in_a_family(report):
         yield (
-            "Holm: exact p-values adjusted over all comparisons that were declared beforehand, so "
+            "Holm: p-values adjusted over all comparisons that were declared beforehand, so "
             "that the chance of any false alarm among them stays at the level that they are read "
             "at; a declared comparison whose arm was dropped counts with p = 1."
         )

@@ -239,7 +239,8 @@ def _part(one: Spending, purpose: Purpose) -> str:
 def _pairs(comparisons: Sequence[Comparison]) -> str:
     header = (
         "baseline", "candidate", "comparison", "both", "only baseline", "only candidate", "neither",
-        "difference, points", "exact McNemar p", "Holm p", "cost ratio", "priced pairs",
+        "difference, points", comparisons[0].decisive, "Holm p", "cost ratio",
+        "priced pairs",
     )  # fmt: skip
     return _table(header, (_pair_row(pair) for pair in comparisons), words=3)
 
@@ -255,7 +256,7 @@ def _pair_row(pair: Comparison) -> tuple[str, ...]:
         count(table.only_candidate),
         count(table.neither),
         points(table.difference),
-        p_value(pair.p_value),
+        p_value(pair.decisive_p_value),
         adjusted_p(pair),
         ratio(pair.cost_ratio),
         count(pair.priced_pairs),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from reports.format import count, listing, moment, p_value, plural, points, usd
 from reports.plans import in_words
-from reports.statistics import mcnemar_exact
+from reports.statistics import sign_flip
 from reports.types import ArmSummary, Comparison, Note, Plan, Resampled, Source, State
 
 
@@ -19,7 +19,7 @@ def write_notes(
         *_about_plan(source),
         *_about_setting(arms),
         *_about_losses(arms),
-        *_about_suspicion(arms, resampled),
+        *_about_suspicion(arms, comparisons, resampled),
         *_about_costs(arms),
         *_about_declaration(source, comparisons),
         *_about_models(arms, comparisons),
@@ -77,7 +77,11 @@ def _about_losses(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
             )
 
 
-def _about_suspicion(arms: tuple[ArmSummary, ...], resampled: Resampled | None) -> Iterator[Note]:
+def _about_suspicion(
+    arms: tuple[ArmSummary, ...],
+    comparisons: tuple[Comparison, ...],
+    resampled: Resampled | None,
+) -> Iterator[Note]:
     suspect = {arm.name: arm.suspect for arm in arms if arm.suspect}
     if not suspect:
         return
@@ -88,11 +92,11 @@ def _about_suspicion(arms: tuple[ArmSummary, ...], resampled: Resampled | None) 
         "resolved, as the official verdict says, and the audit doubts that"
     )
     if resampled and suspect.keys() & {resampled.baseline, resampled.candidate}:
-        table = resampled.trusted
-        p = p_value(mcnemar_exact(table.only_baseline, table.only_candidate))
+        pair = comparisons[0]
+        p = p_value(pair.decides(sign_flip(resampled.trusted_leads.counts)))
         told += (
-            f"; without them the difference is {points(table.difference)} points, exact "
-            f"McNemar p = {p}"
+            f"; without them the difference is {points(resampled.trusted.difference)} points, "
+            f"{pair.decisive} = {p}"
         )
     yield Note("warning", f"{told}.")
 
@@ -156,8 +160,9 @@ def _about_repeats(source: Source) -> Iterator[Note]:
         yield Note(
             "note",
             f"Each instance is planned {source.repeats} times. Rates are over cells (instance × "
-            "repeat); their intervals and all p-values treat the cells of one instance as "
-            "independent, which makes them too certain. What is resampled by instance does not.",
+            "repeat). Their intervals count each instance once, and the p-values are those of the "
+            "sign-flip permutation test over instances: neither takes the repeats of an "
+            "instance for independent.",
         )
 
 

@@ -56,17 +56,17 @@ TRACES = (
     ("cost", "marts/arms.sql", "attempts.cost_usd, attempts.unpriced_calls"),
     ("tokens, calls, time", "marts/arms.sql", "attempts.*_tokens, model_calls, duration_s"),
     ("paired table", "marts/pairs.sql", "marts.cells of both arms by instance and repeat"),
-    ("exact McNemar p", "statistics.mcnemar_exact", "only baseline, only candidate"),
-    ("mid-p McNemar p", "statistics.mcnemar_mid_p", "only baseline, only candidate"),
+    ("exact and mid-p p-values", "marts/leads.sql → statistics.sign_flip", "marts.cells of both "
+     "arms by instance and repeat"),
     ("declared comparisons", "marts/plans.sql → plans.read_plans", "experiments.primary_*, "
      "experiments.family, experiments.declared_at, attempts.started_at, evaluations.started_at"),
-    ("Holm p", "statistics.holm", "exact McNemar p of the declared comparisons"),
+    ("Holm p", "statistics.holm", "decisive p of the declared comparisons"),
     ("not worse by the margin", "statistics.is_non_inferior", "95 % interval of the difference, "
      "experiments.primary_margin"),
-    ("difference by Newcombe", "statistics.newcombe_interval", "paired table"),
+    ("difference by Newcombe", "statistics.newcombe_interval", "paired table, instances"),
     ("what is resampled", "resampled.read_resampled", "marts.cells of both arms by instance and "
      "repeat"),
-    ("complete pairs", "statistics.complete_pairs", "marts.cells with a verdict in both arms"),
+    ("complete pairs", "statistics.paired_table", "marts.cells with a verdict in both arms"),
     ("repository of an instance", "resampled.read_resampled", "attempts.repo"),
 )  # fmt: skip
 """Number, the file of `reports/` that makes it, and what it is made from."""

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
-from reports.statistics import (
-    holm,
-    mcnemar_exact,
-    mcnemar_mid_p,
-    newcombe_interval,
-    wilson_interval,
-)
+from reports.statistics import holm, newcombe_interval, sign_flip, wilson_interval
 from reports.types import (
     ArmSummary,
     Cell,
     Comparison,
     Cost,
+    InstanceLeads,
     Pair,
     PairedTable,
     Plan,
@@ -49,6 +45,12 @@ _CELLS = """
     order by cells.instance_position, repeat, cells.position
 """
 
+_PAIRS = """
+    from marts.pairs
+    left join marts.leads using (baseline, candidate)
+    order by baseline_position, candidate_position
+"""
+
 
 def read_rows(connection: DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
     """The rows of a query by column name."""
@@ -77,7 +79,7 @@ def read_comparisons(
     `first` comes first, in that direction and with `role`; the others have their role by the
     plan.
     """
-    rows = read_rows(connection, "from marts.pairs")
+    rows = read_rows(connection, _PAIRS)
     leading = [row for row in rows if (row["baseline"], row["candidate"]) == first]
     others = [
         row
@@ -85,27 +87,27 @@ def read_comparisons(
         if row["baseline_position"] < row["candidate_position"]
         and {row["baseline"], row["candidate"]} != set(first or ())
     ]
-    adjusted = _adjusted(leading + others, plan)
-    return tuple(_comparison(row, role, adjusted) for row in leading) + tuple(
-        _comparison(row, plan.role_of((row["baseline"], row["candidate"])), adjusted)
-        for row in others
+    return _adjusted(
+        [_comparison(row, role) for row in leading]
+        + [_comparison(row, plan.role_of((row["baseline"], row["candidate"]))) for row in others],
+        plan,
     )
 
 
-def _adjusted(rows: Sequence[dict[str, Any]], plan: Plan) -> Mapping[frozenset[str], float]:
-    """Adjusted p-values of the declared comparisons, by their two arms.
+def _adjusted(comparisons: Sequence[Comparison], plan: Plan) -> tuple[Comparison, ...]:
+    """The same, with adjusted p-values of those that were declared.
 
     One whose arm was dropped counts with p = 1: a family does not shrink with hindsight.
     """
-    exact = {
-        frozenset((row["baseline"], row["candidate"])): mcnemar_exact(
-            row["only_baseline"], row["only_candidate"]
-        )
-        for row in rows
+    decisive = {
+        frozenset((pair.baseline, pair.candidate)): pair.decisive_p_value for pair in comparisons
     }
     family = [frozenset(pair) for pair in plan.comparisons]
-    adjusted = holm([exact.get(arms, 1.0) for arms in family])
-    return dict(zip(family, adjusted, strict=True))
+    adjusted = dict(zip(family, holm([decisive.get(arms, 1.0) for arms in family]), strict=True))
+    return tuple(
+        replace(pair, adjusted_p_value=adjusted.get(frozenset((pair.baseline, pair.candidate))))
+        for pair in comparisons
+    )
 
 
 def read_cells(connection: DuckDBPyConnection) -> tuple[Cell, ...]:
@@ -127,7 +129,9 @@ def _arm(row: dict[str, Any], states: dict[State, int]) -> ArmSummary:
         states=states,
         suspect=row["suspect"],
         unaudited=row["unaudited"],
-        interval=wilson_interval(states["resolved"], row["planned"]),
+        interval=wilson_interval(
+            states["resolved"] * row["instances"] / row["planned"], row["instances"]
+        ),
         tokens=_tokens(row),
         cost=_cost(row),
         mean_calls=row["mean_calls"],
@@ -156,24 +160,25 @@ def _cost(row: dict[str, Any]) -> Cost:
     )
 
 
-def _comparison(
-    row: dict[str, Any], role: Role, adjusted: Mapping[frozenset[str], float]
-) -> Comparison:
+def _comparison(row: dict[str, Any], role: Role) -> Comparison:
     table = PairedTable(
         both=row["both_resolved"],
         only_baseline=row["only_baseline"],
         only_candidate=row["only_candidate"],
         neither=row["neither"],
     )
+    leads = InstanceLeads(row["instances"], float(row["instances"]), row["leads"] or {})
+    p_values = sign_flip(leads.counts)
     return Comparison(
         baseline=row["baseline"],
         candidate=row["candidate"],
         role=role,
         table=table,
-        interval=newcombe_interval(table),
-        p_value=mcnemar_exact(table.only_baseline, table.only_candidate),
-        mid_p_value=mcnemar_mid_p(table.only_baseline, table.only_candidate),
-        adjusted_p_value=adjusted.get(frozenset((row["baseline"], row["candidate"]))),
+        leads=leads,
+        interval=newcombe_interval(table, pairs=leads.effective),
+        p_value=p_values.exact,
+        mid_p_value=p_values.mid_p,
+        adjusted_p_value=None,
         priced_pairs=row["priced_pairs"],
         baseline_cost_usd=row["baseline_cost_usd"],
         candidate_cost_usd=row["candidate_cost_usd"],

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from reports.format import listing, points
 from reports.paired import read_rows
-from reports.resampled import leading_interval
 from reports.statistics import is_non_inferior
-from reports.types import Comparison, Interval, NonInferiority, Plan, Resampled, Source
+from reports.types import Comparison, Interval, NonInferiority, Plan, Source
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -26,15 +25,15 @@ def read_plans(connection: DuckDBPyConnection) -> tuple[Plan, tuple[Plan, ...]]:
     return plan, tuple(changes)
 
 
-def judge_margin(source: Source, pair: Comparison, resampled: Resampled) -> NonInferiority | None:
+def judge_margin(source: Source, pair: Comparison) -> NonInferiority | None:
     """Whether the primary candidate is shown to be not worse, for the pair that is shown first.
 
     None where this is not the primary comparison or no margin was declared.
     """
     primary, margin = source.plan.primary, source.plan.margin
-    interval = leading_interval(pair, resampled, source.repeats)
-    if primary is None or margin is None or interval is None or pair.role != "primary":
+    if primary is None or margin is None or pair.role != "primary":
         return None
+    interval = pair.interval
     if pair.candidate != primary[1]:
         interval = Interval(-interval.high, -interval.low)
     return NonInferiority(primary[1], margin, interval.low, is_non_inferior(interval, margin))

@@ -34,6 +34,7 @@ MARTS = (
     "arms",
     "arm_states",
     "pairs",
+    "leads",
     "failures",
     "failure_counts",
     "failure_examples",

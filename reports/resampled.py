@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from reports.statistics import (
     Bootstrap,
-    complete_pairs,
     cost_per_resolved,
     difference_of_means,
+    instance_leads,
     mean_pass_at_k,
     paired_table,
     ratio_of_costs_per_resolved,
     ratio_of_sums,
 )
-from reports.types import Amounts, Comparison, Estimate, Interval, Resampled, State
+from reports.types import Amounts, Estimate, InstanceLeads, Interval, PairedTable, Resampled, State
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -67,6 +68,11 @@ def read_resampled(
     pairs = [(key[0], first[key], second[key]) for key in sorted(first.keys() & second.keys())]
     instances = [instance for instance, _, _ in pairs]
     repositories = _read_repositories(connection, instances)
+    complete, complete_leads = _counted(
+        [pair for pair in pairs if None not in (pair[1].verdict, pair[2].verdict)],
+        lambda cell: cell.resolved,
+    )
+    trusted, trusted_leads = _counted(pairs, lambda cell: cell.is_trusted)
     verdicts = [a.resolved for _, a, _ in pairs], [b.resolved for _, _, b in pairs]
     priced = [pair for pair in pairs if None not in (pair[1].cost_usd, pair[2].cost_usd)]
     spent = [[a.cost_usd or 0.0 for _, a, _ in priced], [b.cost_usd or 0.0 for _, _, b in priced]]
@@ -77,12 +83,12 @@ def read_resampled(
         candidate=candidate,
         resamples=bootstrap.resamples,
         seed=bootstrap.seed,
-        difference=difference_of_means(*verdicts, instances, bootstrap),
-        difference_by_repository=difference_of_means(*verdicts, repositories, bootstrap),
-        complete=complete_pairs([a.verdict for _, a, _ in pairs], [b.verdict for _, _, b in pairs]),
-        trusted=paired_table(
-            [a.is_trusted for _, a, _ in pairs], [b.is_trusted for _, _, b in pairs]
-        ),
+        difference=_difference(verdicts, instances, bootstrap),
+        difference_by_repository=_difference(verdicts, repositories, bootstrap),
+        complete=complete,
+        complete_leads=complete_leads,
+        trusted=trusted,
+        trusted_leads=trusted_leads,
         cost=_amounts(pairs, "cost_usd", bootstrap),
         tokens=_amounts(pairs, "tokens", bootstrap),
         duration=_amounts(pairs, "duration_s", bootstrap),
@@ -96,11 +102,25 @@ def read_resampled(
     )
 
 
-def leading_interval(pair: Comparison, resampled: Resampled, repeats: int) -> Interval | None:
-    """The interval of the difference: by instance where cells repeat, else Newcombe's."""
-    if repeats == 1:
-        return pair.interval
-    return resampled.difference.interval if resampled.difference else None
+def _counted(
+    pairs: Sequence[_Pair], resolves: Callable[[_Cell], bool]
+) -> tuple[PairedTable, InstanceLeads]:
+    """The cells of some pairs by which arm resolves them, and each instance by its lead."""
+    verdicts = [resolves(a) for _, a, _ in pairs], [resolves(b) for _, _, b in pairs]
+    return paired_table(*verdicts), instance_leads([name for name, _, _ in pairs], *verdicts)
+
+
+def _difference(
+    verdicts: tuple[Sequence[bool], Sequence[bool]], clusters: Sequence[str], bootstrap: Bootstrap
+) -> Estimate | None:
+    """Difference of the resolution rates; unlimited where all clusters have the same one.
+
+    Resamples that cannot differ tell nothing of how much other instances would.
+    """
+    found = difference_of_means(*verdicts, clusters, bootstrap)
+    if found is None or found.interval.low < found.interval.high:
+        return found
+    return replace(found, interval=Interval(-inf, inf))
 
 
 def _read_cells(connection: DuckDBPyConnection, arm: str) -> Mapping[tuple[str, int], _Cell]:

@@ -2,6 +2,7 @@
 
 proportions  a share of cells and its interval
 paired       two arms over the same cells: table, tests, interval of the difference, margin
+signflip     the exact test behind all p-values, by instance
 bootstrap    resampling of instances or repositories, for whatever is a function of sums
 amounts      cost, tokens and time: ratios, differences, per resolved cell
 repeats      what repeated attempts at an instance add: pass@k, and how alike they are
@@ -20,7 +21,7 @@ from reports.statistics.amounts import (
 from reports.statistics.bootstrap import Bootstrap
 from reports.statistics.families import holm
 from reports.statistics.paired import (
-    complete_pairs,
+    instance_leads,
     is_non_inferior,
     mcnemar_exact,
     mcnemar_mid_p,
@@ -29,20 +30,23 @@ from reports.statistics.paired import (
 )
 from reports.statistics.power import (
     effective_pairs,
+    instances_needed,
     mcnemar_power,
     pairs_needed,
     smallest_detectable_difference,
 )
 from reports.statistics.proportions import wilson_interval
 from reports.statistics.repeats import mean_pass_at_k, pass_at_k, repeat_correlation
+from reports.statistics.signflip import sign_flip
 
 __all__ = [
     "Bootstrap",
-    "complete_pairs",
     "cost_per_resolved",
     "difference_of_means",
     "effective_pairs",
     "holm",
+    "instance_leads",
+    "instances_needed",
     "is_non_inferior",
     "mcnemar_exact",
     "mcnemar_mid_p",
@@ -55,6 +59,7 @@ __all__ = [
     "ratio_of_costs_per_resolved",
     "ratio_of_sums",
     "repeat_correlation",
+    "sign_flip",
     "smallest_detectable_difference",
     "wilson_interval",
 ]

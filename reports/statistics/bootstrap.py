@@ -42,11 +42,21 @@ DRAWS_KEPT = 20_000_000
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """How to resample. The same seed gives the same interval, whatever the order of the rows."""
+    """How to resample. The same seed gives the same interval, whatever the order of the rows.
+
+    Raises ValueError for less than one resample, and for a confidence outside (0, 1).
+    """
 
     resamples: int = 10_000
     seed: int = 1
     confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        """Refuse what gives no interval."""
+        if self.resamples < 1:
+            raise ValueError(f"{self.resamples} resamples: there has to be one at least")
+        if not 0 < self.confidence < 1:
+            raise ValueError(f"a confidence of {self.confidence}: it has to be between 0 and 1")
 
     def estimate(
         self, statistic: Statistic, columns: Sequence[ArrayLike], clusters: Clusters

@@ -7,11 +7,13 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     """Adjusted p-values of a family of hypotheses, in the order given.
 
     Rejecting those at or below a level keeps the chance of any false rejection at that level,
-    however the tests depend on each other.
+    however the tests depend on each other. Raises ValueError for a value outside [0, 1].
 
     Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scandinavian
     Journal of Statistics 6, 65-70.
     """
+    if not all(0 <= p <= 1 for p in p_values):
+        raise ValueError(f"{p_values}: a p-value is between 0 and 1")
     if len(p_values) < 2:
         return tuple(p_values)
     from statsmodels.stats.multitest import multipletests  # takes a second to import

@@ -1,10 +1,12 @@
 """Two arms over the same cells. Differences are candidate minus baseline."""
 
-from collections.abc import Sequence
-from math import comb, sqrt
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from math import sqrt
 
 from reports.statistics.proportions import wilson_interval
-from reports.types import Interval, PairedTable
+from reports.statistics.signflip import sign_flip
+from reports.types import InstanceLeads, Interval, PairedTable
 
 
 def paired_table(baseline: Sequence[bool | None], candidate: Sequence[bool | None]) -> PairedTable:
@@ -22,74 +24,93 @@ def paired_table(baseline: Sequence[bool | None], candidate: Sequence[bool | Non
     )
 
 
-def complete_pairs(
-    baseline: Sequence[bool | None], candidate: Sequence[bool | None]
-) -> PairedTable:
-    """The paired table without the pairs of which a cell has no verdict (None).
+def instance_leads(
+    instances: Sequence[Hashable],
+    baseline: Sequence[bool | None],
+    candidate: Sequence[bool | None],
+) -> InstanceLeads:
+    """How far the candidate leads at each instance, over all pairs of cells of that instance.
 
-    A sensitivity analysis beside `paired_table`: the two differ by what was lost. Raises
-    ValueError where the lengths differ.
+    A pair is a place in the three sequences; None, a cell without a verdict, is not resolved.
+    Instances may have different numbers of pairs: each leads by the count that it has, as the
+    difference of the rates is over all cells. Raises ValueError where the lengths differ.
     """
-    pairs = zip(baseline, candidate, strict=True)
-    kept = [(a, b) for a, b in pairs if a is not None and b is not None]
-    return paired_table([a for a, _ in kept], [b for _, b in kept])
+    pairs, leads = Counter[Hashable](), Counter[Hashable]()
+    for instance, a, b in zip(instances, baseline, candidate, strict=True):
+        pairs[instance] += 1
+        leads[instance] += bool(b) - bool(a)
+    counts = Counter(lead for lead in leads.values() if lead)
+    squares = sum(size**2 for size in pairs.values())
+    return InstanceLeads(
+        instances=len(pairs),
+        effective=pairs.total() ** 2 / squares if squares else 0.0,
+        counts=dict(counts),
+    )
 
 
 def mcnemar_exact(only_first: int, only_second: int) -> float:
     """Two-sided p-value of the hypothesis that both discordant outcomes are equally likely.
 
     Conditional on the number of discordant pairs, which is binomial with one half; 1 when
-    there is none.
+    there is none. It is the sign-flip test with one pair per instance. Raises ValueError for a
+    count below 0.
 
     McNemar, Q. (1947). Note on the sampling error of the difference between correlated
     proportions or percentages. Psychometrika 12, 153-157. Exact form: Fagerland, Lydersen and
     Laake (2013). BMC Medical Research Methodology 13, 91.
     """
-    from scipy.special import bdtr  # scipy.stats would take a second to import
-
-    discordant = only_first + only_second
-    if discordant == 0:
-        return 1.0
-    return min(1.0, 2 * float(bdtr(min(only_first, only_second), discordant, 0.5)))
+    return sign_flip({-1: only_first, 1: only_second}).exact
 
 
 def mcnemar_mid_p(only_first: int, only_second: int) -> float:
     """Two-sided p-value that counts only half of the outcome at hand; 1 without discordant pairs.
 
     Less conservative than the exact test, and in practice still at its level. Half of what
-    was observed is taken off each tail; with equal counts the tails overlap in it.
+    was observed is taken off each tail; with equal counts the tails overlap in it. Raises
+    ValueError for a count below 0.
 
     Fagerland, M. W., Lydersen, S. and Laake, P. (2013). The McNemar test for binary
     matched-pairs data: mid-p and asymptotic are better than exact conditional. BMC Medical
     Research Methodology 13, 91.
     """
-    discordant = only_first + only_second
-    if discordant == 0:
-        return 1.0
-    observed: float = comb(discordant, only_first) / 2**discordant
-    if only_first == only_second:
-        return 1 - observed / 2
-    return mcnemar_exact(only_first, only_second) - observed
+    return sign_flip({-1: only_first, 1: only_second}).mid_p
 
 
-def newcombe_interval(table: PairedTable, confidence: float = 0.95) -> Interval:
+def newcombe_interval(
+    table: PairedTable, confidence: float = 0.95, pairs: float | None = None
+) -> Interval:
     """Interval of the difference of two paired proportions; within [-1, 1], never empty.
 
     Newcombe's method 10: Wilson intervals of both rates, squared and added with the
-    correlation of the two arms, which is corrected for continuity where it is positive. For
-    independent pairs, so one per instance. Without pairs it is [-1, 1].
+    correlation of the two arms, which is corrected for continuity where it is positive.
+    Without pairs it is [-1, 1].
+
+    `pairs` is the number of independent pairs that the table is worth, by default all of them.
+    Where cells repeat it is `InstanceLeads.effective`, which counts each instance as one pair:
+    the counts are divided by the design effect, and that is taken at its largest, as if the
+    repeats of an instance were copies of each other. An estimated design effect makes the
+    interval narrower, but it cannot be trusted with few instances: in simulations of 15
+    instances with 20 repeats, of which a few rare ones differ, a candidate that was worse by
+    the whole margin was called not worse in up to 10 % of the runs instead of 2.5 %.
 
     Newcombe, R. G. (1998). Improved confidence intervals for the difference between binomial
-    proportions based on paired data. Statistics in Medicine 17, 2635-2650.
+    proportions based on paired data. Statistics in Medicine 17, 2635-2650. Counts divided by
+    the design effect: Rao, J. N. K. and Scott, A. J. (1992). A simple method for the analysis
+    of clustered binary data. Biometrics 48, 577-585.
     """
     if table.pairs == 0:
         return Interval(-1.0, 1.0)
-    baseline = _distances(table.both + table.only_baseline, table.pairs, confidence)
-    candidate = _distances(table.both + table.only_candidate, table.pairs, confidence)
-    correlation = _corrected_correlation(table)
+    worth = table.pairs if pairs is None else pairs
+    if not 0 < worth <= table.pairs:
+        raise ValueError(f"a table of {table.pairs} pairs cannot be worth {worth}")
+    baseline, candidate = (
+        _distances(table.both + only, table.pairs, worth, confidence)
+        for only in (table.only_baseline, table.only_candidate)
+    )
+    correlation = _corrected_correlation(table, worth)
     below = _added(candidate.low, baseline.high, correlation)
     above = _added(candidate.high, baseline.low, correlation)
-    return Interval(table.difference - below, table.difference + above)
+    return Interval(max(-1.0, table.difference - below), min(1.0, table.difference + above))
 
 
 def is_non_inferior(difference: Interval, margin: float) -> bool:
@@ -106,10 +127,10 @@ def is_non_inferior(difference: Interval, margin: float) -> bool:
     return difference.low > -margin
 
 
-def _distances(successes: int, trials: int, confidence: float) -> Interval:
+def _distances(successes: int, trials: int, worth: float, confidence: float) -> Interval:
     """How far the limits of Wilson's interval are from the rate."""
     rate = successes / trials
-    interval = wilson_interval(successes, trials, confidence)
+    interval = wilson_interval(successes * worth / trials, worth, confidence)
     return Interval(rate - interval.low, interval.high - rate)
 
 
@@ -118,8 +139,11 @@ def _added(first: float, second: float, correlation: float) -> float:
     return sqrt(max(0.0, first**2 - 2 * correlation * first * second + second**2))
 
 
-def _corrected_correlation(table: PairedTable) -> float:
-    """Correlation of the two arms' outcomes, 0 where one of them is constant."""
+def _corrected_correlation(table: PairedTable, worth: float) -> float:
+    """Correlation of the two arms' outcomes, 0 where one of them is constant.
+
+    The correction is that of a table of `worth` pairs with the same shares.
+    """
     resolved = (table.both + table.only_baseline, table.both + table.only_candidate)
     spread = 1
     for count in resolved:
@@ -128,5 +152,5 @@ def _corrected_correlation(table: PairedTable) -> float:
         return 0.0
     excess = table.both * table.neither - table.only_baseline * table.only_candidate
     if excess > 0:
-        return max(excess - table.pairs / 2, 0.0) / sqrt(spread)
+        return max(excess - table.pairs**2 / (2 * worth), 0.0) / sqrt(spread)
     return excess / sqrt(spread)

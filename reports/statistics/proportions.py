@@ -5,10 +5,11 @@ from math import sqrt
 from reports.types import Interval
 
 
-def wilson_interval(successes: int, trials: int, confidence: float = 0.95) -> Interval:
+def wilson_interval(successes: float, trials: float, confidence: float = 0.95) -> Interval:
     """Score interval of a binomial proportion; stays within [0, 1] and is never empty.
 
-    Without trials it is [0, 1]. Raises ValueError unless 0 <= successes <= trials.
+    Without trials it is [0, 1]. Counts that were divided by a design effect need not be whole.
+    Raises ValueError unless 0 <= successes <= trials and 0 < confidence < 1.
 
     Wilson, E. B. (1927). Probable inference, the law of succession, and statistical inference.
     Journal of the American Statistical Association 22, 209-212.
@@ -17,6 +18,8 @@ def wilson_interval(successes: int, trials: int, confidence: float = 0.95) -> In
 
     if not 0 <= successes <= trials:
         raise ValueError(f"{successes} successes of {trials} trials")
+    if not 0 < confidence < 1:
+        raise ValueError(f"a confidence of {confidence}: it has to be between 0 and 1")
     if trials == 0:
         return Interval(0.0, 1.0)
     z2 = float(ndtri((1 + confidence) / 2)) ** 2

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import cells, durability, grading, mini_runner, scale
+from tests.bench import cells, durability, grading, mini_runner, repeats, scale
 from tests.bench.timing import Bound, Ratio
 
 BENCHES: dict[str, Callable[..., list[Bound] | list[Ratio]]] = {
@@ -16,6 +16,7 @@ BENCHES: dict[str, Callable[..., list[Bound] | list[Ratio]]] = {
     "grading": grading.run,
     "report": scale.run,
     "cells": cells.run,
+    "repeats": repeats.run,
 }
 
 

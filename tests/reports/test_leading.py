@@ -6,8 +6,10 @@ import pytest
 
 from reports import markdown, page
 from reports.build import build
+from reports.format import points
 from reports.leading import Leading, Line, describe
-from reports.types import Report
+from reports.statistics import newcombe_interval
+from reports.types import PairedTable, Report
 from tests.reports.lake_fixture import LakeBuilder
 
 MINUS = "\N{MINUS SIGN}"
@@ -124,15 +126,37 @@ def test_an_experiment_that_has_not_begun_has_dashes(lake: LakeBuilder) -> None:
     assert "ratio of cost" not in found.summary
 
 
-def test_repeats_have_the_interval_of_the_bootstrap_and_say_so(repeated: LakeBuilder) -> None:
-    """Newcombe's takes pairs for independent, so it is nowhere; p-values carry the caveat."""
+def test_repeats_have_an_interval_and_a_test_over_instances(repeated: LakeBuilder) -> None:
+    """Each instance leads by one cell: two flips of a coin, and two pairs for Newcombe."""
     found = leading(repeated)
-    difference = line(found, "difference, points")
-    assert (difference.value, difference.method) == ("+50.0", "bootstrap by instance")
+    expected = newcombe_interval(PairedTable(1, 0, 2, 1), pairs=2)
+    limits = f"{points(expected.low)} to {points(expected.high)}"
+    assert line(found, "difference, points") == Line(
+        "difference, points", "+50.0", limits, "4 pairs", "Newcombe over instances"
+    )
     complete = line(found, "difference, complete pairs, points")
-    assert (complete.value, complete.interval, complete.method) == ("+50.0", DASH, DASH)
-    assert "Newcombe" not in markdown.render(build(repeated.root, "trial"))
-    assert any("for independent, which makes them too small" in note for note in found.footnotes)
+    assert (complete.value, complete.interval) == ("+50.0", limits)
+    assert line(found, "exact sign-flip p") == Line(
+        "exact sign-flip p", "0.500", DASH, "2 of 2 instances differ", "exact, two-sided"
+    )
+    assert line(found, "mid-p sign-flip p").value == "0.250"
+    assert line(found, "mid-p sign-flip p, complete pairs").value == "0.250"
+    assert line(found, "difference by instance, points").method == "bootstrap by instance"
+    text = markdown.render(build(repeated.root, "trial")) + " ".join(found.footnotes)
+    assert "McNemar" not in text
+    assert "too small" not in text
+
+
+def test_instances_that_do_not_differ_leave_no_certainty(lake: LakeBuilder) -> None:
+    """Every cell resolved: resamples are all the same, which is no interval of zero width."""
+    lake.declare(["a", "b"], ["x__x-1", "y__y-2"], repeats=2)
+    for arm in ("a", "b"):
+        for instance in ("x__x-1", "y__y-2"):
+            for repeat in range(2):
+                lake.cell(arm, instance, repeat=repeat, repo=instance[:4].replace("__", "/"))
+    found = leading(lake)
+    assert line(found, "difference by instance, points").interval == "unlimited"
+    assert line(found, "difference by repository, points").interval == "unlimited"
 
 
 def test_pass_at_k_is_told_where_cells_repeat(repeated: LakeBuilder) -> None:

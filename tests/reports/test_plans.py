@@ -156,21 +156,69 @@ def test_the_margin_keeps_its_direction(lake: LakeBuilder) -> None:
     assert turned.non_inferiority.is_shown
 
 
-def test_the_margin_takes_the_interval_by_instance_where_cells_repeat(lake: LakeBuilder) -> None:
-    """Newcombe's would be too narrow: the repeats of an instance all agree here."""
-    declare(lake, 0, repeats=2)
-    for arm, resolved in (("a", 3), ("b", 2)):
-        for n, instance in enumerate(INSTANCES):
-            for repeat in range(2):
-                outcome = "resolved" if n < resolved else "unresolved"
-                lake.cell(arm, instance, outcome, repeat=repeat)
+def repeat(lake: LakeBuilder, repeats: int, resolved: dict[str, range], instances: int) -> None:
+    """Every cell of some arms, where all repeats of an instance go the same way."""
+    for arm, solved in resolved.items():
+        for n, instance in enumerate(INSTANCES[:instances]):
+            for number in range(repeats):
+                outcome = "resolved" if n in solved else "unresolved"
+                lake.cell(arm, instance, outcome, repeat=number)
+
+
+def test_repeats_that_say_the_same_change_no_decision(lake: LakeBuilder) -> None:
+    """Four instances against one: p and interval are those of one attempt each."""
+    once = LakeBuilder(lake.root, "once")
+    for each, repeats in ((once, 1), (lake, 4)):
+        each.declare(["a", "b"], INSTANCES[:15], repeats=repeats)
+        repeat(each, repeats, {"a": range(6), "b": range(1, 10)}, instances=15)
+    (single,), (pair,) = (build(lake.root, name).comparisons for name in ("once", "trial"))
+    assert (single.table.pairs, pair.table.pairs) == (15, 60)
+    assert (single.p_value, single.mid_p_value) == (0.375, 0.21875)
+    assert (pair.p_value, pair.mid_p_value) == (0.375, 0.21875)
+    assert (pair.interval.low, pair.interval.high) == pytest.approx(
+        (single.interval.low, single.interval.high), abs=1e-12
+    )
+    text = headline(build(lake.root, "trial"))
+    assert "mid-p sign-flip p = 0.219, exact 0.375, not distinguishable from chance" in text
+
+
+def test_holm_takes_the_test_over_instances(lake: LakeBuilder) -> None:
+    """Ten and six instances, all one way: half of what the exact test has without repeats."""
+    declare(lake, 0, repeats=3)
+    solved = {arm: range(number) for arm, number in RESOLVED.items()}
+    repeat(lake, 3, solved, instances=len(INSTANCES))
     report = build(lake.root, "trial")
-    assert report.non_inferiority is not None
-    assert report.resampled is not None
-    assert report.resampled.difference is not None
-    assert report.non_inferiority.low == report.resampled.difference.interval.low
-    assert report.non_inferiority.low != report.comparisons[0].interval.low
-    assert not report.non_inferiority.is_shown
+    mid_p = [binomtest(0, differing).pvalue / 2 for differing in (10, 6)]
+    expected = multipletests(mid_p, method="holm")[1]
+    found = {p.candidate + p.baseline: p.adjusted_p_value for p in report.comparisons}
+    assert (found["ba"], found["cb"]) == pytest.approx(tuple(expected), abs=1e-15)
+    assert lines(report)["mid-p sign-flip p, adjusted"][0] == "0.00195"
+
+
+def test_arms_with_other_repeats_are_tested_over_those_they_share(lake: LakeBuilder) -> None:
+    """One attempt against three: the first of the three counts, as in the table of pairs."""
+    lake.declare(["a", "b"], INSTANCES[:9], repeats=3)
+    lake.declare(["c"], INSTANCES[:9], repeats=1)
+    repeat(lake, 3, {"a": range(9), "b": range(1)}, instances=9)
+    repeat(lake, 1, {"c": range(2)}, instances=9)
+    found = {p.candidate + p.baseline: p for p in build(lake.root, "trial").comparisons}
+    assert (found["ca"].table.pairs, found["ca"].leads.counts) == (9, {-1: 7})
+    assert (found["ba"].table.pairs, found["ba"].leads.counts) == (27, {-3: 8})
+
+
+def test_instances_that_do_not_differ_are_no_proof(lake: LakeBuilder) -> None:
+    """Fifteen instances, four times, all resolved by both: as little as with one attempt each."""
+    declare(lake, 0, repeats=4, primary_margin=0.05, family=[])
+    lake.declare(["a", "b"], INSTANCES[:15], **DECLARED | {
+        "repeats": 4, "primary_margin": 0.05, "family": [], "declaration_digest": "d",
+    })  # fmt: skip
+    repeat(lake, 4, {"a": range(15), "b": range(15)}, instances=15)
+    report = build(lake.root, "trial")
+    found, interval = report.non_inferiority, report.comparisons[0].interval
+    assert (found.low, found.is_shown) == (interval.low, False)
+    assert (interval.low, interval.high) == pytest.approx((-0.2039, 0.2039), abs=5e-5)
+    assert lines(report)["b not worse by more than 5.0 points"][0] == "not shown"
+    assert [arm.interval.low for arm in report.arms] == pytest.approx([0.7961] * 2, abs=5e-5)
 
 
 def test_a_pair_of_the_family_may_be_shown_first(lake: LakeBuilder) -> None:

@@ -1,17 +1,22 @@
 """Paired statistics against published tables, and against what they have to satisfy."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reports.statistics import (
-    complete_pairs,
+    Bootstrap,
+    effective_pairs,
     holm,
     is_non_inferior,
     mcnemar_exact,
     mcnemar_mid_p,
+    mcnemar_power,
     newcombe_interval,
     paired_table,
+    smallest_detectable_difference,
     wilson_interval,
 )
 from reports.types import Interval, PairedTable
@@ -83,6 +88,66 @@ def test_newcombe_without_pairs_knows_nothing() -> None:
     assert newcombe_interval(PairedTable(0, 0, 0, 0)) == Interval(-1, 1)
 
 
+@given(
+    st.builds(PairedTable, *[st.integers(0, 12)] * 4).filter(lambda table: table.pairs > 0),
+    st.integers(2, 20),
+)
+def test_newcombe_over_instances_takes_repeats_for_copies(table: PairedTable, repeats: int) -> None:
+    """As many cells of each kind as there are repeats change nothing if instances count."""
+    cells = (table.both, table.only_baseline, table.only_candidate, table.neither)
+    copied = PairedTable(*(repeats * each for each in cells))
+    once = newcombe_interval(table)
+    again = newcombe_interval(copied, pairs=table.pairs)
+    assert (again.low, again.high) == pytest.approx((once.low, once.high), abs=1e-12)
+
+
+@given(tables.filter(lambda table: table.pairs > 0), st.data())
+def test_newcombe_is_never_narrower_with_fewer_pairs(
+    table: PairedTable, data: st.DataObject
+) -> None:
+    """It has a width, holds the difference, and stays among differences, whatever it is worth."""
+    few = data.draw(st.floats(0.5, table.pairs))
+    many = data.draw(st.floats(few, table.pairs))
+    wide, narrow = newcombe_interval(table, pairs=few), newcombe_interval(table, pairs=many)
+    for interval in (wide, narrow):
+        assert -1 <= interval.low <= table.difference <= interval.high <= 1
+        assert interval.low < interval.high
+    assert wide.high - wide.low >= narrow.high - narrow.low - 1e-12
+
+
+@pytest.mark.parametrize("pairs", [0, -1, 7.5])
+def test_a_table_is_not_worth_more_than_it_holds(pairs: float) -> None:
+    """Nor nothing."""
+    with pytest.raises(ValueError, match="a table of 7 pairs cannot be worth"):
+        newcombe_interval(PairedTable(1, 2, 3, 1), pairs=pairs)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: mcnemar_exact(-1, 3),
+        lambda: mcnemar_mid_p(3, -1),
+        lambda: PairedTable(1, -1, 0, 0),
+        lambda: PairedTable(0, 0, 0, 0).difference,
+        lambda: mcnemar_power(-5, 0.3, 0.1),
+        lambda: smallest_detectable_difference(-5, 0.3, 0.8),
+        lambda: effective_pairs(-5, 2, 0.5),
+        lambda: effective_pairs(5, 0, 0.5),
+        lambda: Bootstrap(confidence=1),
+        lambda: Bootstrap(confidence=0),
+        lambda: Bootstrap(resamples=0),
+        lambda: wilson_interval(1, 2, confidence=1),
+        lambda: newcombe_interval(PairedTable(1, 1, 1, 1), confidence=1.5),
+        lambda: holm([1.2]),
+        lambda: holm([0.5, -0.1]),
+    ],
+)
+def test_what_cannot_be_is_a_value_error(wrong: Callable[[], object]) -> None:
+    """Neither a number nor an error of another kind."""
+    with pytest.raises(ValueError, match="."):
+        wrong()
+
+
 @pytest.mark.parametrize(
     ("first", "second", "exact", "mid_p"),
     [(1, 7, 0.070, 0.039), (6, 16, 0.052, 0.035)],
@@ -111,23 +176,19 @@ def test_mid_p_with_equal_counts_loses_half_of_what_both_tails_share() -> None:
 
 @given(verdicts, st.randoms())
 def test_tables_do_not_depend_on_the_order(pairs: list[tuple], random: object) -> None:
-    """Shuffled pairs give the same tables, and lost cells only leave the complete one."""
+    """Shuffled pairs give the same table, and lost cells stay in it."""
     shuffled = list(pairs)
     random.shuffle(shuffled)
     columns = [[p[0] for p in pairs], [p[1] for p in pairs]]
     again = [[p[0] for p in shuffled], [p[1] for p in shuffled]]
     assert paired_table(*columns) == paired_table(*again)
-    assert complete_pairs(*columns) == complete_pairs(*again)
     assert paired_table(*columns).pairs == len(pairs)
-    lost = sum(None in pair for pair in pairs)
-    assert complete_pairs(*columns).pairs == len(pairs) - lost
 
 
-def test_a_cell_without_a_verdict_is_not_resolved_but_not_complete() -> None:
-    """It stays in the denominator, and the sensitivity analysis leaves its pair out."""
+def test_a_cell_without_a_verdict_is_not_resolved() -> None:
+    """It stays in the denominator."""
     baseline, candidate = [True, None, True], [True, True, False]
     assert paired_table(baseline, candidate) == PairedTable(1, 1, 1, 0)
-    assert complete_pairs(baseline, candidate) == PairedTable(1, 1, 0, 0)
 
 
 def test_columns_of_different_lengths_are_a_programming_error() -> None:

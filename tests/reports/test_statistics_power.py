@@ -8,6 +8,7 @@ from scipy.stats import binom
 
 from reports.statistics import (
     effective_pairs,
+    instances_needed,
     mcnemar_exact,
     mcnemar_power,
     pairs_needed,
@@ -92,12 +93,27 @@ def test_too_few_pairs_detect_nothing() -> None:
 
 
 def test_repeats_are_worth_what_their_correlation_leaves() -> None:
-    """Nothing at 1, instances at 0, and the design effect between."""
-    assert effective_pairs(100, 4, 1.0) == 100
-    assert effective_pairs(100, 4, 0.0) == 400
-    assert effective_pairs(100, 3, 0.5) == 150
+    """Nothing at 1, nearly instances at 0; the quantile of Student's t with 99 is 1.984."""
+    assert effective_pairs(100, 4, 1.0) == effective_pairs(100, 1, 0.0) == 100
+    assert effective_pairs(100, 4, 0.0) == int(400 * (1.959964 / 1.984217) ** 2) == 390
+    assert effective_pairs(100, 3, 0.5) == int(150 * (1.959964 / 1.984217) ** 2) == 146
     with pytest.raises(ValueError, match="between 0 and 1"):
         effective_pairs(100, 3, 1.5)
+
+
+def test_repeats_cannot_replace_instances() -> None:
+    """Five instances that all go one way have p = 0.0625, however often they are repeated."""
+    assert effective_pairs(5, 1000, 0.0) == 5
+    assert effective_pairs(5, 1000, 0.0, level=0.1) > 100
+    assert effective_pairs(6, 1000, 0.0) > 100
+
+
+@given(st.integers(0, 300), st.integers(1, 9), st.floats(0, 1))
+def test_the_instances_needed_are_the_fewest(pairs: int, repeats: int, correlation: float) -> None:
+    """One instance fewer is worth fewer pairs than were asked for."""
+    instances = instances_needed(pairs, repeats, correlation)
+    assert effective_pairs(instances, repeats, correlation) >= pairs
+    assert instances == 0 or effective_pairs(instances - 1, repeats, correlation) < pairs
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ totals as (
     select
         arm,
         count(*) as planned,
+        count(*) filter (repeat = 0) as instances,
         count(attempt_id) as started,
         count(*) filter (is_suspect) as suspect,
         count(*) filter (state = 'resolved' and audited_verdict is null) as unaudited,

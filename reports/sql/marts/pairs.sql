@@ -17,6 +17,7 @@ paired as (
         candidate.arm as candidate,
         baseline.position as baseline_position,
         candidate.position as candidate_position,
+        repeat,
         baseline.resolved as baseline_resolved,
         candidate.resolved as candidate_resolved,
         baseline.cost_usd as baseline_cost_usd,
@@ -37,6 +38,7 @@ final as (
         count(*) filter (baseline_resolved and not candidate_resolved) as only_baseline,
         count(*) filter (not baseline_resolved and candidate_resolved) as only_candidate,
         count(*) filter (not baseline_resolved and not candidate_resolved) as neither,
+        count(*) filter (repeat = 0) as instances,
         count(*) filter (is_priced) as priced_pairs,
         coalesce(sum(baseline_cost_usd) filter (is_priced), 0) as baseline_cost_usd,
         coalesce(sum(candidate_cost_usd) filter (is_priced), 0) as candidate_cost_usd
