@@ -89,7 +89,8 @@ def import_table(
         UsageError: the file, a column or a row cannot be used; nothing is written then.
     """
     content = _content(path)
-    results = list(_results(path, sheets.parse(path, content), columns))
+    stripped: Counter[str] = Counter()
+    results = list(_results(path, sheets.parse(path, content), columns, stripped))
     if not results:
         raise UsageError(f"{path} has no rows")
     by_label = _by_label(path, results)
@@ -122,6 +123,7 @@ def import_table(
             ],
             source=source,
         )
+        _tell_of_blanks(path, stripped)
         _tell_of_arms(path, declared, source, names)
         return [
             _file(lake, experiment, path, names[label], units[label], own, planned)
@@ -213,10 +215,12 @@ def _content(path: Path) -> bytes:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _results(path: Path, sheet: Sheet, columns: Columns) -> Iterator[Result]:
+def _results(
+    path: Path, sheet: Sheet, columns: Columns, stripped: Counter[str]
+) -> Iterator[Result]:
+    """The rows in order; `stripped` counts what had blanks around it."""
     if not sheet.rows:
         return
-    stripped: Counter[str] = Counter()
 
     def required(kind: str, parse: Callable[[Any], T]) -> Iterator[T]:
         position = _column(path, sheet, columns, kind)
@@ -249,6 +253,9 @@ def _results(path: Path, sheet: Sheet, columns: Columns) -> Iterator[Result]:
         optional("cost", _cost),
         optional("calls", _count),
     )
+
+
+def _tell_of_blanks(path: Path, stripped: Counter[str]) -> None:
     told = [
         f"{number} {what}{'' if number == 1 else 's'}"
         for kind, what in (("instance", "instance id"), ("arm", "arm name"))

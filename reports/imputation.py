@@ -8,7 +8,7 @@ Springer, chapter 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import fsum, inf
+from math import fsum
 
 from reports.types import Interval, UnknownCosts
 
@@ -19,7 +19,7 @@ Cost = tuple[float | None, float | None]
 def impute(baseline: Sequence[Cost], candidate: Sequence[Cost]) -> UnknownCosts | None:
     """The ratio of cost with the unknown costs put in, over pairs that ran in both arms.
 
-    None where nothing is unknown, where an arm has no known cost, or where the baseline's are 0.
+    None where nothing is unknown, and where an arm has no known cost above 0.
     """
     unknown = sum(whole is None for whole, _ in (*baseline, *candidate))
     known = [[whole for whole, _ in arm if whole is not None] for arm in (baseline, candidate)]
@@ -34,7 +34,7 @@ def impute(baseline: Sequence[Cost], candidate: Sequence[Cost]) -> UnknownCosts 
         pairs=len(baseline),
         at_mean=_total(candidate, means[1]) / _total(baseline, means[0]),
         at_maximum=high[1] / high[0],
-        bounds=Interval(low[1] / high[0], high[1] / low[0] if low[0] else inf),
+        bounds=Interval(low[1] / high[0], high[1] / low[0]),
     )
 
 

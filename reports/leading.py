@@ -293,9 +293,9 @@ def _footnotes(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator
     yield (
         "Cost, tokens (input and output) and time are over the pairs in which both amounts are "
         "fully known; cost per resolved cell is all their cost, of unresolved ones too. A "
-        "resample in which an arm resolves nothing is degenerate and counts as infinitely expensive. A limit "
-        f"is {UNLIMITED} where too many resamples are degenerate, or where there is only one "
-        "instance or repository to draw."
+        "resample in which an arm resolves nothing is degenerate and counts as infinitely "
+        f"expensive. A limit is {UNLIMITED} where too many resamples are degenerate, or where "
+        "there is only one instance or repository to draw."
     )
     yield (
         "Complete pairs are those of which no cell was lost (infrastructure, stopped, not graded, "
@@ -305,8 +305,9 @@ def _footnotes(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator
     if resampled.unknown_costs:
         yield (
             "Unknown costs: over all pairs that ran in both arms, each cost that is not fully "
-            "known is put at the mean or the maximum of those that are known of its arm; the bounds put "
-            "one arm's at what is known of them and the other's at the maximum."
+            "known is put at the mean or the maximum of those of its arm that are; the bounds put "
+            "one arm's at the part that is known and the other's at the maximum. They hold if no "
+            "unknown cost is above the highest known one."
         )
     if repeats > 1:
         yield (

@@ -101,8 +101,11 @@ def _about_costs(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
     ran = [arm for arm in arms if arm.started]
     unknown = [arm.name for arm in ran if arm.cost.usd is None]
     if unknown:
-        whose = "any arm" if len(unknown) == len(ran) else listing(unknown)
-        yield Note("warning", f"The cost of {whose} is unknown.")
+        is_all = len(unknown) == len(ran)
+        yield Note(
+            "warning",
+            "No cost is known." if is_all else f"The cost of {listing(unknown)} is unknown.",
+        )
     bounded = [
         f"{arm.name}: {_missing_costs(arm)}"
         for arm in ran

@@ -296,7 +296,7 @@ class UnknownCosts:
     """With each at the maximum of its arm."""
     bounds: Interval
     """With one arm's at what is known of them, at least 0, and the other's at its maximum; and
-    the other way round. The upper one is infinite where the baseline may have cost nothing."""
+    the other way round."""
 
 
 @dataclass(frozen=True)
