@@ -5,6 +5,7 @@ import fcntl
 import hashlib
 import json
 import math
+import os
 import re
 import tempfile
 from collections import Counter
@@ -87,7 +88,7 @@ def arm_name(label: str) -> str:
 
 
 def arm_names(labels: Iterable[str], others: Iterable[ImportedArm] = ()) -> dict[str, str]:
-    """The names of arms by label: one each, whichever order they come in.
+    """Name arms apart, whichever order their labels come in. Return the names by label.
 
     A label whose letters cannot all be in a name, that is too long, or that another label or
     another arm would share its name with, gets a digest at the end.
@@ -98,15 +99,11 @@ def arm_names(labels: Iterable[str], others: Iterable[ImportedArm] = ()) -> dict
 
     def name(label: str) -> str:
         folded = arm_name(label)
-        is_taken = known.get(folded) not in (None, label)
+        letters = [character for character in label if character.isalnum()]
+        is_told = bool(letters) and all(character.isascii() for character in letters)
+        is_free = known.get(folded) in (None, label)
         is_alone = alike[folded] == 1 or folded == label
-        lost = [c for c in label.lower() if c.isalnum() and not c.isascii()]
-        is_short = len(folded) <= LONGEST_NAME
-        if (
-            is_alone
-            and is_short
-            and not (is_taken or lost or not re.search("[a-z0-9]", label, re.I))
-        ):
+        if is_told and is_free and is_alone and len(folded) <= LONGEST_NAME:
             return folded
         return f"{folded[:LONGEST_NAME]}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
 
@@ -142,7 +139,7 @@ def alone(lake: Lake, experiment: str) -> Iterator[None]:
         folder = lake.root / ".imports"
     else:
         place = hashlib.sha256(str(lake.root).encode()).hexdigest()[:16]
-        folder = Path(tempfile.gettempdir()) / f"durabench-imports-{place}"
+        folder = Path(tempfile.gettempdir()) / f"durabench-imports-{os.getuid()}-{place}"
     folder.mkdir(exist_ok=True)
     with (folder / f"{experiment}.lock").open("w") as lock:
         try:
