@@ -74,9 +74,9 @@ def _arms(arms: Sequence[ArmSummary]) -> str:
     )  # fmt: skip
     table = _table(header, (_arm_row(arm) for arm in arms), words=2)
     return (
-        f"{table}\n\nCost, calls and time per instance are means over the cells that ran, whose "
-        "number stands beside them where it is not that of the planned ones; cost per resolved is "
-        "all cost of the arm over its resolved cells; ≥ marks a lower bound."
+        f"{table}\n\nCost, calls and time per instance are means over the cells that ran, with "
+        "their number where it is not that of the planned ones. Cost per resolved divides all "
+        "cost of the arm by its resolved cells. A lower bound is marked with ≥."
     )
 
 

@@ -284,8 +284,8 @@ class Amounts:
 
 @dataclass(frozen=True)
 class UnknownCosts:
-    """What the ratio of cost would be over all pairs that ran in both arms, if the costs that
-    are not known were like those that are. Ratios are candidate over baseline."""
+    """Ratios of cost over all pairs that ran in both arms, with values put in for the costs that
+    are not known. Ratios are candidate over baseline."""
 
     cells: int
     """Cells of which the cost is not fully known."""

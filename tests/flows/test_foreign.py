@@ -126,7 +126,7 @@ def test_what_a_trajectory_does_not_say_is_unknown(
 def test_another_folder_takes_the_place_of_an_arm(
     trajectories: Path, source: foreign.Source, tmp_path: Path
 ) -> None:
-    """What only the earlier one had is in no table any more."""
+    """An instance of the earlier one alone is in no table any more."""
     lake, folders = str(tmp_path / "lake"), [tmp_path / "first", tmp_path / "second"]
     for folder, paths in zip(folders, (slice(0, 2), slice(1, 3)), strict=True):
         folder.mkdir()

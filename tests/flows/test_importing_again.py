@@ -109,7 +109,7 @@ def test_a_corrected_submission_takes_the_place_of_the_first(tmp_path: Path, lak
 
 
 class Killed(BaseException):
-    """What stands for SIGKILL."""
+    """A stand-in for SIGKILL."""
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_the_lock_ends_with_its_process(lake: Path) -> None:
 
 
 def test_a_declaration_that_lacks_arms_is_passed_over(tmp_path: Path, lake: Path) -> None:
-    """The one before it stands."""
+    """The one before it counts."""
     put(table(tmp_path / "t.csv", "a,x-1,1,,", "b,x-1,1,,"), lake)
     store = Lake.existing(lake)
     row = store.read("experiments", "x", "a", store.latest_unit("experiments", "x"))[0]
@@ -232,7 +232,7 @@ def test_an_older_lake_is_read_and_healed(tmp_path: Path, lake: Path) -> None:
 
 
 def test_predictions_of_several_files_are_added_up(lake: Path) -> None:
-    """What was graded costs hours: it does not go away with the next file."""
+    """Gradings cost hours: they do not go away with the next file."""
     store = Lake.open(lake)
     for ids in (("x-1",), ("x-2", "x-3")):
         arm = ImportedArm("a", "imported", "unknown", "host", "d", "d", ids, label="a")

@@ -1,4 +1,4 @@
-"""What is not known of tokens, calls and costs is said to be unknown, wherever it is shown."""
+"""Unknown tokens, calls and costs are shown as unknown everywhere."""
 
 import re
 
@@ -29,7 +29,7 @@ UNKNOWN = dict.fromkeys(
         "reasoning_tokens",
     )
 )
-"""What an import of verdicts and costs does not say."""
+"""Columns that an import of verdicts and costs leaves open."""
 
 
 def imported(lake: LakeBuilder, arm: str, instance: str, outcome: str, usd: float | None) -> None:
@@ -79,7 +79,7 @@ def test_partly_unknown_counts_are_lower_bounds(lake: LakeBuilder) -> None:
 
 
 def test_costs_are_compared_on_the_pairs_that_have_both(partly: Report) -> None:
-    """The ratio and both amounts are of the same pairs, and no bound stands beside them."""
+    """The ratio and both amounts are of the same pairs, and no bound is beside them."""
     told = headline(partly)
     assert told.endswith(
         f"it costs 1.20{TIMES} as much on the 2 of 4 pairs with both costs known ($1.20 against "

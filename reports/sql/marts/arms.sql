@@ -1,6 +1,6 @@
 -- Grain: one declared arm. Tokens, calls, costs and times are those of the attempts that
 -- count; what earlier attempts at the same cells cost stands beside them. Sums and means are over
--- what is known, and null where nothing is.
+-- the known values, and null without any.
 with cells as (
     select * from marts.cells
 ),
