@@ -341,7 +341,7 @@ def import_mini(
 @import_app.command("table")
 def import_table(
     file: Annotated[
-        Path, typer.Argument(help="a row per arm and instance: .parquet, .csv, .jsonl")
+        Path, typer.Argument(help="a row per arm and instance: .parquet, .csv, .tsv, .json, .jsonl")
     ],
     name: Annotated[str, typer.Option(help="what the results are filed under")],
     instance_column: Annotated[
@@ -357,11 +357,15 @@ def import_table(
         str | None, typer.Option(help="USD, may be missing; instead of cost_usd and the like")
     ] = None,
     calls_column: Annotated[
-        str | None, typer.Option(help="model calls; instead of api_calls and the like")
+        str | None,
+        typer.Option(help="model calls, may be missing; instead of api_calls and the like"),
     ] = None,
     lake: LakeOption = None,
 ) -> None:
-    """File a table of published results. An instance without a row counts as not resolved."""
+    """File a table of published results. An instance without a row counts as not resolved.
+
+    The same file again, corrected, takes the place of the earlier one.
+    """
     from flows import imported_table, showing
 
     columns = imported_table.Columns(

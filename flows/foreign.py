@@ -17,7 +17,7 @@ from eval.types import Instance, Prediction
 from flows import imported, places, rows
 from flows.cells import Place, Submission, canonical_digest
 from flows.errors import UsageError
-from flows.imported import ImportedArm, arm_name
+from flows.imported import ImportedArm
 from flows.lake import Lake, Row
 
 _STATUS = {
@@ -45,7 +45,8 @@ class Imported:
     model_calls: int
     unpriced_calls: int
     """Calls without a cost: their price is unknown, not zero."""
-    cost_usd: float
+    cost_usd: float | None
+    """Of the calls with a cost; None where no call has one."""
 
 
 async def submissions(
@@ -65,25 +66,26 @@ async def submissions(
     """
     found, chosen, where, lake = await check(path, source, environment, lake_path)
     place = Place(where, network=network)
-    arms = sorted({arm_name(p.model_name_or_path) for p in found})
-    _declare(lake, source, arms, chosen, where, "imported", "unknown")
     waiting = []
-    for prediction in found:
-        instance, arm = chosen[prediction.instance_id], arm_name(prediction.model_name_or_path)
-        patch = rows.text(prediction.model_patch)
-        attempt_id = imported.file_prediction(
-            lake,
-            source.experiment,
-            arm,
-            instance.instance_id,
-            instance.repo,
-            patch,
-            model="unknown",
-            detail="predictions file",
-        )
-        waiting.append(
-            Submission(source.experiment, arm, instance, 0, attempt_id, patch, place, timeout_s)
-        )
+    with imported.alone(lake, source.experiment):
+        arms = _declare_predictions(lake, source, found, chosen, where)
+        for prediction in found:
+            instance = chosen[prediction.instance_id]
+            arm = arms[prediction.model_name_or_path]
+            patch = rows.text(prediction.model_patch)
+            attempt_id = imported.file_prediction(
+                lake,
+                source.experiment,
+                arm,
+                instance.instance_id,
+                instance.repo,
+                patch,
+                model="unknown",
+                detail="predictions file",
+            )
+            waiting.append(
+                Submission(source.experiment, arm, instance, 0, attempt_id, patch, place, timeout_s)
+            )
     order = list(chosen)
     return sorted(waiting, key=lambda one: order.index(one.instance.instance_id)), lake
 
@@ -120,10 +122,39 @@ def import_mini(folder: Path, source: Source, arm: str, lake_path: str | None) -
         raise UsageError(f"there is no *.traj.json in {folder}")
     runs = [trajectory.load(path) for path in paths]
     chosen = _instances_of([run.instance_id for run in runs], source)
+    imported.check_name(source.experiment)
+    imported.check_name(arm, "an arm")
     lake = Lake.open(lake_path)
     model = ", ".join(sorted({run.model for run in runs}))
-    _declare(lake, source, [arm], chosen, "imported", "mini", model)
-    return [_file_trajectory(lake, source, arm, chosen[run.instance_id], run) for run in runs]
+    attempts = [_attempt_id(source, arm, run) for run in runs]
+    with imported.alone(lake, source.experiment):
+        imported.declare(
+            lake,
+            source.experiment,
+            [
+                ImportedArm(
+                    arm,
+                    agent="mini",
+                    model=model,
+                    environment="imported",
+                    dataset=source.dataset,
+                    dataset_digest=instances.dataset_digest(chosen.values()),
+                    instance_ids=tuple(chosen),
+                    label=arm,
+                    units=frozenset(attempts),
+                )
+            ],
+        )
+        return [
+            _file_trajectory(lake, source, arm, chosen[run.instance_id], run, attempt_id)
+            for run, attempt_id in zip(runs, attempts, strict=True)
+        ]
+
+
+def _attempt_id(source: Source, arm: str, run: Trajectory) -> str:
+    messages = [call.message for call in run.calls]
+    content = [source.experiment, arm, run.instance_id, messages, run.submission]
+    return canonical_digest(content)[:32]
 
 
 def _instances_of(ids: list[str], source: Source) -> dict[str, Instance]:
@@ -132,32 +163,44 @@ def _instances_of(ids: list[str], source: Source) -> dict[str, Instance]:
     return {i.instance_id: i for i in selection.select(available, wanted)}
 
 
-def _declare(
+def _declare_predictions(
     lake: Lake,
     source: Source,
-    arms: list[str],
+    found: list[Prediction],
     chosen: dict[str, Instance],
     environment: str,
-    agent: str,
-    model: str,
-) -> None:
+) -> dict[str, str]:
+    """Declare an arm for each model of a predictions file. Return their names by the models'.
+
+    The predictions of several files are graded side by side: nothing that was graded goes away.
+    """
+    labels = sorted({prediction.model_name_or_path for prediction in found})
+    names = imported.arm_names(labels, imported.declared(lake, source.experiment))
     digest = instances.dataset_digest(chosen.values())
     imported.declare(
         lake,
         source.experiment,
         [
-            ImportedArm(arm, agent, model, environment, source.dataset, digest, tuple(chosen))
-            for arm in arms
+            ImportedArm(
+                names[label],
+                agent="imported",
+                model="unknown",
+                environment=environment,
+                dataset=source.dataset,
+                dataset_digest=digest,
+                instance_ids=tuple(chosen),
+                label=label,
+            )
+            for label in labels
         ],
     )
+    return names
 
 
 def _file_trajectory(
-    lake: Lake, source: Source, arm: str, instance: Instance, run: Trajectory
+    lake: Lake, source: Source, arm: str, instance: Instance, run: Trajectory, attempt_id: str
 ) -> Imported:
     where = (source.experiment, arm)
-    content = [*where, run.instance_id, [call.message for call in run.calls], run.submission]
-    attempt_id = canonical_digest(content)[:32]
     cell = {"attempt_id": attempt_id, "instance_id": run.instance_id, "repeat": 0}
     patch = rows.text(run.submission)
     lake.write("llm_calls", *where, attempt_id, _calls(cell, run))
@@ -172,12 +215,13 @@ def _file_trajectory(
         **rows.NO_REPORT,
         "started_at": run.calls[0].created_at if run.calls else None,
         **rows.usage_totals([call.usage for call in run.calls]),
-        "cost_usd": run.instance_cost_usd,
+        **({} if run.has_all_tokens else rows.UNKNOWN_TOKENS),
+        "cost_usd": run.known_cost_usd,
         "billed_usd": None,
         "versions": json.dumps({"mini-swe-agent": run.mini_version}),
     }
     lake.write("attempts", *where, attempt_id, [row])
-    return Imported(run.instance_id, len(run.calls), run.unpriced_calls, run.instance_cost_usd)
+    return Imported(run.instance_id, len(run.calls), run.unpriced_calls, run.known_cost_usd)
 
 
 def _calls(cell: Row, run: Trajectory) -> Iterable[Row]:
@@ -188,7 +232,7 @@ def _calls(cell: Row, run: Trajectory) -> Iterable[Row]:
             "seq": seq,
             "role": "",
             "model": run.model,
-            **rows.tokens(call.usage),
+            **(rows.tokens(call.usage) if call.has_tokens else rows.UNKNOWN_TOKENS),
             "cost_usd": call.usage.cost_usd,
             "cost_source": call.cost_source,
             "finish_reason": call.finish_reason,

@@ -45,6 +45,22 @@ class Reported:
     """What holds for a patch that the report does not name; None if nothing is known."""
 
 
+@dataclass(frozen=True)
+class _Prediction:
+    """One prediction as it is filed."""
+
+    attempt_id: str
+    patch: str | None
+    """None: not known."""
+    verdict: Verdict | None
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The units of work that are filed for it."""
+        given = (f"{self.attempt_id}{imported.IMPORTED}",) if self.verdict else ()
+        return (self.attempt_id, *given)
+
+
 def import_swebench(
     report: Path,
     predictions_path: Path | None,
@@ -68,43 +84,78 @@ def import_swebench(
     patches = reported.patches | {p.instance_id: rows.text(p.model_patch) for p in given or []}
     submitted = _submitted(report, reported, given)
     label = arm or _label(report, given)
-    name = imported.arm_name(label)
+    imported.check_name(experiment)
     lake = Lake.open(lake_path)
-    planned = imported.declare(
-        lake,
-        experiment,
-        [
-            ImportedArm(
-                name,
-                agent="imported",
-                model=label,
-                environment="imported",
-                dataset=report.name,
-                dataset_digest=canonical_digest(sorted({*reported.planned, *submitted})),
-                instance_ids=tuple(sorted({*reported.planned, *submitted})),
+    with imported.alone(lake, experiment):
+        name = imported.arm_names([label], imported.declared(lake, experiment))[label]
+        found = {
+            instance_id: _Prediction(
+                imported.prediction_id(
+                    experiment, name, instance_id, patch := patches.get(instance_id)
+                ),
+                patch,
+                reported.verdicts.get(instance_id, reported.rest if patch else None),
             )
-        ],
-    )
-    for instance_id in submitted:
-        patch = patches.get(instance_id)
-        repo = imported.repository(instance_id)
-        attempt_id = imported.file_prediction(
-            lake, experiment, name, instance_id, repo, patch, model=label, detail=reported.form
-        )
-        unnamed = reported.rest if patch else None
-        if verdict := reported.verdicts.get(instance_id, unnamed):
-            cell = {"attempt_id": attempt_id, "instance_id": instance_id, "repeat": 0}
-            row = imported.evaluation_row(
-                cell,
-                verdict.outcome,
-                harness_version=reported.form,
-                reason=verdict.reason,
-                patch_sha256=rows.patch_sha256(patch) if patch is not None else "",
-                tests=verdict.tests,
-            )
-            lake.write("evaluations", experiment, name, f"{attempt_id}-imported", [row])
+            for instance_id in submitted
+        }
+        planned = _declare(lake, experiment, name, label, report, reported, found)
+        for instance_id, prediction in found.items():
+            _file(lake, experiment, name, label, reported.form, instance_id, prediction)
     resolved = sum(verdict.outcome == "resolved" for verdict in reported.verdicts.values())
-    return Summary(name, planned, found=len(submitted), resolved=resolved, cost_usd=None)
+    return Summary(
+        name, planned, found=len(submitted), resolved=resolved, cost_usd=None, label=label
+    )
+
+
+def _declare(
+    lake: Lake,
+    experiment: str,
+    name: str,
+    label: str,
+    report: Path,
+    reported: Reported,
+    found: Mapping[str, _Prediction],
+) -> int:
+    ids = tuple(sorted({*reported.planned, *found}))
+    arm = ImportedArm(
+        name,
+        agent="imported",
+        model=label,
+        environment="imported",
+        dataset=report.name,
+        dataset_digest=canonical_digest(ids),
+        instance_ids=ids,
+        label=label,
+        units=frozenset(unit for prediction in found.values() for unit in prediction.units),
+    )
+    return imported.declare(lake, experiment, [arm])
+
+
+def _file(
+    lake: Lake,
+    experiment: str,
+    arm: str,
+    label: str,
+    form: str,
+    instance_id: str,
+    prediction: _Prediction,
+) -> None:
+    patch, verdict = prediction.patch, prediction.verdict
+    repo = imported.repository(instance_id)
+    attempt_id = imported.file_prediction(
+        lake, experiment, arm, instance_id, repo, patch, model=label, detail=form
+    )
+    if verdict is None:
+        return
+    row = imported.evaluation_row(
+        {"attempt_id": attempt_id, "instance_id": instance_id, "repeat": 0},
+        verdict.outcome,
+        harness_version=form,
+        reason=verdict.reason,
+        patch_sha256=rows.patch_sha256(patch) if patch is not None else "",
+        tests=verdict.tests,
+    )
+    lake.write("evaluations", experiment, arm, f"{attempt_id}{imported.IMPORTED}", [row])
 
 
 def _submitted(report: Path, reported: Reported, given: list[Prediction] | None) -> list[str]:

@@ -1,29 +1,27 @@
-"""Published results as a table: one row per arm and instance, in Parquet, CSV or JSON lines."""
+"""Published results as a table: one row per arm and instance, in any of `sheets.ENDINGS`."""
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import repeat
 from pathlib import Path
 from typing import Any, TypeVar
 
-import pyarrow as pa
-
 from eval.types import EvaluationOutcome
-from flows import imported
+from flows import imported, sheets
 from flows.cells import canonical_digest
 from flows.errors import UsageError
 from flows.imported import ImportedArm, Summary
 from flows.lake import Lake, Row
-
-UNIT = "table"
-"""The rows of an arm are one file: the arm is imported as a whole, and replaced as a whole."""
+from flows.sheets import Sheet
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns; None looks for a usual name."""
+    """Names of the columns; None looks for a usual name. Upper and lower case are the same."""
 
     instance: str | None = None
     arm: str | None = None
@@ -41,6 +39,23 @@ USUAL = {
 }
 """The names that are looked for, the first that is there."""
 
+MEANING = {
+    "instance": "which instance a row is about",
+    "arm": "which arm a row is of",
+    "resolved": "whether an instance was resolved",
+    "cost": "what an attempt cost",
+    "calls": "how many model calls an attempt made",
+}
+
+UNKNOWN = {"", "-", "\N{EN DASH}", "?", "na", "n/a", "#n/a", "nan", "none", "null", "unknown"}
+"""Texts that stand for a cost or a count that is not known."""
+
+MOST = 10**12
+"""Larger amounts and counts are mistakes."""
+
+BLANKS = "\ufeff\u200b"
+"""Invisible characters that Python does not count as blanks."""
+
 T = TypeVar("T")
 
 
@@ -54,52 +69,104 @@ class Result:
     resolved: bool
     cost_usd: float | None
     """None: not known."""
-    calls: int
-    """0 where the table has no such column."""
+    calls: int | None
+    """None: not known."""
 
 
 def import_table(
-    path: Path, experiment: str, columns: Columns, lake_path: str | None
+    path: Path,
+    experiment: str,
+    columns: Columns,
+    lake_path: str | None,
 ) -> list[Summary]:
-    """File a table of results; the arms in the order of their first rows.
+    """File a table of results. Return the arms in the order of their first rows.
 
     Instances are those of all arms; one that an arm has no row for stays in its denominator
-    as never run. No dataset is needed: the file stands for it.
+    as never run. No dataset is needed: the file stands for it. A table from the same path
+    takes the place of the earlier one, arms and instances included.
 
     Raises:
         UsageError: the file, a column or a row cannot be used; nothing is written then.
     """
     content = _content(path)
-    results = list(_results(path, _read(path), columns))
-    arms = _by_arm(path, results)
+    stripped: Counter[str] = Counter()
+    results = list(_results(path, sheets.parse(path, content), columns, stripped))
+    if not results:
+        raise UsageError(f"{path} has no rows")
+    by_label = _by_label(path, results)
     digest = hashlib.sha256(content).hexdigest()
+    source = canonical_digest(["table", str(path.absolute())])[:16]
+    imported.check_name(experiment)
     lake = Lake.open(lake_path)
-    planned = imported.declare(
-        lake,
-        experiment,
-        [
-            ImportedArm(
-                name,
-                agent="imported",
-                model=own[0].label,
-                environment="imported",
-                dataset=f"{path.name} (sha256 {digest[:12]})",
-                dataset_digest=digest,
-                instance_ids=tuple(result.instance_id for result in own),
-            )
-            for name, own in arms.items()
-        ],
-    )
-    return [_file(lake, experiment, path, name, own, planned) for name, own in arms.items()]
+    with imported.alone(lake, experiment):
+        declared = imported.declared(lake, experiment)
+        others = [arm for arm in declared if arm.imported_from != source]
+        names = imported.arm_names(by_label, others)
+        units = {label: f"table-{_digest_of(own)}" for label, own in by_label.items()}
+        planned = imported.declare(
+            lake,
+            experiment,
+            [
+                ImportedArm(
+                    names[label],
+                    label=label,
+                    agent="imported",
+                    model=label,
+                    environment="imported",
+                    dataset=f"{path.name} (sha256 {digest[:12]})",
+                    dataset_digest=digest,
+                    instance_ids=tuple(result.instance_id for result in own),
+                    imported_from=source,
+                    units=frozenset({units[label]}),
+                )
+                for label, own in by_label.items()
+            ],
+            source=source,
+        )
+        _tell_of_blanks(path, stripped)
+        _tell_of_arms(path, declared, source, names)
+        return [
+            _file(lake, experiment, path, names[label], units[label], own, planned)
+            for label, own in by_label.items()
+        ]
+
+
+def _tell_of_arms(
+    path: Path, before: Sequence[ImportedArm], source: str, names: dict[str, str]
+) -> None:
+    now = set(names.values())
+    gone = [a.name for a in before if a.imported_from == source and a.name not in now]
+    if gone:
+        imported.tell(f"No longer in {path.name}, and so no longer an arm: {', '.join(gone)}.")
+    corrected = {arm.imported_from for arm in before if arm.name in now} - {source, None}
+    stay = [a.name for a in before if a.imported_from in corrected and a.name not in now]
+    if stay:
+        imported.tell(
+            f"{', '.join(stay)} came with another file that {path.name} has arms of, and stays; "
+            "import from the path of that file to replace all of its arms."
+        )
+
+
+def _digest_of(results: Sequence[Result]) -> str:
+    """What names the file of an arm: other results are another file."""
+    return canonical_digest([[r.instance_id, r.resolved, r.cost_usd, r.calls] for r in results])[
+        :16
+    ]
 
 
 def _file(
-    lake: Lake, experiment: str, path: Path, arm: str, results: list[Result], planned: int
+    lake: Lake,
+    experiment: str,
+    path: Path,
+    arm: str,
+    unit: str,
+    results: Sequence[Result],
+    planned: int,
 ) -> Summary:
     attempts, evaluations = [], []
     for result in results:
         cell: Row = {
-            "attempt_id": canonical_digest([experiment, arm, result.instance_id, UNIT])[:32],
+            "attempt_id": canonical_digest([experiment, arm, result.instance_id, "table"])[:32],
             "instance_id": result.instance_id,
             "repeat": 0,
         }
@@ -115,8 +182,8 @@ def _file(
         )
         outcome: EvaluationOutcome = "resolved" if result.resolved else "unresolved"
         evaluations.append(imported.evaluation_row(cell, outcome, harness_version="unknown"))
-    lake.write("evaluations", experiment, arm, UNIT, evaluations)
-    lake.write("attempts", experiment, arm, UNIT, attempts)
+    lake.write("evaluations", experiment, arm, unit, evaluations)
+    lake.write("attempts", experiment, arm, unit, attempts)
     costs = [result.cost_usd for result in results if result.cost_usd is not None]
     return Summary(
         arm,
@@ -124,23 +191,21 @@ def _file(
         found=len(results),
         resolved=sum(result.resolved for result in results),
         cost_usd=sum(costs) if costs else None,
+        unpriced=len(results) - len(costs),
+        label=results[0].label,
     )
 
 
-def _by_arm(path: Path, results: Sequence[Result]) -> dict[str, list[Result]]:
+def _by_label(path: Path, results: Iterable[Result]) -> dict[str, list[Result]]:
     arms: dict[str, dict[str, Result]] = {}
     for result in results:
-        own = arms.setdefault(imported.arm_name(result.label), {})
-        known = own.setdefault(result.instance_id, result)
-        if known is not result:
-            same = "" if known.label == result.label else f" (also called {known.label!r})"
+        own = arms.setdefault(result.label, {})
+        if own.setdefault(result.instance_id, result) is not result:
             raise UsageError(
-                f"{path}: {result.label!r}{same} has more than one row for {result.instance_id}; "
+                f"{path}: {result.label!r} has more than one row for {result.instance_id}; "
                 "keep one per arm and instance"
             )
-    if not arms:
-        raise UsageError(f"{path} has no rows")
-    return {name: list(own.values()) for name, own in arms.items()}
+    return {label: list(own.values()) for label, own in arms.items()}
 
 
 def _content(path: Path) -> bytes:
@@ -150,85 +215,171 @@ def _content(path: Path) -> bytes:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _read(path: Path) -> pa.Table:
-    # Each of these is a library of its own that most commands never need.
-    try:
-        match path.suffix:
-            case ".parquet":
-                import pyarrow.parquet
+def _results(
+    path: Path, sheet: Sheet, columns: Columns, stripped: Counter[str]
+) -> Iterator[Result]:
+    """The rows in order; `stripped` counts what had blanks around it."""
+    if not sheet.rows:
+        return
 
-                return pyarrow.parquet.read_table(path)
-            case ".csv":
-                import pyarrow.csv
-
-                return pyarrow.csv.read_csv(path)
-            case ".jsonl":
-                import pyarrow.json
-
-                return pyarrow.json.read_json(path)
-    except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from None
-    raise UsageError(f"{path}: a table of results ends in .parquet, .csv or .jsonl")
-
-
-def _results(path: Path, table: pa.Table, columns: Columns) -> Iterator[Result]:
-    def values(kind: str, parse: Callable[[Any], T]) -> Iterator[T]:
-        name = _column(path, table, columns, kind)
-        for number, value in enumerate(table.column(name).to_pylist(), 1):
+    def required(kind: str, parse: Callable[[Any], T]) -> Iterator[T]:
+        position = _column(path, sheet, columns, kind)
+        for number, value in enumerate(sheet.column(position), 1):
             try:
                 yield parse(value)
             except ValueError as error:
-                raise UsageError(f"{path}, row {number}: {name} {error}, not {value!r}") from None
+                name = sheet.names[position]
+                raise UsageError(f"{path}, row {number}: {name} {error}") from None
 
-    def optional(kind: str, parse: Callable[[Any], T], unknown: T) -> Iterable[T]:
-        is_there = getattr(columns, kind) or set(USUAL[kind]) & set(table.column_names)
-        return values(kind, parse) if is_there else repeat(unknown, table.num_rows)
+    def optional(kind: str, parse: Callable[[Any], T]) -> Iterable[T | None]:
+        if not getattr(columns, kind) and not _usual(sheet, kind):
+            return repeat(None, sheet.rows)
+        return required(kind, parse)
+
+    def text(kind: str) -> Callable[[Any], str]:
+        def parse(value: Any) -> str:
+            found = _text(value)
+            bare = _bare(found)
+            stripped[kind] += bare != found
+            return bare
+
+        return parse
 
     yield from map(
         Result,
-        values("arm", _text),
-        values("instance", _text),
-        values("resolved", _truth),
-        optional("cost", _cost, None),
-        optional("calls", _count, 0),
+        required("arm", text("arm")),
+        required("instance", text("instance")),
+        required("resolved", _truth),
+        optional("cost", _cost),
+        optional("calls", _count),
     )
 
 
-def _column(path: Path, table: pa.Table, columns: Columns, kind: str) -> str:
-    there = table.column_names
+def _tell_of_blanks(path: Path, stripped: Counter[str]) -> None:
+    told = [
+        f"{number} {what}{'' if number == 1 else 's'}"
+        for kind, what in (("instance", "instance id"), ("arm", "arm name"))
+        if (number := stripped[kind])
+    ]
+    if told:
+        imported.tell(f"{path}: blanks were taken off the ends of {' and '.join(told)}.")
+
+
+def _column(path: Path, sheet: Sheet, columns: Columns, kind: str) -> int:
+    """The position of the column that says this.
+
+    Raises:
+        UsageError: there is none, or more than one.
+    """
     wanted = getattr(columns, kind)
-    name = wanted or next((usual for usual in USUAL[kind] if usual in there), None)
-    if name is None or there.count(name) != 1:
-        missing = f"no one column {wanted!r}" if wanted else f"no column that says the {kind}"
-        raise UsageError(
-            f"{path} has {missing}; it has {', '.join(there)}; name one with --{kind}-column"
-        )
-    return str(name)
+    found = _positions(sheet, wanted) if wanted else _usual(sheet, kind)
+    if len(found) == 1:
+        return found[0]
+    there = ", ".join(sheet.names)
+    if found:
+        same = ", ".join(sheet.names[position] for position in found)
+        raise UsageError(f"{path} has several columns of one name ({same}); rename all but one")
+    missing = f"no column {wanted!r}" if wanted else f"no column that says {MEANING[kind]}"
+    raise UsageError(f"{path} has {missing}; it has {there}; name one with --{kind}-column")
+
+
+def _usual(sheet: Sheet, kind: str) -> list[int]:
+    """The positions of the first usual name that is there."""
+    found = (_positions(sheet, name) for name in USUAL[kind])
+    return next(filter(None, found), [])
+
+
+def _positions(sheet: Sheet, wanted: str) -> list[int]:
+    """Columns of exactly that name or, where there is none, of that name in any case."""
+    exact = [i for i, name in enumerate(sheet.names) if name == wanted]
+    folded = wanted.strip().casefold()
+    return exact or [i for i, name in enumerate(sheet.names) if name.casefold() == folded]
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str | int) or isinstance(value, bool) or value == "":
-        raise ValueError("must be text")
-    return str(value)
+    """Names may be whole numbers, and bytes that are text."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "surrogateescape")
+    if isinstance(value, int | Decimal) and not isinstance(value, bool) and value == value // 1:
+        value = str(int(value))
+    if not isinstance(value, str) or not _bare(value) or not _is_storable(value):
+        raise _refusal("must be text", value)
+    return value
+
+
+def _bare(text: str) -> str:
+    """The text without the blanks around it."""
+    while (bare := text.strip().strip(BLANKS)) != text:
+        text = bare
+    return text
+
+
+def _is_storable(text: str) -> bool:
+    try:
+        return "\0" not in text and bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _truth(value: Any) -> bool:
-    if not isinstance(value, bool | int | float) or value not in (0, 1):
-        raise ValueError("must be true, false, 1 or 0")
-    return bool(value)
+    number = _number(value)
+    if isinstance(number, str) and number.lower() in ("true", "false"):
+        return number.lower() == "true"
+    if isinstance(number, str) or number not in (0, 1):
+        hint = "; leave the row out where there is no result" if number is None else ""
+        raise _refusal("must be true, false, 1 or 0", number, hint)
+    return bool(number)
 
 
 def _cost(value: Any) -> float | None:
     """A missing cost is unknown; pandas writes it as not a number."""
+    number = _number(value)
+    if number is None:
+        return None
+    if isinstance(number, str | bool) or not 0 <= number < MOST:
+        shown = number if isinstance(number, str | bool) else float(number)
+        raise _refusal(
+            "must be an amount of at least 0", shown, " (US dollars, as 0.25, below a trillion)"
+        )
+    return abs(float(number))
+
+
+def _count(value: Any) -> int | None:
+    number = _number(value)
+    if number is None:
+        return None
+    if isinstance(number, str | bool) or not 0 <= number < MOST or number != number // 1:
+        raise _refusal("must be a whole number", number)
+    return int(number)
+
+
+def _number(value: Any) -> int | float | bool | str | None:
+    """A cell as a number or truth value; None where nothing is known, its text if it is neither."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "surrogateescape")
+    if isinstance(value, str):
+        value = _bare(value)
+        return None if value.lower() in UNKNOWN else _parsed(value)
+    if hasattr(value, "item"):  # numpy's, for half floats
+        value = value.item()
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < math.inf:
-        raise ValueError("must be an amount of at least 0")
-    return float(value)
+    if isinstance(value, Decimal):
+        return int(value) if value == value // 1 else float(value)
+    return value if isinstance(value, int | float) else repr(value)
 
 
-def _count(value: Any) -> int:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or value < 0 or value != value // 1:
-        raise ValueError("must be a whole number")
-    return int(value)
+def _parsed(text: str) -> int | float | str:
+    if "_" in text:  # Python's own way to write numbers
+        return text
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _refusal(what: str, value: object, hint: str = "") -> ValueError:
+    shown = repr(value)
+    return ValueError(f"{what}, not {shown if len(shown) <= 100 else shown[:97] + '...'}{hint}")

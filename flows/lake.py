@@ -97,6 +97,14 @@ class Lake:
         """Whether a unit of work is in a table."""
         return self._is_there(unit_file(self.root, table, experiment, arm, unit))
 
+    def remove(self, table: str, experiment: str, arm: str, unit: str) -> None:
+        """Remove the rows of one unit of work, if it is there.
+
+        Raises:
+            InfrastructureError: the disk or the store refuses.
+        """
+        remove(unit_file(self.root, table, experiment, arm, unit))
+
     def has_result(self, name: str) -> bool:
         """Whether Prefect keeps a result under that name."""
         return self._is_there(self.results / name)
@@ -122,9 +130,9 @@ class Lake:
         """Every row of a table that belongs to no experiment."""
         return self._all_rows(table, "*.parquet")
 
-    def find(self, table: str, unit: str) -> list[Row]:
-        """The rows of a unit of work, whichever experiment and arm it belongs to."""
-        return self._all_rows(table, f"experiment=*/arm=*/{unit}.parquet")
+    def find(self, table: str, unit: str, experiment: str = "*") -> list[Row]:
+        """The rows of a unit of work, whichever arm it belongs to, and whichever experiment."""
+        return self._all_rows(table, f"experiment={experiment}/arm=*/{unit}.parquet")
 
     def find_in(self, table: str, experiment: str, unit: str) -> list[Row]:
         """The rows of a unit of work of an experiment, over all its arms."""

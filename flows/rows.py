@@ -35,6 +35,18 @@ NO_REPORT: Row = {
 """These columns of an attempt whose arm has nothing to say of itself."""
 
 
+UNKNOWN_TOKENS: Row = {name: None for name in asdict(Usage()) if name != "cost_usd"}
+"""The token columns where nothing says how many there were; unknown is never 0."""
+
+UNKNOWN_USAGE: Row = {
+    "model_calls": None,
+    "unpriced_calls": None,
+    **UNKNOWN_TOKENS,
+    "cost_usd": None,
+}
+"""What an attempt took, where nothing says it."""
+
+
 @dataclass(frozen=True)
 class Interruption:
     """Why an attempt did not end: a later run goes on from there."""
@@ -227,6 +239,9 @@ def experiment_rows(
                 "primary_candidate": primary.candidate if primary else None,
                 "primary_margin": primary.margin if primary else None,
                 "family": [pair.model_dump() for pair in experiment.family],
+                "label": None,
+                "own_instance_ids": None,
+                "imported_from": None,
             },
         )
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from rich.markup import escape
 from rich.table import Table
 
 from flows import reporting, step_text
@@ -36,7 +37,7 @@ def report(lake: Lake, built: "Report") -> None:
 
 
 def _arms(arms: "Iterable[ArmSummary]") -> Table:
-    from reports.format import count, percent, usd
+    from reports.format import percent, total, usd
     from reports.markdown import cost_per_resolved
 
     table = Table("arm", "resolved", "rate", "95 % interval", "tokens", "cost", "per resolved")
@@ -47,7 +48,7 @@ def _arms(arms: "Iterable[ArmSummary]") -> Table:
             f"{arm.resolved} of {arm.planned}",
             percent(arm.rate),
             f"{percent(arm.interval.low)} to {percent(arm.interval.high)}",
-            count(arm.tokens.input + arm.tokens.output),
+            total(arm.tokens.total, arm.tokens.is_lower_bound),
             usd(arm.cost.usd, bound),
             cost_per_resolved(arm),
         )
@@ -95,8 +96,9 @@ def imported(runs: "list[Imported]", name: str) -> None:
     out().print(table)
     unpriced = {run.instance_id: run.unpriced_calls for run in runs if run.unpriced_calls}
     calls = sum(run.model_calls for run in runs)
+    costs = [run.cost_usd for run in runs if run.cost_usd is not None]
     out().print(
-        f"{len(runs)} attempts, {calls} calls, {_usd(sum(run.cost_usd for run in runs))}; "
+        f"{len(runs)} attempts, {calls} calls, {_usd(sum(costs) if costs else None)}; "
         f"{sum(unpriced.values())} calls came without a cost"
         + (f": {', '.join(f'{i} ({n})' for i, n in unpriced.items())}" if unpriced else ""),
         markup=False,
@@ -106,13 +108,15 @@ def imported(runs: "list[Imported]", name: str) -> None:
 
 def imported_arms(arms: "list[Summary]", name: str) -> None:
     """What an import of verdicts brought, arm by arm."""
-    table = Table("arm", "resolved", "without a result", "cost")
+    table = Table("arm", "stands for", "resolved", "without a result", "cost")
     for arm in arms:
+        known = f" ({arm.found - arm.unpriced} of {arm.found})" if arm.unpriced else ""
         table.add_row(
             arm.arm,
+            escape(arm.label),
             f"{arm.resolved} of {arm.planned}",
             str(arm.planned - arm.found),
-            _usd(arm.cost_usd),
+            _usd(arm.cost_usd) + (known if arm.cost_usd is not None else ""),
         )
     out().print(table)
     out().print(f"durabench report {name}", markup=False)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from reports.differences import Side, read_sides
 from reports.failing import failures_of
 from reports.format import count, listing, percent, plural, usd
-from reports.headline import headline
+from reports.headline import headline, priced
 from reports.leading import Leading, Line
 from reports.losses import FAILURES, PURPOSES, Spending
 from reports.spending import WASTE, billed
-from reports.types import ArmSummary, Report
+from reports.types import ArmSummary, Comparison, Report, Resampled
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,31 @@ def answers(report: Report, leading: Leading | None) -> tuple[Answer, ...]:
 def _cost(report: Report, leading: Leading | None) -> str:
     if leading is None:
         return "; ".join(_cost_of(arm) for arm in report.arms) + "."
-    pair, arms = report.comparisons[0], _leading_arms(report)
-    told = "; ".join(_cost_of(arm) for arm in arms)
-    line = leading.groups[1].lines[0]
+    pair, resampled = report.comparisons[0], report.resampled
+    arms = "; ".join(_cost_of(arm) for arm in _leading_arms(report))
+    if not pair.priced_pairs or resampled is None:
+        return f"{arms}. What the one costs over the other is unknown: no pair has both costs."
+    is_all = pair.priced_pairs == pair.table.pairs
+    told = arms if is_all else "; ".join(_costs_of_pairs(pair, resampled))
+    where = "" if is_all else f" on the {priced(pair)} with both costs known"
     if pair.cost_ratio is None:
-        return f"{told}. What the one costs over the other is not defined: {line.over} with a cost."
-    return f"{pair.candidate} costs {_with_interval(line)} as much as {pair.baseline}: {told}."
+        line = f"What the one costs over the other is not defined{where}: {told}."
+    else:
+        interval = _with_interval(leading.groups[1].lines[0])
+        line = f"{pair.candidate} costs {interval} as much as {pair.baseline}{where}: {told}."
+    return line if is_all else f"{line} Over all cells that ran: {arms}."
+
+
+def _costs_of_pairs(pair: Comparison, resampled: Resampled) -> Iterator[str]:
+    """What both arms cost on the pairs that are compared."""
+    for name, spent, per_resolved in (
+        (pair.baseline, pair.baseline_cost_usd, resampled.baseline_cost_per_resolved),
+        (pair.candidate, pair.candidate_cost_usd, resampled.candidate_cost_per_resolved),
+    ):
+        resolved = (
+            f"{usd(per_resolved.value)} per resolved one" if per_resolved else "none resolved"
+        )
+        yield f"{name} {usd(spent / pair.priced_pairs)} per cell, {resolved}"
 
 
 def _with_interval(line: Line) -> str:

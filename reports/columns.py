@@ -54,12 +54,15 @@ _CELL = (
     Column("repeat", INT, "0 for the first attempt at a cell, counting up over repeats"),
 )
 
-_USAGE = (
-    Column("input_tokens", INT, "prompt tokens, cached ones included", "tokens"),
-    Column("cache_read_tokens", INT, "the part of the prompt read from a cache", "tokens"),
-    Column("cache_write_tokens", INT, "the part of the prompt written to a cache", "tokens"),
-    Column("output_tokens", INT, "generated tokens, reasoning included", "tokens"),
-    Column("reasoning_tokens", INT, "the part of the output that was reasoning", "tokens"),
+_USAGE = tuple(
+    Column(name, INT, f"{meaning}; null where an import does not say", "tokens", False)
+    for name, meaning in (
+        ("input_tokens", "prompt tokens, cached ones included"),
+        ("cache_read_tokens", "the part of the prompt read from a cache"),
+        ("cache_write_tokens", "the part of the prompt written to a cache"),
+        ("output_tokens", "generated tokens, reasoning included"),
+        ("reasoning_tokens", "the part of the output that was reasoning"),
+    )
 )
 
 ATTEMPTS = Table(
@@ -106,8 +109,20 @@ ATTEMPTS = Table(
         ),
         Column("started_at", TIME, "start, workspace included", required=False),
         Column("duration_s", FLOAT, "wall time; null where an import does not say", "s", False),
-        Column("model_calls", INT, "model calls that were answered", "calls"),
-        Column("unpriced_calls", INT, "those whose cost is not known", "calls"),
+        Column(
+            "model_calls",
+            INT,
+            "model calls that were answered; null where an import does not say",
+            "calls",
+            False,
+        ),
+        Column(
+            "unpriced_calls",
+            INT,
+            "those whose cost is not known; null where an import does not say",
+            "calls",
+            False,
+        ),
         *_USAGE,
         Column(
             "cost_usd",
@@ -263,6 +278,26 @@ EXPERIMENTS = Table(
             False,
         ),
         Column("family", PAIRS, "the other declared comparisons"),
+        Column(
+            "label",
+            TEXT,
+            "what an import calls the arm; null for runs of this lake",
+            required=False,
+        ),
+        Column(
+            "own_instance_ids",
+            TEXTS,
+            "the planned instances that an imported arm's own files name; null for runs of this "
+            "lake",
+            required=False,
+        ),
+        Column(
+            "imported_from",
+            TEXT,
+            "identifies the imported file that holds the arm among others; null for arms that "
+            "come alone",
+            required=False,
+        ),
     ),
 )
 

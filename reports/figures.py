@@ -101,6 +101,9 @@ def _cost_against_resolution(arms: Sequence[ArmSummary]) -> Figure:
     ]
     left_out = [arm.name for arm in arms if arm.cost_per_instance is None]
     without = f" Not drawn, as their cost is unknown: {', '.join(left_out)}." if left_out else ""
+    bounded = [arm.name for arm in priced.values() if arm.cost.is_lower_bound]
+    if bounded:
+        without += f" Drawn at a lower bound of the cost: {', '.join(bounded)}."
     return draw_figure(
         "cost-resolution",
         "Cost against resolution",

@@ -56,6 +56,18 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
+def of(text: str, cells: int, planned: int) -> str:
+    """A mean with the cells that it is over, where those are not all that are planned."""
+    return f"{text} (of {count(cells)})" if 0 < cells < planned else text
+
+
+def total(number: int | None, at_least: bool = False) -> str:
+    """A sum with thousands separators; `unknown` is never zero, `≥` marks a lower bound."""
+    if number is None:
+        return UNKNOWN
+    return f"≥ {number:,}" if at_least else count(number)
+
+
 def plural(number: int, noun: str) -> str:
     """A number with its noun in the right form."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")

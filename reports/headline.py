@@ -1,6 +1,6 @@
 """The answer in one sentence."""
 
-from reports.format import p_value, percent, plural, points, ratio, usd
+from reports.format import count, p_value, percent, plural, points, ratio, usd
 from reports.types import ArmSummary, Comparison, Report
 
 LEVEL = 0.05
@@ -16,7 +16,22 @@ def headline(report: Report) -> str:
         return _one_arm(report.arms[0])
     first = report.comparisons[0]
     baseline, candidate = report.arm(first.baseline), report.arm(first.candidate)
-    return f"{_resolution(first, baseline, candidate)}; {_cost(first, baseline, candidate)}."
+    if _share_nothing(report, baseline, candidate):
+        return (
+            f"{candidate.name} and {baseline.name} were run on different instances "
+            f"({_counts(baseline, candidate)}): they share none that could be compared."
+        )
+    return f"{_resolution(first, baseline, candidate)}; {_cost(first)}."
+
+
+def _share_nothing(report: Report, baseline: ArmSummary, candidate: ArmSummary) -> bool:
+    """Whether both arms ran, and no instance was tried in both."""
+    tried: dict[str, set[str]] = {baseline.name: set(), candidate.name: set()}
+    for cell in report.cells:
+        if cell.arm in tried and cell.attempt_id is not None:
+            tried[cell.arm].add(cell.instance_id)
+    first, second = tried.values()
+    return bool(first and second) and first.isdisjoint(second)
 
 
 def _one_arm(arm: ArmSummary) -> str:
@@ -28,10 +43,7 @@ def _one_arm(arm: ArmSummary) -> str:
 
 
 def _resolution(pair: Comparison, baseline: ArmSummary, candidate: ArmSummary) -> str:
-    counts = (
-        f"{candidate.resolved} of {candidate.planned} against {baseline.resolved} of "
-        f"{baseline.planned}"
-    )
+    counts = _counts(baseline, candidate)
     if pair.table.difference == 0:
         return f"{candidate.name} resolves as many as {baseline.name} ({counts}, {_chance(pair)})"
     direction = "more" if pair.table.difference > 0 else "fewer"
@@ -39,6 +51,13 @@ def _resolution(pair: Comparison, baseline: ArmSummary, candidate: ArmSummary) -
     return (
         f"{candidate.name} resolves {size} percentage points {direction} than {baseline.name} "
         f"({counts}; {_chance(pair)})"
+    )
+
+
+def _counts(baseline: ArmSummary, candidate: ArmSummary) -> str:
+    return (
+        f"{candidate.resolved} of {candidate.planned} against {baseline.resolved} of "
+        f"{baseline.planned}"
     )
 
 
@@ -53,14 +72,23 @@ def _chance(pair: Comparison) -> str:
     return p if decisive < LEVEL else f"{p}, not distinguishable from chance"
 
 
-def _per_instance(arm: ArmSummary) -> str:
-    bound = "at least " if arm.cost.is_lower_bound and arm.cost_per_instance is not None else ""
-    return bound + usd(arm.cost_per_instance)
-
-
-def _cost(pair: Comparison, baseline: ArmSummary, candidate: ArmSummary) -> str:
-    amounts = f"{_per_instance(candidate)} against {_per_instance(baseline)} per instance"
+def _cost(pair: Comparison) -> str:
+    """Both amounts and their ratio, of the same pairs: those of which both costs are known."""
+    if not pair.priced_pairs:
+        return "what it costs in comparison is unknown"
+    candidate, baseline = (
+        usd(cost / pair.priced_pairs) for cost in (pair.candidate_cost_usd, pair.baseline_cost_usd)
+    )
+    amounts = f"{candidate} against {baseline} per instance"
+    is_all = pair.priced_pairs == pair.table.pairs
+    where = "" if is_all else f" on the {priced(pair)} with both costs known"
     if pair.cost_ratio is None:
-        return f"it costs {amounts}"
-    where = "" if pair.priced_pairs == pair.table.pairs else f" on {pair.priced_pairs} priced pairs"
+        return f"it costs {amounts}{where}"
     return f"it costs {ratio(pair.cost_ratio)} as much{where} ({amounts})"
+
+
+def priced(pair: Comparison) -> str:
+    """The pairs of which both costs are known, as a part of all."""
+    pairs = plural(pair.table.pairs, "pair")
+    is_all = pair.priced_pairs == pair.table.pairs
+    return pairs if is_all else f"{count(pair.priced_pairs)} of {pairs}"

@@ -93,13 +93,13 @@ def describe(report: Report) -> Leading | None:
     pair, resampled, repeats = report.comparisons[0], report.resampled, report.source.repeats
     resolution = tuple(_resolution(pair))
     declared = tuple(_declared(report))
-    amounts = tuple(_amounts(resampled))
+    amounts = tuple(_amounts(pair, resampled))
     return Leading(
         summary=_summary(pair, resampled, resolution[0], declared, amounts[0]),
         groups=(
             Group("Resolution", resolution + declared),
             Group("Cost, tokens and time", amounts),
-            Group("Cost per resolved cell", tuple(_costs_per_resolved(resampled))),
+            Group("Cost per resolved cell", tuple(_costs_per_resolved(pair, resampled))),
             Group("Sensitivity", tuple(_sensitivities(report, resampled))),
         ),
         pass_at=tuple(_pass_at(resampled)) if repeats > 1 else (),
@@ -123,9 +123,11 @@ def _summary(
     ) + "".join(f"; {line.name}: {line.value}" for line in declared)
     if resampled.cost.ratio is None:
         return f"{resolution}."
+    is_all = resampled.cost.pairs == pair.table.pairs
+    where = "" if is_all else f" on {cost.over} with both costs known"
     return (
-        f"{resolution}; ratio of cost {cost.value} (95 % interval {cost.interval}, {cost.method}, "
-        f"{settings})."
+        f"{resolution}; ratio of cost{where} {cost.value} (95 % interval {cost.interval}, "
+        f"{cost.method}, {settings})."
     )
 
 
@@ -180,25 +182,32 @@ def adjusted_p(pair: Comparison) -> str:
     return DASH if pair.adjusted_p_value is None else p_value(pair.adjusted_p_value)
 
 
-def _amounts(resampled: Resampled) -> Iterator[Line]:
+def _amounts(pair: Comparison, resampled: Resampled) -> Iterator[Line]:
     shown: tuple[tuple[str, Amounts, _Show], ...] = (
         ("cost", resampled.cost, lambda value: _signed(value, usd)),
         ("tokens", resampled.tokens, lambda value: _signed(value, lambda size: f"{size:,.0f}")),
         ("time", resampled.duration, lambda value: _signed(value, lambda size: mean(size, " s"))),
     )
     for name, amounts, show in shown:
-        over = plural(amounts.pairs, "pair")
+        over = _of_pairs(amounts.pairs, pair)
         yield _estimate(f"{name}, ratio", amounts.ratio, ratio, over)
         yield _estimate(f"{name}, difference per cell", amounts.difference, show, over)
 
 
-def _costs_per_resolved(resampled: Resampled) -> Iterator[Line]:
+def _of_pairs(known: int, pair: Comparison) -> str:
+    """Pairs of which both amounts are known, as a part of all where they are only some."""
+    if known in (0, pair.table.pairs):
+        return plural(known, "pair")
+    return f"{count(known)} of {plural(pair.table.pairs, 'pair')}"
+
+
+def _costs_per_resolved(pair: Comparison, resampled: Resampled) -> Iterator[Line]:
     shown: tuple[tuple[str, Estimate | None, _Show], ...] = (
         (resampled.baseline, resampled.baseline_cost_per_resolved, usd),
         (resampled.candidate, resampled.candidate_cost_per_resolved, usd),
         ("ratio", resampled.ratio_of_costs_per_resolved, ratio),
     )
-    pairs = plural(resampled.cost.pairs, "pair")
+    pairs = _of_pairs(resampled.cost.pairs, pair)
     for name, estimate, show in shown:
         degenerate = (
             f"; {count(estimate.degenerate)} of {count(resampled.resamples)} resamples degenerate"
@@ -238,6 +247,24 @@ def _sensitivities(report: Report, resampled: Resampled) -> Iterator[Line]:
         f"{count(repositories)} {'repository' if repositories == 1 else 'repositories'}",
         BY_REPOSITORY,
     )
+    yield from _with_unknown_costs(resampled)
+
+
+def _with_unknown_costs(resampled: Resampled) -> Iterator[Line]:
+    """The ratio of cost over all pairs that ran, with the costs put in that are not known."""
+    unknown = resampled.unknown_costs
+    if unknown is None:
+        return
+    over = f"{plural(unknown.pairs, 'pair')} that ran, {plural(unknown.cells, 'unknown cost')}"
+    yield Line(
+        "cost, ratio, unknown ones as the arm's mean", ratio(unknown.at_mean), DASH, over, "imputed"
+    )
+    yield Line(
+        "cost, ratio, unknown ones as the arm's maximum",
+        ratio(unknown.at_maximum), DASH, over, "imputed",
+    )  # fmt: skip
+    bounds = _interval(unknown.bounds, ratio)
+    yield Line("cost, ratio, unknown ones from least to maximum", bounds, DASH, over, "bounds")
 
 
 def _other_table(
@@ -293,16 +320,23 @@ def _footnotes(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator
     )
     yield (
         "Cost, tokens (input and output) and time are over the pairs in which both amounts are "
-        "known; cost per resolved cell is all their cost, of unresolved ones too. A resample in "
-        "which an arm resolves nothing is degenerate and counts as infinitely expensive. A limit "
-        f"is {UNLIMITED} where too many resamples are degenerate, or where there is only one "
-        "instance or repository to draw."
+        "fully known; cost per resolved cell is all their cost, of unresolved ones too. A "
+        "resample in which an arm resolves nothing is degenerate and counts as infinitely "
+        f"expensive. A limit is {UNLIMITED} where too many resamples are degenerate, or where "
+        "there is only one instance or repository to draw."
     )
     yield (
         "Complete pairs are those of which no cell was lost (infrastructure, stopped, not graded, "
         "never run); everywhere else a lost cell counts as not resolved. Without suspect verdicts: "
         "a resolved cell that the audit doubts counts as not resolved."
     )
+    if resampled.unknown_costs:
+        yield (
+            "Unknown costs: over all pairs that ran in both arms, each cost that is not fully "
+            "known is put at the mean or the maximum of those of its arm that are; the bounds put "
+            "one arm's at the part that is known and the other's at the maximum. They hold if no "
+            "unknown cost is above the highest known one."
+        )
     if repeats > 1:
         yield (
             "pass@k: chance that at least one of k attempts resolves an instance, unbiased, as a "

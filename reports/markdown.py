@@ -12,11 +12,13 @@ from reports.format import (
     count,
     mean,
     moment,
+    of,
     p_value,
     percent,
     plural,
     points,
     ratio,
+    total,
     usd,
 )
 from reports.headline import headline
@@ -70,7 +72,12 @@ def _arms(arms: Sequence[ArmSummary]) -> str:
         "arm", "model", "planned", "resolved", "rate", "95 % interval", "cost",
         "cost / instance", "cost / resolved", "calls / instance", "time / instance",
     )  # fmt: skip
-    return _table(header, (_arm_row(arm) for arm in arms), words=2)
+    table = _table(header, (_arm_row(arm) for arm in arms), words=2)
+    return (
+        f"{table}\n\nCost, calls and time per instance are means over the cells that ran, with "
+        "their number where it is not that of the planned ones. Cost per resolved divides all "
+        "cost of the arm by its resolved cells. A lower bound is marked with ≥."
+    )
 
 
 def _arm_row(arm: ArmSummary) -> tuple[str, ...]:
@@ -83,9 +90,9 @@ def _arm_row(arm: ArmSummary) -> tuple[str, ...]:
         percent(arm.rate),
         f"{percent(arm.interval.low)} to {percent(arm.interval.high)}",
         usd(arm.cost.usd, bound),
-        usd(arm.cost_per_instance, bound),
+        of(usd(arm.cost_per_instance, bound), arm.started, arm.planned),
         cost_per_resolved(arm),
-        mean(arm.mean_calls),
+        of(mean(arm.mean_calls), arm.cells_with_calls, arm.planned),
         mean(arm.mean_duration_s, " s"),
     )
 
@@ -123,11 +130,16 @@ def _tokens(arms: Sequence[ArmSummary]) -> str:
     rows = (
         (
             _text(arm.name),
-            count(arm.tokens.input),
-            count(arm.tokens.cache_read),
-            count(arm.tokens.cache_write),
-            count(arm.tokens.output),
-            count(arm.tokens.reasoning),
+            *(
+                total(tokens, arm.tokens.is_lower_bound)
+                for tokens in (
+                    arm.tokens.input,
+                    arm.tokens.cache_read,
+                    arm.tokens.cache_write,
+                    arm.tokens.output,
+                    arm.tokens.reasoning,
+                )
+            ),
         )
         for arm in arms
     )

@@ -102,23 +102,63 @@ def _about_suspicion(
 
 
 def _about_costs(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
+    ran = [arm for arm in arms if arm.started]
+    unknown = [arm.name for arm in ran if arm.cost.usd is None]
+    if unknown:
+        is_all = len(unknown) == len(ran)
+        yield Note(
+            "warning",
+            "No cost is known." if is_all else f"The cost of {listing(unknown)} is unknown.",
+        )
     bounded = [
-        f"{arm.name}: {plural(arm.cost.unpriced_calls, 'call')} without a known price in "
-        f"{plural(arm.cost.incomplete_cells, 'cell')}"
-        for arm in arms
-        if arm.cost.is_lower_bound
+        f"{arm.name}: {_missing_costs(arm)}"
+        for arm in ran
+        if arm.cost.usd is not None and arm.cost.is_lower_bound
     ]
     if bounded:
-        yield Note("warning", f"Costs are lower bounds or unknown ({'; '.join(bounded)}).")
+        yield Note("warning", f"Costs are lower bounds ({'; '.join(bounded)}).")
+    yield from _about_counts(ran)
     cells = sum(arm.cells_tried_again for arm in arms)
     if cells:
         attempts = sum(arm.superseded_attempts for arm in arms)
-        spent = sum(arm.superseded_cost_usd for arm in arms)
+        known = [arm.superseded_cost_usd for arm in arms if arm.superseded_cost_usd is not None]
+        spent = sum(known) if known else None
         yield Note(
             "note",
             f"{plural(cells, 'cell')} tried more than once: the latest attempt that "
             f"infrastructure did not end counts; {plural(attempts, 'earlier attempt')} "
             f"({usd(spent)}) only in what was billed.",
+        )
+
+
+def _missing_costs(arm: ArmSummary) -> str:
+    """Why what an arm cost is more than is known: cells without a cost, calls without a price."""
+    told, without = [], arm.started - arm.cells_with_cost
+    if without:
+        told.append(f"no cost for {count(without)} of {plural(arm.started, 'cell')}")
+    if arm.cost.unpriced_calls:
+        calls = plural(arm.cost.unpriced_calls, "call")
+        cells = plural(arm.cells_with_unpriced_calls, "cell")
+        told.append(f"{calls} without a known price in {cells}")
+    return " and ".join(told)
+
+
+def _about_counts(arms: list[ArmSummary]) -> Iterator[Note]:
+    """Tokens and calls that are known of some cells only."""
+    told = [
+        f"{arm.name}: {what} unknown in {count(unknown)} of {plural(arm.started, 'cell')}"
+        for arm in arms
+        for what, unknown in (
+            ("tokens", arm.tokens.unknown_cells),
+            ("calls", arm.started - arm.cells_with_calls),
+        )
+        if 0 < unknown < arm.started
+    ]
+    if told:
+        yield Note(
+            "note",
+            f"Sums of tokens are lower bounds and means of calls over the known cells where not "
+            f"all are known ({'; '.join(told)}).",
         )
 
 

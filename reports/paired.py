@@ -134,7 +134,10 @@ def _arm(row: dict[str, Any], states: dict[State, int]) -> ArmSummary:
         ),
         tokens=_tokens(row),
         cost=_cost(row),
+        cells_with_cost=row["cells_with_cost"],
+        cells_with_unpriced_calls=row["cells_with_unpriced_calls"],
         mean_calls=row["mean_calls"],
+        cells_with_calls=row["cells_with_calls"],
         mean_duration_s=row["mean_duration_s"],
         cells_tried_again=row["cells_tried_again"],
         superseded_attempts=row["superseded_attempts"],
@@ -143,18 +146,19 @@ def _arm(row: dict[str, Any], states: dict[State, int]) -> ArmSummary:
 
 
 def _tokens(row: dict[str, Any]) -> Tokens:
+    kinds = ("input", "cache_read", "cache_write", "output", "reasoning")
+    # An arm of which nothing ran took none, which is known.
+    nothing = None if row["started"] else 0
+    sums = {kind: row[f"{kind}_tokens"] for kind in kinds}
     return Tokens(
-        input=row["input_tokens"],
-        cache_read=row["cache_read_tokens"],
-        cache_write=row["cache_write_tokens"],
-        output=row["output_tokens"],
-        reasoning=row["reasoning_tokens"],
+        **{kind: nothing if known is None else known for kind, known in sums.items()},
+        unknown_cells=row["started"] - row["cells_with_tokens"],
     )
 
 
 def _cost(row: dict[str, Any]) -> Cost:
     return Cost(
-        usd=row["known_cost_usd"] if row["cells_with_cost"] else None,
+        usd=row["known_cost_usd"],
         incomplete_cells=row["cells_with_incomplete_cost"],
         unpriced_calls=row["unpriced_calls"],
     )

@@ -16,6 +16,8 @@ _FILTERS = (
     "ratio",
     "mean",
     "count",
+    "of",
+    "total",
     "plural",
     "moment",
 )

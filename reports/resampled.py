@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
 
+from reports.imputation import impute
 from reports.statistics import (
     Bootstrap,
     cost_per_resolved,
@@ -34,6 +35,9 @@ class _Cell:
     tokens: float | None
     duration_s: float | None
     is_suspect: bool
+    known_usd: float | None
+    """What is known of the cost, perhaps in part; None where nothing is."""
+    has_run: bool
 
     @property
     def resolved(self) -> bool:
@@ -75,6 +79,7 @@ def read_resampled(
     trusted, trusted_leads = _counted(pairs, lambda cell: cell.is_trusted)
     verdicts = [a.resolved for _, a, _ in pairs], [b.resolved for _, _, b in pairs]
     priced = [pair for pair in pairs if None not in (pair[1].cost_usd, pair[2].cost_usd)]
+    ran = [pair for pair in pairs if pair[1].has_run and pair[2].has_run]
     spent = [[a.cost_usd or 0.0 for _, a, _ in priced], [b.cost_usd or 0.0 for _, _, b in priced]]
     solved = [[a.resolved for _, a, _ in priced], [b.resolved for _, _, b in priced]]
     payers = [instance for instance, _, _ in priced]
@@ -94,6 +99,10 @@ def read_resampled(
         duration=_amounts(pairs, "duration_s", bootstrap),
         baseline_cost_per_resolved=cost_per_resolved(spent[0], solved[0], payers, bootstrap),
         candidate_cost_per_resolved=cost_per_resolved(spent[1], solved[1], payers, bootstrap),
+        unknown_costs=impute(
+            [(a.cost_usd, a.known_usd) for _, a, _ in ran],
+            [(b.cost_usd, b.known_usd) for _, _, b in ran],
+        ),
         ratio_of_costs_per_resolved=ratio_of_costs_per_resolved(
             spent[0], solved[0], spent[1], solved[1], payers, bootstrap
         ),
@@ -134,7 +143,9 @@ def _read_cells(connection: DuckDBPyConnection, arm: str) -> Mapping[tuple[str, 
             case when is_cost_complete then cost_usd end,
             input_tokens + output_tokens,
             duration_s,
-            is_suspect
+            is_suspect,
+            cost_usd,
+            attempt_id is not null
         from marts.cells
         where arm = $1
         """,

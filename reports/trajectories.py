@@ -158,8 +158,11 @@ def _facts(row: Row, call: Row | None) -> Iterator[str]:
         cached = (
             f" ({count(call['cache_read_tokens'])} cached)" if call["cache_read_tokens"] else ""
         )
-        yield f"{plural(call['input_tokens'], 'token')} in{cached}"
-        yield f"{count(call['output_tokens'])} out"
+        if call["input_tokens"] is None:
+            yield "tokens unknown"
+        else:
+            yield f"{plural(call['input_tokens'], 'token')} in{cached}"
+            yield f"{count(call['output_tokens'])} out"
         yield "cost unknown" if call["cost_usd"] is None else usd(call["cost_usd"])
     if row["exit_code"] is not None:
         yield f"exit code {row['exit_code']}"

@@ -97,15 +97,27 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Sums over the attempts that count."""
+    """Sums over the attempts that count and whose tokens are known; None where none are."""
 
-    input: int
+    input: int | None
     """Cached ones included."""
-    cache_read: int
-    cache_write: int
-    output: int
+    cache_read: int | None
+    cache_write: int | None
+    output: int | None
     """Reasoning included."""
-    reasoning: int
+    reasoning: int | None
+    unknown_cells: int = 0
+    """Cells that ran and whose tokens are not known: the sums are then lower bounds."""
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether there may be more tokens than the sums say."""
+        return self.unknown_cells > 0
+
+    @property
+    def total(self) -> int | None:
+        """Input and output."""
+        return None if None in (self.input, self.output) else (self.input or 0) + (self.output or 0)
 
 
 @dataclass(frozen=True)
@@ -117,6 +129,7 @@ class Cost:
     incomplete_cells: int
     """Cells that ran and whose cost is not fully known: `usd` is then a lower bound."""
     unpriced_calls: int
+    """Calls without a known price."""
 
     @property
     def is_lower_bound(self) -> bool:
@@ -151,13 +164,19 @@ class ArmSummary:
     """95 % Wilson interval of `rate`, with each instance as one trial."""
     tokens: Tokens
     cost: Cost
+    cells_with_cost: int
+    """Cells that ran and of which a cost is known, perhaps in part."""
+    cells_with_unpriced_calls: int
     mean_calls: float | None
-    """Model calls per cell that ran."""
+    """Model calls per cell that ran and whose calls are known."""
+    cells_with_calls: int
+    """Cells that ran and whose calls are known."""
     mean_duration_s: float | None
     cells_tried_again: int
     superseded_attempts: int
     """Attempts that do not count, because a later one at the same cell does."""
-    superseded_cost_usd: float
+    superseded_cost_usd: float | None
+    """Of those with a known cost; None where none has one."""
 
     @property
     def resolved(self) -> int:
@@ -332,6 +351,23 @@ class Amounts:
 
 
 @dataclass(frozen=True)
+class UnknownCosts:
+    """Ratios of cost over all pairs that ran in both arms, with values put in for the costs that
+    are not known. Ratios are candidate over baseline."""
+
+    cells: int
+    """Cells of which the cost is not fully known."""
+    pairs: int
+    at_mean: float
+    """With each at the mean of its arm."""
+    at_maximum: float
+    """With each at the maximum of its arm."""
+    bounds: Interval
+    """With one arm's at what is known of them, at least 0, and the other's at its maximum; and
+    the other way round."""
+
+
+@dataclass(frozen=True)
 class Resampled:
     """Two arms compared by resampling, and the sensitivity of their comparison."""
 
@@ -352,6 +388,8 @@ class Resampled:
     trusted_leads: InstanceLeads
     cost: Amounts
     """USD."""
+    unknown_costs: UnknownCosts | None
+    """None where all costs of the pairs that ran are known, or none of an arm is."""
     tokens: Amounts
     """Input and output."""
     duration: Amounts

@@ -33,6 +33,8 @@ class RecordedCall:
     """`provider`, `litellm`, `recorded` (the file has the figure alone) or `unknown`."""
     finish_reason: str | None
     created_at: datetime | None
+    has_tokens: bool = True
+    """Whether the file says how many tokens the call took; without, those of `usage` are 0."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,18 @@ class Trajectory:
     def unpriced_calls(self) -> int:
         """Calls for which neither the provider nor the package left a cost."""
         return sum(call.usage.cost_usd is None for call in self.calls)
+
+    @property
+    def has_all_tokens(self) -> bool:
+        """Whether the file says of every call how many tokens it took."""
+        return all(call.has_tokens for call in self.calls)
+
+    @property
+    def known_cost_usd(self) -> float | None:
+        """The package's own total; None where it is 0 for want of a price."""
+        if self.instance_cost_usd == 0 and self.calls and self.unpriced_calls == len(self.calls):
+            return None
+        return self.instance_cost_usd
 
     @property
     def unattributed_cost_usd(self) -> float:
@@ -162,6 +176,7 @@ def _call(message: dict[str, Any]) -> RecordedCall:
         cost_source=source,
         finish_reason=choice.get("finish_reason"),
         created_at=datetime.fromtimestamp(moment, UTC) if moment else None,
+        has_tokens=None not in (block.get("prompt_tokens"), block.get("completion_tokens")),
     )
 
 

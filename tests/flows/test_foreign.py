@@ -98,6 +98,47 @@ def test_calls_without_a_cost_are_counted_and_named(
     assert cell.is_cost_complete is False
 
 
+def test_what_a_trajectory_does_not_say_is_unknown(
+    trajectories: Path, source: foreign.Source, tmp_path: Path
+) -> None:
+    """Tokens of calls without a usage block, and a total of 0 for want of any price."""
+    name = "django__django-11163"
+    content = json.loads((trajectories / f"{name}.traj.json").read_text())
+    replies = [m for m in content["messages"] if m["role"] == "assistant"]
+    for message in replies:
+        message["extra"].pop("cost", None)
+        del message["extra"]["response"]["usage"]["cost"]
+    del replies[0]["extra"]["response"]["usage"]
+    content["info"]["model_stats"]["instance_cost"] = 0.0
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / f"{name}.traj.json").write_text(json.dumps(content))
+    [run] = foreign.import_mini(tmp_path / "runs", source, "mini", str(tmp_path / "lake"))
+    assert (run.cost_usd, run.unpriced_calls) == (None, len(replies))
+    report = reporting.read(Lake.existing(str(tmp_path / "lake")), "gemini")
+    [arm] = report.arms
+    assert report.audits == ()
+    assert (arm.cost.usd, arm.tokens.input, arm.tokens.reasoning) == (None, None, None)
+    assert arm.mean_calls == len(replies)
+    calls = Lake.existing(str(tmp_path / "lake")).rows("llm_calls", "gemini")
+    assert [call["input_tokens"] is None for call in calls] == [True] + [False] * (len(calls) - 1)
+
+
+def test_another_folder_takes_the_place_of_an_arm(
+    trajectories: Path, source: foreign.Source, tmp_path: Path
+) -> None:
+    """An instance of the earlier one alone is in no table any more."""
+    lake, folders = str(tmp_path / "lake"), [tmp_path / "first", tmp_path / "second"]
+    for folder, paths in zip(folders, (slice(0, 2), slice(1, 3)), strict=True):
+        folder.mkdir()
+        for path in sorted(trajectories.glob("*.traj.json"))[paths]:
+            (folder / path.name).write_bytes(path.read_bytes())
+        foreign.import_mini(folder, source, "mini", lake)
+    report = reporting.read(Lake.existing(lake), "gemini")
+    assert (report.arm("mini").planned, report.arm("mini").started, report.audits) == (2, 2, ())
+    with pytest.raises(UsageError, match="'A/B' cannot name an arm"):
+        foreign.import_mini(folders[0], source, "A/B", lake)
+
+
 def test_importing_again_adds_nothing(
     trajectories: Path, source: foreign.Source, tmp_path: Path
 ) -> None:

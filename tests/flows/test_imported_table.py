@@ -175,9 +175,13 @@ def test_the_same_table_again_changes_nothing(table: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("resolved", "verdict", "no column that says the resolved; it has model, instance_id,"),
+        (
+            "resolved",
+            "verdict",
+            "no column that says whether an instance was resolved; it has model",
+        ),
         ("small,a__b-2", "small,a__b-1", "'small' has more than one row for a__b-1"),
-        ("small,a__b-1", "big-model,a__b-1", "'big-model' (also called 'Big Model') has more"),
+        ("small,a__b-1", "Big Model,a__b-1", "'Big Model' has more than one row for a__b-1"),
         (",1,0.5,3", ",yes,0.5,3", "row 1: resolved must be true, false, 1 or 0, not 'yes'"),
         (",1,0.5,3", ",2,0.5,3", "row 1: resolved must be true, false, 1 or 0, not 2"),
         (",1,0.5,3", ",,0.5,3", "row 1: resolved must be true, false, 1 or 0, not None"),
@@ -204,7 +208,7 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
         ("absent.csv", None, "cannot be read"),
         ("empty.csv", "model,instance_id,resolved\n", "has no rows"),
         ("broken.parquet", "no", "cannot be read"),
-        ("table.xlsx", "no", r"ends in .parquet, .csv or .jsonl"),
+        ("table.xlsx", "no", r"ends in .parquet, .csv, .tsv, .json or .jsonl"),
     ]:
         path = tmp_path / name
         if content is not None:

@@ -1,5 +1,6 @@
 -- Grain: one declared arm. Tokens, calls, costs and times are those of the attempts that
--- count; what earlier attempts at the same cells cost stands beside them.
+-- count; what earlier attempts at the same cells cost stands beside them. Sums and means are over
+-- the known values, and null without any.
 with cells as (
     select * from marts.cells
 ),
@@ -16,20 +17,23 @@ totals as (
         count(attempt_id) as started,
         count(*) filter (is_suspect) as suspect,
         count(*) filter (state = 'resolved' and audited_verdict is null) as unaudited,
-        coalesce(sum(cost_usd), 0) as known_cost_usd,
+        sum(cost_usd) as known_cost_usd,
         count(cost_usd) as cells_with_cost,
         count(*) filter (not is_cost_complete) as cells_with_incomplete_cost,
         coalesce(sum(unpriced_calls), 0) as unpriced_calls,
-        coalesce(sum(input_tokens), 0) as input_tokens,
-        coalesce(sum(cache_read_tokens), 0) as cache_read_tokens,
-        coalesce(sum(cache_write_tokens), 0) as cache_write_tokens,
-        coalesce(sum(output_tokens), 0) as output_tokens,
-        coalesce(sum(reasoning_tokens), 0) as reasoning_tokens,
+        count(*) filter (unpriced_calls > 0) as cells_with_unpriced_calls,
+        sum(input_tokens) as input_tokens,
+        sum(cache_read_tokens) as cache_read_tokens,
+        sum(cache_write_tokens) as cache_write_tokens,
+        sum(output_tokens) as output_tokens,
+        sum(reasoning_tokens) as reasoning_tokens,
+        count(input_tokens + output_tokens) as cells_with_tokens,
         avg(model_calls) as mean_calls,
+        count(model_calls) as cells_with_calls,
         avg(duration_s) as mean_duration_s,
         count(*) filter (superseded_attempts > 0) as cells_tried_again,
         coalesce(sum(superseded_attempts), 0) as superseded_attempts,
-        coalesce(sum(superseded_cost_usd), 0) as superseded_cost_usd,
+        sum(superseded_cost_usd) as superseded_cost_usd,
         coalesce(bool_or(provider = 'simulated'), false) as used_simulated,
         coalesce(bool_or(environment = 'host' or graded_in = 'host'), false) as used_host
     from cells

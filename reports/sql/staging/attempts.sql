@@ -4,7 +4,7 @@ with attempts as (
 ),
 
 -- One with calls of unknown price cost at least what is known; one that was imported without
--- its calls may have no known cost at all.
+-- its calls may have no known cost at all, or a total that stands for itself.
 final as (
     select
         arm,
@@ -31,7 +31,7 @@ final as (
         versions,
         billed_usd,
         cost_usd,
-        cost_usd is not null and unpriced_calls = 0 as is_cost_complete
+        cost_usd is not null and coalesce(unpriced_calls, 0) = 0 as is_cost_complete
     from attempts
 )
 

@@ -1,12 +1,24 @@
--- Grain: one arm of the experiment's latest declaration.
+-- Grain: one arm of the experiment's latest declaration. What an import that was killed declared
+-- is passed over where some of its arms are missing.
 with declarations as (
     select * from main.experiments
 ),
 
+counted as (
+    select
+        declaration_digest,
+        max(declared_at) as declared_at,
+        count(distinct arm) >= coalesce(
+            json_array_length(any_value(declaration), '$.arms'), 1
+        ) as is_whole
+    from declarations
+    group by declaration_digest
+),
+
 latest as (
     select declaration_digest
-    from declarations
-    order by declared_at desc, declaration_digest
+    from counted
+    order by is_whole desc, declared_at desc, declaration_digest
     limit 1
 ),
 
