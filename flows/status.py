@@ -143,7 +143,16 @@ def read(lake: Lake, names: Sequence[str]) -> Read:
     journaled = _journaled(lake, names, notes)
     with lake.reading():
         filed = {name: read_standing(lake.root, name) for name in names}
-    found = [_experiment(name, filed[name], journaled.get(name)) for name in names]
+    unknown = [
+        name
+        for name, attempts in journaled.items()
+        if not attempts and any(row["attempt_id"] for row in filed[name])
+    ]
+    if unknown:
+        notes.append(
+            f"the journal knows no attempt of {', '.join(unknown)}: these numbers are from the lake"
+        )
+    found = [_experiment(name, filed[name], journaled.get(name) or None) for name in names]
     return Read(str(lake.root), notes, found)
 
 

@@ -59,7 +59,7 @@ TRACES = (
     ("exact McNemar p", "statistics.mcnemar_exact", "only baseline, only candidate"),
     ("mid-p McNemar p", "statistics.mcnemar_mid_p", "only baseline, only candidate"),
     ("declared comparisons", "marts/plans.sql → plans.read_plans", "experiments.primary_*, "
-     "experiments.family, experiments.declared_at, attempts.started_at, evaluations.started_at"),
+     "experiments.family, experiments.declared_at, attempts.started_at"),
     ("Holm p", "statistics.holm", "exact McNemar p of the declared comparisons"),
     ("not worse by the margin", "statistics.is_non_inferior", "95 % interval of the difference, "
      "experiments.primary_margin"),
