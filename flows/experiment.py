@@ -21,7 +21,7 @@ NAME = r"^[a-z0-9][a-z0-9._-]*$"
 BUILT_IN = Path(__file__).parent / "experiments"
 
 NOT_DECLARED = {
-    "dataset": "the rows that it came to are compared by their digest",
+    "dataset": "the selected rows are compared by their digest",
     "split": "as the dataset",
     "select": "as the dataset",
     "environment": "the environment that was decided is compared",
@@ -236,7 +236,7 @@ class Experiment(_Declared):
 
     @property
     def defining(self) -> dict[str, Any]:
-        """What is declared, without the fields of `NOT_DECLARED`."""
+        """Every field with its value but those of `NOT_DECLARED`."""
         return self.model_dump(mode="json", exclude=set(NOT_DECLARED))
 
 

@@ -93,8 +93,8 @@ async def submissions(
 async def check(
     path: Path, source: Source, environment: str, lake_path: str | None
 ) -> tuple[list[Prediction], dict[str, Instance], Environment, Lake]:
-    """Return the predictions of a file, their instances, where they are graded and the lake;
-    nothing is filed yet.
+    """Return the predictions of a file, their instances, the environment and the lake, and file
+    nothing yet.
 
     Raises:
         PredictionsError, DatasetError, UsageError: a file, an id or the name cannot be used.

@@ -68,7 +68,7 @@ async def prepare(
 async def check(
     experiment: Experiment, lake_path: str | None, *, elsewhere: bool = False
 ) -> tuple[list[Instance], Environment, Lake]:
-    """Return the instances, where they run and the lake; nothing is declared yet.
+    """Return the instances, their environment and the lake, and declare nothing yet.
 
     Raises:
         DatasetError, UsageError: something that the operator wrote cannot be.
@@ -116,8 +116,8 @@ def declare(
 def _is_declared(
     experiment: Experiment, resolved: tuple[str, Environment], unit: str, lake: Lake
 ) -> bool:
-    """Whether a recorded declaration says the same, though another release recorded it: its
-    digest may have been made in another way, or of fewer fields."""
+    """Return True if a recorded declaration says the same. Another release may have recorded it,
+    with a digest that was made in another way, or of fewer fields."""
     rows = lake.find_in("experiments", experiment.name, unit) if unit else []
     if not rows or (rows[0]["dataset_digest"], rows[0]["environment"]) != resolved:
         return False

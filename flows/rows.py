@@ -77,13 +77,13 @@ class AttemptRecord:
 
 
 def ended(outcome: Outcome, run: Run) -> str:
-    """An outcome with its run, as the journal keeps it."""
+    """Return an outcome with its run, as the journal keeps it."""
     times = {"started_at": run.started_at.isoformat(), "duration_s": run.duration_s}
     return json.dumps({**asdict(outcome), "run": times})
 
 
 def from_ended(text: str, unknown: Run) -> tuple[Outcome, Run]:
-    """What `ended` was given; `unknown` for the run where an earlier release did not keep it."""
+    """Return the arguments of `ended`; the run is `unknown` where an earlier release kept none."""
     content = json.loads(text)
     times = content.pop("run", None)
     run = unknown

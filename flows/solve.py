@@ -161,8 +161,8 @@ class _Clock:
 async def _carried_on(
     cell: Cell, journal: Journal, lease: Lease, lake: Lake, clock: _Clock, stop: Stop
 ) -> tuple[Outcome, rows.Run]:
-    """The outcome that is recorded, or the arm run again over the steps that are; and the run
-    that came to it, which is an earlier one where only the rows are missing."""
+    """Return the recorded outcome, or run the arm again over the recorded steps. The second value
+    is the run that reached the outcome, an earlier one where only the rows are missing."""
     ended = await asyncio.to_thread(journal.outcome, lease.attempt_id)
     if ended is not None:
         return rows.from_ended(ended, clock.run)

@@ -1,4 +1,4 @@
-"""How far experiments are: what the lake has of them, and the journal of attempts that have not
+"""Progress of experiments: their cells in the lake, and in the journal the attempts that have not
 ended. The data of `durabench status`; `flows.status_text` prints it.
 """
 
@@ -16,7 +16,7 @@ from flows.journals import existing_journal
 from flows.lake import Lake, Row
 
 FORMAT = 1
-"""Version of the JSON. Names may be added to it; what is there keeps its name and meaning."""
+"""Version of the JSON. Names may be added to it, and none changes its meaning."""
 
 State = Literal[
     "done",
@@ -29,7 +29,7 @@ State = Literal[
     "not_begun",
 ]
 """done: it has its verdict, or ended without a patch. ungraded: solved, and to be graded. running:
-a worker holds the attempt. interrupted: its worker was told to stop. killed: its worker died, and
+a worker holds the attempt. interrupted: its worker was asked to stop. killed: its worker died, and
 the lease has run out or will. budget_stop, infrastructure: what ended the last try. not_begun: no
 attempt was made."""
 
@@ -69,9 +69,9 @@ class CellStatus:
     unanswered_calls: int
     """Calls in flight, and calls that a crash cut off."""
     unanswered_usd: float
-    """What those can cost at most."""
+    """The most that those can cost."""
     detail: str
-    """How the attempt ended, in words."""
+    """The end of the attempt in words."""
 
     @property
     def label(self) -> str:
@@ -111,7 +111,7 @@ class ExperimentStatus:
 
 @dataclass(frozen=True)
 class Read:
-    """What was found, and what could not be looked at."""
+    """Experiments, with a note on anything that could not be read."""
 
     lake: str
     notes: Sequence[str]
@@ -130,7 +130,7 @@ class Read:
 def read(lake: Lake, names: Sequence[str]) -> Read:
     """Return how far these experiments are.
 
-    Where the journal cannot be read, a note says so, and the lake alone is told of.
+    Where the journal cannot be read, a note says so, and all numbers are from the lake.
 
     Raises:
         ReportError: there is no such experiment, or no lake.
@@ -143,7 +143,16 @@ def read(lake: Lake, names: Sequence[str]) -> Read:
     journaled = _journaled(lake, names, notes)
     with lake.reading():
         filed = {name: read_standing(lake.root, name) for name in names}
-    found = [_experiment(name, filed[name], journaled.get(name)) for name in names]
+    unknown = [
+        name
+        for name, attempts in journaled.items()
+        if not attempts and any(row["attempt_id"] for row in filed[name])
+    ]
+    if unknown:
+        notes.append(
+            f"the journal knows no attempt of {', '.join(unknown)}: these numbers are from the lake"
+        )
+    found = [_experiment(name, filed[name], journaled.get(name) or None) for name in names]
     return Read(str(lake.root), notes, found)
 
 
@@ -256,7 +265,7 @@ def _place(row: Row) -> dict[str, Any]:
 
 
 def _is_running(attempt: Progress) -> bool:
-    """Whether a living worker has the attempt, as far as this machine can tell."""
+    """Return True if a worker has the attempt and is not known to be dead."""
     if attempt.worker is None or attempt.lease_left_s is None or attempt.lease_left_s <= 0:
         return False
     return not is_dead(attempt.worker)

@@ -1,4 +1,4 @@
-"""What `durabench status` prints: one line for an experiment, an arm, an attempt or a cell."""
+"""The output of `durabench status`: one line for an experiment, an arm, an attempt or a cell."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -100,7 +100,7 @@ def _cost(of: Tally | CellStatus) -> str:
 
 
 def _billed(experiment: ExperimentStatus) -> str:
-    """What was billed beyond what the cells cost: earlier attempts, lost calls, calls in flight."""
+    """Return the bill where it is more than the cells cost, else nothing."""
     from reports.format import usd
 
     billed, cost = experiment.billed_usd, experiment.total.cost_usd or 0.0
@@ -140,7 +140,7 @@ def _print_cells(cells: Iterable[CellStatus]) -> None:
             (cell.attempt_id or "-")[:ID_CHARACTERS],
             cell.verdict or _IN_WORDS[cell.state],
             f"{cell.calls}",
-            _cost(cell),
+            _cost(cell) if cell.attempt_id else "-",
             cell.label,
         ]
         for cell in shown

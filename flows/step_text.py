@@ -32,11 +32,11 @@ class Shown:
     name: str
     """Role or `model` for a model call, name of an action, else the kind."""
     did: str
-    """What it did, in one line."""
+    """The work in one line."""
     asked: str
     """The request for work in the workspace, in full; empty for a model call."""
     result: str
-    """What it gave, in full."""
+    """The answer or output in full."""
     outcome: str = ""
     tokens: tuple[int, int] | None = None
     """Input and output of a model call."""
@@ -105,7 +105,7 @@ def _ending(text: str, width: int) -> str:
 
 
 def block(shown: Shown) -> str:
-    """Return everything of a step that stands below its line."""
+    """Return everything of a step that belongs below its line."""
     parts = [(shown.asked, "$ "), (shown.result, "  ")]
     return "\n".join(_indented(text, first) for text, first in parts if text)
 
@@ -158,7 +158,7 @@ def _call(
     duration_s: float | None,
 ) -> Shown:
     calls = [call["function"] for call in message.get("tool_calls") or []]
-    used = [f"{each['name']} {in_line(arguments_of(each['arguments']))}".strip() for each in calls]
+    used = [_used(each["name"], arguments_of(each["arguments"])) for each in calls]
     text = str(message.get("content") or "")
     did = "; ".join(used) or in_line(arguments_of(text) if text[:1] in "{[" else text)
     return Shown(
@@ -203,8 +203,14 @@ def _work(
 def _tool(request: Row) -> str:
     """The arguments of an action; a tool's without the words that every tool has."""
     if request.keys() == {"tool", "arguments"}:
-        return f"{request['tool']} {in_line(request['arguments'])}".strip()
+        return _used(request["tool"], request["arguments"])
     return in_line(request)
+
+
+def _used(tool: str, arguments: Any) -> str:
+    """A tool with its arguments; one alone needs no name."""
+    alone = isinstance(arguments, dict) and len(arguments) == 1
+    return f"{tool} {in_line(next(iter(arguments.values())) if alone else arguments)}".strip()
 
 
 def _numbers(shown: Shown, width: int) -> list[str]:
@@ -230,7 +236,7 @@ def _exit(code: int | None, timed_out: bool) -> str:
 
 
 def _outcome(content: Any) -> str:
-    """How an action ended, in a few words."""
+    """The end of an action in a few words."""
     match content:
         case {"passed": list(), "failed": list(), "errors": list()}:
             return _counts(content)

@@ -1,4 +1,4 @@
-"""Where commands print: as wide as the terminal, and as wide as the text everywhere else."""
+"""The console of the commands: as wide as the terminal, or as the text where there is none."""
 
 import os
 from collections.abc import Sequence

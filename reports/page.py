@@ -59,7 +59,7 @@ TRACES = (
     ("exact and mid-p p-values", "marts/leads.sql → statistics.sign_flip", "marts.cells of both "
      "arms by instance and repeat"),
     ("declared comparisons", "marts/plans.sql → plans.read_plans", "experiments.primary_*, "
-     "experiments.family, experiments.declared_at, attempts.started_at, evaluations.started_at"),
+     "experiments.family, experiments.declared_at, attempts.started_at"),
     ("Holm p", "statistics.holm", "decisive p of the declared comparisons"),
     ("not worse by the margin", "statistics.is_non_inferior", "95 % interval of the difference, "
      "experiments.primary_margin"),

@@ -1,4 +1,4 @@
-"""How the planned cells of an experiment stand, by the lake alone: without statistics."""
+"""States of the planned cells of an experiment, without any statistics."""
 
 from __future__ import annotations
 

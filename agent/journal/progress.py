@@ -1,4 +1,4 @@
-"""How far the attempts of an experiment are, in three queries however many they are."""
+"""Progress of the attempts of an experiment, in three queries however many there are."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -123,18 +123,22 @@ def test_nothing_is_cut_in_a_pipe(built: LakeBuilder) -> None:
 
 
 def test_every_experiment_has_a_line(built: LakeBuilder) -> None:
-    """With its progress and its cost."""
+    """With its progress and its cost; an import has no attempt in any journal."""
     other = LakeBuilder(built.root, "another")
     other.declare(["able"], IDS[:1])
     other.cell("able", IDS[0], attempt_id="of-another")
-    first, second = asked(built).stdout.splitlines()
+    note, first, second = asked(built).stdout.splitlines()
+    assert note == "the journal knows no attempt of another: these numbers are from the lake"
     assert first.split(maxsplit=1) == [
         "another",
         "1 of 1 cells done (1 resolved); 2 calls, $0.500",
     ]
     assert second.startswith("trial    1 of 6 cells done (1 resolved), 1 running")
     told = as_json(built)
-    assert [each["experiment"] for each in told["experiments"]] == ["another", "trial"]
+    assert {each["experiment"]: each["billed_usd"] for each in told["experiments"]} == {
+        "another": None,
+        "trial": 4 * 1.25,
+    }
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ CASES = {
         step(
             "model", {"role": "implementer", "messages": []}, reply(called("edit", {"new": PATCH}))
         ),
-        "implementer edit new=diff --git a/x b/x … (+2 lines)  12.3k+67 tok  $0.0125  1.2 s",
+        "implementer edit diff --git a/x b/x … (+2 lines)  12.3k+67 tok  $0.0125  1.2 s",
         "  I look.\n  edit:\n    new:\n      diff --git a/x b/x\n      +one\n      +two",
     ),
     "answer without tools": (
@@ -94,7 +94,7 @@ CASES = {
             {"action": "tool", "tool": "apply_patch", "arguments": {"patch": PATCH}},
             ActionResult(TOOL),
         ),
-        "tool    apply_patch patch=diff --git a/x b/x … (+2 lines)  changed x  1.2 s",
+        "tool    apply_patch diff --git a/x b/x … (+2 lines)  changed x  1.2 s",
         "$ apply_patch:\n    patch:\n      diff --git a/x b/x\n      +one\n      +two\n"
         "  done\n  well\n  changed:\n    - x",
     ),

@@ -66,7 +66,7 @@ def test_a_model_call_shows_messages_calls_and_an_unknown_price() -> None:
     made = step("model", {"messages": [{"role": "user", "content": "Fix it."}]}, reply)
     shown = steps_shown.markdown(made)
     assert "_user_\n\n```\nFix it.\n```" in shown
-    assert 'bash {"command": "ls"}' in shown
+    assert "bash:\n  command: ls" in shown
     assert "10 + 2 tokens, cost unknown" in shown
 
 
