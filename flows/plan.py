@@ -12,7 +12,7 @@ from eval.types import Instance
 from flows import journals, places, rows
 from flows.cells import Cell, Place, canonical_digest, plan
 from flows.errors import UsageError
-from flows.experiment import Experiment
+from flows.experiment import Experiment, from_record
 from flows.lake import Lake
 
 
@@ -122,7 +122,7 @@ def _is_declared(
     if not rows or (rows[0]["dataset_digest"], rows[0]["environment"]) != resolved:
         return False
     try:
-        recorded = Experiment.model_validate_json(rows[0]["declaration"])
+        recorded = from_record(rows[0]["declaration"])
     except ValidationError:  # an import's, or of fields that are no more
         return False
     return recorded.defining == experiment.defining
