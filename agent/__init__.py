@@ -2,5 +2,5 @@
 
 Nothing here knows SWE-bench, Prefect or Parquet. `agent.arms` holds the arms under
 comparison, `agent.models` what answers them, `agent.workspaces` where they work, and
-`agent.session` the one door between agent code and the world.
+`agent.session.session` the one door between agent code and the world.
 """

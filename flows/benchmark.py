@@ -8,23 +8,24 @@ from functools import partial
 from prefect import flow
 
 from agent.errors import BudgetExhausted, Interrupted
-from flows import journals
-from flows.cells import Cell
-from flows.ends import End, ended
+from flows.display.terminal import say
 from flows.errors import IncompleteRun
-from flows.events import Announcements
-from flows.experiment import Experiment
-from flows.fanout import Told, run_elsewhere
-from flows.image_schedule import scheduled
-from flows.plan import Plan, prepare
-from flows.preflight import Gate, Refused
-from flows.progress import Progress, say
-from flows.recorded import cell_at
+from flows.experiments.cell_state import End, cell_at, ended
+from flows.experiments.cells import Cell
+from flows.experiments.declaration import Experiment
+from flows.experiments.plan import Plan, prepare
+from flows.experiments.stop import Stop
+from flows.images.preflight import Gate, Refused
+from flows.images.schedule import scheduled
 from flows.report import report
+from flows.server.events import Announcements
+from flows.server.fanout import Told, run_elsewhere
+from flows.server.progress import Progress
+from flows.server.stopping import graceful_stop
+from flows.server.turns import Slot, in_turn
 from flows.solve import work
-from flows.stopping import Stop, graceful_stop
-from flows.sweeping import swept
-from flows.turns import Slot, in_turn
+from flows.storage import journals
+from flows.storage.cleanup import swept
 
 Work = Callable[[Cell, Slot], Awaitable[str]]
 

@@ -16,3 +16,7 @@ class Mismatch(UsageError):
 
 class IncompleteRun(Exception):
     """Some cells could not be carried out; what was finished is kept."""
+
+
+REFUSAL = "preflight failed"
+"""How the detail of an attempt begins whose image failed the preflight."""

@@ -13,7 +13,7 @@ from prefect import flow
 
 from agent.errors import InfrastructureError
 from agent.journal import Journal
-from agent.leasing import held
+from agent.journal.holding import held
 from eval import grading
 from eval.audit import (
     Audit,
@@ -26,19 +26,20 @@ from eval.audit import (
     results,
 )
 from eval.types import Evaluation, EvaluationOutcome
-from flows import foreign, places, rows
-from flows.cells import Submission
 from flows.errors import IncompleteRun, UsageError
-from flows.experiment import Images
-from flows.image_schedule import scheduled
-from flows.journals import open_journal
-from flows.keys import audit_key, verdict_key
-from flows.lake import Lake
-from flows.progress import Progress
-from flows.recorded import verdict_at
-from flows.stopping import Stop
-from flows.tasks import is_kept, kept, result_storage
-from flows.turns import Slot, in_turn
+from flows.experiments import records, workspaces
+from flows.experiments.cell_state import verdict_at
+from flows.experiments.cells import Submission
+from flows.experiments.declaration import Images
+from flows.experiments.keys import audit_key, is_cached, verdict_key
+from flows.experiments.stop import Stop
+from flows.images.schedule import scheduled
+from flows.imports import predictions as predictions_files
+from flows.server.caching import kept, result_storage
+from flows.server.progress import Progress
+from flows.server.turns import Slot, in_turn
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
 
 _TURNS: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -81,7 +82,8 @@ async def grade_again(submission: Submission, where: list[str], lake: Lake) -> A
     """
     evaluation, audited = await _in_fresh_workspace(submission, "audit")
     _raise_if_broken(evaluation)
-    [row] = lake.read("evaluations", *where)
+    experiment, arm, unit = where
+    [row] = lake.read("evaluations", experiment, arm, unit)
     first = Results(
         row["outcome"], frozenset(row["fail_to_pass_success"] + row["pass_to_pass_success"])
     )
@@ -89,8 +91,8 @@ async def grade_again(submission: Submission, where: list[str], lake: Lake) -> A
     reasons = dict.fromkeys([*(row.get("audit_reasons") or []), *map(str, found)])
     verdict = audited_verdict(first.outcome, in_doubt=bool(reasons))
     gradings = (row.get("gradings") or 1) + 1
-    row |= rows.audit_columns(verdict, reasons, gradings)
-    lake.write("evaluations", *where, [row])
+    row |= records.audit_columns(verdict, reasons, gradings)
+    lake.write("evaluations", experiment, arm, unit, [row])
     return verdict
 
 
@@ -136,9 +138,9 @@ async def _turn(submission: Submission, lake: Lake, *, twice: bool) -> AsyncIter
 
 
 def _is_graded(submission: Submission, lake: Lake, *, twice: bool) -> bool:
-    if not is_kept("evaluation", verdict_key(submission), lake):
+    if not is_cached("evaluation", verdict_key(submission), lake):
         return False
-    return not twice or is_kept("audit", audit_key(submission), lake)
+    return not twice or is_cached("audit", audit_key(submission), lake)
 
 
 def _journal(lake: Lake) -> Journal | None:
@@ -162,7 +164,7 @@ def _taken_over(submission: Submission, where: list[str], lake: Lake) -> Evaluat
 async def _in_fresh_workspace(submission: Submission, purpose: str) -> tuple[Evaluation, Audit]:
     instance, patch = submission.instance, submission.patch
     unit = f"{purpose}-{submission.attempt_id[:12]}-{verdict_key(submission)[:12]}"
-    async with places.workspace(instance, submission.place, unit) as workspace:
+    async with workspaces.workspace(instance, submission.place, unit) as workspace:
         of_image = await image_changes(instance, workspace)
         evaluation = await grading.grade(instance, patch, workspace, timeout_s=submission.timeout_s)
     audited = await asyncio.to_thread(audit, instance, patch, evaluation, of_image)
@@ -170,7 +172,7 @@ async def _in_fresh_workspace(submission: Submission, purpose: str) -> tuple[Eva
 
 
 def _record(evaluation: Evaluation, submission: Submission, audited: Audit, lake: Lake) -> None:
-    row = rows.evaluation_row(evaluation, submission, audited)
+    row = records.evaluation_row(evaluation, submission, audited)
     lake.write("evaluations", *_where(submission), [row])
 
 
@@ -221,8 +223,8 @@ async def grade(
     Raises:
         IncompleteRun: infrastructure broke for some; run again to continue.
     """
-    source = foreign.Source(name, dataset, split)
-    submissions, store = await foreign.submissions(
+    source = predictions_files.Source(name, dataset, split)
+    submissions, store = await predictions_files.submissions(
         predictions, source, environment, timeout_s, lake, network=network
     )
     slots = asyncio.Semaphore(concurrency)

@@ -13,10 +13,10 @@ from prefect.artifacts import (
 )
 from prefect.settings import PREFECT_API_URL
 
-from flows import reporting
-from flows.lake import Lake
-from flows.progress import artifact_key
-from flows.server_settings import is_local
+from flows.server.progress import artifact_key
+from flows.server.settings import is_local
+from flows.storage import report_files
+from flows.storage.lake import Lake
 
 if TYPE_CHECKING:
     from reports.types import Cell, Report
@@ -50,8 +50,8 @@ async def report(
         ReportError: there is nothing to report on, or no such arm.
     """
     store = Lake.existing(lake)
-    built = await asyncio.to_thread(reporting.read, store, experiment, baseline, candidate)
-    markdown = await asyncio.to_thread(reporting.write, store, built)
+    built = await asyncio.to_thread(report_files.read, store, experiment, baseline, candidate)
+    markdown = await asyncio.to_thread(report_files.write, store, built)
     await acreate_markdown_artifact(
         markdown=markdown, key=artifact_key("report", experiment), description=experiment
     )
@@ -60,7 +60,7 @@ async def report(
         key=artifact_key("cells", experiment),
         description=_title(built),
     )
-    page = reporting.page_path(store, experiment)
+    page = report_files.page_path(store, experiment)
     if isinstance(page, Path) and is_local(PREFECT_API_URL.value()):
         await acreate_link_artifact(
             link=page.absolute().as_uri(),

@@ -17,35 +17,40 @@ from prefect.states import Failed
 from agent import models
 from agent.arms import ARMS
 from agent.errors import BudgetExhausted, InfrastructureError, Interrupted
-from agent.journal import Attempt, Journal, Lease, Limit
-from agent.leasing import free, held
+from agent.journal import Journal, Lease, Limit
+from agent.journal.holding import free, held
+from agent.journal.pacing import Pace, Sending
 from agent.models.spec import ModelSpec
-from agent.pacing import Pace, Sending
-from agent.session import Session
-from agent.steplog import JournalLog
-from agent.steps import Step, from_record
+from agent.session.log import JournalLog
+from agent.session.session import Session
+from agent.session.steps import Step, from_record
 from agent.types import Outcome
-from flows import places, rows
-from flows.cells import Cell
-from flows.ends import REFUSED
 from flows.errors import IncompleteRun, UsageError
-from flows.experiment import Experiment
+from flows.experiments import records, workspaces
+from flows.experiments.cell_state import REFUSED, cell_at, submission
+from flows.experiments.cells import Cell
+from flows.experiments.declaration import Experiment
+from flows.experiments.keys import attempt_key, is_cached
+from flows.experiments.plan import prepare
+from flows.experiments.stop import Stop
 from flows.grade import graded
-from flows.image_schedule import scheduled
-from flows.journals import Home, blobs, check_home, open_journal
-from flows.keys import agent_spec, attempt_key
-from flows.lake import Lake
-from flows.patience import cell_slot
-from flows.plan import prepare
-from flows.recorded import cell_at, submission
-from flows.steps_shown import shown_as_task_runs
-from flows.stopping import Stop, graceful_stop
-from flows.sweeping import swept
-from flows.tasks import is_kept, kept, result_storage
-from flows.turns import in_turn
+from flows.images.schedule import scheduled
+from flows.server.caching import kept, result_storage
+from flows.server.retry import cell_slot
+from flows.server.step_task_runs import shown_as_task_runs
+from flows.server.stopping import graceful_stop
+from flows.server.turns import in_turn
+from flows.storage.cleanup import swept
+from flows.storage.journals import (
+    Home,
+    blobs,
+    check_home,
+    open_journal,
+)
+from flows.storage.lake import Lake
 
 if TYPE_CHECKING:
-    from flows.preflight import Gate
+    from flows.images.preflight import Gate
 
 on_step: ContextVar[Callable[[Cell, Step], None]] = ContextVar(
     "on_step", default=lambda cell, step: None
@@ -69,7 +74,7 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
     stop.check()
     journal = await asyncio.to_thread(open_journal, lake)
     attempt_id = attempt_key(cell)[:32]
-    await asyncio.to_thread(journal.start, declared(cell, attempt_id))
+    await asyncio.to_thread(journal.start, records.journaled(cell, attempt_id))
     async with held(journal, attempt_id) as lease:
         if await asyncio.to_thread(journal.pruned_at, attempt_id) is not None:
             await asyncio.to_thread(_check_rows, cell, attempt_id, lake)
@@ -78,10 +83,10 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
             return attempt_id
         clock = _Clock()
 
-        async def finish(outcome: Outcome | rows.Interruption, run: rows.Run) -> None:
+        async def finish(outcome: Outcome | records.Interruption, run: records.Run) -> None:
             recorded = await asyncio.to_thread(journal.steps, attempt_id)
             account = await asyncio.to_thread(journal.account, attempt_id)
-            finished = rows.AttemptRecord(
+            finished = records.AttemptRecord(
                 attempt_id,
                 cell,
                 outcome,
@@ -91,19 +96,19 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
             )
             # The rows are the holder's: who lost the attempt must not write over its successor's.
             await asyncio.to_thread(journal.check, lease)
-            record(lake, finished)
+            records.write(lake, finished)
 
         try:
             outcome, run = await _carried_on(cell, journal, lease, lake, clock, stop)
         except BudgetExhausted as error:
-            await finish(rows.Interruption("budget_stop", str(error)), clock.run)
+            await finish(records.Interruption("budget_stop", str(error)), clock.run)
             raise
         except Interrupted as error:
-            await finish(rows.Interruption("interrupted", str(error)), clock.run)
+            await finish(records.Interruption("interrupted", str(error)), clock.run)
             raise
         except Exception as error:
             told = f"{type(error).__name__}: {error}"
-            await finish(rows.Interruption("infrastructure", told), clock.run)
+            await finish(records.Interruption("infrastructure", told), clock.run)
             raise
         await finish(outcome, run)
     return attempt_id
@@ -135,17 +140,6 @@ def _check_rows(cell: Cell, attempt_id: str, lake: Lake) -> None:
             )
 
 
-def declared(cell: Cell, attempt_id: str) -> Attempt:
-    """The attempt at a cell, as the journal keeps it."""
-    return Attempt(
-        attempt_id,
-        *cell.partition,
-        cell.instance.instance_id,
-        cell.repeat,
-        json.dumps(agent_spec(cell), sort_keys=True),
-    )
-
-
 class _Clock:
     """The time of a run from when this was made."""
 
@@ -153,24 +147,24 @@ class _Clock:
         self._started_at, self._began = datetime.now(UTC), time.perf_counter()
 
     @property
-    def run(self) -> rows.Run:
+    def run(self) -> records.Run:
         """The run so far."""
-        return rows.Run(self._started_at, time.perf_counter() - self._began)
+        return records.Run(self._started_at, time.perf_counter() - self._began)
 
 
 async def _carried_on(
     cell: Cell, journal: Journal, lease: Lease, lake: Lake, clock: _Clock, stop: Stop
-) -> tuple[Outcome, rows.Run]:
+) -> tuple[Outcome, records.Run]:
     """Return the recorded outcome, or run the arm again over the recorded steps. The second value
     is the run that reached the outcome, an earlier one where only the rows are missing."""
     ended = await asyncio.to_thread(journal.outcome, lease.attempt_id)
     if ended is not None:
-        return rows.from_ended(ended, clock.run)
+        return records.from_ended(ended, clock.run)
     recorded = await asyncio.to_thread(journal.steps, lease.attempt_id)
     log = JournalLog(journal, lease, blobs(lake), recorded, _limits(cell, lease))
     outcome = await _solve(cell, log, stop)
     run = clock.run
-    await asyncio.to_thread(journal.end, lease, rows.ended(outcome, run))
+    await asyncio.to_thread(journal.end, lease, records.ended(outcome, run))
     return outcome, run
 
 
@@ -196,7 +190,7 @@ async def _solve(cell: Cell, log: JournalLog, stop: Stop) -> Outcome:
     async with Session(
         attempt_id=attempt_id,
         models=built,
-        workspaces=places.AttemptWorkspaces(cell.instance, cell.place, attempt_id, origin),
+        workspaces=workspaces.AttemptWorkspaces(cell.instance, cell.place, attempt_id, origin),
         log=log,
         on_step=lambda step: show(cell, step),
         may_go_on=stop.check,
@@ -219,17 +213,6 @@ def _origin(journal: Journal, attempt_id: str) -> str:
     while (attempt := journal.attempt(attempt_id)) is not None and attempt.parent_id is not None:
         attempt_id = attempt.parent_id
     return attempt_id
-
-
-def record(lake: Lake, finished: rows.AttemptRecord) -> None:
-    """Write an attempt's rows; `attempts` last, so that what is listed there is complete."""
-    where = (*finished.cell.partition, finished.attempt_id)
-    lake.write("llm_calls", *where, rows.call_rows(finished))
-    lake.write("steps", *where, rows.step_rows(finished))
-    if isinstance(finished.outcome, Outcome):
-        patch = rows.text(finished.outcome.patch)
-        lake.write("predictions", *where, [rows.prediction_row(finished, patch)])
-    lake.write("attempts", *where, [rows.attempt_row(finished)])
 
 
 async def work(cell: Cell, gate: "Gate", lake: Lake, stop: Stop, *, grade: bool) -> str:
@@ -260,7 +243,7 @@ async def solve_only(cell: Cell, lake: Lake, stop: Stop) -> str:
         LeaseHeld: another run is working on it.
     """
     key = attempt_key(cell)
-    if not await asyncio.to_thread(is_kept, "attempt", key, lake):
+    if not await asyncio.to_thread(is_cached, "attempt", key, lake):
         # The task would say so too, and count as failed.
         await free(await asyncio.to_thread(open_journal, lake), key[:32])
     kept = attempt.with_options(result_storage=await result_storage(lake))
@@ -301,7 +284,7 @@ async def solve(
         IncompleteRun: infrastructure broke; run again to continue.
         Interrupted: the operator asked to stop, and what was in flight is recorded.
     """
-    from flows.preflight import Gate, Refused  # which records by what is here
+    from flows.images.preflight import Gate, Refused  # which records by what is here
 
     if home is not None:
         try:

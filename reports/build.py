@@ -9,16 +9,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reports.analysis.failing import read_failures
+from reports.analysis.paired import (
+    read_arms,
+    read_cells,
+    read_comparisons,
+    read_rows,
+)
+from reports.analysis.plans import judge_margin, read_plans
+from reports.analysis.resampled import read_resampled
+from reports.analysis.spending import read_spending
 from reports.errors import ReportError
-from reports.failing import read_failures
 from reports.lake import near
-from reports.notes import write_notes
-from reports.paired import read_arms, read_cells, read_comparisons, read_rows
-from reports.plans import judge_margin, read_plans
 from reports.relations import open_marts, run_audits
-from reports.resampled import read_resampled
-from reports.spending import read_spending
-from reports.trajectories import find_trajectories
+from reports.rendering.notes import write_notes
+from reports.rendering.trajectories import find_trajectories
 from reports.types import ArmSummary, Pair, Report, Role, Source
 
 if TYPE_CHECKING:

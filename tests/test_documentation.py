@@ -9,7 +9,7 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from flows.cli import app
+from flows.cli.app import app
 from reports.columns import TABLES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -59,14 +59,14 @@ def test_make_targets_of_the_readme_exist() -> None:
 
 def test_the_example_experiment_of_the_readme_is_valid() -> None:
     """Whoever copies it gets no error."""
-    from flows import experiment
+    from flows.experiments import declaration
 
     blocks = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
     contents = [yaml.safe_load(block) for block in blocks]
     together = {k: v for block in contents if isinstance(block, dict) for k, v in block.items()}
-    assert experiment.parse(together, "README").primary is not None
+    assert declaration.parse(together, "README").primary is not None
     [arm] = [arm for block in contents if isinstance(block, list) for arm in block]
-    assert experiment.parse(
+    assert declaration.parse(
         {**together, "arms": [arm], "primary": None, "family": []}, "README"
     ).arms
 
@@ -79,7 +79,7 @@ def test_deployments_resolve(deployment: dict[str, Any]) -> None:
     parameters = deployment.get("parameters", {})
     assert parameters.keys() <= flow.parameters.properties.keys()
     if "experiment" in parameters and isinstance(parameters["experiment"], dict):
-        from flows.experiment import Experiment
+        from flows.experiments.declaration import Experiment
 
         Experiment.model_validate(parameters["experiment"])
     assert deployment["description"]

@@ -3,7 +3,7 @@
 | agent | what it is |
 |---|---|
 | `mini` | mini-swe-agent's own `DefaultAgent`, its own SWE-bench prompts and limits |
-| `durable` | plans, reproduces, makes and verifies step by step: see `agent.durable` |
+| `durable` | plans, reproduces, makes and verifies step by step: see `agent.arms.durable` |
 | `gold` | applies the reference patch: proves that image and grader work |
 | `null` | changes nothing: proves that the tests notice |
 """
@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from agent.arms import reference
 from agent.arms.options import ArmOptions, DurableOptions, MiniOptions
-from agent.session import Session
+from agent.session.session import Session
 from agent.types import Outcome, Task
 
 Solve = Callable[[Task, Session, Any], Awaitable[Outcome]]
@@ -43,7 +43,7 @@ async def _mini(task: Task, session: Session, options: MiniOptions) -> Outcome:
 
 
 async def _durable(task: Task, session: Session, options: DurableOptions) -> Outcome:
-    from agent.durable import arm
+    from agent.arms.durable import arm
 
     return await arm.solve(task, session, options)
 

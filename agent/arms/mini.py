@@ -32,7 +32,7 @@ from minisweagent.models.utils.actions_toolcall import (
 from agent.arms.options import MiniOptions
 from agent.errors import ContextWindowExceeded, OutOfTime, Undone
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
-from agent.session import Session
+from agent.session.session import Session
 from agent.types import Outcome, OutcomeStatus, Task
 from agent.workspaces.protocol import CommandResult
 

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent.durable.profile import Profile
+from agent.arms.durable.profile import Profile
 from agent.models.spec import ModelSpec
 
 

@@ -9,7 +9,7 @@ import base64
 
 from agent.arms.options import ArmOptions
 from agent.errors import WorkspaceError
-from agent.session import Session
+from agent.session.session import Session
 from agent.types import Outcome, Task
 
 _APPLY_TIMEOUT_S = 60.0

@@ -2,8 +2,8 @@
 
 import zlib
 
-from agent.blobs import Blobs
 from agent.errors import JournalError
+from agent.journal.blobs import Blobs
 
 PLAIN, COMPRESSED, BLOB = 0, 1, 2
 

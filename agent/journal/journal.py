@@ -7,9 +7,9 @@ from pathlib import Path
 from sqlalchemy import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError
 
-from agent.blobs import Blobs
 from agent.errors import JournalError, OtherJournal
 from agent.journal import attempts, leases, ledger, progress, rates, records, ties
+from agent.journal.blobs import Blobs
 from agent.journal.bodies import Bodies
 from agent.journal.database import Database, shown
 from agent.journal.migrations import journal_id, migrate

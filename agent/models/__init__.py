@@ -14,6 +14,7 @@ scripted.py       a fixed list of replies
 usage.py, chat.py token counts and messages, for all of them
 """
 
+from agent.journal.pacing import Sending
 from agent.models.litellm_api import LiteLLMModel
 from agent.models.protocol import (
     CostSource,
@@ -35,7 +36,6 @@ from agent.models.spec import (
     SimulatedSpec,
     parse,
 )
-from agent.pacing import Sending
 from agent.types import Task
 
 __all__ = [

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from flows.journals import open_journal
-from flows.keys import attempt_key
-from flows.lake import Lake
-from flows.sweeping import leftovers
+from flows.experiments.keys import attempt_key
+from flows.storage.cleanup import leftovers
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
 from tests.durability import crashing
 from tests.durability.conftest import CountingServer, NewJournal
 from tests.durability.crashing import Setting

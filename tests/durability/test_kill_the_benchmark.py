@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from flows.journals import open_journal
-from flows.lake import Lake
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
 from tests.servers import openai_server as api
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

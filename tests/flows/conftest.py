@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from flows import experiment
-from flows.experiment import Experiment
+from flows.experiments import declaration
+from flows.experiments.declaration import Experiment
 from tests.servers.prefect_server import PrefectServer
 
 PREDICTION = {
@@ -49,4 +49,4 @@ def trial(**changes: Any) -> Experiment:
         "evaluation_timeout_s": 120,
         **changes,
     }
-    return experiment.parse(content, "trial")
+    return declaration.parse(content, "trial")

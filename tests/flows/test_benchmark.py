@@ -9,10 +9,12 @@ import pytest
 
 from agent.errors import WorkspaceError
 from eval import instances
-from flows import places, reporting, solve
+from flows import solve
 from flows.benchmark import benchmark
 from flows.errors import IncompleteRun, UsageError
-from flows.lake import Lake
+from flows.experiments import workspaces
+from flows.storage import report_files
+from flows.storage.lake import Lake
 from tests.flows.conftest import trial
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
@@ -26,7 +28,7 @@ def rows(lake_path: str, table: str) -> list[dict[str, Any]]:
 async def test_every_cell_ends_with_a_verdict(lake_path: str) -> None:
     """The able arm and gold resolve, the unable arm and null do not; the report says so."""
     page = await benchmark(trial(), lake_path)
-    built = reporting.read(Lake.existing(lake_path), "trial")
+    built = report_files.read(Lake.existing(lake_path), "trial")
     assert {arm.name: arm.resolved for arm in built.arms} == {
         "able": 2,
         "unable": 0,
@@ -61,7 +63,7 @@ async def test_the_same_again_buys_nothing(lake_path: str, monkeypatch: pytest.M
     async def refuse(*arguments: Any, **options: Any) -> None:
         raise AssertionError("a workspace was opened")
 
-    monkeypatch.setattr(places, "_open", refuse)
+    monkeypatch.setattr(workspaces, "_open", refuse)
     await benchmark(trial(concurrency=1), lake_path)
     assert Counter(row["attempt_id"] for row in rows(lake_path, "attempts")) == before
 
@@ -70,7 +72,7 @@ async def test_broken_infrastructure_is_no_result_and_is_tried_again(
     lake_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cell leaves no prediction, the others finish, and the next run completes it."""
-    real = places._open
+    real = workspaces._open
     victim = instances.load("bundled")[0].instance_id
     gold = [{"name": "gold", "agent": "gold"}]
     declared = trial(select={"ids": [victim]}, arms=gold, primary=None)
@@ -78,7 +80,7 @@ async def test_broken_infrastructure_is_no_result_and_is_tried_again(
     async def broken(*arguments: Any, **options: Any) -> None:
         raise WorkspaceError("the disk is on fire", retryable=False)
 
-    monkeypatch.setattr(places, "_open", broken)
+    monkeypatch.setattr(workspaces, "_open", broken)
     with pytest.raises(IncompleteRun, match="1 of 1 cells ended as infrastructure"):
         await benchmark(declared, lake_path)
     [attempt] = rows(lake_path, "attempts")
@@ -86,9 +88,9 @@ async def test_broken_infrastructure_is_no_result_and_is_tried_again(
     assert "the disk is on fire" in attempt["detail"]
     assert rows(lake_path, "predictions") == []
 
-    monkeypatch.setattr(places, "_open", real)
+    monkeypatch.setattr(workspaces, "_open", real)
     await benchmark(declared, lake_path)
-    built = reporting.read(Lake.existing(lake_path), "trial")
+    built = report_files.read(Lake.existing(lake_path), "trial")
     assert built.arm("gold").resolved == 1
 
 
@@ -98,7 +100,7 @@ async def test_what_may_pass_is_retried_at_once(
     """A first failure that may pass costs a retry of the task, not another run; the attempt
     goes on, and its row is that of its end."""
     monkeypatch.setattr(solve.attempt, "retry_delay_seconds", [0, 0])
-    real, failures = places._open, []
+    real, failures = workspaces._open, []
 
     async def shaky(*arguments: Any, **options: Any) -> Any:
         if not failures:
@@ -106,7 +108,7 @@ async def test_what_may_pass_is_retried_at_once(
             raise WorkspaceError("a moment, please")
         return await real(*arguments, **options)
 
-    monkeypatch.setattr(places, "_open", shaky)
+    monkeypatch.setattr(workspaces, "_open", shaky)
     declared = trial(select={"sample": 1}, arms=[{"name": "gold", "agent": "gold"}], primary=None)
     await benchmark(declared, lake_path)
     assert [row["outcome"] for row in rows(lake_path, "attempts")] == ["submitted"]
@@ -149,7 +151,7 @@ async def test_one_cell_can_be_solved_alone(lake_path: str) -> None:
 
 
 def solve_instances(declared: Any) -> list[Any]:
-    from flows import plan
+    from flows.experiments import plan
 
     return plan.load(declared)
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eval import instances
-from flows.cli import app
+from flows.cli.app import app
 
 GOLD = "{name: gold, agent: gold}"
 
@@ -30,7 +30,7 @@ PREDICTION = (
 @pytest.fixture
 def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine on which Prefect's server must not be asked for."""
-    monkeypatch.setattr("flows.running.prefect_api", lambda: pytest.fail("a server is started"))
+    monkeypatch.setattr("flows.cli.running.prefect_api", lambda: pytest.fail("a server is started"))
 
 
 def test_help_answers_at_once() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from agent.errors import InfrastructureError
-from flows.first_contact import ANSWER_S, CONTACT_S, contact
+from flows.server.first_contact import ANSWER_S, CONTACT_S, contact
 from tests.servers.cable import Cable
 from tests.servers.postgres import PostgresServer, free_port
 from tests.servers.prefect_server import PrefectServer
@@ -232,8 +232,8 @@ class TestDoctor:
 
     def test_a_journal_that_is_not_that_of_the_lake(self, tmp_path: Path) -> None:
         """A problem, with both places; with the right one it shows the id."""
-        from flows import journals
-        from flows.lake import Lake
+        from flows.storage import journals
+        from flows.storage.lake import Lake
 
         lake = Lake.open(tmp_path / "lake")
         journal = journals.open_journal(lake)

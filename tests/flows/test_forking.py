@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from flows import forking
 from flows.benchmark import benchmark
-from flows.cli import app
+from flows.cli.app import app
 from flows.errors import UsageError
-from flows.journals import open_journal
-from flows.lake import Lake
+from flows.experiments import forking
 from flows.solve import solve
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
 from tests.flows.conftest import trial
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]

@@ -17,15 +17,17 @@ from typer.testing import CliRunner
 
 from agent.journal import Limit
 from agent.journal.retention import Retention
-from flows import journals, places, pruned_artifacts, pruned_files, reporting
 from flows.benchmark import benchmark
-from flows.cli import app
+from flows.cli.app import app
 from flows.errors import IncompleteRun
-from flows.experiment import Experiment
-from flows.journals import VARIABLE, blobs, open_journal
-from flows.kept_images import KeptImages
-from flows.lake import Lake
-from flows.progress import artifact_key
+from flows.experiments import workspaces
+from flows.experiments.declaration import Experiment
+from flows.images.cache import KeptImages
+from flows.server import artifacts
+from flows.server.progress import artifact_key
+from flows.storage import journals, report_files, retention
+from flows.storage.journals import VARIABLE, blobs, open_journal
+from flows.storage.lake import Lake
 from tests.flows.conftest import trial
 from tests.servers.object_store import ObjectStore
 
@@ -99,7 +101,7 @@ def rows(lake: Lake) -> dict[str, bytes]:
 
 def costs(lake: Lake) -> list[Any]:
     """What each arm cost, as its report tells."""
-    built = reporting.read(lake, "trial")
+    built = report_files.read(lake, "trial")
     assert built.audits == ()
     return [(arm.name, arm.resolved, arm.cost, arm.tokens) for arm in built.arms]
 
@@ -108,7 +110,7 @@ def refuse_work(monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuse(*arguments: Any, **options: Any) -> None:
         raise AssertionError("a workspace was opened")
 
-    monkeypatch.setattr(places, "_open", refuse)
+    monkeypatch.setattr(workspaces, "_open", refuse)
 
 
 async def test_what_was_pruned_is_not_bought_again(
@@ -384,7 +386,7 @@ async def test_an_experiment_is_removed_whole_when_it_is_named(lake: Lake) -> No
 
 async def test_a_fork_that_goes_on_keeps_what_it_came_from(lake: Lake) -> None:
     """An experiment that an unfinished attempt was forked from is not removed before it."""
-    from flows import forking
+    from flows.experiments import forking
 
     await benchmark(one(arms=[ABLE]), str(lake.root))
     parent = attempt_of(lake, "able")
@@ -410,7 +412,7 @@ async def test_of_each_artifact_the_latest_version_stays(lake: Lake) -> None:
                         key=ArtifactFilterKey(any_=[artifact_key(kind, "published")])
                     )
                 )
-                for kind in pruned_artifacts.KINDS
+                for kind in artifacts.KINDS
             }
 
     before = await versions()
@@ -466,7 +468,7 @@ async def test_a_lake_on_an_object_store_is_pruned_alike(
     """Bodies go with the steps, results stay, and a named experiment goes whole. Objects cannot
     be given an earlier time, so none counts as young here."""
     monkeypatch.setenv(VARIABLE, f"sqlite:///{tmp_path / 'journal.sqlite'}")
-    monkeypatch.setattr(pruned_files, "GRACE_S", -DAY_S)
+    monkeypatch.setattr(retention, "GRACE_S", -DAY_S)
     with ObjectStore() as store:
         url = store.create_lake()
         await benchmark(one(arms=[ABLE]), url)

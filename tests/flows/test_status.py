@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from agent import leasing
-from agent.journal import Attempt, Journal, Lease, Reservation
+from agent.journal import Attempt, Journal, Lease, Reservation, holding
 from agent.workspaces import ownership
-from flows import journals, status
-from flows.cli import app
-from flows.journals import open_journal
-from flows.lake import Lake
+from flows.cli.app import app
+from flows.experiments import status
+from flows.storage import journals
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
 from tests.reports.lake_fixture import NOON, LakeBuilder
 
 IDS = [f"durabench__a-long-name-of-a-repository-{n}" for n in range(6)]
@@ -34,10 +34,10 @@ def built(tmp_path: Path) -> LakeBuilder:
         columns = {"attempt_id": outcome, "outcome": outcome, "detail": "for a reason"}
         lake.attempt("able", IDS[number], **columns, **unfinished)
     journal = open_journal(Lake.existing(lake.root))
-    worked_on(journal, "running-with-a-long-id", IDS[1], leasing.worker())
+    worked_on(journal, "running-with-a-long-id", IDS[1], holding.worker())
     worked_on(journal, "killed", IDS[2], DEAD)
     for number, outcome in ((3, "interrupted"), (4, "budget_stop")):
-        journal.release(worked_on(journal, outcome, IDS[number], leasing.worker()))
+        journal.release(worked_on(journal, outcome, IDS[number], holding.worker()))
     return lake
 
 

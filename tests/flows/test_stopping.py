@@ -8,8 +8,8 @@ import pytest
 from prefect import flow
 
 from agent.errors import Interrupted
-from flows import stopping
-from flows.stopping import graceful_stop
+from flows.server import stopping
+from flows.server.stopping import graceful_stop
 
 pytestmark = pytest.mark.usefixtures("prefect")
 

@@ -7,15 +7,15 @@ import pytest
 
 from agent.errors import Interrupted, LeaseHeld
 from agent.journal import Journal
-from agent.leasing import held
+from agent.journal.holding import held
 from eval import instances
-from flows.cells import Place, Submission
+from flows.experiments.cells import Place, Submission
+from flows.experiments.keys import verdict_key
+from flows.experiments.stop import Stop
 from flows.grade import graded
-from flows.journals import VARIABLE, open_journal
-from flows.keys import verdict_key
-from flows.lake import Lake
-from flows.stopping import Stop
-from flows.turns import Slot, in_turn
+from flows.server.turns import Slot, in_turn
+from flows.storage.journals import VARIABLE, open_journal
+from flows.storage.lake import Lake
 
 NAME = "work"
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from flows import reporting
-from flows.lake import Lake
+from flows.storage import report_files
+from flows.storage.lake import Lake
 from reports.types import Report
 from tests.servers.prefect_server import PrefectApi, PrefectServer
 
@@ -79,7 +79,7 @@ def expect(server: PrefectServer, program: "subprocess.Popen[bytes]", code: int 
 
 
 def report(server: PrefectServer, name: str) -> Report:
-    return reporting.read(Lake.existing(server.folder / "lake"), name)
+    return report_files.read(Lake.existing(server.folder / "lake"), name)
 
 
 def resolved(server: PrefectServer, name: str) -> dict[str, int]:

@@ -15,11 +15,13 @@ from prefect.events import Event
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Pending, Running
 
-from flows import experiment, fanout, heartbeats, journals
-from flows.lake import Lake
-from flows.patience import SLOT_S
-from flows.plan import prepare
-from flows.server_settings import CELLS
+from flows.experiments import declaration
+from flows.experiments.plan import prepare
+from flows.server import fanout, heartbeats
+from flows.server.retry import SLOT_S
+from flows.server.settings import CELLS
+from flows.storage import journals
+from flows.storage.lake import Lake
 from tests.operation.running import (
     begin,
     declared,
@@ -156,8 +158,8 @@ async def test_what_a_dead_worker_never_began_is_given_up(
 ) -> None:
     """A flow run that stays pending is marked Crashed, and the next one is another."""
     monkeypatch.setitem(fanout.PENDING_S, "process", 0.0)
-    declaration = experiment.parse(declared(name="pending"), "test")
-    plan = await prepare(declaration, str(tmp_path))
+    experiment = declaration.parse(declared(name="pending"), "test")
+    plan = await prepare(experiment, str(tmp_path))
     cell = plan.cells[0]
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
@@ -184,7 +186,7 @@ async def test_what_died_without_a_word_is_given_up(
 ) -> None:
     """Also where the server knows nothing of it but that it runs; one with heartbeats is left."""
     monkeypatch.setattr(heartbeats, "SILENT_S", 20.0)
-    plan = await prepare(experiment.parse(declared(name="silent"), "test"), str(tmp_path))
+    plan = await prepare(declaration.parse(declared(name="silent"), "test"), str(tmp_path))
     dead, alive = plan.cells[:2]
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:

@@ -11,7 +11,7 @@ import pytest
 from agent.workspaces import ownership
 from eval.base_image import BASE_IMAGE
 from eval.instances import load
-from flows.lake import Lake
+from flows.storage.lake import Lake
 from tests.operation.running import QUICK, declared, order, state, wait_until
 from tests.servers.prefect_server import ROOT, PrefectServer
 

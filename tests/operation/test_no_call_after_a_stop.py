@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from flows import stopping
-from flows.journals import open_journal
-from flows.lake import Lake
+from flows.server import stopping
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
 from tests.operation.running import declared, order, state, wait_until
 from tests.operation.test_pausing import SUSPENDED
 from tests.servers import openai_server as api

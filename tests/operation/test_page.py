@@ -10,7 +10,7 @@ import psycopg
 import pytest
 import yaml
 
-from flows.server_settings import WANTED, as_lines
+from flows.server.settings import WANTED, as_lines
 from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import ROOT, PrefectServer
 

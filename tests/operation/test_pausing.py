@@ -9,7 +9,7 @@ import pytest
 from docker.errors import DockerException
 
 from agent.workspaces import ownership
-from flows.lake import Lake
+from flows.storage.lake import Lake
 from tests.operation.running import declared, order, state, states, wait_until
 from tests.servers.prefect_server import PrefectServer
 

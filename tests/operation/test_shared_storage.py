@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from flows import reporting
-from flows.lake import Lake
+from flows.storage import report_files
+from flows.storage.lake import Lake
 from tests.operation.running import QUICK, begin, expect, states
 from tests.servers.object_store import ObjectStore
 from tests.servers.postgres import PostgresServer
@@ -42,7 +42,7 @@ def test_workers_share_a_lake_without_a_folder(server: PrefectServer, store: Obj
     """Every cell comes to its verdict, whoever took it, and the same again writes no row."""
     url = server.environment["DURABENCH_LAKE"]
     expect(server, begin(server, repeats=2))
-    arms = reporting.read(Lake.existing(url), "apart").arms
+    arms = report_files.read(Lake.existing(url), "apart").arms
     assert {arm.name: arm.resolved for arm in arms} == {"mini": 4, "null": 0}
     assert states(server, "apart") == ["COMPLETED"] * 8
     before = store.versions(url)

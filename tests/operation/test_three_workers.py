@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows.lake import Lake
-from flows.setting_up import Wanted, set_up
+from flows.server.setup import Wanted, set_up
+from flows.storage.lake import Lake
 from tests.operation.running import (
     IN_FLIGHT,
     QUICK,

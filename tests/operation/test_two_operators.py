@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from flows.events import INFRASTRUCTURE
-from flows.lake import Lake
+from flows.server.events import INFRASTRUCTURE
+from flows.storage.lake import Lake
 from tests.operation.running import begin, expect, report, wait_until
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.prefect_server import PrefectServer

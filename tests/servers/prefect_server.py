@@ -18,7 +18,7 @@ from typing import Any
 
 import httpx
 
-from flows.server_settings import as_lines
+from flows.server.settings import as_lines
 from tests.servers.postgres import free_port
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,8 +5,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from flows import experiment, reporting
-from flows.lake import Lake
+from flows.experiments import declaration
+from flows.storage import report_files
+from flows.storage.lake import Lake
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +30,7 @@ async def test_a_run_leaves_parquet_behind_and_a_second_run_adds_nothing(
     from flows.benchmark import benchmark
 
     (tmp_path / "walkthrough.yaml").write_text(DECLARED)
-    declared = experiment.load(tmp_path / "walkthrough.yaml")
+    declared = declaration.load(tmp_path / "walkthrough.yaml")
     lake = str(tmp_path / "lake")
     page = await benchmark(declared, lake)
     files = set(tmp_path.rglob("*.parquet"))
@@ -47,7 +48,7 @@ async def test_a_run_leaves_parquet_behind_and_a_second_run_adds_nothing(
     assert paid == [("mini", True, True), ("null", False, False)]
 
     # The report keeps every planned cell in the denominator and respects the pairing.
-    built = reporting.read(Lake.existing(lake), "walkthrough")
+    built = report_files.read(Lake.existing(lake), "walkthrough")
     table = built.comparisons[0].table
     assert (table.only_candidate, table.pairs) == (1, 1)
     assert Path(page).read_text().startswith("<!doctype html>")

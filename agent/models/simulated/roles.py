@@ -1,5 +1,5 @@
 """The durable arm's roles: who answers what. The answers are the JSON of the classes of
-`agent/durable/answers.py`."""
+`agent/arms/durable/answers.py`."""
 
 import re
 from pathlib import PurePosixPath

@@ -11,7 +11,7 @@ from agent import models
 from agent.arms import ARMS, ArmKind
 from agent.arms.options import ArmOptions
 from agent.models.protocol import Model
-from agent.session import Session
+from agent.session.session import Session
 from agent.types import Outcome, Task
 from tests.agent.workspaces_on_host import HostWorkspaces
 

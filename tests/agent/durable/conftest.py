@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from agent.arms.durable import arm
+from agent.arms.durable.profile import Profile
 from agent.arms.options import DurableOptions
-from agent.durable import arm
-from agent.durable.profile import Profile
 from agent.models.chat import tokens
 from agent.models.protocol import Message, ModelInfo, ModelReply, ModelRequest, Usage
-from agent.session import Session
+from agent.session.session import Session
 from agent.types import Outcome, Task
 from tests.agent.workspaces_on_host import HostWorkspaces
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from agent.durable.answers import Review
-from agent.durable.conversation import Exchange, Limits, converse
-from agent.durable.protocols import Malformed, TextTools
+from agent.arms.durable.answers import Review
+from agent.arms.durable.conversation import Exchange, Limits, converse
+from agent.arms.durable.protocols import Malformed, TextTools
 from agent.models.protocol import ModelReply, ModelRequest, Usage
-from agent.session import Session
+from agent.session.session import Session
 from agent.tools import Toolbox
 from tests.agent.durable.conftest import RoleModel, Said, make_repository, review
 from tests.agent.workspaces_on_host import HostWorkspaces

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from agent import durable, models
+from agent import models
+from agent.arms import durable
+from agent.arms.durable import arm
+from agent.arms.durable.profile import Profile, Role
+from agent.arms.durable.roles import TOOLS
 from agent.arms.options import DurableOptions
-from agent.durable import arm
-from agent.durable.profile import Profile, Role
-from agent.durable.roles import TOOLS
 from agent.models.protocol import Message, ModelReply, ModelRequest
-from agent.session import Session
+from agent.session.session import Session
 from agent.types import Outcome
 from tests.agent.durable.conftest import (
     FIX,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
-from agent.durable.roles import TOOLS as TOOLS_OF_ROLES
+from agent.arms.durable.roles import TOOLS as TOOLS_OF_ROLES
 from agent.tools import Toolbox
 from agent.workspaces import DockerWorkspace, HostWorkspace, Workspace
 from tests.agent.workspaces.conftest import image_of

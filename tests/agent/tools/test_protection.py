@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.durable.roles import TOOLS as TOOLS_OF_ROLES
+from agent.arms.durable.roles import TOOLS as TOOLS_OF_ROLES
 from agent.tools import Protection, Toolbox, render
 from agent.workspaces import Workspace
 from tests.agent.tools.conftest import sh

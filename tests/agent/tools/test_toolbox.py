@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 import pytest
 from pydantic import TypeAdapter
 
-from agent.durable.roles import TOOLS as TOOLS_OF_ROLES
+from agent.arms.durable.roles import TOOLS as TOOLS_OF_ROLES
 from agent.errors import Destroyed
 from agent.tools import Toolbox, ToolResult, ToolSettings, render
 from agent.workspaces import Workspace

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import yaml
 
 from agent.journal import Account, Journal
-from flows.journals import VARIABLE
-from flows.lake import Lake
+from flows.storage.journals import VARIABLE
+from flows.storage.lake import Lake
 from tests.servers import openai_server as api
 
 DURABENCH = str(Path(sys.executable).with_name("durabench"))

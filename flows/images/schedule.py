@@ -1,0 +1,261 @@
+"""Images come ahead of the cells that need them, and go when a limit asks for room.
+
+One task walks over the instances in the order of their cells. It brings the image of the next
+one when a cell asks for it or for a later one, or when fewer than `ahead` images wait for their
+first cell; where the limit leaves no room, it removes what was needed longest ago, and else
+waits for an image that is in use. An image is in use until the last cell of its instance has
+ended.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Generic, Protocol, Self, TypeVar
+
+from agent.errors import InfrastructureError
+from eval.errors import ImageError
+from eval.types import Instance
+from flows.display.terminal import say
+from flows.experiments.cells import Place
+from flows.experiments.declaration import Images
+from flows.experiments.stop import CHECK_S, Stop
+from flows.images.cache import Brought, KeptImages, Room
+from flows.storage.lake import Lake
+
+AT_ONCE = 2
+"""Images that are brought at the same time: more only share the one line and the one disk."""
+
+
+class Item(Protocol):
+    """What works on an instance, such as a cell."""
+
+    @property
+    def instance(self) -> Instance: ...
+    @property
+    def place(self) -> Place: ...
+    def at(self, place: Place) -> Self:
+        """The same in another place."""
+
+
+T = TypeVar("T", bound=Item)
+
+Recorded = Callable[[T, str | None], Place | None]
+"""Where everything of an item was done, or None if something is still to do. The text is the
+id of the image that is here, if one is."""
+
+
+@dataclass
+class _Turn(Generic[T]):
+    """One instance of the walk."""
+
+    instance: Instance
+    items: list[T]
+    left: int
+    """Items that have not ended."""
+    ready: asyncio.Future[list[Place]]
+    """The place of each item."""
+    is_asked: bool = False
+    hold: ExitStack = field(default_factory=ExitStack)
+    is_held: bool = False
+
+
+@asynccontextmanager
+async def scheduled(
+    items: Sequence[T],
+    dataset: str,
+    images: Images,
+    lake: Lake,
+    recorded: Recorded[T],
+    stop: Stop | None = None,
+) -> AsyncIterator[Callable[[T], AbstractAsyncContextManager[T]]]:
+    """Brings the images of `items` while the block runs, in their order.
+
+    The block gets what places an item; see `ImageSchedule.placed`. Where there is a limit, the
+    items of an instance stand together. On the host there is nothing to bring, and items stay
+    as they are.
+
+    Raises:
+        ImageError: no Docker daemon answers.
+    """
+    if not any(item.place.environment == "docker" for item in items):
+        yield nullcontext
+        return
+    kept = await asyncio.to_thread(KeptImages.of, lake, images.keep_gb)
+    schedule = ImageSchedule(items, dataset, images.ahead, kept, recorded, stop or Stop())
+    walk = asyncio.create_task(schedule.walk())
+    try:
+        yield schedule.placed
+    finally:
+        walk.cancel()
+        await asyncio.wait({walk})
+        schedule.close()
+    try:
+        _tell(await asyncio.to_thread(kept.make_room))
+    except (ImageError, InfrastructureError) as error:
+        say(f"images stay until the next run: {error}")
+
+
+class ImageSchedule(Generic[T]):
+    """Which images are here, are coming and are in use."""
+
+    def __init__(
+        self,
+        items: Sequence[T],
+        dataset: str,
+        ahead: int,
+        kept: KeptImages,
+        recorded: Recorded[T],
+        stop: Stop,
+    ) -> None:
+        self._dataset, self._ahead, self._kept, self._recorded = dataset, ahead, kept, recorded
+        self._stop = stop
+        self._turns: dict[str, _Turn[T]] = {}
+        for item in items:
+            turn = self._turns.setdefault(
+                item.instance.instance_id,
+                _Turn(item.instance, [], 0, asyncio.get_running_loop().create_future()),
+            )
+            turn.items.append(item)
+            turn.left += 1
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._coming: dict[str, int] = {}
+        """Bytes that are expected, by instance."""
+        self._changed = asyncio.Event()
+
+    @asynccontextmanager
+    async def placed(self, item: T) -> AsyncIterator[T]:
+        """The item with its image here for as long as the block runs.
+
+        An image that cannot be had is told by `place.problem`. Every item enters once, and
+        where there is a limit in order: it may wait for those before it to end.
+
+        Raises:
+            Interrupted: the operator asked to stop.
+        """
+        turn = self._turns[item.instance.instance_id]
+        turn.is_asked = True
+        self._notify()
+        try:
+            while not turn.ready.done():
+                await asyncio.wait({turn.ready}, timeout=CHECK_S)
+                self._stop.check()
+            place = turn.ready.result()[turn.items.index(item)]
+            yield item.at(place)
+        finally:
+            turn.left -= 1
+            if not turn.left:
+                self._release(turn)
+
+    async def walk(self) -> None:
+        """Bring what is needed, to the last instance."""
+        try:
+            async with asyncio.TaskGroup() as bringing:
+                for number, turn in enumerate(turns := list(self._turns.values())):
+                    await self._begin(turn, turns[number:], bringing)
+        except BaseExceptionGroup as group:
+            self._give_up(group.exceptions[0])
+
+    def close(self) -> None:
+        """Let go of every image; pulls under way are ended."""
+        self._kept.store.stop()
+        for turn in self._turns.values():
+            self._release(turn)
+
+    async def _begin(
+        self, turn: _Turn[T], to_come: list[_Turn[T]], bringing: asyncio.TaskGroup
+    ) -> None:
+        try:
+            if places := await asyncio.to_thread(self._nothing_to_do, turn):
+                turn.ready.set_result(places)
+                return
+            while self._waiting() >= self._ahead and not any(one.is_asked for one in to_come):
+                await self._changed.wait()
+            self._stop.check()
+            await asyncio.to_thread(self._hold, turn)
+            if (image_id := await asyncio.to_thread(self._here, turn)) is None:
+                await self._find_room(turn)
+                bringing.create_task(self._bring(turn))
+            else:
+                self._arrived(turn, image_id)
+        except (ImageError, InfrastructureError) as error:
+            self._failed(turn, error)
+
+    def _nothing_to_do(self, turn: _Turn[T]) -> list[Place]:
+        """Where everything of an instance was done; nothing if any of it has to be."""
+        here = self._here(turn)
+        places = [self._recorded(item, here) for item in turn.items]
+        return [place for place in places if place] if all(places) else []
+
+    async def _find_room(self, turn: _Turn[T]) -> None:
+        """Wait until the image fits, or is the only one in use: then nothing helps it."""
+        while True:
+            changed = self._changed
+            expected = await asyncio.to_thread(self._kept.expected_bytes, turn.instance.image)
+            coming = sum(self._coming.values())
+            room = await asyncio.to_thread(self._kept.make_room, expected + coming)
+            _tell(room)
+            in_use = any(other.is_held for other in self._turns.values() if other is not turn)
+            if room.is_enough or not in_use:
+                self._coming[turn.instance.instance_id] = expected
+                return
+            await changed.wait()
+
+    async def _bring(self, turn: _Turn[T]) -> None:
+        try:
+            async with self._slots:
+                brought: Brought = await asyncio.to_thread(
+                    self._kept.bring, turn.instance, self._dataset
+                )
+            if brought.how:
+                say(str(brought))
+            self._arrived(turn, brought.image_id)
+        except (ImageError, InfrastructureError) as error:
+            self._failed(turn, error)
+        finally:
+            del self._coming[turn.instance.instance_id]
+            self._notify()
+
+    def _here(self, turn: _Turn[T]) -> str | None:
+        return self._kept.store.find([turn.instance.image]).get(turn.instance.image)
+
+    def _hold(self, turn: _Turn[T]) -> None:
+        turn.hold.enter_context(self._kept.store.held(turn.instance.image))
+        turn.is_held = True
+
+    def _arrived(self, turn: _Turn[T], image_id: str) -> None:
+        here = [replace(item.place, image_digest=image_id) for item in turn.items]
+        turn.ready.set_result(here)
+
+    def _failed(self, turn: _Turn[T], error: Exception) -> None:
+        nowhere = [replace(item.place, problem=str(error)) for item in turn.items]
+        turn.ready.set_result(nowhere)
+
+    def _give_up(self, error: BaseException) -> None:
+        """No image comes any more: everybody who waits for one has to know why."""
+        for turn in self._turns.values():
+            if not turn.ready.done():
+                turn.ready.set_exception(error)
+                turn.ready.exception()  # seen, even if no cell asks any more
+
+    def _waiting(self) -> int:
+        """Images that are here, or coming, before any cell asked."""
+        return sum(turn.is_held and not turn.is_asked for turn in self._turns.values())
+
+    def _release(self, turn: _Turn[T]) -> None:
+        if turn.is_held:
+            try:
+                self._kept.needed(turn.instance.image)
+            finally:
+                turn.hold.close()
+                turn.is_held = False
+                self._notify()
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+def _tell(room: Room) -> None:
+    for row in room.removed:
+        say(f"image {row['image']}: removed")

@@ -1,0 +1,145 @@
+"""Prefect's API for one command: the server that is configured, or a private one.
+
+The private server is Prefect's own, a child process on a free loopback port with the user's
+own Prefect database. Starting it first of all, and not on the flow's first request, lets it
+come up while this process is still importing and reading its data.
+"""
+
+import atexit
+import ctypes
+import gc
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from agent.errors import InfrastructureError
+from flows.server.first_contact import contact
+
+START_TIMEOUT_S = 120.0
+"""A first start creates the database, which takes seconds on a fast machine."""
+
+_PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
+
+_QUIET = {
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_LOGGING_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
+}
+"""A command shows its own progress and errors; variables that are set win."""
+
+# A server that lives for one command schedules nothing and shows nothing.
+_PRIVATE = ["--no-ui", "--no-scheduler", "--no-late-runs", "--analytics-off"]
+
+# What it imports stays, and a third of its start would go into looking for garbage there.
+_SERVER = """
+import gc, runpy
+gc.disable()
+import prefect.server.api.server
+gc.freeze()
+gc.enable()
+runpy.run_module("prefect", run_name="__main__", alter_sys=True)
+"""
+
+
+@contextmanager
+def prefect_api() -> Iterator[None]:
+    """Give the flows of this process an API for the length of the block.
+
+    Raises:
+        InfrastructureError: the server that is configured does not answer, or is none.
+    """
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    gc.disable()  # until `settle`: what is imported from here on stays
+    try:
+        with _configured_or_private():
+            yield
+    finally:
+        gc.enable()
+
+
+@contextmanager
+def _configured_or_private() -> Iterator[None]:
+    if given := os.environ.get("PREFECT_API_URL"):
+        contact(given)
+        yield
+        return
+    port = _free_port()
+    server = _start(port)
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    if in_profile := PREFECT_API_URL.value():  # which only Prefect can tell
+        _stop(server)
+        contact(in_profile)
+        yield
+        return
+    with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
+        yield
+
+
+def settle() -> None:
+    """Collect garbage from now on, but do not look for it in what is imported by now.
+
+    Those are a million objects, and looking at all of them takes a second: now and then, and
+    once more when the process ends.
+    """
+    gc.freeze()
+    gc.enable()
+
+
+async def wait_until_ready() -> None:
+    """Return once the API answers.
+
+    Raises:
+        InfrastructureError: it does not within the time that a slow machine needs.
+    """
+    import anyio
+    from prefect.client.orchestration import get_client
+
+    error: Exception | None = None
+    with anyio.move_on_after(START_TIMEOUT_S):
+        async with get_client() as client:
+            while error := await client.api_healthcheck():  # noqa: ASYNC110 - it is remote
+                await anyio.sleep(0.05)
+            return
+    raise InfrastructureError(f"Prefect's server does not answer: {error}; run again")
+
+
+def _start(port: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", _SERVER, "server", "start", *_PRIVATE]
+    server = subprocess.Popen(
+        [*command, "--host", "127.0.0.1", "--port", str(port)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C is for the command, which stops the server itself
+        preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+    )
+    # Not at the end of the flow: Prefect sends its last events when the process exits, and
+    # would wait for a server that is gone. What is registered first is called last.
+    atexit.register(_stop, server)
+    return server
+
+
+def _end_with_parent() -> None:
+    """Ask the kernel to end this process when its parent is killed and cannot do it."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    server.terminate()
+    try:
+        server.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        server.kill()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port

@@ -1,0 +1,136 @@
+"""What an operator may want to act on, as events of the Prefect server.
+
+durabench.cell.infrastructure                  a cell ended as infrastructure
+durabench.budget.50, .80 and .100              so many percent of an experiment's budget are used
+durabench.experiment.finished                  nothing is left to do of an experiment
+durabench.experiment.incomplete                a run of it ended, and cells are left to do
+
+The resource of each is the experiment, `durabench.experiment.NAME`. Events are for people and
+automations: what a server drops is missing there and nowhere else.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+from prefect.client.orchestration import get_client
+from prefect.events import emit_event
+from prefect.events.filters import EventFilter, EventNameFilter, EventResourceFilter
+from prefect.exceptions import PrefectHTTPStatusError
+
+from agent.journal import Journal, Limit
+from flows.display.terminal import say
+from flows.experiments.cell_state import End
+from flows.experiments.cells import Cell
+from flows.experiments.declaration import Budget
+from flows.experiments.keys import attempt_key
+from flows.experiments.plan import Plan
+from flows.storage.journals import open_journal
+
+INFRASTRUCTURE = "durabench.cell.infrastructure"
+BUDGET = "durabench.budget."
+FINISHED = "durabench.experiment.finished"
+INCOMPLETE = "durabench.experiment.incomplete"
+
+PERCENTAGES = (50, 80, 100)
+
+_DETAIL_CHARACTERS = 2_000
+
+_PAGE = 50  # the server's own limit
+
+
+def resource_id(experiment: str) -> str:
+    """The resource that the events of an experiment are about."""
+    return f"durabench.experiment.{experiment}"
+
+
+class Announcements:
+    """The events of one run of an experiment."""
+
+    def __init__(self, plan: Plan, journal: Journal, announced: set[int]) -> None:
+        """Use `of`. `announced` are the percentages of its budget that were told before."""
+        self._experiment = plan.experiment.name
+        self._journal, self._announced = journal, announced
+        self._budget = plan.experiment.budgets.get("experiment")
+
+    @classmethod
+    async def of(cls, plan: Plan) -> "Announcements":
+        """With what earlier runs of the experiment have told the server."""
+        journal = await asyncio.to_thread(open_journal, plan.lake)
+        budget = plan.experiment.budgets.get("experiment")
+        told = await _announced(plan.experiment.name, budget) if budget else set()
+        return cls(plan, journal, told)
+
+    async def ended(self, cell: Cell, end: End, result: str) -> None:
+        """A cell has come to an end."""
+        if end == "infrastructure":
+            self._emit(INFRASTRUCTURE, _of_cell(cell, result), [_related(cell)])
+        if self._budget:
+            await self._tell_budget(self._budget, result)
+
+    def finished(self, ends: Mapping[End, int], page: str) -> None:
+        """The run is over, and its report is written."""
+        whole = sum(ends.values()) == ends.get("done", 0)
+        self._emit(FINISHED if whole else INCOMPLETE, {"cells": dict(ends), "page": page})
+
+    async def _tell_budget(self, budget: Budget, result: str) -> None:
+        limit = Limit("experiment", self._experiment, budget.usd, budget.calls)
+        usd, calls = await asyncio.to_thread(self._journal.spent, limit)
+        shares = [
+            spent / most for spent, most in ((usd, budget.usd), (calls, budget.calls)) if most
+        ]
+        # The call that did not fit is not counted: of a budget that stops cells some is left.
+        is_used_up = f"budget of experiment {self._experiment} " in result
+        used = 100.0 if is_used_up else 100 * max(shares, default=0.0)
+        for percent in PERCENTAGES:
+            if used >= percent and percent not in self._announced:
+                self._announced.add(percent)
+                self._emit(
+                    f"{BUDGET}{percent}",
+                    {"percent": percent, "usd": usd, "calls": calls, "budget": budget.model_dump()},
+                )
+
+    def _emit(
+        self, event: str, payload: dict[str, Any], related: list[dict[str, str]] | None = None
+    ) -> None:
+        resource = {
+            "prefect.resource.id": resource_id(self._experiment),
+            "prefect.resource.name": self._experiment,
+            "durabench.event": event,
+        }
+        emit_event(event, resource, related=related, payload=payload)
+
+
+async def _announced(experiment: str, budget: Budget) -> set[int]:
+    """The percentages of this budget, and not of a smaller one, that the server was told of."""
+    chosen = EventFilter(
+        event=EventNameFilter(prefix=[BUDGET]),
+        resource=EventResourceFilter(id=[resource_id(experiment)]),
+    )
+    try:
+        async with get_client() as client:
+            found = await client.read_events(chosen, limit=_PAGE)
+    except (httpx.HTTPError, PrefectHTTPStatusError) as error:
+        say(f"no answer on what is known of the budget ({type(error).__name__}): it is told again")
+        return set()
+    same = [event for event in found.events if event.payload["budget"] == budget.model_dump()]
+    return {event.payload["percent"] for event in same}
+
+
+def _of_cell(cell: Cell, result: str) -> dict[str, Any]:
+    return {
+        "arm": cell.arm.name,
+        "instance_id": cell.instance.instance_id,
+        "repeat": cell.repeat,
+        "attempt_id": attempt_key(cell)[:32],
+        "detail": result[:_DETAIL_CHARACTERS],
+    }
+
+
+def _related(cell: Cell) -> dict[str, str]:
+    return {
+        "prefect.resource.id": f"durabench.cell.{attempt_key(cell)[:32]}",
+        "prefect.resource.name": cell.label,
+        "prefect.resource.role": "cell",
+    }

@@ -1,0 +1,181 @@
+"""Stopping a run without losing what is being paid for.
+
+The first Ctrl-C or SIGTERM, or a pause or cancellation on a Prefect server, lets the calls and
+commands in flight finish and be recorded; nothing new is begun. What is still running after
+`GRACE_S` is cut off, and so is everything at the second signal.
+"""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from types import FrameType
+from typing import Any
+from uuid import UUID
+
+import httpx
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.objects import FlowRun, State
+from prefect.context import FlowRunContext
+from prefect.events import emit_event
+from prefect.exceptions import Abort, ObjectNotFound, Pause
+from prefect.states import Cancelled
+
+from agent.errors import Interrupted
+from flows.display.terminal import say
+from flows.experiments.stop import RESUME, Stop
+
+GRACE_S = 25.0
+
+WATCH_S = 1.0
+"""Seconds between two looks at whether a flow run was paused or cancelled. For so long, and for
+the server's answer, calls still begin after that."""
+
+PAUSED = "durabench.flow-run.paused"
+"""The last event of a flow run that was paused."""
+
+
+@asynccontextmanager
+async def graceful_stop() -> AsyncIterator[Stop]:
+    """Heed both signals, and a pause or cancellation on a Prefect server, for the length of a flow.
+
+    Raises:
+        Interrupted: the flow was stopped, or went on for `GRACE_S` after it was asked to.
+        Pause: the flow run was paused, and has stopped; resumed, it is run from the top again.
+        Abort: the flow run of a deployment was cancelled, has stopped, and is Cancelled.
+    """
+    stop = Stop()
+    try:
+        async with _grace(stop) as asked:
+            with _signals(stop, asked):
+                async with _watched(stop, asked):
+                    yield stop
+    except Interrupted:
+        if stop.by is None:
+            raise
+        await _end_as(stop.by)
+        raise
+
+
+@asynccontextmanager
+async def _grace(stop: Stop) -> AsyncIterator[Callable[[], None]]:
+    """What asks to stop; the block is cut off that goes on for too long after that.
+
+    A flow that ends with the cancellation itself would count as crashed.
+    """
+    try:
+        async with asyncio.timeout(None) as limit:
+
+            def asked() -> None:
+                limit.reschedule(asyncio.get_running_loop().time() + GRACE_S)
+
+            yield asked
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise Interrupted(f"cut off after {GRACE_S:.0f} s; {RESUME}") from None
+
+
+@contextmanager
+def _signals(stop: Stop, asked: Callable[[], None]) -> Iterator[None]:
+    """Take over both signals; the second of them finds the handlers that were there before."""
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    previous = {number: signal.getsignal(number) for number in signals}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        stop.requested = True  # at once, and not when the loop comes to it
+        for each, handler in previous.items():
+            signal.signal(each, handler)
+        loop.call_soon_threadsafe(asked)
+        say("stopping: calls in flight are finished and recorded; once more stops at once")
+
+    for number in signals:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+@asynccontextmanager
+async def _watched(stop: Stop, asked: Callable[[], None]) -> AsyncIterator[None]:
+    """Ask to stop when the flow run is paused or cancelled, also before the block was reached."""
+    run = _flow_run()
+    if run is None:
+        yield
+        return
+    async with get_client() as client:
+        await _look(client, run.id, stop, asked)
+        watching = asyncio.create_task(_watch(client, run.id, stop, asked))
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await asyncio.wait({watching})
+
+
+async def _watch(client: PrefectClient, run: UUID, stop: Stop, asked: Callable[[], None]) -> None:
+    while stop.by is None:
+        await asyncio.sleep(WATCH_S)
+        await _look(client, run, stop, asked)
+
+
+async def _look(client: PrefectClient, run: UUID, stop: Stop, asked: Callable[[], None]) -> None:
+    """Ask to stop if the flow run was paused or cancelled; a server may be away for a while."""
+    with suppress(httpx.HTTPError, ObjectNotFound):
+        state = (await client.read_flow_run(run)).state
+        if state is None or not (
+            state.is_paused() or state.is_cancelling() or state.is_cancelled()
+        ):
+            return
+        stop.by, stop.requested = state, True
+        say(
+            f"{(state.name or state.type.value).lower()}: calls in flight are finished and recorded"
+        )
+        asked()
+
+
+async def _end_as(state: State[Any]) -> None:
+    """Leave the flow run in the state that it was put into.
+
+    Raises:
+        Pause, Abort: it was paused, or cancelled. Not without a deployment, as it could not be
+            resumed then: the command says how to continue.
+    """
+    run = _flow_run()
+    assert run is not None
+    if state.is_paused():
+        _sign_off()
+        if run.deployment_id is not None:
+            raise Pause(state=state) from None
+        return
+    cancelled: State[Any] = Cancelled(message="Everything in flight was finished and recorded.")
+    with suppress(httpx.HTTPError):
+        async with get_client() as client:
+            await client.set_flow_run_state(run.id, cancelled, force=True)
+    if run.deployment_id is not None:
+        aborted = Abort("the flow run was cancelled")
+        aborted.state = cancelled  # type: ignore[attr-defined]  # as the engine reads it
+        raise aborted from None
+
+
+def _flow_run() -> FlowRun | None:
+    """The flow run that this code belongs to."""
+    context = FlowRunContext.get()
+    return context.flow_run if context is not None else None
+
+
+def _sign_off() -> None:
+    """Say that no heartbeat is to come, or the flow run would be taken for dead."""
+    run = _flow_run()
+    assert run is not None
+    emit_event(
+        PAUSED,
+        resource={"prefect.resource.id": f"prefect.flow-run.{run.id}"},
+        related=[
+            {"prefect.resource.id": f"prefect.tag.{tag}", "prefect.resource.role": "tag"}
+            for tag in run.tags
+        ],
+    )

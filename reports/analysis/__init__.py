@@ -1,0 +1,1 @@
+"""What the relations of a lake say: comparisons, losses, spending."""
