@@ -244,8 +244,8 @@ def _content(change: Change) -> Iterator[Reason]:
 
 
 def _reasons_of_log(instance: Instance, evaluation: Evaluation) -> Iterator[Reason]:
-    """What speaks against the output that earned a verdict, by the rules that hold for the
-    format of its log."""
+    """Find contradictions in the output that earned a verdict, by the rules that are valid for
+    the format of its log."""
     if evaluation.outcome != "resolved":
         return
     yield from _markers(instance, evaluation.log)
@@ -271,7 +271,7 @@ def _markers(instance: Instance, log: str) -> Iterator[Reason]:
 
 
 def _printed(script: str, marker: str) -> int:
-    """How often a script prints a marker: its trace has the command, `echo` has a line too."""
+    """Count how often a script prints a marker: once in its trace, and once more by `echo`."""
     lines = [line for line in script.splitlines() if marker in line]
     is_traced = _TRACES.search(script) is not None
     return sum(1 + is_traced if _PRINTS.match(line) else 1 for line in lines)
@@ -342,7 +342,7 @@ class _Tests:
                 return
 
     def _counts(self) -> Iterator[tuple[int, int | None]]:
-        """What the log claims, and what its runner counted of that."""
+        """Pair each number that the log claims with what its runner counted."""
         yield self._claimed(), self.counted
         if self.log_format.passes is not None:
             passed = {each.test for each in self.results if each.status == "PASSED"}

@@ -2,8 +2,8 @@
 
 The steps are those of swebench's own `run_instance`: apply the patch by the same commands
 in the same order, run the same script, have the same functions read the log. Whatever a script that
-has run to its end leaves in the log is a verdict there, and so it is here: a patch can write
-anything into the log, so nothing in it can make the outcome `infrastructure`.
+has run to its end leaves in the log is a verdict there, and therefore in Durabench too: a
+patch can write anything into the log, so nothing in it makes the outcome `infrastructure`.
 """
 
 import asyncio
@@ -178,7 +178,7 @@ def _judge(report: Report, log: str) -> _Verdict:
 def _of_a_part(verdict: _Verdict, instance: Instance) -> _Verdict:
     """The verdict on a log whose middle was not kept.
 
-    The markers and totals stand at the ends, and a test without a result is not passed, so
+    The markers and totals are at the ends, and a test without a result is not passed, so
     what is left out can only hide results. Where a missing result counts as a pass, that is
     no proof.
     """
@@ -204,7 +204,7 @@ def _why_unresolved(report: Report) -> str:
 
 
 async def _network_hint(instance: Instance, patch: str, verdict: _Verdict, place: Place) -> str:
-    """What to try where the container's missing network may be why nothing was resolved.
+    """Advise to give the container a network where its absence may be the cause.
 
     Many scripts try to install and do well without, so with an ordinary patch the hint is
     given only where no test has a result.

@@ -114,7 +114,7 @@ def log_markers() -> tuple[str, str]:
 
 
 def exit_code_marker() -> str:
-    """What eval scripts print with the exit code of the tests, after their end."""
+    """Return the text that eval scripts print before the exit code of the tests."""
     from swebench.harness.constants import TEST_EXIT_CODE
 
     return str(TEST_EXIT_CODE)
@@ -131,12 +131,12 @@ class Result:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a test with this status counts as failed."""
+        """True if a test with this status counts as failed."""
         return self.status in ("FAILED", "ERROR")
 
     @property
     def has_passed(self) -> bool:
-        """Whether a test with this status counts as passed."""
+        """True if a test with this status counts as passed."""
         return self.status in ("PASSED", "XFAIL")
 
 

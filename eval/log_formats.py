@@ -1,4 +1,4 @@
-"""What can be expected of a test log, by the parser that reads it.
+"""The formats of test logs, by the parser that reads them.
 
 A runner that states how many tests it ran contradicts results that it did not print. Which
 totals there are, whether a name stands for one test, and whether a line can be read by itself
@@ -15,7 +15,7 @@ _COLOUR = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
 
 @dataclass(frozen=True)
 class Totals:
-    """How one runner words its totals."""
+    """The wording of one runner's totals."""
 
     statement: re.Pattern[str]
     """One statement; a log has one for each start of the runner."""
@@ -42,22 +42,22 @@ class Format:
     passes: Totals | None = None
     """The tests with the status of having passed, where totals tell them from skipped ones."""
     has_totals: bool = False
-    """Whether every whole run ends with totals, so that without them it was cut short."""
+    """True where every complete run ends with totals: a log without them was cut short."""
     compared: Literal["tests", "passes"] = "tests"
-    """What totals are compared with: the different tests that passed, or the lines that say so,
-    where tests of one name are told apart only by their place."""
+    """The number to compare with totals: of different tests that passed, or of lines that say
+    so, where only their place distinguishes tests of one name."""
     tests: re.Pattern[str] = re.compile("")
-    """What names of tests look like; parsers also take other words for one."""
+    """The shape of a test's name. Parsers also take other words for one."""
     is_by_line: bool = True
-    """Whether a single line names a test in full, with its result."""
+    """True where a single line has a test's full name and its result."""
     one_name_one_test: bool = True
-    """Whether, in one section, two results of one name contradict each other."""
+    """True where two results of one name, in one section, contradict each other."""
     names: re.Pattern[str] = re.compile("")
     """The names of which that is true: the others can repeat."""
     sections: re.Pattern[str] | None = None
     """Begins or ends a file, package or program whose names are its own."""
     claims: re.Pattern[str] | None = None
-    """Where the parser pairs results with commands: a result."""
+    """A result, of a parser that pairs results with commands."""
     commands: re.Pattern[str] | None = None
     """A command, as bash traces it, which has one result."""
 

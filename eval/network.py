@@ -1,6 +1,6 @@
-"""Whether a test log shows that something asked for a network that was not there.
+"""Signs in a test log that something asked for a missing network.
 
-What installers and clients print when no name can be resolved or no host reached. Such a line
+Installers and clients print them when no name can be resolved or no host reached. Such a line
 explains a failure; it proves nothing, since most eval scripts install what is installed already.
 """
 

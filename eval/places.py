@@ -65,7 +65,7 @@ class Place:
         return await self._shell.run(f"{self._prefix}{command}", timeout_s=timeout_s)
 
     async def is_offline(self) -> bool:
-        """Whether this is a container without network. A host is never one."""
+        """Check for a container without network. A host is never one."""
         if not self._in_container:
             return False
         checked = await self.run(_HAS_NO_ROUTE, timeout_s=_ROUTE_TIMEOUT_S)

@@ -185,6 +185,12 @@ def _where(submission: Submission) -> tuple[str, str, str]:
     return submission.experiment, submission.arm, unit
 
 
+def _told(submission: Submission, outcome: str, lake: Lake) -> str:
+    """A recorded outcome with its reason, where there is one."""
+    [row] = lake.read("evaluations", *_where(submission))
+    return f"{outcome}: {row['reason']}" if row["reason"] else outcome
+
+
 def _raise_if_broken(evaluation: Evaluation) -> None:
     if evaluation.outcome == "infrastructure":
         raise InfrastructureError(f"{evaluation.instance_id}: {evaluation.reason}")
@@ -242,7 +248,7 @@ async def grade(
                     outcome = "infrastructure"
                     await progress.advance(submission.label, f"{outcome}: {error}")
                 else:
-                    await progress.advance(submission.label, outcome)
+                    await progress.advance(submission.label, _told(submission, outcome, store))
                 return outcome
 
         async with images as placed:

@@ -247,11 +247,15 @@ def from_record(declaration: str) -> Experiment:
 
     Release 0.1 had one model for the options of all agents; those that an agent ignored are left
     out.
+
+    Raises:
+        ValidationError: it is the declaration of an import, or has fields that are no more.
     """
     content = json.loads(declaration)
     for arm in content["arms"]:
-        known = ARMS[arm["agent"]].options.model_fields
-        arm["options"] = {name: each for name, each in arm["options"].items() if name in known}
+        if isinstance(arm, dict) and arm["agent"] in ARMS:
+            known = ARMS[arm["agent"]].options.model_fields
+            arm["options"] = {name: each for name, each in arm["options"].items() if name in known}
     return Experiment.model_validate(content)
 
 

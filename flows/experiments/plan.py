@@ -11,13 +11,8 @@ from eval import instances, selection
 from eval.types import Instance
 from flows.errors import UsageError
 from flows.experiments import records, workspaces
-from flows.experiments.cells import (
-    Cell,
-    Place,
-    canonical_digest,
-    plan,
-)
-from flows.experiments.declaration import Experiment
+from flows.experiments.cells import Cell, Place, canonical_digest, plan
+from flows.experiments.declaration import Experiment, from_record
 from flows.storage import journals
 from flows.storage.lake import Lake
 
@@ -130,7 +125,7 @@ def _is_declared(
     if not rows or (rows[0]["dataset_digest"], rows[0]["environment"]) != resolved:
         return False
     try:
-        recorded = Experiment.model_validate_json(rows[0]["declaration"])
+        recorded = from_record(rows[0]["declaration"])
     except ValidationError:  # an import's, or of fields that are no more
         return False
     return recorded.defining == experiment.defining

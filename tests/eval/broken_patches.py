@@ -21,7 +21,7 @@ _INFRASTRUCTURE = {
     "no display": "cannot open display",
     "no browser": "Failed to launch chromium",
 }
-"""What swebench takes for broken infrastructure where a log has no results."""
+"""Messages that swebench takes for broken infrastructure where a log has no results."""
 
 
 def code(tests: Iterable[str]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Example logs in the formats of all of swebench's parsers: clean ones and forged ones.
 
-A clean log is of a run that resolves, in which tests that nobody asked about may fail. A forged
+A clean log is of a run that resolves, in which tests outside the two lists may fail. A forged
 one has the same tests pass by swebench's rules although the runner says otherwise.
 """
 

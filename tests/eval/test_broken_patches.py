@@ -172,7 +172,7 @@ def test_the_controls_are_as_ever(graded: dict[str, Graded]) -> None:
 
 
 def test_forged_results_are_named_beside_the_verdict(graded: dict[str, Graded]) -> None:
-    """Where the patch words them, whatever became of them."""
+    """The audit names forged lines that a patch has as text, whatever the verdict is."""
     for name in ("forges", "forges at exit", "forges, exits at once", "forges a whole log"):
         reasons = [str(reason) for reason in graded[name].audit.reasons]
         assert any("words a test result" in reason for reason in reasons), name

@@ -66,7 +66,7 @@ def audited(instance: Instance, log: str) -> Audit:
 
 
 def test_every_parser_has_a_format_and_an_example() -> None:
-    """A parser that a new swebench brings has to be thought about."""
+    """A new parser of a later swebench needs a format before it is used."""
     from swebench.harness.log_parsers import PARSER_REGISTRY
 
     assert log_formats.known() == PARSER_REGISTRY.keys()
@@ -94,7 +94,7 @@ def test_a_forged_log_is_in_doubt(
 
 @pytest.mark.parametrize("parser", sorted(log_formats.known()))
 def test_no_log_breaks_the_audit(parser: str, make_instance: MakeInstance) -> None:
-    """What another runner prints is read without an error."""
+    """The output of any runner is read without an error."""
     columns = {"instance_id": "jekyll__jekyll-9141", "version": "9.5"}
     if parser == "parse_log_immutable_js":
         columns["instance_id"] = "immutable-js__immutable-js-2006"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reports.rendering import format as formats
+from reports import format as formats
 
 
 @pytest.mark.parametrize(
