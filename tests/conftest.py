@@ -1,13 +1,15 @@
 """What several suites share: Docker, and where the real data lies."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent.timings import timings
 from tests.servers.postgres import PostgresServer, require_postgres
+from tests.timing import as_variables
 
 REQUIRE_DOCKER = "DURABENCH_REQUIRE_DOCKER"
 """Where this is set, a Docker test that cannot run fails instead of being skipped."""
@@ -70,3 +72,17 @@ def postgres() -> Iterator[PostgresServer]:
     require_postgres()
     with PostgresServer() as server:
         yield server
+
+
+@pytest.fixture
+def set_timings() -> Iterator[Callable[..., None]]:
+    """A function that sets fields of `Timings` for this test and the programs it starts."""
+    with pytest.MonkeyPatch.context() as patch:
+
+        def set_(**seconds: float) -> None:
+            for name, value in as_variables(**seconds).items():
+                patch.setenv(name, value)
+            timings.cache_clear()
+
+        yield set_
+    timings.cache_clear()

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from typer.main import get_command
 
+from agent.timings import Timings, variable
 from flows.cli.app import app
 from reports.columns import TABLES
 
@@ -83,3 +84,14 @@ def test_deployments_resolve(deployment: dict[str, Any]) -> None:
 
         Experiment.model_validate(parameters["experiment"])
     assert deployment["description"]
+
+
+def test_the_page_of_operation_has_every_timing() -> None:
+    """With its default and its reason, in the order of the class."""
+    page = (ROOT / "flows" / "operation" / "README.md").read_text()
+    rows = [line for line in page.splitlines() if re.match(r"\| `DURABENCH_\w+_S`", line)]
+    reasons = {name: field.description or "" for name, field in Timings.model_fields.items()}
+    assert rows == [
+        f"| `{variable(name)}` | {getattr(Timings(), name):g} | {' '.join(reason.split())} |"
+        for name, reason in reasons.items()
+    ]

@@ -6,23 +6,21 @@ from contextlib import asynccontextmanager, suppress
 
 from agent.errors import FencedError, JournalError, LeaseHeld
 from agent.journal import Journal, Lease
+from agent.timings import timings
 from agent.workspaces import ownership
-
-LEASE_S = 30.0
-"""How long a worker may be silent before another takes its attempt over."""
-
-POLL_S = 1.0
-"""Seconds between two questions whether a lease is still held."""
 
 
 @asynccontextmanager
-async def held(journal: Journal, attempt_id: str, ttl_s: float = LEASE_S) -> AsyncIterator[Lease]:
-    """The lease of an attempt, renewed until the block ends.
+async def held(
+    journal: Journal, attempt_id: str, ttl_s: float | None = None
+) -> AsyncIterator[Lease]:
+    """The lease of an attempt, renewed until the block ends; by default for `Timings.lease_s`.
 
     Raises:
         LeaseHeld: a living worker has it.
         FencedError: it was lost on the way; the block was cancelled.
     """
+    ttl_s = timings().lease_s if ttl_s is None else ttl_s
     lease = await asyncio.to_thread(_acquire, journal, attempt_id, ttl_s)
     holder = asyncio.current_task()
     assert holder is not None
@@ -56,7 +54,7 @@ async def freed(
 ) -> None:
     """Return when no other living worker has the lease of that name."""
     while await asyncio.to_thread(_other, journal, name):
-        await sleep(POLL_S)
+        await sleep(timings().lease_poll_s)
 
 
 def _other(journal: Journal, name: str) -> str | None:

@@ -24,12 +24,7 @@ from agent.journal.types import (
     RecordedStep,
     Reservation,
 )
-
-PATIENCE_S = 60.0
-"""How long a database may be away before its absence is an error."""
-
-PATIENCE_TO_OPEN_S = 5.0
-"""The same for the first contact: a wrong address should not take a minute to notice."""
+from agent.timings import timings
 
 
 class Journal:
@@ -37,8 +32,8 @@ class Journal:
 
     Any number of threads, processes and machines may use one journal. Every method is one
     transaction, durable when it returns, and is tried again until the database has been away
-    for `PATIENCE_S`. All of them raise JournalError when it stays away. Steps are named by
-    (scope, seq) within an attempt; amounts are USD.
+    for `Timings.journal_patience_s`. All of them raise JournalError when it stays away. Steps
+    are named by (scope, seq) within an attempt; amounts are USD.
     """
 
     def __init__(self, database: Database, blobs: Blobs | None, own_id: str) -> None:
@@ -56,7 +51,7 @@ class Journal:
         url: str,
         blobs: Blobs | None = None,
         *,
-        patience_s: float = PATIENCE_S,
+        patience_s: float | None = None,
         expected_id: str | None = None,
     ) -> "Journal":
         """The journal at `sqlite:///path` or `postgresql://user@host/database`.
@@ -69,6 +64,7 @@ class Journal:
             OtherJournal: it is not the one that is expected; nothing was changed.
             JournalError: there is no such database, or a newer release has written it.
         """
+        patience_s = timings().journal_patience_s if patience_s is None else patience_s
         address = _address(url)
         if expected_id is not None and not _may_exist(address):
             raise OtherJournal(None)
@@ -85,7 +81,7 @@ class Journal:
             return own_id
 
         try:
-            own_id = database.write(prepare, min(patience_s, PATIENCE_TO_OPEN_S))
+            own_id = database.write(prepare, min(patience_s, timings().journal_contact_s))
         except BaseException:
             database.close()
             raise
@@ -103,7 +99,7 @@ class Journal:
         address = _address(url)
         if not _may_exist(address):
             return None
-        database = _connected(address, PATIENCE_TO_OPEN_S)
+        database = _connected(address, timings().journal_contact_s)
         try:
             return database.read(journal_id)
         finally:

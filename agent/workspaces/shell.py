@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Literal, NoReturn, Protocol
 
 from agent.errors import WorkspaceError
+from agent.timings import timings
 
 Mode = Literal["login", "plain"]
 """`login` is `bash -lc` with the profile and whatever BASH_ENV names; `plain` skips both."""
@@ -21,10 +22,6 @@ Mode = Literal["login", "plain"]
 DEFAULT_OUTPUT_BYTES = 2 * 2**20
 """Kept of one command's output where the caller names no bound: half head, half tail."""
 
-GRACE_S = 10.0
-"""How long past its own timeout a command's end may take before the shell is given up."""
-
-_START_TIMEOUT_S = 30.0
 _CHUNK_BYTES = 256 * 2**10
 _LAST_WORDS_BYTES = 2000
 
@@ -125,7 +122,7 @@ class Shell:
         Raises:
             WorkspaceError: it does not answer, or has no tools to run commands with.
         """
-        done = await self.run(":", timeout_s=_START_TIMEOUT_S, mode="plain")
+        done = await self.run(":", timeout_s=timings().shell_start_s, mode="plain")
         if done.exit_code:
             raise WorkspaceError(
                 f"{self._name} cannot run commands: {done.text.strip()}", retryable=False
@@ -149,14 +146,15 @@ class Shell:
         Raises:
             WorkspaceError: the server does not answer, in time or ever again.
         """
+        grace_s = timings().command_grace_s
         async with self._lock:
             if self.gone:
                 raise WorkspaceError(self.gone)
             try:
-                async with asyncio.timeout(timeout_s + GRACE_S):
+                async with asyncio.timeout(timeout_s + grace_s):
                     return await self._exchange(command, stdin, mode, timeout_s, keep_bytes, stamp)
             except TimeoutError:
-                self._give_up(f"did not end a command {GRACE_S:.0f} s after its timeout")
+                self._give_up(f"did not end a command {grace_s:.0f} s after its timeout")
             except (EOFError, OSError) as error:
                 self._give_up(f"ended: {error}")
             except asyncio.CancelledError:

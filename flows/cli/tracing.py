@@ -7,14 +7,13 @@ from datetime import UTC, datetime
 
 from agent.journal import Journal
 from agent.session.steps import from_record
+from agent.timings import timings
 from flows.cli import console
 from flows.display.steps import Shown, of_row, of_step
 from flows.display.terminal import show
 from flows.errors import UsageError
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
-
-POLL_S = 0.5
 
 
 def trace(prefix: str, lake_path: str | None, *, full: bool, follow: bool) -> None:
@@ -69,7 +68,7 @@ def _journaled(journal: Journal | None, attempt_id: str, follow: bool) -> Iterat
                 yield of_step(from_record(recorded))
         if ended or not follow:
             return
-        time.sleep(POLL_S)
+        time.sleep(timings().trace_poll_s)
 
 
 def _filed(lake: Lake, attempt_id: str) -> Iterator[Shown]:

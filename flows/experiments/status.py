@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from agent.errors import JournalError
 from agent.journal import Progress
-from agent.journal.holding import LEASE_S, is_dead
+from agent.journal.holding import is_dead
+from agent.timings import timings
 from flows.errors import UsageError
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
@@ -274,7 +275,9 @@ def _is_running(attempt: Progress) -> bool:
 def _last_sign(attempt: Progress) -> datetime:
     signs = [time for time in (attempt.first_step_at, attempt.last_step_at) if time is not None]
     if attempt.lease_left_s is not None:
-        signs.append(attempt.now + timedelta(seconds=attempt.lease_left_s - LEASE_S))
+        # A worker may have a longer lease than this program; no sign is from the future.
+        renewed_s = min(0.0, attempt.lease_left_s - timings().lease_s)
+        signs.append(attempt.now + timedelta(seconds=renewed_s))
     return max(signs, default=datetime.fromtimestamp(0, UTC))
 
 

@@ -5,14 +5,12 @@ import time
 from typing import TYPE_CHECKING
 
 from agent.errors import Interrupted
+from agent.timings import timings
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
 
 RESUME = "run the same command again to go on from there"
-
-CHECK_S = 0.25
-"""Seconds between two looks of a waiting call or cell at whether the run is to stop."""
 
 
 class Stop:
@@ -51,5 +49,5 @@ class Stop:
         until = time.monotonic() + seconds
         # A signal handler and other threads ask, too, and could not set an event of the loop.
         while not self.requested and (left_s := until - time.monotonic()) > 0:  # noqa: ASYNC110
-            await asyncio.sleep(min(left_s, CHECK_S))
+            await asyncio.sleep(min(left_s, timings().stop_check_s))
         return self.requested

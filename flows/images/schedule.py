@@ -14,12 +14,13 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, Self, TypeVar
 
 from agent.errors import InfrastructureError
+from agent.timings import timings
 from eval.errors import ImageError
 from eval.types import Instance
 from flows.display.terminal import say
 from flows.experiments.cells import Place
 from flows.experiments.declaration import Images
-from flows.experiments.stop import CHECK_S, Stop
+from flows.experiments.stop import Stop
 from flows.images.cache import Brought, KeptImages, Room
 from flows.storage.lake import Lake
 
@@ -138,7 +139,7 @@ class ImageSchedule(Generic[T]):
         self._notify()
         try:
             while not turn.ready.done():
-                await asyncio.wait({turn.ready}, timeout=CHECK_S)
+                await asyncio.wait({turn.ready}, timeout=timings().stop_check_s)
                 self._stop.check()
             place = turn.ready.result()[turn.items.index(item)]
             yield item.at(place)

@@ -23,6 +23,7 @@ from rich.console import Console
 from agent.errors import InfrastructureError
 from agent.journal import Journal
 from agent.journal.journal import is_missing, place
+from agent.timings import timings
 from agent.workspaces import docker_available
 from eval.base_image import BASE_IMAGE
 from eval.errors import EvalError
@@ -60,12 +61,6 @@ class Finding:
     what: str
 
 
-LIMIT_S = 20.0
-"""How long one check may take; what hangs for longer is told of, and left alone."""
-
-FIX_S = 600.0
-"""The same where leftovers are removed."""
-
 Check = Callable[[], "Finding | list[Finding] | Awaitable[Finding | list[Finding]]"]
 
 
@@ -75,17 +70,19 @@ async def check(lake: str | None, *, fix: bool) -> bool:
     No check hides another: each has a thread of its own, and may fail or hang in it.
     """
     console = Console(highlight=False)
+    check_s = timings().doctor_check_s
+    leftovers_s = timings().doctor_fix_s if fix else check_s
     checks: list[tuple[str, Check, float]] = [
-        ("Python", _python, LIMIT_S),
-        ("git", _git, LIMIT_S),
-        ("Docker", _docker, LIMIT_S),
-        ("images", _base_image, LIMIT_S),
-        ("the lake", partial(_lake, lake), LIMIT_S),
-        ("the journal", partial(_journal, lake), LIMIT_S),
-        ("the disk", _disk, LIMIT_S),
-        ("Prefect", _prefect, LIMIT_S),
-        ("model keys", _keys, LIMIT_S),
-        ("leftovers", partial(_leftovers, lake, fix), FIX_S if fix else LIMIT_S),
+        ("Python", _python, check_s),
+        ("git", _git, check_s),
+        ("Docker", _docker, check_s),
+        ("images", _base_image, check_s),
+        ("the lake", partial(_lake, lake), check_s),
+        ("the journal", partial(_journal, lake), check_s),
+        ("the disk", _disk, check_s),
+        ("Prefect", _prefect, check_s),
+        ("model keys", _keys, check_s),
+        ("leftovers", partial(_leftovers, lake, fix), leftovers_s),
     ]
     begun = [(_begun(name, check), name, limit_s) for name, check, limit_s in checks]
     deadline_from, found = time.monotonic(), list[Finding]()

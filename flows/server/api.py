@@ -17,10 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from agent.errors import InfrastructureError
+from agent.timings import timings
 from flows.server.first_contact import contact
-
-START_TIMEOUT_S = 120.0
-"""A first start creates the database, which takes seconds on a fast machine."""
 
 _PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
 
@@ -101,7 +99,7 @@ async def wait_until_ready() -> None:
     from prefect.client.orchestration import get_client
 
     error: Exception | None = None
-    with anyio.move_on_after(START_TIMEOUT_S):
+    with anyio.move_on_after(timings().server_start_s):
         async with get_client() as client:
             while error := await client.api_healthcheck():  # noqa: ASYNC110 - it is remote
                 await anyio.sleep(0.05)

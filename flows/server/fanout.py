@@ -20,6 +20,7 @@ from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelling, Crashed
 
+from agent.timings import timings
 from flows.display.terminal import say
 from flows.errors import UsageError
 from flows.experiments.cell_state import REFUSED, End, ended
@@ -27,30 +28,18 @@ from flows.experiments.cells import Cell
 from flows.experiments.keys import attempt_key
 from flows.experiments.plan import Plan
 from flows.experiments.stop import Stop
-from flows.server.heartbeats import SILENT_S, Heartbeats
+from flows.server.heartbeats import Heartbeats
 from flows.server.retry import patiently
 from flows.server.settings import POOL
 from flows.storage.journals import Home
 
 DEPLOYMENT = "solve/solve"
 
-POLL_S = 2.0
-"""How often the server is asked which flow runs are over, all of them in one question."""
-
 CRASHES = 3
 """Flow runs of a cell that may crash, one after the other, before the cell counts as broken."""
 
 REFUSALS = 3
 """Flow runs of a cell that workers with another lake or journal may refuse, before it is left."""
-
-PENDING_S = {"process": 240.0}
-"""How long a worker may take to begin a flow run, by the type of its pool."""
-
-PENDING_ELSEWHERE_S = 900.0
-"""The same where it may have to bring an image and wait for a machine."""
-
-HINT_S = 45.0
-"""After so long without any worker the operator is told how to start one."""
 
 _PAGE = 200  # the server's own limit
 
@@ -89,7 +78,7 @@ async def run_elsewhere(
             while waiting and len(alive) < plan.experiment.concurrency and not stop.requested:
                 cell = waiting.popleft()
                 alive[await runs.begin(cell)] = cell
-            if await stop.within(POLL_S):
+            if await stop.within(timings().fanout_poll_s):
                 continue
             for run in await runs.over(alive):
                 cell = alive.pop(run.id)
@@ -156,7 +145,8 @@ class FlowRuns:
                 "`prefect deploy --all` in a clone updates it"
             )
         pool = await patiently(partial(client.read_work_pool, deployment.work_pool_name or POOL))
-        pending_s = PENDING_S.get(pool.type, PENDING_ELSEWHERE_S)
+        limits = timings()
+        pending_s = limits.pending_s if pool.type == "process" else limits.pending_elsewhere_s
         runs = cls(plan, client, deployment, pending_s, lake, home, grade=grade)
         async for run in runs._read(FlowRunFilter(tags=FlowRunFilterTags(all_=runs._tags()))):
             for tag in run.tags:
@@ -203,7 +193,9 @@ class FlowRuns:
             if self._is_lost(run):
                 await self._give_up(run, f"It was pending for {self._pending_s:.0f} seconds")
         for run in await self._heartbeats.silent(found):
-            await self._give_up(run, f"No heartbeat for {SILENT_S:.0f} seconds")
+            await self._give_up(
+                run, f"No heartbeat for {timings().heartbeat_silence_s:.0f} seconds"
+            )
         self._hint(found)
         finished = [run for run in found if run.state is None or run.state.is_final()]
         self._over.update(_tag(cells[run.id]) for run in finished)
@@ -228,7 +220,10 @@ class FlowRuns:
             self._waits_since = None
         elif self._waits_since is None:
             self._waits_since = time.monotonic()
-        elif time.monotonic() - self._waits_since > HINT_S and not self._has_hinted:
+        elif (
+            time.monotonic() - self._waits_since > timings().no_worker_hint_s
+            and not self._has_hinted
+        ):
             self._has_hinted = True
             say("no worker takes the cells yet: `prefect worker start --pool durabench` is one")
 
@@ -244,7 +239,7 @@ class FlowRuns:
         while left:
             for run in await self.over(left):
                 del left[run.id]
-            await asyncio.sleep(POLL_S)
+            await asyncio.sleep(timings().fanout_poll_s)
 
     def _tags(self) -> list[str]:
         return ["durabench", f"experiment:{self._plan.experiment.name}"]

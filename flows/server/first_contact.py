@@ -10,15 +10,7 @@ import time
 from typing import Any
 
 from agent.errors import InfrastructureError
-
-CONTACT_S = 3.0
-"""Seconds for a server to come up, if nothing listens yet."""
-
-ANSWER_S = 7.0
-"""Seconds for an answer, if something listens: a busy server needs some."""
-
-_VERSION_S = 30.0
-"""The same once it is known to be one of Prefect's."""
+from agent.timings import timings
 
 _AGAIN_S = 0.25
 
@@ -38,7 +30,9 @@ def contact(url: str) -> str:
 
     url = url.rstrip("/")
     try:
-        with httpx.Client(verify=_verify(url), timeout=ANSWER_S, follow_redirects=True) as client:
+        with httpx.Client(
+            verify=_verify(url), timeout=timings().server_answer_s, follow_redirects=True
+        ) as client:
             # Before Prefect is imported, which can take longer than the answer.
             health = _first_answer(client, f"{url}/health")
             is_cloud = _is_cloud(url)
@@ -84,7 +78,7 @@ def _first_answer(client: Any, url: str) -> Any:
     """The answer of a server, which may be just starting."""
     import httpx
 
-    deadline = time.monotonic() + CONTACT_S
+    deadline = time.monotonic() + timings().server_contact_s
     while True:
         try:
             answer = client.get(url)
@@ -128,7 +122,8 @@ def _is_healthy(answer: Any) -> bool:
 
 
 def _version(client: Any, url: str) -> str:
-    answer = client.get(f"{url}/admin/version", headers=_credentials(), timeout=_VERSION_S)
+    limit_s = timings().server_version_s
+    answer = client.get(f"{url}/admin/version", headers=_credentials(), timeout=limit_s)
     if answer.status_code in (401, 403):
         raise _refused(url, answer)
     try:

@@ -19,14 +19,8 @@ from prefect.events.filters import (
     EventResourceFilter,
 )
 
+from agent.timings import timings
 from flows.server.retry import patiently
-
-SILENT_S = 180.0
-"""Without a heartbeat for so long a flow run counts as dead: six of prefect.yaml's deployments, so
-that a server may be away for a while."""
-
-_AWAY_S = 30.0
-"""Whoever has not asked for so long does not know what was sent meanwhile."""
 
 _FREQUENCY = "PREFECT_FLOWS_HEARTBEAT_FREQUENCY"
 
@@ -43,10 +37,10 @@ class Heartbeats:
     async def silent(self, runs: list[FlowRun]) -> list[FlowRun]:
         """Those that run and send nothing any more; to be asked every few seconds."""
         now = time.monotonic()
-        if now - self._asked_at > _AWAY_S:
+        if now - self._asked_at > timings().heartbeat_gap_s:
             self._knows_since = now
         self._asked_at = now
-        if not self._are_sent or now - self._knows_since < SILENT_S:
+        if not self._are_sent or now - self._knows_since < timings().heartbeat_silence_s:
             return []
         return [run for run in runs if self._is_due(run, now) and not await self._beats(run, now)]
 
@@ -55,11 +49,12 @@ class Heartbeats:
         if run.state is None or not run.state.is_running():
             return False
         runs_since = run.state.timestamp or datetime.now(UTC)
-        is_new = datetime.now(UTC) - runs_since < timedelta(seconds=SILENT_S)
-        return not is_new and now - self._heard_at.get(run.id, float("-inf")) > SILENT_S / 3
+        silence_s = timings().heartbeat_silence_s
+        is_new = datetime.now(UTC) - runs_since < timedelta(seconds=silence_s)
+        return not is_new and now - self._heard_at.get(run.id, float("-inf")) > silence_s / 3
 
     async def _beats(self, run: FlowRun, now: float) -> bool:
-        since = datetime.now(UTC) - timedelta(seconds=SILENT_S)
+        since = datetime.now(UTC) - timedelta(seconds=timings().heartbeat_silence_s)
         wanted = EventFilter(
             occurred=EventOccurredFilter(since=since),  # type: ignore[arg-type]  # it is converted
             event=EventNameFilter(name=["prefect.flow-run.heartbeat"]),

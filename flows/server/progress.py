@@ -10,10 +10,8 @@ from prefect.artifacts import acreate_progress_artifact, aupdate_progress_artifa
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
+from agent.timings import timings
 from flows.display.terminal import error_console, say
-
-ARTIFACT_INTERVAL_S = 5.0
-"""The artifact is for people: more updates would only load the server."""
 
 
 class Progress:
@@ -52,7 +50,8 @@ class Progress:
 
     async def _publish(self) -> None:
         finished = self._done >= self._total
-        if not finished and time.monotonic() - self._updated_at < ARTIFACT_INTERVAL_S:
+        interval_s = timings().artifact_interval_s
+        if not finished and time.monotonic() - self._updated_at < interval_s:
             return
         self._updated_at = time.monotonic()
         percent = 100 * self._done / self._total

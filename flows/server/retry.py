@@ -9,17 +9,9 @@ from typing import TypeVar
 import httpx
 from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError, concurrency
 
+from agent.timings import timings
 from flows.display.terminal import say
 from flows.server.settings import CELLS
-
-PATIENCE_S = 900.0
-"""How long the server may be away."""
-
-SLOT_S = 60.0
-"""How long a slot of the limit over all cells stays taken when its holder was killed. Prefect's
-least."""
-
-_AGAIN_S = 2.0
 
 T = TypeVar("T")
 
@@ -28,10 +20,10 @@ async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
     """What the server answers, after it was away for a while if that is so.
 
     Raises:
-        httpx.HTTPError: it is away for longer than `PATIENCE_S`, or refuses.
+        httpx.HTTPError: it is away for longer than `Timings.server_patience_s`, or refuses.
         ConcurrencySlotAcquisitionError: the same, of a slot.
     """
-    deadline, told = time.monotonic() + PATIENCE_S, False
+    deadline, told = time.monotonic() + timings().server_patience_s, False
     while True:
         try:
             return await ask()
@@ -41,7 +33,7 @@ async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
         if not told:
             say("the Prefect server does not answer; the cells go on, and so does waiting for it")
             told = True
-        await asyncio.sleep(_AGAIN_S)
+        await asyncio.sleep(timings().server_retry_s)
 
 
 @asynccontextmanager
@@ -51,11 +43,12 @@ async def cell_slot() -> AsyncIterator[None]:
     A server that is away by then cannot be told that the slot is free; it will notice.
 
     Raises:
-        ConcurrencySlotAcquisitionError: the server is away for longer than `PATIENCE_S`.
+        ConcurrencySlotAcquisitionError: the server is away for longer than
+            `Timings.server_patience_s`.
     """
 
     async def taken() -> AbstractAsyncContextManager[None]:
-        slot = concurrency(CELLS, lease_duration=SLOT_S)
+        slot = concurrency(CELLS, lease_duration=timings().slot_lease_s)
         await slot.__aenter__()
         return slot
 

@@ -1,7 +1,7 @@
 """`durabench setup`: what runs need on a Prefect server, made or brought up to date."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
@@ -18,10 +18,10 @@ from prefect.settings import PREFECT_API_URL
 from prefect.workers.process import ProcessWorker
 
 from agent.errors import InfrastructureError
+from agent.timings import timings
 from flows.errors import UsageError
 from flows.server import events
 from flows.server.first_contact import contact
-from flows.server.heartbeats import SILENT_S
 from flows.server.settings import CELLS, POOL, as_lines
 from flows.server.stopping import PAUSED
 
@@ -45,7 +45,7 @@ class Wanted:
     """Cells at the same time over the whole server; None keeps what is there."""
     notify: str | None = None
     """A notification block, as `slack-webhook/team`."""
-    zombie_s: float = SILENT_S
+    zombie_s: float = field(default_factory=lambda: timings().heartbeat_silence_s)
 
 
 def has_server() -> bool:

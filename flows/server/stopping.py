@@ -2,7 +2,7 @@
 
 The first Ctrl-C or SIGTERM, or a pause or cancellation on a Prefect server, lets the calls and
 commands in flight finish and be recorded; nothing new is begun. What is still running after
-`GRACE_S` is cut off, and so is everything at the second signal.
+`Timings.stop_grace_s` is cut off, and so is everything at the second signal.
 """
 
 import asyncio
@@ -22,14 +22,9 @@ from prefect.exceptions import Abort, ObjectNotFound, Pause
 from prefect.states import Cancelled
 
 from agent.errors import Interrupted
+from agent.timings import timings
 from flows.display.terminal import say
 from flows.experiments.stop import RESUME, Stop
-
-GRACE_S = 25.0
-
-WATCH_S = 1.0
-"""Seconds between two looks at whether a flow run was paused or cancelled. For so long, and for
-the server's answer, calls still begin after that."""
 
 PAUSED = "durabench.flow-run.paused"
 """The last event of a flow run that was paused."""
@@ -40,7 +35,8 @@ async def graceful_stop() -> AsyncIterator[Stop]:
     """Heed both signals, and a pause or cancellation on a Prefect server, for the length of a flow.
 
     Raises:
-        Interrupted: the flow was stopped, or went on for `GRACE_S` after it was asked to.
+        Interrupted: the flow was stopped, or went on for `Timings.stop_grace_s` after
+            it was asked to.
         Pause: the flow run was paused, and has stopped; resumed, it is run from the top again.
         Abort: the flow run of a deployment was cancelled, has stopped, and is Cancelled.
     """
@@ -63,17 +59,18 @@ async def _grace(stop: Stop) -> AsyncIterator[Callable[[], None]]:
 
     A flow that ends with the cancellation itself would count as crashed.
     """
+    grace_s = timings().stop_grace_s
     try:
         async with asyncio.timeout(None) as limit:
 
             def asked() -> None:
-                limit.reschedule(asyncio.get_running_loop().time() + GRACE_S)
+                limit.reschedule(asyncio.get_running_loop().time() + grace_s)
 
             yield asked
     except TimeoutError:
         if not limit.expired():
             raise
-        raise Interrupted(f"cut off after {GRACE_S:.0f} s; {RESUME}") from None
+        raise Interrupted(f"cut off after {grace_s:.0f} s; {RESUME}") from None
 
 
 @contextmanager
@@ -118,7 +115,7 @@ async def _watched(stop: Stop, asked: Callable[[], None]) -> AsyncIterator[None]
 
 async def _watch(client: PrefectClient, run: UUID, stop: Stop, asked: Callable[[], None]) -> None:
     while stop.by is None:
-        await asyncio.sleep(WATCH_S)
+        await asyncio.sleep(timings().pause_poll_s)
         await _look(client, run, stop, asked)
 
 

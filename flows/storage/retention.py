@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.journal import Journal
+from agent.timings import timings
 from flows.storage import lake as lakes
 from flows.storage.journals import blobs
 from flows.storage.lake import Lake
@@ -25,10 +26,6 @@ from reports.lake import matching
 
 if TYPE_CHECKING:
     from upath import UPath
-
-GRACE_S = 24 * 3600.0
-"""A younger file may be somebody's who is about to give it its name, or to write the row that
-refers to it."""
 
 BATCH = 50
 """Bodies that go at a time, while nobody can take an attempt: seconds on the slowest storage."""
@@ -133,7 +130,7 @@ def remove_bodies(files: list[File], journal: Journal, turns: int) -> Iterator[l
 
 
 def _old(paths: "Iterable[Path | UPath]") -> list[File]:
-    youngest = time.time() - GRACE_S
+    youngest = time.time() - timings().prune_grace_s
     return [file for file in _files(paths) if file.written_at < youngest]
 
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from flows.experiments.declaration import Experiment
 from flows.images.cache import KeptImages
 from flows.server import artifacts
 from flows.server.progress import artifact_key
-from flows.storage import journals, report_files, retention
+from flows.storage import journals, report_files
 from flows.storage.journals import VARIABLE, blobs, open_journal
 from flows.storage.lake import Lake
 from tests.flows.conftest import trial
@@ -463,12 +463,12 @@ async def test_images_that_nothing_needed_go(lake: Lake, image: str, docker_clie
 
 
 async def test_a_lake_on_an_object_store_is_pruned_alike(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_timings: Callable[..., None]
 ) -> None:
     """Bodies go with the steps, results stay, and a named experiment goes whole. Objects cannot
     be given an earlier time, so none counts as young here."""
     monkeypatch.setenv(VARIABLE, f"sqlite:///{tmp_path / 'journal.sqlite'}")
-    monkeypatch.setattr(retention, "GRACE_S", -DAY_S)
+    set_timings(prune_grace_s=0.0)
     with ObjectStore() as store:
         url = store.create_lake()
         await benchmark(one(arms=[ABLE]), url)

@@ -17,9 +17,9 @@ from prefect.client.orchestration import get_client
 from prefect.events import Event
 from prefect.settings import PREFECT_API_URL, Settings, temporary_settings
 
+from agent.timings import timings
 from flows.operation import checkup
 from flows.server import settings, setup
-from flows.server.heartbeats import SILENT_S
 from flows.server.settings import CELLS
 from flows.server.setup import Wanted
 from flows.storage import journals
@@ -84,7 +84,7 @@ async def test_an_automation_that_somebody_changed_is_brought_up_to_date(
         "updated  automation 'durabench: dead flow runs are Crashed'"
     ]
     within = {automation["trigger"].get("within") for automation in automations(server)}
-    assert SILENT_S in within
+    assert timings().heartbeat_silence_s in within
 
 
 async def test_a_flow_run_without_heartbeats_is_crashed(server: PrefectServer) -> None:

@@ -1,6 +1,7 @@
 """How far an experiment is: from the lake, and from the journal while attempts are under way."""
 
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -147,10 +148,14 @@ def test_every_experiment_has_a_line(built: LakeBuilder) -> None:
     ids=["none", "away"],
 )
 def test_without_a_journal_the_lake_is_told_of_and_one_line_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, because: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    set_timings: Callable[..., None],
+    url: str,
+    because: str,
 ) -> None:
     """As of an import, or while the database is down."""
-    monkeypatch.setattr("agent.journal.journal.PATIENCE_TO_OPEN_S", 0.1)
+    set_timings(journal_contact_s=0.1)
     if url:
         monkeypatch.setenv(journals.VARIABLE, url)
     lake = LakeBuilder(tmp_path / "lake")

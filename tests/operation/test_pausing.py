@@ -57,7 +57,7 @@ def environment(process: Path) -> bytes:
 @pytest.mark.usefixtures("workers")
 @pytest.mark.parametrize(
     ("execution", "environment", "cells"),
-    [pytest.param("local", "docker", 10, marks=pytest.mark.docker), ("distributed", "host", 6)],
+    [pytest.param("local", "docker", 10, marks=pytest.mark.docker), ("distributed", "host", 4)],
 )
 def test_a_paused_benchmark_stops_and_goes_on(
     server: PrefectServer, execution: str, environment: str, cells: int

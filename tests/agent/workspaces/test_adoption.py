@@ -3,13 +3,14 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from docker import DockerClient
 
 from agent.errors import WorkspaceError
-from agent.workspaces import DockerWorkspace, shell
+from agent.timings import timings
+from agent.workspaces import DockerWorkspace
 
 pytestmark = pytest.mark.docker
 
@@ -127,11 +128,11 @@ async def test_a_container_that_cannot_be_restored_is_replaced(
 
 
 async def test_a_paused_container_is_an_error_in_time(
-    opener: Opener, docker_client: DockerClient, monkeypatch: pytest.MonkeyPatch
+    opener: Opener, docker_client: DockerClient, set_timings: Callable[..., None]
 ) -> None:
     """A stream that hangs ends the command soon after its timeout, and closing works."""
-    assert shell.GRACE_S <= 10
-    monkeypatch.setattr(shell, "GRACE_S", 1.0)
+    assert timings().command_grace_s <= 10
+    set_timings(command_grace_s=1.0)
     workspace = await opener.open()
     docker_client.containers.get(workspace.container_id).pause()
     start = time.monotonic()
