@@ -1,5 +1,6 @@
 """The compose file, in the words of the page: a server, a database, a store, and workers."""
 
+import ipaddress
 import os
 import re
 import subprocess
@@ -61,6 +62,11 @@ class Team:
         wait_until(lambda: state(self.server, run) in {"COMPLETED", "FAILED", "CRASHED"}, 400)
         logs = self.server.post("/logs/filter", {"logs": {"flow_run_id": {"any_": [run]}}})
         assert state(self.server, run) == "COMPLETED", [line["message"] for line in logs]
+
+
+def _gateway(network: dict[str, str]) -> str:
+    """Return the address of the host in a network; a new daemon only states the subnet."""
+    return network.get("Gateway") or str(ipaddress.ip_network(network["Subnet"])[1])
 
 
 @pytest.fixture
