@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent.timings import timings
+from tests import samples
 from tests.servers.postgres import PostgresServer, require_postgres
 from tests.timing import as_variables
 
@@ -18,6 +19,11 @@ REQUIRE_DOCKER = "DURABENCH_REQUIRE_DOCKER"
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Slow files first: at the end the processes of a test run come to their ends together."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_report_header() -> str:
+    """Say which sample this is, and how to repeat it."""
+    return f"sample: {samples.VARIABLE}={samples.number()}"
 
 
 @pytest.fixture(scope="session")
