@@ -1,4 +1,4 @@
-"""Check what a run needs."""
+"""Check the requirements of a run."""
 
 import asyncio
 from typing import Annotated
@@ -21,7 +21,8 @@ def doctor(
     ] = False,
     lake: LakeOption = None,
 ) -> None:
-    """Check what a run needs: git, Docker, images, lake and journal, Prefect, keys, leftovers."""
+    """Check everything a run needs: git, Docker, images, lake, journal, Prefect, keys,
+    leftovers."""
     from flows.operation import checkup
 
     if adopt_journal:

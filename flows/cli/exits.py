@@ -15,7 +15,8 @@ _INFRASTRUCTURE = (IncompleteRun, Interrupted, ImageError, InfrastructureError, 
 
 
 class OneLineErrors(TyperGroup):
-    """Shows what an operator can act on in one line; everything else is a bug and a traceback."""
+    """Print errors that an operator can act on as one line; all others are bugs with a
+    traceback."""
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # of its own click
         try:

@@ -27,7 +27,7 @@ def power(
     ] = None,
     lake: LakeOption = None,
 ) -> None:
-    """Before a run: instances and repeats that a difference needs, or what they can show."""
+    """Plan the instances and repeats to detect a difference, or the difference a plan can detect."""
     from flows.experiments import power
 
     question = power.Question(instances, repeats, difference, chance)
