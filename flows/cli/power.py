@@ -27,7 +27,8 @@ def power(
     ] = None,
     lake: LakeOption = None,
 ) -> None:
-    """Plan the instances and repeats to detect a difference, or the difference a plan can detect."""
+    """Plan a run: the instances and repeats a difference needs, or the smallest one they can
+    show."""
     from flows.experiments import power
 
     question = power.Question(instances, repeats, difference, chance)
