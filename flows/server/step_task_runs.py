@@ -81,7 +81,7 @@ def _run_name(parameters: dict[str, Any]) -> str:
 
 @task(
     name="step",
-    task_run_name=_run_name,  # Prefect accepts a function with such a parameter
+    task_run_name=_run_name,  # type: ignore[arg-type]  # Prefect accepts such a function
     cache_policy=NO_CACHE,
     persist_result=False,
 )

@@ -154,7 +154,7 @@ async def _end_as(state: State[Any]) -> None:
             await client.set_flow_run_state(run.id, cancelled, force=True)
     if run.deployment_id is not None:
         aborted = Abort("the flow run was cancelled")
-        aborted.state = cancelled  # the engine reads this attribute
+        aborted.state = cancelled  # type: ignore[attr-defined]  # the engine reads it
         raise aborted from None
 
 
