@@ -21,8 +21,10 @@ def doctor(
     ] = False,
     lake: LakeOption = None,
 ) -> None:
-    """Check everything a run needs: git, Docker, images, lake, journal, Prefect, keys,
-    leftovers."""
+    """Check the requirements of a run.
+
+    Covers git, Docker, images, lake, journal, Prefect, model keys and leftovers.
+    """
     from flows.operation import checkup
 
     if adopt_journal:

@@ -15,8 +15,7 @@ _INFRASTRUCTURE = (IncompleteRun, Interrupted, ImageError, InfrastructureError, 
 
 
 class OneLineErrors(TyperGroup):
-    """Print errors that an operator can act on as one line; all others are bugs with a
-    traceback."""
+    """Print operator errors as one line. All other errors are bugs and print a traceback."""
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # of its own click
         try:

@@ -28,8 +28,7 @@ def images_check(
     regex: RegexOption = "",
     slice_: SliceOption = "",
 ) -> None:
-    """List missing images and the commands that pull or build them. Exit code 1 if any is
-    missing."""
+    """List missing images and how to get them. Exit code 1 if any is missing."""
     from eval.selection import Selection
     from flows.images import commands
 
@@ -83,7 +82,7 @@ def images_prune(
 ) -> None:
     """Remove images that were built or pulled for a lake.
 
-    Images in use, and images that existed before, are never removed.
+    Images in use, and images that were already available before, are never removed.
     """
     from flows.images import commands
 

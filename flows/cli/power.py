@@ -27,8 +27,11 @@ def power(
     ] = None,
     lake: LakeOption = None,
 ) -> None:
-    """Plan a run: the instances and repeats a difference needs, or the smallest one they can
-    show."""
+    """Plan the size of an experiment before it runs.
+
+    Print the instances and repeats that a difference needs, or the smallest difference that they
+    can show.
+    """
     from flows.experiments import power
 
     question = power.Question(instances, repeats, difference, chance)

@@ -26,8 +26,8 @@ def prune(
 ) -> None:
     """Remove data that is no longer needed. Results and costs are kept.
 
-    Covers the steps of ended attempts, unreferenced payloads, leftover files, images and old
-    artifacts.
+    Covers the steps of ended attempts, unreferenced payloads (bodies), leftover files, images and
+    old artifacts.
     """
     from flows.operation import pruning
 

@@ -86,11 +86,11 @@ def of_row(row: dict[str, Any], call: dict[str, Any] | None) -> Shown:
 
 
 def line(shown: Shown, width: int) -> str:
-    """Return a step in one line of at most `width` columns: time, location, name, summary, outcome,
-    tokens, cost and duration.
+    """Return a step in one line of at most `width` columns.
 
-    If it does not fit, the summary is cut first, then the beginning of the location, and the
-    outcome and numbers last.
+    The line has time, location, name, summary, outcome, tokens, cost and duration. If it does not
+    fit, the summary is cut first, then the beginning of the location, and the outcome and numbers
+    last.
     """
     clock = f"{shown.at.astimezone():%H:%M:%S}" if shown.at else "--:--:--"
     right = "  ".join(_numbers(shown, width))

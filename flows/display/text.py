@@ -10,8 +10,8 @@ def in_full(value: Any) -> str:
 
 
 def in_line(value: Any) -> str:
-    """Return a value in one line. For a text of several lines: the first, and the number of
-    others."""
+    """Return a value in one line. Of a longer text, return the first line and a count of the
+    rest."""
     match value:
         case None:
             return ""

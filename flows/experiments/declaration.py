@@ -82,8 +82,7 @@ class Budget(_Declared):
 
 
 class Images(_Declared):
-    """When images of instances are pulled and removed. Images that existed before are never
-    removed."""
+    """When images are pulled and removed. Images that already existed are never removed."""
 
     keep_gb: float | None = Field(
         default=None,

@@ -167,8 +167,7 @@ def _earlier_discordance(built: "Report") -> tuple[float, str]:
 
 
 def _earlier_correlation(built: "Report") -> tuple[float, str] | None:
-    """Return the correlation in the leading pair of an experiment; None if its cells do not
-    repeat."""
+    """Return the correlation in an experiment's leading pair; None if its cells do not repeat."""
     from reports.statistics import repeat_correlation
 
     pair = built.comparisons[0]

@@ -127,8 +127,7 @@ def attempt_row(record: AttemptRecord) -> Row:
 
 
 def _report_columns(outcome: Outcome | Interruption) -> Row:
-    """Return the columns with an arm's report on itself: four separate statements and the full
-    report."""
+    """Return the columns of an arm's self-report: four separate statements and the full report."""
     report = outcome.report if isinstance(outcome, Outcome) else None
     if report is None:
         return NO_REPORT
@@ -255,8 +254,7 @@ def experiment_rows(
 
 
 def _all_models(models: Mapping[str, ModelSpec]) -> str:
-    """Return the models of an arm by role: its own model, and those of roles with a different
-    model.
+    """Return the models of an arm by role: its own model, and other models of single roles.
 
     Reports compare the value with that of the other arm.
     """
@@ -277,7 +275,7 @@ def model_name(spec: ModelSpec) -> str:
 
 
 def usage_totals(usages: list[Usage]) -> Row:
-    """Return calls, tokens and cost of an attempt. Unpriced calls are counted, not treated as
+    """Return calls, tokens and cost of an attempt. Unpriced calls are counted, not taken as
     free."""
     priced = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
     return {

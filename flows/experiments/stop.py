@@ -44,8 +44,7 @@ class Stop:
         self.check()
 
     async def within(self, seconds: float) -> bool:
-        """Wait for this many seconds or until the run is asked to stop. Return True if it was
-        asked."""
+        """Wait for this many seconds, or until a stop is requested. Return True if it is."""
         until = time.monotonic() + seconds
         # Poll: a signal handler and other threads set the flag, and cannot set an event of the
         # loop.

@@ -27,8 +27,7 @@ WORKSPACE_LABEL = "durabench.workspace"
 
 
 def cache_folder() -> Path:
-    """Return the folder of unpacked bundled repositories: `DURABENCH_CACHE` or the user's cache
-    folder."""
+    """Return the folder of bundled repositories: `DURABENCH_CACHE` or the user's cache folder."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(os.environ.get(CACHE_VARIABLE) or Path(base) / "durabench")
 
@@ -120,8 +119,7 @@ async def _open(
     adopt: str | None,
     image: str,
 ) -> Workspace:
-    """Open a workspace. `adopt` is the label of a container left by a dead process, to be
-    reused."""
+    """Open a workspace. `adopt` is the label of a container that a dead process left behind."""
     if place.problem:
         raise WorkspaceError(place.problem, retryable=False)
     if place.environment == "docker":

@@ -45,8 +45,7 @@ class Room:
 
 
 class KeptImages:
-    """Pulls or builds images, and evicts the least recently needed ones to stay within a limit in
-    bytes.
+    """Pulls or builds images, and evicts the least recently needed ones above a limit in bytes.
 
     The limit applies to the disk space that removing all recorded images would free. All methods
     block.
@@ -68,8 +67,7 @@ class KeptImages:
         return cls(lake, ImageStore(cache_folder()), limit_bytes)
 
     def bring(self, instance: Instance, dataset: str) -> Brought:
-        """Pull the image of an instance if it is missing, or build it if the dataset is a task
-        repo.
+        """Pull the image of an instance if it is missing. Build it if the dataset is a task repo.
 
         Raises:
             ImageError: the image cannot be pulled or built; the message says how to get it.
@@ -174,8 +172,7 @@ class KeptImages:
         return self.store.find([image]).get(image)
 
     def _settle(self, row: Row) -> None:
-        """Update the row of an image whose pull or build was begun by a program that is now
-        dead."""
+        """Update the row of an image whose pull or build was begun by a dead program."""
         with self.store.bringing(row["image"], wait=False) as nobody_brings_it:
             if nobody_brings_it and self._arrived(row) is None:
                 self._write(row | {"removed_at": datetime.now(UTC)})

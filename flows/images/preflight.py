@@ -51,11 +51,10 @@ class _Image:
 async def check_all(
     instances: list[Instance], experiment: Experiment, lake: Lake, concurrency: int
 ) -> AsyncIterator[Checked]:
-    """Check the images of an experiment's instances, pulling or building them. Yield results as
-    they are known.
+    """Check the images of an experiment's instances. Yield the results as they are known.
 
-    Results are recorded in the lake by image digest, so that an image checked before is not pulled
-    again.
+    Missing images are pulled or built. Results are recorded in the lake by image digest, so that an
+    image checked before is not pulled again.
 
     Raises:
         ImageError: no Docker daemon answers.
@@ -91,8 +90,7 @@ class Gate:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def check(self, cell: Cell) -> None:
-        """Return if the cell may proceed: its image passes, or is unavailable, which its attempt
-        records.
+        """Return if the image passes. Return also if it is unavailable, which the attempt records.
 
         Raises:
             Refused: the image failed its preflight.
@@ -122,8 +120,7 @@ def line(checked: Checked) -> str:
 
 
 def _checked_at(image: _Image, here: str | None, lake: Lake) -> Place | None:
-    """Return the place of the recorded check, looked up by the last known digest if the image is
-    not local."""
+    """Return the place of the recorded check. Without a local image, use its last known digest."""
     digest = here or last_digest(lake, image.instance.image)
     at = replace(image.place, image_digest=digest)
     unit = _unit(image.instance, at)
@@ -131,8 +128,7 @@ def _checked_at(image: _Image, here: str | None, lake: Lake) -> Place | None:
 
 
 def _unit(instance: Instance, place: Place) -> str | None:
-    """Return the name of the result in the lake; None on the host, where results are not
-    recorded."""
+    """Return the name of the result in the lake; None on the host, where none is recorded."""
     digest = place.image_digest
     return digest and preflight_key(instance, digest, network=place.network)
 

@@ -188,8 +188,7 @@ class ImageSchedule(Generic[T]):
         return [place for place in places if place] if all(places) else []
 
     async def _find_room(self, turn: _Turn[T]) -> None:
-        """Wait until the image fits. If no other image is in use, waiting is pointless, so
-        return."""
+        """Wait until the image fits, or until no other image is in use and waiting is pointless."""
         while True:
             changed = self._changed
             expected = await asyncio.to_thread(self._kept.expected_bytes, turn.instance.image)
@@ -237,11 +236,10 @@ class ImageSchedule(Generic[T]):
         for turn in self._turns.values():
             if not turn.ready.done():
                 turn.ready.set_exception(error)
-                turn.ready.exception()  # mark the exception as retrieved, even if no cell asks any more
+                turn.ready.exception()  # mark it as retrieved, even if no cell asks any more
 
     def _waiting(self) -> int:
-        """Return the number of images that are local or on their way, but not requested by a cell
-        yet."""
+        """Return the number of images that are local or on their way but not requested yet."""
         return sum(turn.is_held and not turn.is_asked for turn in self._turns.values())
 
     def _release(self, turn: _Turn[T]) -> None:

@@ -1,5 +1,4 @@
-"""Code shared by all imports: arms side by side under one name, and rows of results without a
-recorded attempt."""
+"""Code shared by all imports: arms under one name, and rows of results without an attempt."""
 
 import fcntl
 import hashlib
@@ -134,7 +133,7 @@ def tell(text: str) -> None:
 
 @contextmanager
 def alone(lake: Lake, experiment: str) -> Iterator[None]:
-    """Block other imports under the same name on this machine."""
+    """Exclude other imports under the same name on this machine during the block."""
     if isinstance(lake.root, Path):
         folder = lake.root / ".imports"
     else:
@@ -161,10 +160,10 @@ def declare(
     """Declare arms beside those imported under the name before. Return the number of instances.
 
     Every arm is planned on the instances of all arms, so that instances it never tried stay in its
-    denominator. Importing an arm again replaces it. Arms from the same `source` that it no longer
-    contains are removed. Their old rows are removed first: a killed import then leaves cells that
-    were never run, but no results that its files do not contain. An import is declared after its
-    results exist, so it declares no comparison.
+    denominator. An arm in `arms` replaces an earlier import of it. Earlier arms from the same
+    `source` that are not in `arms` are removed. The old rows are removed first: a killed import
+    then leaves cells that were never run, but no results that its files do not contain. An import
+    is declared after its results exist, so it declares no comparison.
 
     Raises:
         UsageError: the name is invalid, or belongs to an experiment that was run in this lake.

@@ -165,8 +165,7 @@ def _call_steps(run: Trajectory) -> list[int]:
 
 
 def _command_steps(run: Trajectory) -> list[int]:
-    """Return the step number of each command: the number of earlier commands, and of calls up to
-    its own."""
+    """Return the step number of each command: earlier commands, and calls up to its own."""
     return [index + command.call_seq + 1 for index, command in enumerate(run.commands)]
 
 

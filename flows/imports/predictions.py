@@ -36,8 +36,7 @@ async def submissions(
     *,
     network: bool,
 ) -> tuple[list[Submission], Lake]:
-    """Declare a predictions file as an experiment. Return its patches to grade, grouped by
-    instance.
+    """Declare a predictions file as an experiment. Return its patches, grouped by instance.
 
     Raises:
         PredictionsError, DatasetError, UsageError: a file or an id cannot be used.
@@ -71,8 +70,9 @@ async def submissions(
 async def check(
     path: Path, source: Source, environment: str, lake_path: str | None
 ) -> tuple[list[Prediction], dict[str, Instance], Environment, Lake]:
-    """Return the predictions of a file, their instances, the environment and the lake. Write
-    nothing.
+    """Return the predictions of a file, their instances, the environment and the lake.
+
+    Nothing is written.
 
     Raises:
         PredictionsError, DatasetError, UsageError: a file, an id or the name cannot be used.

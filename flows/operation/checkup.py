@@ -138,8 +138,7 @@ async def _awaited(found: "Awaitable[Finding | list[Finding]]") -> "Finding | li
 
 
 class _Daemons(ThreadPoolExecutor):
-    """Default executor of an event loop with daemon threads, which do not delay the exit of the
-    program."""
+    """Event loop executor with daemon threads, which do not delay the exit of the program."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
         outcome: Future[T] = Future()
@@ -321,9 +320,7 @@ async def _online(client: "PrefectClient", pool: str, findings: list[Finding]) -
     from prefect.exceptions import ObjectNotFound
 
     try:
-        await client.read_work_pool(
-            pool
-        )  # raises if the pool is missing; the next call does not say so
+        await client.read_work_pool(pool)  # raises if it is missing; the next call does not
         workers = await client.read_workers_for_work_pool(pool)
     except ObjectNotFound:
         findings.append(Finding("note", f"no work pool {pool}: `durabench setup` makes it"))

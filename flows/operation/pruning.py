@@ -125,7 +125,7 @@ def _wanted(
 
 
 class _Pruning:
-    """One pass over a lake, kind by kind in the required order."""
+    """One pass over a lake, kind by kind in the required order. It may only count."""
 
     def __init__(
         self, lake: Lake, experiments: list[str], journal: Journal | None, wanted: Wanted
@@ -165,7 +165,7 @@ class _Pruning:
             )
 
     def _whole(self, name: str) -> Tally:
-        """Remove everything of an experiment, as if it had never been run."""
+        """Prune everything of an experiment, as if it had never been run."""
         files = retention.of_experiment(self._lake, name)
         own = [holding for holding in self._holdings if holding.attempt.experiment == name]
         self._check_whole(name, files, own)
@@ -208,7 +208,7 @@ class _Pruning:
                     )
 
     def _steps(self) -> Tally:
-        """Remove the steps of attempts that ended long ago."""
+        """Prune the steps of attempts that ended long ago."""
         running = {holding.attempt.experiment for holding in self._holdings if holding.is_held}
         old = [
             holding
@@ -255,7 +255,7 @@ class _Pruning:
         return True
 
     def _bodies(self) -> Tally:
-        """Remove payloads that no step of any experiment refers to. Experiments share payloads."""
+        """Prune payloads that no step of any experiment refers to. Experiments share payloads."""
         if self._journal is None:
             return Tally("bodies", f"not looked at: there is no journal; {VARIABLE} names another")
         if reason := self._other_journal():
@@ -279,8 +279,7 @@ class _Pruning:
         return Tally("bodies", what, _size(files))
 
     def _other_journal(self) -> str:
-        """Return the reason why steps in another journal may refer to this lake's payloads, or
-        ''."""
+        """Return why steps in another journal may refer to this lake's payloads, or ''."""
         url = os.environ.get(VARIABLE, "")
         beside = matching(self._lake.root, "*.sqlite")
         if url and any(not url.endswith(str(path)) for path in beside):
@@ -298,7 +297,7 @@ class _Pruning:
         return ""
 
     def _files(self) -> Tally:
-        """Remove files that will never be read again."""
+        """Prune files that will never be read again."""
         files = retention.unfinished(self._lake)
         if self._wanted.remove:
             retention.remove(files)
@@ -307,7 +306,7 @@ class _Pruning:
         )
 
     def _images(self) -> Tally:
-        """Remove images that a run would pull or build again."""
+        """Prune images that a run would pull or build again."""
         if not self._lake.all_shared("images"):
             return Tally("images", "0 were brought for this lake")
         try:
@@ -321,7 +320,7 @@ class _Pruning:
         return Tally("images", f"{len(old)} not needed since {self._before:%Y-%m-%d}", size)
 
     def _artifacts(self) -> Tally:
-        """Remove artifact versions that only the history of an artifact shows."""
+        """Prune artifact versions that only the history of an artifact shows."""
         from flows.server import artifacts  # Prefect takes a second to import
 
         experiment = self._wanted.experiment

@@ -56,8 +56,7 @@ def connected() -> Iterator[SyncPrefectClient | None]:
 
 
 def old_versions(client: SyncPrefectClient, experiment: str, before: datetime) -> list[Version]:
-    """Return the versions of an experiment's artifacts before that time, except the latest of
-    each."""
+    """Return all but the latest version of an experiment's artifacts, if older than `before`."""
     keys = [artifact_key(kind, experiment) for kind in KINDS]
     latest = {
         found.latest_id

@@ -56,8 +56,7 @@ class Announcements:
 
     @classmethod
     async def of(cls, plan: Plan) -> "Announcements":
-        """Return the announcements of a plan, with the budget percentages that the server already
-        has."""
+        """Return the announcements of a plan, aware of earlier announcements on the server."""
         journal = await asyncio.to_thread(open_journal, plan.lake)
         budget = plan.experiment.budgets.get("experiment")
         told = await _announced(plan.experiment.name, budget) if budget else set()

@@ -36,8 +36,7 @@ class Heartbeats:
         self._heard_at: dict[UUID, float] = {}
 
     async def silent(self, runs: list[FlowRun]) -> list[FlowRun]:
-        """Return the running flow runs that no longer send heartbeats. Call this every few
-        seconds."""
+        """Return the running flow runs without heartbeats. Call this every few seconds."""
         now = time.monotonic()
         if now - self._asked_at > timings().heartbeat_gap_s:
             self._knows_since = now

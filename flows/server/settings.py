@@ -81,8 +81,7 @@ def _text(value: int | str | bool) -> str:
 
 
 def misdirected_ui(settings: Mapping[str, Any], api_url: str) -> str | None:
-    """Return the API address used by the server's pages if its port differs from the API's, else
-    None."""
+    """Return the API address of the server's pages if its port is wrong, else None."""
     pages_ask = settings["server"]["ui"]["api_url"]
     if not pages_ask or _port(pages_ask) == _port(api_url):
         return None

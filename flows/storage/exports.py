@@ -94,8 +94,8 @@ def trajectories(
 
 
 def _folder(lake: Lake, experiment: str) -> Path:
-    """Return the export folder: beside the tables, or in the working directory for an object
-    store."""
+    """Return the export folder: beside the tables, or below the working directory if they are on an
+    object store."""
     beside = lake.root if isinstance(lake.root, Path) else Path()
     return beside / "exports" / experiment
 

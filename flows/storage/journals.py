@@ -89,14 +89,12 @@ def existing_journal(lake: Lake) -> Journal | None:
 
 
 def blobs(lake: Lake) -> Blobs:
-    """Return the content-addressed storage of the large payloads and work trees of a lake's
-    attempts."""
+    """Return the content-addressed storage of large payloads and work trees of attempts."""
     return Blobs(lake.root / "blobs")
 
 
 def claim(lake: Lake, experiment: str) -> None:
-    """Claim an experiment in the journal for a lake, so that its rows and payloads are in one
-    place.
+    """Claim an experiment in the journal for a lake: its rows and payloads are in one place.
 
     Raises:
         Mismatch: the experiment belongs to another lake.
@@ -114,8 +112,7 @@ def claim(lake: Lake, experiment: str) -> None:
 
 
 def home(lake: Lake) -> Home:
-    """Write the marker of a run to its lake and journal. Return the home that workers must
-    match."""
+    """Write the marker of a run to its lake and journal. Return the home for its workers."""
     journal, binding, sign = open_journal(lake), bindings.read(lake), uuid.uuid4().hex
     assert binding is not None, "its journal was opened"
     bindings.leave_sign(lake, sign)
@@ -276,6 +273,5 @@ def _beside(lake: Lake) -> str:
 
 
 def _relative(lake: Lake, url: str) -> str:
-    """Return the location of a journal as the lake stores it, so that both can be moved
-    together."""
+    """Return the location of a journal for the lake; relative, so that both can be moved."""
     return place(url).removeprefix(f"sqlite:///{lake.root}/")

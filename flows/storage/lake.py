@@ -128,8 +128,7 @@ class Lake:
         write_whole(self.root / table / f"{unit}.parquet", _parquet(SHARED_TABLES[table], [row]))
 
     def read_shared(self, table: str, unit: str) -> Row | None:
-        """Return the row of one unit of work that belongs to no experiment; None if it does not
-        exist."""
+        """Return the row of one unit of work that belongs to no experiment; None if missing."""
         rows = self._rows(self.root / table / f"{unit}.parquet")
         return rows[0] if rows else None
 

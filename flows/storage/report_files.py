@@ -56,6 +56,5 @@ def write(lake: Lake, built: "Report") -> str:
 
 
 def page_path(lake: Lake, experiment: str) -> "Path | UPath":
-    """Return the location of an experiment's page; `report.md` and the trajectories are beside
-    it."""
+    """Return the location of an experiment's page. Other report files are in the same folder."""
     return lake.root / "reports" / experiment / "index.html"

@@ -1,8 +1,8 @@
-"""Removable files of a lake: unreferenced payloads, leftovers of killed writers, and all files of
-an experiment that the operator names.
+"""Removable files of a lake: unreferenced payloads, leftovers of killed writers, whole experiments.
 
-Cached results of gradings are kept, even if their rows are removed: `flows.grade` detects that a
-row is missing and grades again, twice if an audit is requested.
+An experiment is only removed if the operator names it. Cached results of gradings are kept, even if
+their rows are removed: `flows.grade` detects that a row is missing and grades again, twice if an
+audit is requested.
 """
 
 import glob
@@ -81,8 +81,7 @@ def unfinished(lake: Lake) -> list[File]:
 
 
 def of_experiment(lake: Lake, name: str) -> list[File]:
-    """Return all files of an experiment, its declaration last, because it is found by its
-    declaration."""
+    """Return all files of an experiment, its declaration last: it makes the name known."""
     escaped = glob.escape(name)
     written = [f"{kind}/{escaped}" for kind in ("reports", "exports")]
     patterns = [
