@@ -55,20 +55,20 @@ if TYPE_CHECKING:
 on_step: ContextVar[Callable[[Cell, Step], None]] = ContextVar(
     "on_step", default=lambda cell, step: None
 )
-"""Called after every step of an attempt; what shows progress sets it."""
+"""Callback after every step of an attempt; set by code that shows progress."""
 
 
 @kept("attempt", "{cell.label}", lambda parameters: attempt_key(parameters["cell"]))
 async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
-    """Solve a cell, from where an earlier run left it; the id of the attempt.
+    """Solve a cell, resuming an earlier run of it. Return the attempt id.
 
-    Its steps are in the journal as they happen, its rows in the lake when it ends. `stop` is that
-    of the run, if it can be asked to stop.
+    Steps are written to the journal as they happen, rows to the lake when the attempt ends. `stop`
+    is the stop request of the run, if the run has one.
 
     Raises:
-        InfrastructureError: it cannot be carried on now; recorded, never cached.
+        InfrastructureError: the attempt cannot continue now; recorded, never cached.
         Interrupted: the operator asked to stop.
-        LeaseHeld: another run is working on it.
+        LeaseHeld: another run is working on the cell.
     """
     stop = stop or Stop()
     stop.check()
@@ -94,7 +94,8 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
                 account.billed_usd,
                 run,
             )
-            # The rows are the holder's: who lost the attempt must not write over its successor's.
+            # Only the lease holder writes rows: a run that lost its lease must not overwrite its
+            # successor's.
             await asyncio.to_thread(journal.check, lease)
             records.write(lake, finished)
 
@@ -115,7 +116,7 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
 
 
 def _is_filed(cell: Cell, journal: Journal, attempt_id: str, lake: Lake) -> bool:
-    """Return whether the attempt has ended with its rows written, which then stay as they are."""
+    """Return True if the attempt has ended and its rows are written. They are then final."""
     ended = journal.outcome(attempt_id)
     tables = ("attempts", "predictions")
     if ended is None or not all(lake.has(table, *cell.partition, attempt_id) for table in tables):
@@ -125,10 +126,10 @@ def _is_filed(cell: Cell, journal: Journal, attempt_id: str, lake: Lake) -> bool
 
 
 def _check_rows(cell: Cell, attempt_id: str, lake: Lake) -> None:
-    """Return if the rows of an attempt are there that can only be written from its steps.
+    """Check that the lake has the rows that can only be written from the attempt's pruned steps.
 
     Raises:
-        InfrastructureError: some are not.
+        InfrastructureError: a row is missing.
     """
     for table in ("attempts", "predictions"):
         if not lake.has(table, *cell.partition, attempt_id):
@@ -141,22 +142,25 @@ def _check_rows(cell: Cell, attempt_id: str, lake: Lake) -> None:
 
 
 class _Clock:
-    """The time of a run from when this was made."""
+    """Time of a run since this object was created."""
 
     def __init__(self) -> None:
         self._started_at, self._began = datetime.now(UTC), time.perf_counter()
 
     @property
     def run(self) -> records.Run:
-        """The run so far."""
+        """Start time and duration up to now."""
         return records.Run(self._started_at, time.perf_counter() - self._began)
 
 
 async def _carried_on(
     cell: Cell, journal: Journal, lease: Lease, lake: Lake, clock: _Clock, stop: Stop
 ) -> tuple[Outcome, records.Run]:
-    """Return the recorded outcome, or run the arm again over the recorded steps. The second value
-    is the run that reached the outcome, an earlier one where only the rows are missing."""
+    """Return the recorded outcome, or replay the arm over the recorded steps.
+
+    The second value is the run that reached the outcome: an earlier one if only the rows are
+    missing.
+    """
     ended = await asyncio.to_thread(journal.outcome, lease.attempt_id)
     if ended is not None:
         return records.from_ended(ended, clock.run)
@@ -169,7 +173,7 @@ async def _carried_on(
 
 
 def _limits(cell: Cell, lease: Lease) -> tuple[Limit, ...]:
-    """The budgets that a call of this attempt counts against."""
+    """Return the budgets that the attempt's calls count against."""
     experiment, arm = cell.partition
     names = {
         "attempt": lease.attempt_id,
@@ -200,7 +204,7 @@ async def _solve(cell: Cell, log: JournalLog, stop: Stop) -> Outcome:
 
 
 def _models(cell: Cell, own: ModelSpec, journal: Journal, stop: Stop) -> dict[str, models.Model]:
-    """What answers each role; all that have nothing of their own are one model."""
+    """Return the model of each role. Roles without a model of their own share one."""
     limits = cell.experiment.rate_limits
     pace = Pace(journal, limits, stop.sleep) if limits else None
     sending = Sending(stop.check, stop.sleep, pace)
@@ -209,19 +213,22 @@ def _models(cell: Cell, own: ModelSpec, journal: Journal, stop: Stop) -> dict[st
 
 
 def _origin(journal: Journal, attempt_id: str) -> str:
-    """The attempt that this one was forked from first: its paths stand in the conversation."""
+    """Return the id of the original attempt of a chain of forks.
+
+    Its paths appear in the conversation.
+    """
     while (attempt := journal.attempt(attempt_id)) is not None and attempt.parent_id is not None:
         attempt_id = attempt.parent_id
     return attempt_id
 
 
 async def work(cell: Cell, gate: "Gate", lake: Lake, stop: Stop, *, grade: bool) -> str:
-    """Everything that is still to do at a cell whose image is here; what came of it.
+    """Do the remaining work of a cell whose image is local. Return its result.
 
     Raises:
-        Refused: the image is not fit.
-        InfrastructureError, BudgetExhausted, Interrupted: a later run goes on from there.
-        LeaseHeld: another run is working on it.
+        Refused: the image failed the preflight.
+        InfrastructureError, BudgetExhausted, Interrupted: a later run resumes from there.
+        LeaseHeld: another run is working on the cell.
     """
     here = cell.place.image_digest
     if cell.experiment.preflight and cell_at(cell, here, lake, grade=grade) is None:
@@ -230,26 +237,26 @@ async def work(cell: Cell, gate: "Gate", lake: Lake, stop: Stop, *, grade: bool)
 
 
 async def solve_and_grade(cell: Cell, lake: Lake, stop: Stop) -> str:
-    """Both halves of a cell; the outcome of the grading."""
+    """Solve and grade a cell. Return the outcome of the grading."""
     attempt_id = await solve_only(cell, lake, stop)
     stop.check()
     return await graded(submission(cell, attempt_id, lake), lake, twice=cell.experiment.audit)
 
 
 async def solve_only(cell: Cell, lake: Lake, stop: Stop) -> str:
-    """The first half of a cell; the id of its attempt.
+    """Solve a cell without grading it. Return the attempt id.
 
     Raises:
-        LeaseHeld: another run is working on it.
+        LeaseHeld: another run is working on the cell.
     """
     key = attempt_key(cell)
     if not await asyncio.to_thread(is_cached, "attempt", key, lake):
-        # The task would say so too, and count as failed.
+        # The task would raise LeaseHeld as well, but count as failed.
         await free(await asyncio.to_thread(open_journal, lake), key[:32])
     kept = attempt.with_options(result_storage=await result_storage(lake))
     attempt_id = await kept(cell, lake, stop)
     if not lake.has("attempts", *cell.partition, attempt_id):
-        # Prefect remembers an attempt whose rows somebody has removed.
+        # Prefect still has the cached result of an attempt whose rows were removed.
         attempt_id = await kept.with_options(refresh_cache=True)(cell, lake, stop)
     return attempt_id
 
@@ -266,25 +273,26 @@ async def solve(
     trace: Literal["off", "steps"] = "off",
     home: Home | None = None,
 ) -> str | State[str]:
-    """Solve and grade one cell of an experiment; what is already there is not done again.
+    """Solve and grade one cell of an experiment. Recorded results are reused.
 
     Args:
         experiment: The experiment that the cell belongs to.
         instance_id: Id of the instance.
         arm: Name of the arm.
-        repeat: Which attempt, counted from 0, where cells repeat.
-        lake: Where results are, a folder as the worker sees it or s3://…; by default its
-            DURABENCH_LAKE.
+        repeat: Index of the attempt, counted from 0, if cells repeat.
+        lake: Location of the results, a folder as the worker sees it or s3://…; by default the
+            worker's DURABENCH_LAKE.
         grade: Grade the patch now, or leave that to a later run.
         trace: With `steps`, every step is a task run with its input and result.
-        home: The lake and the journal of the benchmark that ordered the cell, which fills it in;
-            a worker with others refuses the cell.
+        home: The lake and the journal of the benchmark that scheduled the cell; set by the
+            benchmark. A worker that uses others refuses the cell.
 
     Raises:
-        IncompleteRun: infrastructure broke; run again to continue.
-        Interrupted: the operator asked to stop, and what was in flight is recorded.
+        IncompleteRun: the infrastructure failed, a budget is exhausted or the image failed the
+            preflight; run again to continue.
+        Interrupted: the operator asked to stop; calls in flight are recorded.
     """
-    from flows.images.preflight import Gate, Refused  # which records by what is here
+    from flows.images.preflight import Gate, Refused
 
     if home is not None:
         try:

@@ -1,9 +1,9 @@
-"""The command line: a file for each command, and what they share.
+"""The command line: one file per command, plus shared modules.
 
-app          all commands
+app          registers all commands
 exits        exit codes, and errors as one line
-options      options of several commands
-running      flows that a command runs and waits for
+options      options shared by several commands
+running      commands that run a flow and wait for it
 console      tables and lines on the terminal
 status_text  the output of `status`
 tracing      the output of `trace`

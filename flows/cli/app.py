@@ -1,7 +1,7 @@
 """The command line: `durabench --help`.
 
-Prefect, LiteLLM, DuckDB and swebench each take a second or more to import, so every command
-imports what it needs when it is called, and `--help` answers at once.
+Prefect, LiteLLM, DuckDB and swebench each take a second or more to import. Every command therefore
+imports them when it is called, so that `--help` answers at once.
 """
 
 import typer

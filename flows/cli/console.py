@@ -1,4 +1,4 @@
-"""What the commands print."""
+"""Terminal output of the commands."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def report(lake: Lake, built: "Report") -> None:
-    """A report as a terminal takes it: the answer, the arms, the leading pair, the page."""
+    """Print a report for the terminal: the answer, the arms, the leading pair and the page."""
     from reports.rendering.headline import headline
     from reports.rendering.leading import describe
 
@@ -74,7 +74,7 @@ def _pair(pair: "Comparison") -> Table:
 
 
 def step(shown: "Shown", *, full: bool = False) -> None:
-    """Print one step of a trace: a line, and if asked for everything that belongs to it."""
+    """Print one step of a trace as a line, and with `full` its complete input and output below."""
     console = out()
     show(steps.line(shown, console.width), "bold" if full and console.is_terminal else None)
     if full and (below := steps.block(shown)):
@@ -82,13 +82,13 @@ def step(shown: "Shown", *, full: bool = False) -> None:
 
 
 def debugged(experiment: str, arm: str, lake: Lake) -> None:
-    """Where the traces of a debugging run are."""
+    """Print the commands that show the traces of a debugging run."""
     for unit in lake.units("attempts", "*", experiment, arm):
         out().print(f"durabench trace {unit}", markup=False)
 
 
 def imported(runs: "list[Imported]", name: str) -> None:
-    """What an import brought, and whose price is not known."""
+    """Print the imported attempts with their calls and costs, and list calls without a cost."""
     table = Table("instance", "calls", "without a cost", "cost")
     for run in runs:
         table.add_row(
@@ -108,7 +108,7 @@ def imported(runs: "list[Imported]", name: str) -> None:
 
 
 def imported_arms(arms: "list[Summary]", name: str) -> None:
-    """What an import of verdicts brought, arm by arm."""
+    """Print the arms of imported verdicts, one row each."""
     table = Table("arm", "stands for", "resolved", "without a result", "cost")
     for arm in arms:
         known = f" ({arm.found - arm.unpriced} of {arm.found})" if arm.unpriced else ""
@@ -124,7 +124,7 @@ def imported_arms(arms: "list[Summary]", name: str) -> None:
 
 
 def doubts(lake: Lake, experiment: str) -> None:
-    """The resolved patches whose audit found something, each with its reasons."""
+    """Print the resolved patches that the audit found suspect, each with its reasons."""
     graded = lake.rows("evaluations", experiment)
     in_doubt = [row for row in graded if row.get("audited_verdict") == "suspect"]
     for row in in_doubt:

@@ -31,7 +31,7 @@ def debug(
     ] = False,
     full: FullOption = False,
 ) -> None:
-    """Solve and grade one instance afresh, showing every step in a line."""
+    """Solve and grade one instance afresh, printing a line for every step."""
     from flows.cli import running
 
     trace: Literal["off", "steps"] = "steps" if task_runs else "off"

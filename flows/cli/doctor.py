@@ -1,4 +1,4 @@
-"""Check what a run needs."""
+"""Check the requirements of a run."""
 
 import asyncio
 from typing import Annotated
@@ -21,7 +21,10 @@ def doctor(
     ] = False,
     lake: LakeOption = None,
 ) -> None:
-    """Check what a run needs: git, Docker, images, lake and journal, Prefect, keys, leftovers."""
+    """Check the requirements of a run.
+
+    Covers git, Docker, images, lake, journal, Prefect, model keys and leftovers.
+    """
     from flows.operation import checkup
 
     if adopt_journal:

@@ -15,7 +15,7 @@ _INFRASTRUCTURE = (IncompleteRun, Interrupted, ImageError, InfrastructureError, 
 
 
 class OneLineErrors(TyperGroup):
-    """Shows what an operator can act on in one line; everything else is a bug and a traceback."""
+    """Print operator errors as one line. All other errors are bugs and print a traceback."""
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # of its own click
         try:

@@ -22,7 +22,7 @@ def export(
     ] = False,
     lake: LakeOption = None,
 ) -> None:
-    """Write each arm's all_preds.jsonl, as `swebench eval` takes it."""
+    """Write each arm's all_preds.jsonl in the format of `swebench eval`."""
     from flows.storage import exports
 
     if trajectories:

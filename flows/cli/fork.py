@@ -1,4 +1,4 @@
-"""Start an attempt from a step of another one."""
+"""Fork an attempt at a step."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,8 +18,10 @@ def fork(
     ] = None,
     lake: LakeOption = None,
 ) -> None:
-    """Go on from any step of an attempt, with another model or profile; what is before it
-    stays paid."""
+    """Fork an attempt at a step, with another model or profile.
+
+    Earlier steps are reused, not paid for again.
+    """
     from flows.cli import running
 
     running.fork(attempt, at, model, api_base, options, lake)

@@ -28,7 +28,7 @@ def grade(
     ] = None,
     lake: LakeOption = None,
 ) -> None:
-    """Grade anybody's predictions and report on them, with an audit beside every verdict."""
+    """Grade a predictions file from any agent and report on it, with an audit of every verdict."""
     from flows.cli import running
 
     running.grade(

@@ -28,7 +28,7 @@ def images_check(
     regex: RegexOption = "",
     slice_: SliceOption = "",
 ) -> None:
-    """Which images are missing, and what would bring them. Exit code 1 if any is."""
+    """List missing images and how to get them. Exit code 1 if any is missing."""
     from eval.selection import Selection
     from flows.images import commands
 
@@ -45,7 +45,7 @@ def images_build(
     slice_: SliceOption = "",
     lake: LakeOption = None,
 ) -> None:
-    """Build the images of a task repo, as far as they are not here."""
+    """Build the missing images of a task repo."""
     from eval.selection import Selection
     from flows.images import commands
 
@@ -62,7 +62,7 @@ def images_pull(
     slice_: SliceOption = "",
     lake: LakeOption = None,
 ) -> None:
-    """Pull the images of a dataset, as far as they are not here. A run does it by itself."""
+    """Pull the missing images of a dataset. A run does this automatically."""
     from eval.selection import Selection
     from flows.images import commands
 
@@ -80,8 +80,10 @@ def images_prune(
     ] = True,
     lake: LakeOption = None,
 ) -> None:
-    """Remove images that were built or pulled for a lake; never one that is in use, or that
-    was here before."""
+    """Remove images that were built or pulled for a lake.
+
+    Images in use, and images that were already available before, are never removed.
+    """
     from flows.images import commands
 
     commands.prune(keep_gb, lake, dry_run=dry_run)
@@ -103,9 +105,9 @@ def images_preflight(
     concurrency: Annotated[int, typer.Option(min=1, help="images at the same time")] = 2,
     lake: LakeOption = None,
 ) -> None:
-    """Whether images can be trusted: nothing of the future in git, gold passes, null fails.
+    """Check that images can be trusted: no future commits in git, gold passes, null fails.
 
-    What was checked before is taken from the lake. Exit code 1 if any image fails.
+    Earlier results are read from the lake. Exit code 1 if any image fails.
     """
     from flows.experiments import declaration as experiments
     from flows.images import commands

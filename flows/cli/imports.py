@@ -1,4 +1,4 @@
-"""Import results from elsewhere."""
+"""Import results from other systems."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +19,7 @@ def import_mini(
     split: SplitOption = "test",
     lake: LakeOption = None,
 ) -> None:
-    """File mini-swe-agent's trajectories: predictions, calls with tokens and cost, commands."""
+    """Import mini-swe-agent trajectories: predictions, calls with tokens and cost, commands."""
     from flows.cli import console
     from flows.imports import mini
     from flows.imports.predictions import Source
@@ -52,9 +52,9 @@ def import_table(
     ] = None,
     lake: LakeOption = None,
 ) -> None:
-    """File a table of published results. An instance without a row counts as not resolved.
+    """Import a table of published results. An instance without a row counts as not resolved.
 
-    The same file again, corrected, takes the place of the earlier one.
+    Importing the same file again, after a correction, replaces the earlier import.
     """
     from flows.cli import console
     from flows.imports import table
@@ -77,7 +77,7 @@ def import_swebench(
     ] = None,
     lake: LakeOption = None,
 ) -> None:
-    """File a submission that swebench graded, beside those that have the same --name."""
+    """Import a submission graded by swebench, beside others with the same --name."""
     from flows.cli import console
     from flows.imports import swebench
 

@@ -27,7 +27,11 @@ def power(
     ] = None,
     lake: LakeOption = None,
 ) -> None:
-    """Before a run: instances and repeats that a difference needs, or what they can show."""
+    """Plan the size of an experiment before it runs.
+
+    Print the instances and repeats that a difference needs, or the smallest difference that they
+    can show.
+    """
     from flows.experiments import power
 
     question = power.Question(instances, repeats, difference, chance)

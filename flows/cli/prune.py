@@ -1,4 +1,4 @@
-"""Remove what is no longer needed."""
+"""Remove data that is no longer needed."""
 
 from typing import Annotated
 
@@ -24,8 +24,11 @@ def prune(
     ] = True,
     lake: LakeOption = None,
 ) -> None:
-    """Remove what is not needed any more: steps of attempts that ended, bodies, leftover files,
-    images, old artifacts. Results and costs stay."""
+    """Remove data that is no longer needed. Results and costs are kept.
+
+    Covers the steps of ended attempts, unreferenced payloads (bodies), leftover files, images and
+    old artifacts.
+    """
     from flows.operation import pruning
 
     pruning.prune(lake, older_than, experiment, only or [], results=results, remove=not dry_run)

@@ -13,7 +13,7 @@ def report(
     candidate: Annotated[str | None, typer.Option(help="arm to compare")] = None,
     lake: LakeOption = None,
 ) -> None:
-    """The paired report: on the terminal, as Markdown, and as one HTML page."""
+    """Write the paired report: on the terminal, as Markdown, and as one HTML page."""
     from flows.cli import console
     from flows.storage import report_files
     from flows.storage.lake import Lake

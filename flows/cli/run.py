@@ -1,4 +1,4 @@
-"""Run an experiment, or resume it."""
+"""Run or resume an experiment."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +22,7 @@ def run(
         typer.Option("--fresh", help="take nothing from before: a name that ends with the time"),
     ] = False,
 ) -> None:
-    """Run an experiment. The same again resumes: only what is missing is done."""
+    """Run an experiment. Running it again resumes it: only missing work is done."""
     from flows.cli import running
     from flows.experiments import declaration as experiments
 

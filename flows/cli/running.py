@@ -1,4 +1,4 @@
-"""The commands that run flows: what they declare, and how they show what comes of it."""
+"""CLI commands that run flows: build the declaration, run the flow, show its results."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -36,10 +36,10 @@ def overridden(
     name: str | None = None,
     concurrency: int | None = None,
 ) -> Experiment:
-    """The experiment with what the command line changes.
+    """Return the experiment with the changes from the command line.
 
     Raises:
-        UsageError: a value cannot be.
+        UsageError: a value is invalid.
     """
     content = declared.model_dump(mode="json")
     changes = {"environment": environment, "name": name, "concurrency": concurrency}
@@ -56,7 +56,7 @@ def overridden(
 def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> None:
     """Run an experiment and show its report, complete or not."""
     incomplete: IncompleteRun | None = None
-    # Before a server is started, which takes seconds.
+    # Check first: starting a server takes seconds.
     elsewhere = declared.execution == "distributed"
     asyncio.run(plan.check(declared, lake, elsewhere=elsewhere))
     with prefect_api():
@@ -86,7 +86,7 @@ def debug(
     *,
     full: bool,
 ) -> None:
-    """Solve one instance under a name of its own, so that nothing is taken from before."""
+    """Solve one instance under a new experiment name, so that no earlier result is reused."""
     needs_model = arm in ARMS and ARMS[arm].needs_model
     simulated = {"provider": "simulated", "skill": skill}
     spec = _litellm(model, api_base) if model else simulated
@@ -117,7 +117,7 @@ def fork(
     options: Path | None,
     lake: str | None,
 ) -> None:
-    """Fork an attempt before a step and carry it on, showing every step."""
+    """Fork an attempt before a step and resume it, showing every step."""
     with prefect_api():
         from flows.experiments import forking
         from flows.experiments.declaration import mapping
@@ -146,7 +146,7 @@ def grade(
     audit: bool,
     keep_gb: float | None,
 ) -> None:
-    """Grade a predictions file and show the report, and which verdicts are in doubt."""
+    """Grade a predictions file, then show the report and the suspect verdicts."""
     source = predictions_files.Source(name, dataset, split)
     asyncio.run(predictions_files.check(predictions, source, environment or "auto", lake))
     with prefect_api():
@@ -180,11 +180,11 @@ def _needs_litellm(declared: Experiment) -> bool:
 
 
 def _run(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = False) -> T:
-    """What a flow returns, begun once the server answers.
+    """Run a flow once the server answers. Return the flow's result.
 
     Raises:
-        InfrastructureError: the server does not answer, or is lost for good.
-        Interrupted: the operator stopped it.
+        InfrastructureError: the server does not answer, or is lost permanently.
+        Interrupted: the operator stopped the run.
     """
     import httpx
     from prefect.exceptions import PrefectHTTPStatusError
@@ -192,7 +192,7 @@ def _run(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = False
     async def when_ready() -> T:
         waits: list[Coroutine[Any, Any, object]] = [wait_until_ready()]
         if needs_litellm:
-            # It takes seconds to import, while the server takes seconds to come up.
+            # LiteLLM takes seconds to import; do it while the server starts.
             waits.append(asyncio.to_thread(litellm_api.load))
         await asyncio.gather(*waits)
         settle()

@@ -20,8 +20,11 @@ def setup(
         Path | None, typer.Option(help="write the server's settings there, not on the screen")
     ] = None,
 ) -> None:
-    """Prepare a Prefect server: work pool, limit on cells, automations. Again: only what
-    differs. With --env-file also before there is a server: it reads them when it starts."""
+    """Prepare a Prefect server: work pool, limit on cells, automations. Idempotent.
+
+    With --env-file, write the server's settings to a file. A server reads them when it starts, so
+    this also works before there is a server.
+    """
     from flows.server import settings, setup
 
     if env_file:

@@ -16,7 +16,7 @@ def status(
     json: Annotated[bool, typer.Option("--json", help="as JSON, with every cell")] = False,
     lake: LakeOption = None,
 ) -> None:
-    """Show how far experiments are and what they have cost, running attempts included."""
+    """Show the progress and cost of experiments, including running attempts."""
     from flows.cli import status_text
 
     status_text.show(name, lake, cells=cells, as_json=json)

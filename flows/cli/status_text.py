@@ -21,7 +21,7 @@ from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake
 
 ID_CHARACTERS = 12
-"""Enough of an attempt's id for `durabench trace`."""
+"""Length of an attempt id prefix that is enough for `durabench trace`."""
 
 _IN_WORDS: dict[State, str] = {
     "done": "done",
@@ -35,15 +35,15 @@ _IN_WORDS: dict[State, str] = {
 }
 
 _OPEN: tuple[State, ...] = ("running", "interrupted", "killed", "budget_stop", "infrastructure")
-"""States of cells that are listed without being asked for."""
+"""States whose cells are listed by default."""
 
 
 def show(name: str | None, lake_path: str | None, *, cells: bool, as_json: bool) -> None:
-    """Print how far one experiment is, or all of them; a name may be the id of an attempt.
+    """Print the progress of one experiment or of all. `name` may also be an attempt id.
 
     Raises:
-        ReportError: there is no such experiment or no lake.
-        InfrastructureError: the disk or the store refuses.
+        ReportError: the experiment or the lake does not exist.
+        InfrastructureError: a disk or object-store operation failed.
     """
     from reports.lake import list_experiments
 
@@ -70,7 +70,7 @@ def show(name: str | None, lake_path: str | None, *, cells: bool, as_json: bool)
 
 
 def _cell_of(lake: Lake, prefix: str) -> tuple[str, str, str, int] | None:
-    """Return experiment, arm, instance and repeat of the one attempt whose id begins so."""
+    """Return experiment, arm, instance and repeat of the only attempt whose id has this prefix."""
     found = {
         (experiment, arm, row["instance_id"], row["repeat"])
         for experiment, arm, unit in lake.places("attempts", f"{prefix}*")
@@ -86,7 +86,7 @@ def _cell_of(lake: Lake, prefix: str) -> tuple[str, str, str, int] | None:
 
 
 def summary(tally: Tally) -> str:
-    """Return cells, calls and cost in one line."""
+    """Return done cells, other states, calls and cost in one line."""
     done = tally.states["done"]
     parts = [f"{done} of {tally.planned} cells done ({tally.resolved} resolved)"]
     parts += [
@@ -105,7 +105,7 @@ def _cost(of: Tally | CellStatus) -> str:
 
 
 def _billed(experiment: ExperimentStatus) -> str:
-    """Return the bill where it is more than the cells cost, else nothing."""
+    """Return the billed amount if it exceeds the cost of the cells, else an empty string."""
     from reports.format import usd
 
     billed, cost = experiment.billed_usd, experiment.total.cost_usd or 0.0
@@ -135,7 +135,7 @@ def _print_arms(experiment: ExperimentStatus) -> None:
 
 
 def _print_cells(cells: Iterable[CellStatus]) -> None:
-    """Print a line for each; where the terminal is too narrow, details on a line below it."""
+    """Print a line per cell. On a narrow terminal, details follow on a second line."""
     shown = list(cells)
     if not shown:
         return
@@ -163,7 +163,7 @@ def _print_cells(cells: Iterable[CellStatus]) -> None:
 
 
 def _detail(cell: CellStatus) -> str:
-    """Times of what has not ended, and how the rest ended."""
+    """Return the times of unfinished work, unanswered calls, and the recorded detail."""
     parts = []
     if cell.state in ("running", "killed", "interrupted", "budget_stop"):
         if cell.since:
@@ -179,7 +179,7 @@ def _detail(cell: CellStatus) -> str:
 
 
 def _clock(time: datetime) -> str:
-    """A time as the reader's clock has it, with the date where that is another day's."""
+    """Return a time in the local time zone, with the date unless it is today's."""
     local = time.astimezone()
     today = datetime.now(UTC).astimezone().date()
     return f"{local:%H:%M:%S}" if local.date() == today else f"{local:%Y-%m-%d %H:%M:%S}"

@@ -13,7 +13,7 @@ def trace(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="until the attempt ends")] = False,
     lake: LakeOption = None,
 ) -> None:
-    """Show the steps of an attempt with their cost, a line each, also while it runs."""
+    """Show the steps of an attempt with their cost, one per line, even while it is running."""
     from flows.cli import tracing
 
     tracing.trace(attempt, lake, full=full, follow=follow)

@@ -1,5 +1,7 @@
-"""The steps of an attempt: from the journal, or from the lake where that has them alone, as those
-of imports and those that were pruned."""
+"""The steps of an attempt, read from the journal.
+
+Imported attempts and attempts with pruned steps are read from the lake.
+"""
 
 import time
 from collections.abc import Iterator
@@ -17,10 +19,10 @@ from flows.storage.lake import Lake, Row
 
 
 def trace(prefix: str, lake_path: str | None, *, full: bool, follow: bool) -> None:
-    """Show the steps of the attempt whose id begins with `prefix`, and what they cost so far.
+    """Show the steps of the attempt whose id begins with `prefix`, and their cost so far.
 
     Raises:
-        UsageError: no attempt, or more than one, begins so.
+        UsageError: no attempt, or more than one, has this prefix.
     """
     lake = Lake.existing(lake_path)
     journal = existing_journal(lake)
@@ -78,5 +80,5 @@ def _filed(lake: Lake, attempt_id: str) -> Iterator[Shown]:
 
 
 def _order(row: Row) -> tuple[datetime, str, int]:
-    """As steps were begun; imports know no times."""
+    """Sort key: the order in which steps began. Imported steps have no times."""
     return row["started_at"] or datetime.min.replace(tzinfo=UTC), row["scope"], row["seq"]

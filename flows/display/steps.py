@@ -1,4 +1,4 @@
-"""A step of an attempt as text: a line that says what it did, and all of it below."""
+"""A step of an attempt as text: a summary line, and the full input and output below it."""
 
 import json
 import re
@@ -15,15 +15,15 @@ from flows.display.text import arguments_of, in_full, in_line
 _FENCED_JSON = re.compile(r"^```\w*\n([{\[].*?)\n```$", re.MULTILINE | re.DOTALL)
 
 _TOLD_ELSEWHERE = ("output", "ok", "exit_code", "tests", "passed", "failed", "errors", "command")
-"""Fields of a tool's result that the line or the output says already."""
+"""Fields of a tool's result that the line or the output already shows."""
 
 _LEAST_SUMMARY, _LEAST_PLACE = 20, 8
-"""Columns that are left for what a step did and for its place, however narrow the terminal is."""
+"""Minimum columns for a step's summary and for its location, on any terminal width."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """One step as it is shown."""
+    """One step for display."""
 
     scope: str
     seq: int
@@ -31,26 +31,26 @@ class Shown:
     name: str
     """Role or `model` for a model call, name of an action, else the kind."""
     did: str
-    """The work in one line."""
+    """Summary of the work in one line."""
     asked: str
     """The request for work in the workspace, in full; empty for a model call."""
     result: str
     """The answer or output in full."""
     outcome: str = ""
     tokens: tuple[int, int] | None = None
-    """Input and output of a model call."""
+    """Input and output tokens of a model call."""
     cost_usd: float | None = 0.0
-    """None where the price of a call is not known."""
+    """None if the price of a call is unknown."""
     duration_s: float | None = None
 
     @property
     def place(self) -> str:
-        """Scope and number, as `durabench fork --at` takes it."""
+        """Scope and number, in the format of `durabench fork --at`."""
         return f"{self.scope}/{self.seq}" if self.scope else str(self.seq)
 
 
 def of_step(step: Step) -> Shown:
-    """Return a step of a session as it is shown."""
+    """Return a step of a session for display."""
     head = (step.scope, step.seq, step.started_at)
     content: Any
     match step.result:
@@ -68,7 +68,7 @@ def of_step(step: Step) -> Shown:
 
 
 def of_row(row: dict[str, Any], call: dict[str, Any] | None) -> Shown:
-    """Return a step of the lake as it is shown; `call` is its row of `llm_calls`, if it has one."""
+    """Return a step of the lake for display. `call` is its row of `llm_calls`, if it has one."""
     head = (row["scope"], row["seq"], row["started_at"])
     result = json.loads(row["result"])
     if call is not None:
@@ -86,11 +86,11 @@ def of_row(row: dict[str, Any], call: dict[str, Any] | None) -> Shown:
 
 
 def line(shown: Shown, width: int) -> str:
-    """Return a step in one line of at most `width` columns: time, place, name, what it did,
-    how that ended, tokens, cost and duration.
+    """Return a step in one line of at most `width` columns.
 
-    Where it does not fit, what it did is cut first, then the beginning of its place, and what it
-    took last.
+    The line has time, location, name, summary, outcome, tokens, cost and duration. If it does not
+    fit, the summary is cut first, then the beginning of the location, and the outcome and numbers
+    last.
     """
     clock = f"{shown.at.astimezone():%H:%M:%S}" if shown.at else "--:--:--"
     right = "  ".join(_numbers(shown, width))
@@ -105,7 +105,7 @@ def _ending(text: str, width: int) -> str:
 
 
 def block(shown: Shown) -> str:
-    """Return everything of a step that belongs below its line."""
+    """Return the full input and output of a step, to be printed below its line."""
     parts = [(shown.asked, "$ "), (shown.result, "  ")]
     return "\n".join(_indented(text, first) for text, first in parts if text)
 
@@ -140,7 +140,7 @@ def asked_in_full(request: dict[str, Any]) -> str:
 
 
 def output_of(content: Any) -> str:
-    """Return what an action gave: its output, and below it what else there is to know."""
+    """Return the result of an action: its output, and below it all other information."""
     if not isinstance(content, dict) or "output" not in content:
         return in_full(content)
     rest = {name: each for name, each in content.items() if name not in _TOLD_ELSEWHERE and each}
@@ -201,14 +201,14 @@ def _work(
 
 
 def _tool(request: dict[str, Any]) -> str:
-    """The arguments of an action; a tool's without the words that every tool has."""
+    """Return the arguments of an action. For a tool, leave out the words common to all tools."""
     if request.keys() == {"tool", "arguments"}:
         return _used(request["tool"], request["arguments"])
     return in_line(request)
 
 
 def _used(tool: str, arguments: Any) -> str:
-    """A tool with its arguments; one alone needs no name."""
+    """Return a tool with its arguments. A single argument is shown without its name."""
     alone = isinstance(arguments, dict) and len(arguments) == 1
     return f"{tool} {in_line(next(iter(arguments.values())) if alone else arguments)}".strip()
 
@@ -236,7 +236,7 @@ def _exit(code: int | None, timed_out: bool) -> str:
 
 
 def _outcome(content: Any) -> str:
-    """The end of an action in a few words."""
+    """Return the outcome of an action in a few words."""
     match content:
         case {"passed": list(), "failed": list(), "errors": list()}:
             return _counts(content)
@@ -271,7 +271,7 @@ def _counts(tests: dict[str, Any]) -> str:
 
 
 def _readable(text: str) -> str:
-    """A text in which blocks of JSON are shown as what they say."""
+    """Return a text with its JSON blocks converted to readable text."""
     if text.lstrip()[:1] in ("{", "["):
         value = arguments_of(text)
         return value if isinstance(value, str) else in_full(value)

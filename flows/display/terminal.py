@@ -1,4 +1,4 @@
-"""The console of the commands: as wide as the terminal, or as the text where there is none."""
+"""The console of the commands: as wide as the terminal, or unbounded without one."""
 
 import os
 from collections.abc import Sequence
@@ -7,11 +7,11 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 
 UNBOUNDED = 100_000
-"""Columns of a file or a pipe, which has none: nothing is cut or wrapped."""
+"""Width of a file or a pipe, so that nothing is cut or wrapped."""
 
 
 error_console = Console(stderr=True, highlight=False)
-"""Where progress goes, so that what a command prints can be piped."""
+"""Standard error, used for progress, so that the output of a command can be piped."""
 
 
 def say(line: str) -> None:
@@ -33,14 +33,14 @@ def show(text: str, style: str | None = None) -> None:
 
 
 def fitted(text: str, width: int) -> str:
-    """Return a text that fills at most so many columns, with an ellipsis where it was cut."""
+    """Return a text of at most `width` columns, with an ellipsis if it was cut."""
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
 
 
 def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
-    """Return rows as lines with aligned columns; those numbered `right` end at the right."""
+    """Return rows as lines with aligned columns. The columns in `right` are right-aligned."""
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

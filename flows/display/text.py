@@ -1,16 +1,17 @@
-"""Values of JSON as people read them: texts as texts, never with escaped newlines."""
+"""JSON values as readable text, never with escaped newlines."""
 
 import json
 from typing import Any
 
 
 def in_full(value: Any) -> str:
-    """Return a value as text: names with their values, a line or an indented block each."""
+    """Return a value as text: names with their values, each on a line or in an indented block."""
     return "\n".join(_lines(value))
 
 
 def in_line(value: Any) -> str:
-    """Return a value in one line: of a text of several lines, the first and how many more."""
+    """Return a value in one line. Of a longer text, return the first line and a count of the
+    rest."""
     match value:
         case None:
             return ""
@@ -28,7 +29,7 @@ def in_line(value: Any) -> str:
 
 
 def arguments_of(text: str) -> Any:
-    """Return the arguments of a tool call, or the text where a model wrote no JSON."""
+    """Return the arguments of a tool call, or the text if the model did not write JSON."""
     try:
         return json.loads(text)
     except ValueError:
@@ -55,7 +56,7 @@ def _lines(value: Any) -> list[str]:
 
 
 def _named(name: str, value: Any) -> list[str]:
-    """A value beside its name where it is one line of text or a number, else below it."""
+    """Return a value beside its name if it is one line of text or a number, else below it."""
     if value is None or value == [] or value == {}:
         return [] if name != "-" else [name]
     lines = _lines(value)

@@ -1,14 +1,14 @@
-"""Experiments: what is declared, which cells that makes, and how they stand.
+"""Experiments: their declaration, their cells, and the state of the cells.
 
 declaration  an experiment as written in YAML
-plan         its cells
+plan         the cells of an experiment
 cells        a cell and a submission
-keys         every cache key
-cell_state   what the lake records of a cell
+keys         all cache keys
+cell_state   the recorded state of a cell
 records      rows of attempts, steps and gradings
-workspaces   where a cell runs
+workspaces   environment and workspace of a cell
 stop         the request to stop a run
 status       progress and cost of whole experiments
 forking      a new attempt from a step of another one
-power        what an experiment can show
+power        statistical power of a planned experiment
 """

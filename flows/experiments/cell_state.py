@@ -1,4 +1,4 @@
-"""How a cell stands by what the lake records of it: what is done, and how the rest ended."""
+"""The state of a cell according to the lake: finished work, and the reason for unfinished work."""
 
 from dataclasses import replace
 from typing import Literal
@@ -9,14 +9,14 @@ from flows.experiments.keys import attempt_key, audit_key, is_cached, verdict_ke
 from flows.storage.lake import Lake
 
 End = Literal["done", "interrupted", "infrastructure", "misplaced", "budget", "refused"]
-"""`done` is recorded for good; every other one is carried on by a later run."""
+"""`done` is final. In every other case a later run resumes the cell."""
 
 REFUSED = "Refused"
-"""Name of the state of a cell's flow run whose worker has another lake or journal."""
+"""State name of a cell's flow run that was refused by a worker with another lake or journal."""
 
 
 def submission(cell: Cell, attempt_id: str, lake: Lake) -> Submission:
-    """The patch of an attempt that has ended, as it is graded."""
+    """Return the patch of an ended attempt as a submission for grading."""
     [prediction] = lake.read("predictions", *cell.partition, attempt_id)
     return Submission(
         *cell.partition,
@@ -30,9 +30,9 @@ def submission(cell: Cell, attempt_id: str, lake: Lake) -> Submission:
 
 
 def cell_at(cell: Cell, here: str | None, lake: Lake, *, grade: bool) -> Place | None:
-    """Where everything of a cell was done; None if something is still to do.
+    """Return the place where all work of a cell was done; None if some work is missing.
 
-    An attempt holds whatever its image was; for its verdict, and `here`, see `verdict_at`.
+    An attempt is valid for any image. See `verdict_at` for verdicts and for `here`.
     """
     key = attempt_key(cell)
     attempt_id = key[:32]
@@ -47,13 +47,12 @@ def cell_at(cell: Cell, here: str | None, lake: Lake, *, grade: bool) -> Place |
 
 
 def verdict_at(patch: Submission, here: str | None, lake: Lake, *, twice: bool) -> Place | None:
-    """Where the recorded verdict on a patch was given; None if there is none.
+    """Return the place where the recorded verdict was given; None if there is no valid verdict.
 
-    A verdict holds for one image. `here` is the id of the one that is on this machine: if it
-    is another, the patch is graded again. Where no image is here, the verdict stands with the
-    image that it was given on, and nothing is brought. Only when something else of the
-    instance has to be done, the image comes; if what comes is another then, as after a new
-    build, the patch is graded again on it.
+    A verdict is valid for one image. `here` is the id of the local image. If it differs, the patch
+    is regraded. Without a local image, the verdict is valid for its own image and nothing is
+    pulled. The image is only pulled if other work on the instance needs it. If its digest has
+    changed since, for example after a rebuild, the patch is regraded.
     """
     where = (patch.experiment, patch.arm)
     graded_on = {
@@ -70,7 +69,7 @@ def verdict_at(patch: Submission, here: str | None, lake: Lake, *, twice: bool) 
 
 
 def ended(cell: Cell, lake: Lake, *, grade: bool) -> tuple[End, str]:
-    """How a cell stands by what is recorded of it, and the same in words."""
+    """Return the recorded end state of a cell and its description."""
     attempt_id = attempt_key(cell)[:32]
     attempts = lake.read("attempts", *cell.partition, attempt_id)
     if cell_at(cell, None, lake, grade=grade) is not None:
@@ -91,7 +90,7 @@ def ended(cell: Cell, lake: Lake, *, grade: bool) -> tuple[End, str]:
 
 
 def _verdict(cell: Cell, attempt_id: str, lake: Lake) -> str:
-    """The outcome of the latest grading that came to one."""
+    """Return the outcome of the latest grading that was not an infrastructure failure."""
     gradings = [
         row
         for unit in lake.units("evaluations", f"{attempt_id}-*", *cell.partition)

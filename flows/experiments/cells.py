@@ -13,15 +13,15 @@ from flows.experiments.declaration import ArmSpec, Experiment
 
 @dataclass(frozen=True)
 class Place:
-    """Where an instance is worked on and graded."""
+    """Environment and image in which an instance is solved and graded."""
 
     environment: Environment
     image_digest: str | None = None
-    """Image id in the daemon; None on the host, and until the image is here."""
+    """Image id in the daemon; None on the host, and until the image is available locally."""
     network: bool = False
-    """Whether a container reaches the network. A host workspace always does."""
+    """True if a container may use the network. A host workspace always can."""
     problem: str = ""
-    """Why the image cannot be had; a workspace is refused with these words."""
+    """Reason why the image is unavailable; used as the error when a workspace is opened."""
 
 
 @dataclass(frozen=True)
@@ -36,28 +36,28 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """How people call the cell: in logs, run names and tables."""
+        """Display name of the cell in logs, run names and tables."""
         suffix = f" #{self.repeat}" if self.experiment.repeats > 1 else ""
         return f"{self.arm.name} · {self.instance.instance_id}{suffix}"
 
     @property
     def partition(self) -> tuple[str, str]:
-        """Experiment and arm: the folder of every table that the cell's rows belong to."""
+        """Experiment and arm: the folder of the cell's rows in every table."""
         return self.experiment.name, self.arm.name
 
     @property
     def seed(self) -> int:
-        """Seed of the attempt: other arms, instances and repeats draw independently."""
+        """Seed of the attempt, independent of other arms, instances and repeats."""
         parts = [self.experiment.seed, self.arm.name, self.instance.instance_id, self.repeat]
         return int.from_bytes(hashlib.sha256(json.dumps(parts).encode()).digest()[:6], "big")
 
     def at(self, place: Place) -> "Cell":
-        """The same cell in another place."""
+        """Return the same cell with another place."""
         return replace(self, place=place)
 
     @property
     def task(self) -> Task:
-        """The instance as the agent gets it."""
+        """The instance as a task for the agent."""
         return Task(
             id=self.instance.instance_id,
             statement=self.instance.problem_statement,
@@ -68,7 +68,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Submission:
-    """A patch that waits for its verdict, from an attempt of ours or from elsewhere."""
+    """A patch to be graded, from one of our attempts or from elsewhere."""
 
     experiment: str
     arm: str
@@ -81,21 +81,21 @@ class Submission:
     """Seconds for the evaluation script."""
 
     def at(self, place: Place) -> "Submission":
-        """The same patch in another place."""
+        """Return the same patch with another place."""
         return replace(self, place=place)
 
     @property
     def label(self) -> str:
-        """How people call the grading."""
+        """Display name of the grading."""
         return f"grade {self.arm} · {self.instance.instance_id}"
 
 
 def plan(experiment: Experiment, instances: list[Instance], place: Place) -> list[Cell]:
-    """Every cell of an experiment, instance by instance, so that pairs finish together.
+    """Return every cell of an experiment, instance by instance, so that pairs finish together.
 
-    All instances have their first attempts before any has a second, so that a run which a
-    budget stops is as wide as it can be. Not where only so many images are kept: there the
-    repeats of an instance come together, or every image would have to come once per repeat.
+    All instances get their first attempt before any gets a second, so that a run stopped by a
+    budget covers as many instances as possible. With a limit on images, the repeats of an instance
+    are consecutive instead; otherwise every image would be pulled or built once per repeat.
     """
     rounds = [(repeat, i) for repeat in range(experiment.repeats) for i in instances]
     if experiment.images.keep_gb is not None:
@@ -108,5 +108,5 @@ def plan(experiment: Experiment, instances: list[Instance], place: Place) -> lis
 
 
 def canonical_digest(value: Any) -> str:
-    """SHA-256 of a value as canonical JSON."""
+    """Return the SHA-256 of a value as canonical JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""An experiment, as it is written in YAML and as Prefect's forms show it."""
+"""The declaration of an experiment, as written in YAML and shown in Prefect's forms."""
 
 import json
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from eval.selection import Selection
 from flows.errors import UsageError
 
 NAME = r"^[a-z0-9][a-z0-9._-]*$"
-"""Names become folders of the lake and labels of containers."""
+"""Pattern of names that are also lake folders and container labels."""
 
 BUILT_IN = Path(__file__).parent
 
@@ -31,9 +31,9 @@ NOT_DECLARED = {
     "images": "changes when an image is on the machine, not what is in it",
     "audit": "adds a second grading beside the official verdict, which stays the first one's",
 }
-"""Fields that may change from run to run of the same declaration, and why. All others define the
-experiment; so do budgets, a time limit of the tests and the preflight, as a cell that one of them
-stops counts as not resolved. `reports/sql/marts/source.sql` has the same list."""
+"""Fields that may change between runs of the same declaration, with the reason. All others define
+the experiment. So do budgets, the time limit of the tests and the preflight, because a cell that
+one of them stops counts as not resolved. `reports/sql/marts/source.sql` has the same list."""
 
 
 class _Declared(BaseModel):
@@ -48,21 +48,21 @@ class _Arm(_Declared):
 
 
 class MiniArm(_Arm):
-    """mini-swe-agent, the model that answers it, and its limits."""
+    """mini-swe-agent, its model and its limits."""
 
     agent: Literal["mini"] = Field(description="mini-swe-agent, the lightweight baseline")
     options: MiniOptions = Field(default_factory=MiniOptions, description="its limits")
 
 
 class DurableArm(_Arm):
-    """The durable agent, the model that answers it, and its settings."""
+    """The durable agent, its model and its settings."""
 
     agent: Literal["durable"] = Field(description="the durable agent of this project")
     options: DurableOptions = Field(default_factory=DurableOptions, description="its settings")
 
 
 class ReferenceArm(_Arm):
-    """An arm that knows the answer and asks no model."""
+    """An arm that knows the answer and uses no model."""
 
     agent: Literal["gold", "null"] = Field(
         description="gold applies the reference patch, null changes nothing"
@@ -71,18 +71,18 @@ class ReferenceArm(_Arm):
 
 
 ArmSpec = Annotated[MiniArm | DurableArm | ReferenceArm, Field(discriminator="agent")]
-"""One arm; its `agent` decides which options it takes."""
+"""One arm. Its `agent` determines its options."""
 
 
 class Budget(_Declared):
-    """What may be spent; a call that could exceed it is not sent."""
+    """Spending limit. A call that could exceed it is not sent."""
 
     usd: float | None = Field(default=None, gt=0, description="US dollars")
     calls: int | None = Field(default=None, gt=0, description="model calls")
 
 
 class Images(_Declared):
-    """How the images of instances come and go; those that were here before always stay."""
+    """When images are pulled and removed. Images that already existed are never removed."""
 
     keep_gb: float | None = Field(
         default=None,
@@ -99,7 +99,7 @@ class Images(_Declared):
 
 
 class Comparison(_Declared):
-    """Two arms that are to be compared; the other way round it is the same comparison."""
+    """Two arms to compare. The order of the arms does not matter."""
 
     baseline: str = Field(description="name of the arm to compare with")
     candidate: str = Field(description="name of the arm that has to be worth its cost")
@@ -112,12 +112,12 @@ class Comparison(_Declared):
 
     @property
     def arms(self) -> frozenset[str]:
-        """Names of both."""
+        """Names of both arms."""
         return frozenset({self.baseline, self.candidate})
 
 
 class Primary(Comparison):
-    """The comparison that the experiment was made for."""
+    """The comparison that the experiment was designed for."""
 
     margin: float | None = Field(
         default=None,
@@ -129,7 +129,7 @@ class Primary(Comparison):
 
 
 class Experiment(_Declared):
-    """What is run on what, declared before any result exists."""
+    """The arms, instances and settings of an experiment, declared before any result exists."""
 
     name: str = Field(pattern=NAME, description="names the results; the same name resumes")
     dataset: str = Field(
@@ -217,14 +217,14 @@ class Experiment(_Declared):
         return self
 
     def model_of(self, arm: ArmSpec) -> ModelSpec | None:
-        """The model that answers an arm; None for arms that need none."""
+        """Return the model of an arm; None for arms that need none."""
         return (arm.model or self.model) if ARMS[arm.agent].needs_model else None
 
     def arm(self, name: str) -> ArmSpec:
-        """The arm of that name.
+        """Return the arm with this name.
 
         Raises:
-            UsageError: there is none.
+            UsageError: there is no such arm.
         """
         for arm in self.arms:
             if arm.name == name:
@@ -233,23 +233,23 @@ class Experiment(_Declared):
         raise UsageError(f"experiment {self.name!r} has no arm {name!r}; it has {known}")
 
     def afresh(self) -> "Experiment":
-        """The same experiment under a name that no result has yet."""
+        """Return the same experiment under a name that has no results yet."""
         return self.model_copy(update={"name": f"{self.name}-{datetime.now(UTC):%Y%m%dt%H%M%S}"})
 
     @property
     def defining(self) -> dict[str, Any]:
-        """Every field with its value but those of `NOT_DECLARED`."""
+        """Return every field with its value, except those in `NOT_DECLARED`."""
         return self.model_dump(mode="json", exclude=set(NOT_DECLARED))
 
 
 def from_record(declaration: str) -> Experiment:
-    """Return an experiment as the lake recorded it, in JSON.
+    """Parse an experiment that the lake recorded as JSON.
 
-    Release 0.1 had one model for the options of all agents; those that an agent ignored are left
-    out.
+    Release 0.1 had one model for the options of all agents. Options that an agent ignored are
+    dropped.
 
     Raises:
-        ValidationError: it is the declaration of an import, or has fields that are no more.
+        ValidationError: it declares an import, or has fields that no longer exist.
     """
     content = json.loads(declaration)
     for arm in content["arms"]:
@@ -263,16 +263,16 @@ def load(path: Path) -> Experiment:
     """Read an experiment file.
 
     Raises:
-        UsageError: one line that says what is wrong with it.
+        UsageError: the file is invalid; the message states the problem in one line.
     """
     return parse(mapping(path), str(path))
 
 
 def mapping(path: Path) -> dict[str, Any]:
-    """The names and values of a YAML file.
+    """Read the names and values of a YAML file.
 
     Raises:
-        UsageError: one line that says what is wrong with it.
+        UsageError: the file is invalid; the message states the problem in one line.
     """
     try:
         content = yaml.safe_load(path.read_text())
@@ -289,7 +289,7 @@ def parse(content: dict[str, Any], source: str) -> Experiment:
     """Validate an experiment that was read from `source`.
 
     Raises:
-        UsageError: one line with every key that is wrong.
+        UsageError: the experiment is invalid; the message lists every invalid key in one line.
     """
     try:
         return Experiment.model_validate(content)
@@ -298,7 +298,7 @@ def parse(content: dict[str, Any], source: str) -> Experiment:
 
 
 def in_one_line(error: ValidationError) -> str:
-    """Every problem of a validation as `where: what`, joined by semicolons."""
+    """Return all problems of a validation as `where: what`, joined by semicolons."""
     lines = []
     for problem in error.errors():
         where = ".".join(str(part) for part in problem["loc"])

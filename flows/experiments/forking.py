@@ -1,4 +1,4 @@
-"""A new attempt from any step of an old one: the paid prefix is kept, the rest is done anew."""
+"""Fork an attempt at any step: the paid prefix is kept, the rest is done again."""
 
 import asyncio
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from flows.storage.lake import Lake
 
 @dataclass(frozen=True)
 class Fork:
-    """An attempt that holds the prefix of another and waits to be carried on."""
+    """An attempt that contains the prefix of another one and can be resumed."""
 
     experiment: Experiment
     arm: str
@@ -33,14 +33,15 @@ def fork(
 ) -> Fork:
     """Copy the steps begun before `step` of the attempt whose id begins with `prefix`.
 
-    `step` is a number, within a scope after its path, such as `12` or `step-2/candidate-1/3`.
+    `step` is a number, preceded by the path of its scope if it has one, such as `12` or
+    `step-2/candidate-1/3`.
 
-    `model` answers the rest, and `options` replace those of the arm that they name; what is
-    None stays the parent's. The copied calls are credited to the new
-    attempt and billed to nobody again.
+    `model` answers the remaining calls. `options` replaces the arm's options of the same names. If
+    either is None, the parent's value is kept. The copied calls are credited to the new attempt and
+    not billed again.
 
     Raises:
-        UsageError: there is no such attempt, step or experiment, or its steps were pruned.
+        UsageError: the attempt, step or experiment does not exist, or the steps were pruned.
     """
     lake = Lake.existing(lake_path)
     journal = existing_journal(lake)
@@ -77,7 +78,7 @@ def _child(
     model: dict[str, object] | None,
     options: dict[str, object] | None,
 ) -> Experiment:
-    """The parent's experiment with one arm and one instance, under a name of its own."""
+    """Return the parent's experiment with one arm and one instance, under a new name."""
     units = lake.units("experiments", "*", experiment, arm)
     if not units:
         raise UsageError(f"the lake {lake.root} has no declaration of experiment {experiment!r}")

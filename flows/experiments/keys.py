@@ -1,7 +1,7 @@
-"""Every cache key, with the reason for each part.
+"""All cache keys, with the reason for each part.
 
-Prefect's own default key contains the run id and the task's source, and would buy an attempt
-again after any edit. These keys hold what decides the result and nothing else.
+Prefect's default key contains the run id and the task's source, and would buy an attempt again
+after any edit. These keys contain only what determines the result.
 """
 
 from typing import Any
@@ -43,7 +43,7 @@ CELL_KEY_IGNORED = {
     "preflight": "says whether a cell is run at all",
     "audit": "belongs to grading, which has its own key",
 }
-"""Fields that are not, and why. A test fails when a field is in neither list."""
+"""Fields that are not part of it, with the reason. A test fails if a field is in neither list."""
 
 ALWAYS_IN_KEY: dict[type[BaseModel], frozenset[str]] = {
     ArmOptions: frozenset({"time_limit_s"}),
@@ -71,9 +71,9 @@ ALWAYS_IN_KEY: dict[type[BaseModel], frozenset[str]] = {
     RecordedSpec: frozenset({"provider", "path"}),
     ScriptedSpec: frozenset({"provider", "replies", "native_tools"}),
 }
-"""The fields of release 0.1, whose keys held every field.
+"""The fields of release 0.1, whose keys contained every field.
 
-A field that was added later is in a key only where it differs from its default, so that adding it
+A field that was added later is only in a key if it differs from its default, so that adding it
 changes no key. Never add to this table.
 """
 
@@ -100,15 +100,14 @@ _ONE_MODEL_FOR_ALL: dict[str, Any] = {
         "phase_limit_s": None,
     },
 }
-"""The defaults of the options in release 0.1, which all agents shared."""
+"""The option defaults in release 0.1, shared by all agents."""
 
 
 def attempt_key(cell: Cell) -> str:
     """Return the key of an attempt.
 
-    The image's digest and the versions of packages are left out on purpose: an image that
-    was built again or an upgrade must not buy again what is already paid for. Both are
-    recorded with the attempt.
+    The image digest and the package versions are left out on purpose: after an upgrade or a rebuild
+    of the image, paid work must not be bought again. Both are recorded with the attempt.
     """
     return canonical_digest(
         {
@@ -122,7 +121,7 @@ def attempt_key(cell: Cell) -> str:
 
 
 def agent_spec(cell: Cell) -> dict[str, Any]:
-    """Return what solves a cell and where, as JSON values; the journal compares it on resuming."""
+    """Return the agent and environment as JSON values; the journal compares them on resuming."""
     model = cell.experiment.model_of(cell.arm)
     return {
         "agent": cell.arm.agent,
@@ -133,9 +132,9 @@ def agent_spec(cell: Cell) -> dict[str, Any]:
 
 
 def _options(cell: Cell) -> dict[str, Any]:
-    """Return the options of an arm as its key holds them.
+    """Return the options of an arm for its key.
 
-    The keys of an agent's first version are those of release 0.1, whose attempts they find.
+    The keys of an agent's first version equal those of release 0.1, so that its attempts are found.
     """
     options, version = in_key(cell.arm.options), ARMS[cell.arm.agent].version
     if version == 1:
@@ -144,7 +143,7 @@ def _options(cell: Cell) -> dict[str, Any]:
 
 
 def in_key(declared: BaseModel) -> dict[str, Any]:
-    """Return the fields of a declared model that belong to a key, as JSON values."""
+    """Return the fields of a declared model that belong in a key, as JSON values."""
     written = declared.model_dump(mode="json")
     always = ALWAYS_IN_KEY.get(type(declared), frozenset())
     return {
@@ -163,10 +162,10 @@ def _in_key(value: Any, written: Any) -> Any:
 
 
 def verdict_key(submission: Submission) -> str:
-    """Key of a grading: what `eval.grading` says decides a verdict, and nothing else.
+    """Return the key of a grading: exactly the inputs that determine a verdict in `eval.grading`.
 
-    Whose patch it is decides nothing: attempts that end with the same patch share a verdict,
-    in whichever experiment of the lake they are.
+    The author of the patch is left out: attempts with the same patch share a verdict, across all
+    experiments of the lake.
     """
     place = submission.place
     return grading_key(
@@ -179,15 +178,15 @@ def verdict_key(submission: Submission) -> str:
 
 
 def audit_key(submission: Submission) -> str:
-    """Key of a second grading: that of the first, and the rules of the audit."""
+    """Return the key of a second grading: the key of the first, plus the rules of the audit."""
     return canonical_digest({"first": verdict_key(submission), "audit": audit.PROCEDURE})
 
 
 def is_cached(name: str, key: str, lake: Lake) -> bool:
-    """Return whether the lake holds the cached result of a task for a key."""
+    """Return True if the lake holds the cached result of a task for a key."""
     return lake.has_result(result_name(name, key))
 
 
 def result_name(name: str, key: str) -> str:
-    """Return Prefect's key of a result, which is also the name of its file."""
+    """Return Prefect's key of a result, which is also its file name."""
     return f"{name}-{key}"

@@ -1,4 +1,4 @@
-"""From a declared experiment to the cells that can be run, before anything is paid for."""
+"""Turn a declared experiment into runnable cells, before anything is paid for."""
 
 import asyncio
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from flows.storage.lake import Lake
 
 @dataclass(frozen=True)
 class Plan:
-    """The cells of an experiment and where they run."""
+    """The cells of an experiment and their environment."""
 
     experiment: Experiment
     environment: Environment
@@ -27,7 +27,7 @@ class Plan:
     lake: Lake
 
     def cell(self, arm: str, instance_id: str, repeat: int) -> Cell:
-        """One cell.
+        """Return one cell.
 
         Raises:
             UsageError: the experiment has no such arm, instance or repeat.
@@ -48,15 +48,15 @@ class Plan:
 async def prepare(
     experiment: Experiment, lake_path: str | None, *, elsewhere: bool = False
 ) -> Plan:
-    """Load and select the instances and decide where they run.
+    """Load and select the instances, decide their environment and record the declaration.
 
-    Where workers run them `elsewhere`, this machine need not be fit for it.
+    With `elsewhere`, workers run the cells, so this machine need not be able to.
 
-    The images are not looked at: `flows.images.schedule` has each of them here in time.
+    Images are not checked: `flows.images.schedule` pulls or builds each of them in time.
 
     Raises:
-        DatasetError, UsageError: something that the operator wrote cannot be, as a lake and a
-            journal that do not belong together.
+        DatasetError, UsageError: the operator's input is invalid, for example a lake and a journal
+            that do not belong together.
         JournalError: the journal cannot be opened.
     """
     chosen, environment, lake = await check(experiment, lake_path, elsewhere=elsewhere)
@@ -69,10 +69,10 @@ async def prepare(
 async def check(
     experiment: Experiment, lake_path: str | None, *, elsewhere: bool = False
 ) -> tuple[list[Instance], Environment, Lake]:
-    """Return the instances, their environment and the lake, and declare nothing yet.
+    """Return the instances, their environment and the lake, without recording a declaration.
 
     Raises:
-        DatasetError, UsageError: something that the operator wrote cannot be.
+        DatasetError, UsageError: the operator's input is invalid.
     """
     chosen = await asyncio.to_thread(load, experiment)
     environment = (
@@ -89,7 +89,7 @@ def _declared(experiment: Experiment) -> Environment:
 
 
 def load(experiment: Experiment) -> list[Instance]:
-    """The instances that an experiment selects.
+    """Return the instances that an experiment selects.
 
     Raises:
         DatasetError: the dataset, a row or the selection cannot be used.
@@ -101,7 +101,7 @@ def load(experiment: Experiment) -> list[Instance]:
 def declare(
     experiment: Experiment, chosen: list[Instance], environment: Environment, lake: Lake
 ) -> None:
-    """Record the declaration, unless it is the one that was recorded last."""
+    """Record the declaration, unless it equals the last one recorded."""
     dataset_digest = instances.dataset_digest(chosen)
     resolved = (dataset_digest, environment)
     digest = canonical_digest([experiment.defining, *resolved])
@@ -119,13 +119,15 @@ def declare(
 def _is_declared(
     experiment: Experiment, resolved: tuple[str, Environment], unit: str, lake: Lake
 ) -> bool:
-    """Return True if a recorded declaration says the same. Another release may have recorded it,
-    with a digest that was made in another way, or of fewer fields."""
+    """Return True if a recorded declaration is equivalent.
+
+    Another release may have recorded it, with a digest computed differently or over fewer fields.
+    """
     rows = lake.find_in("experiments", experiment.name, unit) if unit else []
     if not rows or (rows[0]["dataset_digest"], rows[0]["environment"]) != resolved:
         return False
     try:
         recorded = from_record(rows[0]["declaration"])
-    except ValidationError:  # an import's, or of fields that are no more
+    except ValidationError:  # it declares an import, or has fields that no longer exist
         return False
     return recorded.defining == experiment.defining

@@ -1,4 +1,4 @@
-"""What a planned experiment will be able to see: `durabench power`."""
+"""Statistical power of a planned experiment: `durabench power`."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -15,28 +15,29 @@ if TYPE_CHECKING:
     from reports.types import Report
 
 DISCORDANCE = 0.2
-"""Taken where neither a rate nor an earlier run is given."""
+"""Default discordance if neither a rate nor an earlier run is given."""
 
 CORRELATION = 0.5
-"""Of repeats, likewise: half of what tells two arms apart is the instance's, half is chance."""
+"""Default intra-instance correlation of repeats: half of the variance between two arms is due to
+the instance, half is chance."""
 
 _out = Console(highlight=False)
 
 
 @dataclass(frozen=True)
 class Question:
-    """What somebody plans, and how sure they want to be."""
+    """A planned experiment and the desired power."""
 
     instances: int | None
     repeats: int
     difference: float | None
-    """None asks for the smallest that can be detected."""
+    """None asks for the smallest detectable difference."""
     power: float
 
 
 @dataclass(frozen=True)
 class Assumption:
-    """What the answer rests on, and where each number comes from."""
+    """Assumptions behind the answer, each with its source."""
 
     discordance: float
     discordance_source: str
@@ -50,11 +51,11 @@ class Row:
 
     repeats: int
     instances: int | None
-    """None where a million would not do."""
+    """None if a million instances would not be enough."""
     difference: float | None
-    """None where even the largest possible would be missed."""
+    """None if even the largest possible difference would be missed."""
     power: float | None
-    """With the instances asked about; None where none were."""
+    """Power with the given number of instances; None if none was given."""
 
 
 def show(
@@ -64,13 +65,13 @@ def show(
     correlation: float | None,
     lake_path: str | None,
 ) -> None:
-    """Print the answer with everything it assumes.
+    """Print the answer with all its assumptions.
 
-    `earlier` is the experiment to take what is not given from.
+    `earlier` is the experiment that supplies values that are not given.
 
     Raises:
-        UsageError: the question cannot be answered as it is put.
-        ReportError: there is no such experiment or no lake.
+        UsageError: the question is incomplete or invalid.
+        ReportError: the experiment or the lake does not exist.
     """
     _check(question)
     found = _assume(discordance, earlier, correlation, lake_path)
@@ -82,10 +83,10 @@ def show(
 
 
 def answer(question: Question, found: Assumption) -> list[Row]:
-    """One row for every number of repeats up to the one asked about.
+    """Return one row for every number of repeats, up to the number in the question.
 
     Raises:
-        ValueError: a share or a probability that cannot be.
+        ValueError: a share or a probability is out of range.
     """
     return [_row(question, found, repeats) for repeats in range(1, question.repeats + 1)]
 
@@ -166,7 +167,7 @@ def _earlier_discordance(built: "Report") -> tuple[float, str]:
 
 
 def _earlier_correlation(built: "Report") -> tuple[float, str] | None:
-    """From the leading pair of an experiment whose cells repeat; None where they do not."""
+    """Return the correlation in an experiment's leading pair; None if its cells do not repeat."""
     from reports.statistics import repeat_correlation
 
     pair = built.comparisons[0]
@@ -238,5 +239,5 @@ def _caption(question: Question, found: Assumption) -> str:
 
 
 def _points(difference: float) -> str:
-    """Rounded up: what is shown can be detected."""
+    """Return percentage points, rounded up so that the printed difference is detectable."""
     return f"{ceil(1000 * difference - 1e-9) / 10:.1f} points"

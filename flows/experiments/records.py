@@ -1,4 +1,4 @@
-"""From what happened to rows of the lake."""
+"""Convert attempts, steps and gradings to lake rows."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ from flows.experiments.keys import agent_spec
 from flows.storage.lake import Lake, Row
 
 SHOWN_CHARACTERS = 64_000
-"""How much of one output the `steps` table keeps, half from each end."""
+"""Characters of one output that the `steps` table keeps, half from each end."""
 
 LOG_TAIL_CHARACTERS = 4_000
 
@@ -39,11 +39,11 @@ NO_REPORT: Row = {
     "prediction_emitted": None,
     "report": None,
 }
-"""These columns of an attempt whose arm has nothing to say of itself."""
+"""These columns of an attempt whose arm reports nothing about itself."""
 
 
 UNKNOWN_TOKENS: Row = {name: None for name in asdict(Usage()) if name != "cost_usd"}
-"""The token columns where nothing says how many there were; unknown is never 0."""
+"""Token columns if the numbers are unknown; unknown is never 0."""
 
 UNKNOWN_USAGE: Row = {
     "model_calls": None,
@@ -51,12 +51,12 @@ UNKNOWN_USAGE: Row = {
     **UNKNOWN_TOKENS,
     "cost_usd": None,
 }
-"""What an attempt took, where nothing says it."""
+"""Usage columns of an attempt if its usage is unknown."""
 
 
 @dataclass(frozen=True)
 class Interruption:
-    """Why an attempt did not end: a later run goes on from there."""
+    """Reason why an attempt was interrupted. A later run resumes it."""
 
     status: Literal["infrastructure", "budget_stop", "interrupted"]
     detail: str
@@ -64,7 +64,7 @@ class Interruption:
 
 @dataclass(frozen=True)
 class Run:
-    """The run of an attempt that came to its end, or stopped on the way."""
+    """The run that ended or interrupted an attempt."""
 
     started_at: datetime
     duration_s: float
@@ -79,18 +79,18 @@ class AttemptRecord:
     outcome: Outcome | Interruption
     steps: list[Step]
     billed_usd: float
-    """Everything ever sent, calls lost in a crash at what they could have cost."""
+    """Cost of everything ever sent; calls lost in a crash count at their maximum possible cost."""
     run: Run
 
 
 def ended(outcome: Outcome, run: Run) -> str:
-    """Return an outcome with its run, as the journal keeps it."""
+    """Serialize an outcome and its run for the journal."""
     times = {"started_at": run.started_at.isoformat(), "duration_s": run.duration_s}
     return json.dumps({**asdict(outcome), "run": times})
 
 
 def from_ended(text: str, unknown: Run) -> tuple[Outcome, Run]:
-    """Return the arguments of `ended`; the run is `unknown` where an earlier release kept none."""
+    """Parse the result of `ended`. The run is `unknown` if an earlier release recorded none."""
     content = json.loads(text)
     times = content.pop("run", None)
     run = unknown
@@ -100,7 +100,7 @@ def from_ended(text: str, unknown: Run) -> tuple[Outcome, Run]:
 
 
 def attempt_row(record: AttemptRecord) -> Row:
-    """The row of `attempts`."""
+    """Return the row of `attempts`."""
     cell = record.cell
     model = cell.experiment.model_of(cell.arm)
     return {
@@ -127,7 +127,7 @@ def attempt_row(record: AttemptRecord) -> Row:
 
 
 def _report_columns(outcome: Outcome | Interruption) -> Row:
-    """What an arm says of itself: four separate statements, and all of it."""
+    """Return the columns of an arm's self-report: four separate statements and the full report."""
     report = outcome.report if isinstance(outcome, Outcome) else None
     if report is None:
         return NO_REPORT
@@ -136,7 +136,7 @@ def _report_columns(outcome: Outcome | Interruption) -> Row:
 
 
 def call_rows(record: AttemptRecord) -> Iterable[Row]:
-    """The rows of `llm_calls`."""
+    """Return the rows of `llm_calls`."""
     for step in record.steps:
         if isinstance(step.result, ModelReply):
             yield {
@@ -153,7 +153,7 @@ def call_rows(record: AttemptRecord) -> Iterable[Row]:
 
 
 def step_rows(record: AttemptRecord) -> Iterable[Row]:
-    """The rows of `steps`."""
+    """Return the rows of `steps`."""
     for step in record.steps:
         yield {
             **_step_columns(record, step),
@@ -166,14 +166,14 @@ def step_rows(record: AttemptRecord) -> Iterable[Row]:
 
 
 def prediction_row(record: AttemptRecord, patch: str) -> Row:
-    """The row of `predictions` for an attempt of ours."""
+    """Return the row of `predictions` for one of our attempts."""
     cell = record.cell
     columns = _cell_columns(record.attempt_id, cell.instance.instance_id, cell.repeat)
     return patch_row(columns, cell.arm.name, patch)
 
 
 def patch_row(cell: Row, arm: str, patch: str) -> Row:
-    """A row of `predictions`; `cell` holds attempt, instance and repeat."""
+    """Return a row of `predictions`. `cell` holds attempt, instance and repeat."""
     return {
         **cell,
         "model_name_or_path": arm,
@@ -183,7 +183,7 @@ def patch_row(cell: Row, arm: str, patch: str) -> Row:
 
 
 def evaluation_row(evaluation: Evaluation, submission: Submission, audited: Audit) -> Row:
-    """The row of `evaluations` after a first grading."""
+    """Return the row of `evaluations` after a first grading."""
     return {
         **_cell_columns(submission.attempt_id, evaluation.instance_id, submission.repeat),
         "patch_sha256": patch_sha256(submission.patch),
@@ -206,7 +206,7 @@ def evaluation_row(evaluation: Evaluation, submission: Submission, audited: Audi
 
 
 def audit_columns(verdict: AuditedVerdict | None, reasons: Iterable[str], gradings: int) -> Row:
-    """The columns of `evaluations` that say what an audit found."""
+    """Return the columns of `evaluations` that hold the result of an audit."""
     return {
         "audited_verdict": verdict,
         "audit_reasons": [text(reason) for reason in reasons],
@@ -222,7 +222,7 @@ def experiment_rows(
     environment: str,
     declared_at: datetime,
 ) -> Iterable[tuple[str, Row]]:
-    """The rows of `experiments`, each with the name of its arm."""
+    """Return the rows of `experiments`, each with the name of its arm."""
     primary = experiment.primary
     for order, arm in enumerate(experiment.arms):
         own = experiment.model_of(arm)
@@ -254,15 +254,17 @@ def experiment_rows(
 
 
 def _all_models(models: Mapping[str, ModelSpec]) -> str:
-    """What answers an arm by role: its own model, and those of roles that have another. Reports
-    hold it against the other arm's."""
+    """Return the models of an arm by role: its own model, and other models of single roles.
+
+    Reports compare the value with that of the other arm.
+    """
     names = {role: model_name(spec) for role, spec in models.items()}
     own = names.pop("", "none")
     return ", ".join([own, *(f"{role}: {name}" for role, name in names.items() if name != own)])
 
 
 def model_name(spec: ModelSpec) -> str:
-    """How reports call the model of an arm."""
+    """Return the display name of an arm's model in reports."""
     match spec:
         case LiteLLMSpec():
             return spec.name
@@ -273,7 +275,8 @@ def model_name(spec: ModelSpec) -> str:
 
 
 def usage_totals(usages: list[Usage]) -> Row:
-    """Calls, tokens and cost of an attempt; unpriced calls are counted, not taken as free."""
+    """Return calls, tokens and cost of an attempt. Unpriced calls are counted, not taken as
+    free."""
     priced = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
     return {
         "model_calls": len(usages),
@@ -284,18 +287,18 @@ def usage_totals(usages: list[Usage]) -> Row:
 
 
 def patch_sha256(patch: str) -> str:
-    """SHA-256 of the bytes of a patch."""
+    """Return the SHA-256 of the bytes of a patch."""
     return hashlib.sha256(patch.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def text(value: str) -> str:
-    """Text that Parquet takes: what is not UTF-8 becomes a replacement character."""
+    """Return text that Parquet accepts: invalid UTF-8 becomes a replacement character."""
     return value.encode("utf-8", "replace").decode("utf-8")
 
 
 @cache
 def versions() -> dict[str, str]:
-    """Versions of what decides a result."""
+    """Return the versions of the software that determines a result."""
     packages = ["durabench", "litellm", "mini-swe-agent", "swebench"]
     return {package: version(package) for package in packages}
 
@@ -315,7 +318,7 @@ def _step_columns(record: AttemptRecord, step: Step) -> Row:
 
 
 def tokens(usage: Usage) -> Row:
-    """The token columns of a usage."""
+    """Return the token columns of a usage."""
     return {name: count for name, count in asdict(usage).items() if name != "cost_usd"}
 
 
@@ -346,7 +349,7 @@ def _json_result(result: ModelReply | ActionResult | CutOff) -> str:
 
 
 def _shortened(content: Any) -> Any:
-    """The same JSON with every long text in it shortened from the middle."""
+    """Return the same JSON with the middle of every long text removed."""
     match content:
         case str():
             return _shorten(content)
@@ -359,7 +362,7 @@ def _shortened(content: Any) -> Any:
 
 
 def output_json(output: str) -> str:
-    """A command's output as `steps` keeps it, shortened from the middle."""
+    """Return a command's output for `steps`, with the middle removed if it is long."""
     return json.dumps({"output": text(_shorten(output))}, ensure_ascii=False)
 
 
@@ -373,7 +376,7 @@ def _shorten(output: str) -> str:
 def write(lake: Lake, finished: AttemptRecord) -> None:
     """Write the rows of an attempt.
 
-    `attempts` comes last, so that every attempt listed there is whole.
+    `attempts` is written last, so that every attempt listed there is complete.
     """
     where = (*finished.cell.partition, finished.attempt_id)
     lake.write("llm_calls", *where, call_rows(finished))
@@ -385,7 +388,7 @@ def write(lake: Lake, finished: AttemptRecord) -> None:
 
 
 def journaled(cell: Cell, attempt_id: str) -> Attempt:
-    """Return the attempt at a cell as the journal records it."""
+    """Return the journal's record of the attempt at a cell."""
     return Attempt(
         attempt_id,
         *cell.partition,

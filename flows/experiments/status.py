@@ -1,5 +1,6 @@
-"""Progress of experiments: their cells in the lake, and in the journal the attempts that have not
-ended. The data of `durabench status`; `flows.cli.status_text` prints it.
+"""Progress of experiments, from the cells in the lake and the unfinished attempts in the journal.
+
+This is the data of `durabench status`; `flows.cli.status_text` prints it.
 """
 
 from collections import Counter, defaultdict
@@ -17,7 +18,7 @@ from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
 
 FORMAT = 1
-"""Version of the JSON. Names may be added to it, and none changes its meaning."""
+"""Version of the JSON format. Names may be added; existing names never change their meaning."""
 
 State = Literal[
     "done",
@@ -29,10 +30,10 @@ State = Literal[
     "infrastructure",
     "not_begun",
 ]
-"""done: it has its verdict, or ended without a patch. ungraded: solved, and to be graded. running:
-a worker holds the attempt. interrupted: its worker was asked to stop. killed: its worker died, and
-the lease has run out or will. budget_stop, infrastructure: what ended the last try. not_begun: no
-attempt was made."""
+"""done: has a verdict, or ended without a patch. ungraded: solved, not graded yet. running: a
+worker holds the attempt. interrupted: its worker was asked to stop. killed: its worker died, and
+its lease has expired or will. budget_stop, infrastructure: the reason why the last try ended.
+not_begun: there is no attempt."""
 
 STATES: tuple[State, ...] = State.__args__  # type: ignore[attr-defined]
 
@@ -41,56 +42,55 @@ _FILED: Mapping[str, State] = {
     "ungraded": "ungraded",
     "infrastructure": "infrastructure",
 }
-"""States of `marts.cells` that are no verdict; a stopped attempt says itself how."""
+"""States of `marts.cells` that are not verdicts. A stopped attempt has its own outcome."""
 
 
 @dataclass(frozen=True)
 class CellStatus:
-    """One planned cell, with the attempt that counts for it now."""
+    """One planned cell with its current attempt."""
 
     arm: str
     instance_id: str
     repeat: int
     state: State
     verdict: str | None
-    """resolved, unresolved, no_patch, patch_failed or timeout, where the cell is done."""
+    """resolved, unresolved, no_patch, patch_failed or timeout, if the cell is done."""
     attempt_id: str | None
     since: datetime | None
-    """When the attempt began."""
+    """Start time of the attempt."""
     last_sign_of_life: datetime | None
-    """Of an attempt that has not ended: its last step, or the last time its worker renewed its
-    lease."""
+    """For an unfinished attempt: the time of its last step or of the last renewal of its lease."""
     steps: int | None
-    """Steps with a result; None where only the lake knows the attempt."""
+    """Number of steps with a result; None if only the lake knows the attempt."""
     calls: int
-    """Model calls that were answered."""
+    """Number of answered model calls."""
     cost_usd: float | None
-    """Of the calls whose cost is known; None if that is none of them."""
+    """Total of the known costs; None if no cost is known."""
     unpriced_calls: int
     unanswered_calls: int
-    """Calls in flight, and calls that a crash cut off."""
+    """Number of calls in flight or lost in a crash."""
     unanswered_usd: float
-    """The most that those can cost."""
+    """Maximum cost of those calls."""
     detail: str
-    """The end of the attempt in words."""
+    """Description of the attempt's end."""
 
     @property
     def label(self) -> str:
-        """Name of the cell, as progress lines have it; the first repeat has no number."""
+        """Display name of the cell in progress lines; the first repeat has no number."""
         return f"{self.arm} · {self.instance_id}" + (f" #{self.repeat}" if self.repeat else "")
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Cells counted and added up."""
+    """Counts and totals over cells."""
 
     planned: int
     resolved: int
     states: Mapping[State, int]
-    """Every state, also where its number is 0."""
+    """Count of every state, including 0."""
     calls: int
     cost_usd: float | None
-    """Of the calls whose cost is known; None where no cost of any cell is."""
+    """Total of the known costs; None if no cost of any cell is known."""
     unpriced_calls: int
     unanswered_calls: int
     unanswered_usd: float
@@ -98,28 +98,28 @@ class Tally:
 
 @dataclass(frozen=True)
 class ExperimentStatus:
-    """One experiment."""
+    """The status of one experiment."""
 
     experiment: str
     total: Tally
     arms: Mapping[str, Tally]
-    """In declared order."""
+    """Tally by arm, in declared order."""
     cells: Sequence[CellStatus]
     billed_usd: float | None
-    """Everything ever sent under the name, with earlier attempts and lost calls; None where the
-    journal is not known."""
+    """Cost of everything ever sent under the name, including earlier attempts and lost calls; None
+    if the journal is unknown."""
 
 
 @dataclass(frozen=True)
 class Read:
-    """Experiments, with a note on anything that could not be read."""
+    """Experiments, with a note for everything that could not be read."""
 
     lake: str
     notes: Sequence[str]
     experiments: Sequence[ExperimentStatus]
 
     def of_cell(self, arm: str, instance_id: str, repeat: int) -> "Read":
-        """Return the same with one cell of the only experiment; totals are still those of all."""
+        """Return the same with one cell of the only experiment. Totals still cover all cells."""
         [experiment] = self.experiments
         wanted = (arm, instance_id, repeat)
         cells = [
@@ -129,18 +129,19 @@ class Read:
 
 
 def read(lake: Lake, names: Sequence[str]) -> Read:
-    """Return how far these experiments are.
+    """Return the progress of these experiments.
 
-    Where the journal cannot be read, a note says so, and all numbers are from the lake.
+    If the journal cannot be read, a note says so, and all numbers are from the lake.
 
     Raises:
-        ReportError: there is no such experiment, or no lake.
-        InfrastructureError: the disk or the store refuses.
+        ReportError: the experiment or the lake does not exist.
+        InfrastructureError: a disk or object-store operation failed.
     """
     from reports.analysis.standing import read_standing  # DuckDB is slow to import
 
     notes: list[str] = []
-    # Before the lake: an attempt that ends in between is then in both, not in neither.
+    # Read the journal before the lake: an attempt that ends in between is then in both, not in
+    # neither.
     journaled = _journaled(lake, names, notes)
     with lake.reading():
         filed = {name: read_standing(lake.root, name) for name in names}
@@ -160,7 +161,7 @@ def read(lake: Lake, names: Sequence[str]) -> Read:
 def _journaled(
     lake: Lake, names: Sequence[str], notes: list[str]
 ) -> Mapping[str, Sequence[Progress]]:
-    """The journal's attempts by experiment; without one, a note."""
+    """Return the journal's attempts by experiment. Add a note if the journal is unavailable."""
     try:
         journal = existing_journal(lake)
         if journal is not None:
@@ -210,7 +211,7 @@ def _tally(cells: Iterable[CellStatus]) -> Tally:
 
 
 def _cell(row: Row, attempts: Sequence[Progress]) -> CellStatus:
-    """A cell by what the lake says, unless the journal has an attempt that is further."""
+    """Return a cell's status from the lake, unless the journal has a more recent attempt."""
     own = next((each for each in attempts if each.attempt.attempt_id == row["attempt_id"]), None)
     is_open = row["state"] in ("missing", "stopped", "infrastructure")
     running = [each for each in attempts if _is_running(each) and (is_open or each is not own)]
@@ -266,7 +267,7 @@ def _place(row: Row) -> dict[str, Any]:
 
 
 def _is_running(attempt: Progress) -> bool:
-    """Return True if a worker has the attempt and is not known to be dead."""
+    """Return True if a worker holds the attempt and is not known to be dead."""
     if attempt.worker is None or attempt.lease_left_s is None or attempt.lease_left_s <= 0:
         return False
     return not is_dead(attempt.worker)
@@ -275,7 +276,7 @@ def _is_running(attempt: Progress) -> bool:
 def _last_sign(attempt: Progress) -> datetime:
     signs = [time for time in (attempt.first_step_at, attempt.last_step_at) if time is not None]
     if attempt.lease_left_s is not None:
-        # A worker may have a longer lease than this program; no sign is from the future.
+        # A worker's lease may be longer than this program's; a sign of life is never in the future.
         renewed_s = min(0.0, attempt.lease_left_s - timings().lease_s)
         signs.append(attempt.now + timedelta(seconds=renewed_s))
     return max(signs, default=datetime.fromtimestamp(0, UTC))
@@ -293,7 +294,7 @@ def _utc(time: datetime | None) -> datetime | None:
 
 
 def as_json(found: Read, name: str | None) -> Row:
-    """Return the status as `--json` prints it: of one experiment with its cells, else in brief."""
+    """Return the JSON of `--json`: one experiment with its cells, or a summary of all."""
     head = {"format": FORMAT, "lake": found.lake, "notes": list(found.notes)}
     if name is None:
         return {**head, "experiments": [_brief(each) for each in found.experiments]}

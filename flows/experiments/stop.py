@@ -1,4 +1,4 @@
-"""The request to stop a run, as everything that belongs to the run sees it."""
+"""The request to stop a run, shared by all its parts."""
 
 import asyncio
 import time
@@ -16,38 +16,38 @@ RESUME = "run the same command again to go on from there"
 class Stop:
     """An operator's request to stop a run.
 
-    It is handed to everything that belongs to the run, so that each thread and task sees the
-    same one.
+    All parts of the run share the same object, so that every thread and task sees the request.
     """
 
     def __init__(self) -> None:
         self.requested = False
         self.by: State[object] | None = None
-        """The state that the flow run was put into, where that was the request."""
+        """State of the flow run, if a state change was the request."""
 
     def check(self) -> None:
-        """Return if the run may go on.
+        """Return if the run may continue.
 
         Raises:
-            Interrupted: it may not; what is recorded is kept.
+            Interrupted: the run was asked to stop; recorded work is kept.
         """
         if self.requested:
             raise Interrupted(f"stopped; {RESUME}")
 
     async def sleep(self, seconds: float) -> None:
-        """Wait so long.
+        """Wait for this many seconds.
 
         Raises:
-            Interrupted: the run was asked to stop, before or meanwhile.
+            Interrupted: the run was asked to stop, before or during the wait.
         """
         if not await self.within(seconds):
             return
         self.check()
 
     async def within(self, seconds: float) -> bool:
-        """Wait so long, or until the run is asked to stop. Return whether it is."""
+        """Wait for this many seconds, or until a stop is requested. Return True if it is."""
         until = time.monotonic() + seconds
-        # A signal handler and other threads ask, too, and could not set an event of the loop.
+        # Poll: a signal handler and other threads set the flag, and cannot set an event of the
+        # loop.
         while not self.requested and (left_s := until - time.monotonic()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(min(left_s, timings().stop_check_s))
         return self.requested

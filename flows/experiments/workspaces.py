@@ -1,4 +1,4 @@
-"""Where cells run: the environment, decided once for a run, and a workspace for each cell."""
+"""The environment, decided once per run, and the workspace of each cell."""
 
 import os
 from collections.abc import AsyncIterator
@@ -23,20 +23,20 @@ from flows.experiments.cells import Place
 CACHE_VARIABLE = "DURABENCH_CACHE"
 
 WORKSPACE_LABEL = "durabench.workspace"
-"""On the container of an attempt: which of its workspaces it holds."""
+"""Label on an attempt's container that names the workspace in it."""
 
 
 def cache_folder() -> Path:
-    """Where bundled repositories are unpacked: `DURABENCH_CACHE` or the user's cache folder."""
+    """Return the folder of bundled repositories: `DURABENCH_CACHE` or the user's cache folder."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(os.environ.get(CACHE_VARIABLE) or Path(base) / "durabench")
 
 
 async def decide(wanted: str, instances: list[Instance]) -> Environment:
-    """The environment of a run: what was asked for, or Docker where a daemon answers.
+    """Return the environment of a run: the requested one, or Docker if a daemon answers.
 
     Raises:
-        UsageError: Docker was asked for, or the instances need it, and it is not there.
+        UsageError: Docker is requested or needed by the instances, but not available.
     """
     if wanted == "host":
         return _host_or_raise(instances, "environment: host was asked for")
@@ -50,13 +50,13 @@ async def decide(wanted: str, instances: list[Instance]) -> Environment:
 
 @dataclass(frozen=True)
 class AttemptWorkspaces:
-    """The workspaces of one attempt, as its session opens them."""
+    """Opens the workspaces of one attempt for its session."""
 
     instance: Instance
     place: Place
     attempt_id: str
     origin_id: str
-    """The attempt that this one was forked from first: its paths stand in the conversation."""
+    """The original attempt of a chain of forks; its paths appear in the conversation."""
 
     @property
     def root(self) -> str:
@@ -67,11 +67,12 @@ class AttemptWorkspaces:
 
     @asynccontextmanager
     async def open(self, name: str, *, image: str, goes_on: bool) -> AsyncIterator[Workspace]:
-        """The workspace of that name at the base commit, from a snapshot, or taken over; gone
-        at the end.
+        """Open the workspace of that name, and remove it after the block.
+
+        It starts at the base commit, from a snapshot, or as a container left by a dead process.
 
         Raises:
-            WorkspaceError: it cannot be had.
+            WorkspaceError: the workspace is not available.
         """
         labels = {
             **_labels(self.attempt_id, self.instance),
@@ -89,10 +90,10 @@ class AttemptWorkspaces:
 
 @asynccontextmanager
 async def workspace(instance: Instance, place: Place, purpose: str) -> AsyncIterator[Workspace]:
-    """A workspace at the base commit of an instance, for a grading; gone at the end.
+    """Open a workspace at the base commit for a grading, and remove it after the block.
 
     Raises:
-        WorkspaceError: it cannot be had.
+        WorkspaceError: the workspace is not available.
     """
     opened = await _open(instance, place, _labels(purpose, instance), purpose, None, instance.image)
     try:
@@ -106,7 +107,7 @@ def _labels(purpose: str, instance: Instance) -> dict[str, str]:
 
 
 def _folder(attempt_id: str, name: str) -> str:
-    """Name of a host workspace: that of the attempt, and for a branch which one."""
+    """Return the name of a host workspace: the attempt id, and the branch if there is one."""
     return "-".join([attempt_id, *name.split("/")]) if name else attempt_id
 
 
@@ -118,7 +119,7 @@ async def _open(
     adopt: str | None,
     image: str,
 ) -> Workspace:
-    """`adopt`: the label of a container that a dead process left and that may be taken over."""
+    """Open a workspace. `adopt` is the label of a container that a dead process left behind."""
     if place.problem:
         raise WorkspaceError(place.problem, retryable=False)
     if place.environment == "docker":

@@ -1,7 +1,7 @@
 """Images of instances.
 
-schedule   pull and build images ahead of their cells
-cache      which images are kept
-preflight  which images can be trusted
+schedule   pulls and builds images ahead of their cells
+cache      pulled and built images, and their removal
+preflight  checks that images can be trusted
 commands   the output of `durabench images`
 """

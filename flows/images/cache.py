@@ -1,7 +1,7 @@
-"""The images that were brought for a lake, and how many of them are kept.
+"""The images that were pulled or built for a lake, and the limit on their size.
 
-The lake's table `images` says which they are, so that a later run knows it too and an image
-that was here before is never removed.
+They are recorded in the lake's table `images`, so that later runs know them, and images that
+existed before are never removed.
 """
 
 import hashlib
@@ -22,12 +22,12 @@ GB = 10**9
 
 @dataclass(frozen=True)
 class Brought:
-    """An image that is here."""
+    """An image that is available locally."""
 
     image: str
     image_id: str
     how: How | None
-    """None: it was here already."""
+    """None if the image already existed."""
     duration_s: float = 0.0
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class Brought:
 
 @dataclass(frozen=True)
 class Room:
-    """What came of looking for room."""
+    """Result of an eviction pass."""
 
     is_enough: bool
     removed: tuple[Row, ...]
@@ -45,9 +45,10 @@ class Room:
 
 
 class KeptImages:
-    """Brings images and removes those that were needed longest ago, within a limit in bytes.
+    """Pulls or builds images, and evicts the least recently needed ones above a limit in bytes.
 
-    Counted is what a removal of all that were brought would free. All methods block.
+    The limit applies to the disk space that removing all recorded images would free. All methods
+    block.
     """
 
     def __init__(self, lake: Lake, store: ImageStore, limit_bytes: int | None = None) -> None:
@@ -57,7 +58,7 @@ class KeptImages:
 
     @classmethod
     def of(cls, lake: Lake, keep_gb: float | None = None) -> "KeptImages":
-        """Those of a lake, on the daemon that the environment names.
+        """Return the images of a lake, on the daemon selected by the environment.
 
         Raises:
             ImageError: no daemon answers.
@@ -66,17 +67,17 @@ class KeptImages:
         return cls(lake, ImageStore(cache_folder()), limit_bytes)
 
     def bring(self, instance: Instance, dataset: str) -> Brought:
-        """Have the image of an instance here: built if the dataset is a task repo, or pulled.
+        """Pull the image of an instance if it is missing. Build it if the dataset is a task repo.
 
         Raises:
-            ImageError: it cannot be had; the message says what would bring it.
+            ImageError: the image cannot be pulled or built; the message says how to get it.
         """
         image, repo, clock = instance.image, task_repo(dataset), time.perf_counter()
         with self.store.bringing(image):
             if (image_id := self._id(image)) is not None:
                 return Brought(image, image_id, None)
             row = _row(image, "pulled" if repo is None else "built")
-            # Before it comes, so that it is known as brought even if this program is killed.
+            # Record the image first, so that it counts as ours even if this program is killed.
             self._write(row)
             try:
                 how = self.store.bring(instance, repo)
@@ -89,19 +90,19 @@ class KeptImages:
         return Brought(image, image_id, how, time.perf_counter() - clock)
 
     def built(self, image: str) -> None:
-        """Note that an image was built here, so that it may be removed again."""
+        """Record that an image was built locally, so that it may be removed again."""
         self._arrived(_row(image, "built"))
 
     def needed(self, image: str) -> None:
-        """Note that a run needed an image until now."""
+        """Record that a run needed an image until now."""
         row = self._lake.read_shared("images", _unit(image))
         if row and row["removed_at"] is None:
             self._write(row | {"last_needed_at": datetime.now(UTC)})
 
     def kept(self) -> list[Row]:
-        """What was brought and is here, least recently needed first.
+        """Return the rows of our images that are available locally, least recently needed first.
 
-        What somebody else removed or replaced is noted as removed.
+        Images removed or replaced by another program are recorded as removed.
         """
         for row in self._rows():
             if row["image_digest"] is None:
@@ -115,8 +116,10 @@ class KeptImages:
         return sorted(kept, key=lambda row: row["last_needed_at"])
 
     def expected_bytes(self, image: str) -> int:
-        """What an image will probably take: as last time, or as much as the largest ever did;
-        the whole limit where none ever came. 0 without a limit."""
+        """Return the expected size of an image; 0 without a limit.
+
+        This is its last known size, or else the largest size of any image, or else the whole limit.
+        """
         if self.limit_bytes is None:
             return 0
         sizes = {
@@ -127,13 +130,13 @@ class KeptImages:
         return int(sizes.get(image) or max(sizes.values(), default=self.limit_bytes))
 
     def kept_bytes(self) -> int:
-        """What a removal of all that is kept would free."""
+        """Return the disk space that removing all our images would free."""
         return self._bytes(self.kept())
 
     def make_room(self, expected_bytes: int = 0, *, dry_run: bool = False) -> Room:
-        """Remove what was needed longest ago until as much as expected fits into the limit.
+        """Evict the least recently needed images until the expected size fits into the limit.
 
-        What cannot be removed now, as somebody uses it, is passed over.
+        Images that are in use are skipped.
         """
         if self.limit_bytes is None:
             return Room(True, ())
@@ -148,7 +151,7 @@ class KeptImages:
         return Room(self._fits(kept, expected_bytes), tuple(removed))
 
     def remove(self, row: Row) -> bool:
-        """Remove an image, of which this is the row; False while somebody uses it."""
+        """Remove the image of this row. Return False if the image is in use."""
         if not self.store.remove(row["image"], row["image_digest"]):
             return False
         self._write(row | {"removed_at": datetime.now(UTC)})
@@ -158,7 +161,7 @@ class KeptImages:
         return [row for row in self._lake.all_shared("images") if row["removed_at"] is None]
 
     def _fits(self, kept: list[Row], expected_bytes: int) -> bool:
-        if not self.limit_bytes:  # then none is kept, though it may free nothing
+        if not self.limit_bytes:  # keep no image, even if its removal frees no space
             return not kept
         return self._bytes(kept) + expected_bytes <= self.limit_bytes
 
@@ -169,13 +172,13 @@ class KeptImages:
         return self.store.find([image]).get(image)
 
     def _settle(self, row: Row) -> None:
-        """Find out what became of an image that a program began to bring, if it is dead."""
+        """Update the row of an image whose pull or build was begun by a dead program."""
         with self.store.bringing(row["image"], wait=False) as nobody_brings_it:
             if nobody_brings_it and self._arrived(row) is None:
                 self._write(row | {"removed_at": datetime.now(UTC)})
 
     def _arrived(self, row: Row) -> str | None:
-        """Record the id and the size of an image that came; None if it is not here."""
+        """Record id and size of a new image. Return its id; None if it is not available locally."""
         image_id = self._id(row["image"])
         if image_id is not None:
             self._write(row | {"image_digest": image_id, "size_bytes": self.store.size({image_id})})
@@ -186,13 +189,13 @@ class KeptImages:
 
 
 def last_digest(lake: Lake, image: str) -> str | None:
-    """Id of an image when it was brought for a lake last; None if it never was."""
+    """Return the last known id of an image of a lake; None if it was never pulled or built."""
     row = lake.read_shared("images", _unit(image))
     return row["image_digest"] if row else None
 
 
 def _row(image: str, how: How) -> Row:
-    """A row of `images` for one that does not have come yet."""
+    """Return a row of `images` for an image that has not arrived yet."""
     now = datetime.now(UTC)
     return {
         "image": image,

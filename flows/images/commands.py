@@ -1,4 +1,4 @@
-"""`durabench images`: what its commands do and print."""
+"""The commands of `durabench images`."""
 
 import asyncio
 from collections import Counter
@@ -22,7 +22,7 @@ PULLS_AT_ONCE = 2
 
 
 def check(dataset: str, split: str, wanted: Selection) -> bool:
-    """Which images are here; whether all are.
+    """Print the missing images. Return True if all are available locally.
 
     Raises:
         DatasetError: the dataset or the selection cannot be used.
@@ -37,11 +37,11 @@ def check(dataset: str, split: str, wanted: Selection) -> bool:
 
 
 def build(dataset: str, split: str, wanted: Selection, lake_path: str | None) -> None:
-    """Build the images of a task repo, one line for each.
+    """Build the images of a task repo. Print one line for each.
 
     Raises:
-        UsageError: the dataset is no task repo.
-        DatasetError, ImageError: as they say.
+        UsageError: the dataset is not a task repo.
+        DatasetError, ImageError: the dataset cannot be used, or an image cannot be built.
     """
     repo = instances.task_repo(dataset)
     if repo is None:
@@ -58,12 +58,12 @@ def build(dataset: str, split: str, wanted: Selection, lake_path: str | None) ->
 
 
 def pull(dataset: str, split: str, wanted: Selection, lake_path: str | None) -> None:
-    """Pull the images of a dataset that are not here, one line for each.
+    """Pull the missing images of a dataset. Print one line for each.
 
     Raises:
         UsageError: the dataset is a task repo.
-        DatasetError, ImageError: as they say.
-        IncompleteRun: some could not be pulled.
+        DatasetError, ImageError: the dataset cannot be used, or no daemon answers.
+        IncompleteRun: some images could not be pulled.
     """
     if instances.task_repo(dataset) is not None:
         raise UsageError(
@@ -90,8 +90,9 @@ def pull(dataset: str, split: str, wanted: Selection, lake_path: str | None) -> 
 
 
 def prune(keep_gb: float, lake_path: str | None, *, dry_run: bool) -> None:
-    """Remove images that were brought for a lake, least recently needed first, or only list
-    those that would go.
+    """Remove images that were pulled or built for a lake, least recently needed first.
+
+    With `dry_run`, only list the images that would be removed.
 
     Raises:
         ImageError: no daemon answers.
@@ -108,13 +109,13 @@ def prune(keep_gb: float, lake_path: str | None, *, dry_run: bool) -> None:
 
 
 def preflight(experiment: "Experiment", lake_path: str | None, concurrency: int) -> bool:
-    """Check the images of an experiment's instances, one line for each; whether all pass.
+    """Check the images of an experiment's instances, one line for each. Return True if all pass.
 
     Raises:
-        UsageError: there is no Docker.
+        UsageError: Docker is not available.
         DatasetError: the dataset or the selection cannot be used.
         ImageError: no daemon answers.
-        IncompleteRun: infrastructure kept some from being checked.
+        IncompleteRun: some images could not be checked because the infrastructure failed.
     """
     from flows.experiments import plan, workspaces
     from flows.images.preflight import check_all, line

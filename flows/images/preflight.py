@@ -1,4 +1,4 @@
-"""Images are checked before anything runs on them, and each of them once."""
+"""Check each image once, before anything runs on it."""
 
 import asyncio
 import time
@@ -26,20 +26,20 @@ from flows.storage.lake import Lake, Row
 
 @dataclass(frozen=True)
 class Checked:
-    """One image, as a run has to know it."""
+    """Result of the check of one image."""
 
     instance_id: str
     reasons: tuple[str, ...]
-    """What is wrong with it, or what kept it from being checked; none where it is fit."""
+    """Reasons why the image failed or could not be checked; empty if it passed."""
     is_known: bool
-    """False where infrastructure kept it from being checked."""
+    """False if the infrastructure failed during the check."""
     from_lake: bool = False
-    """Whether it was checked before."""
+    """True if the result is from an earlier check."""
 
 
 @dataclass(frozen=True)
 class _Image:
-    """The image of an instance that waits for its check."""
+    """The image of an instance that is waiting for its check."""
 
     instance: Instance
     place: Place
@@ -51,10 +51,10 @@ class _Image:
 async def check_all(
     instances: list[Instance], experiment: Experiment, lake: Lake, concurrency: int
 ) -> AsyncIterator[Checked]:
-    """The images of instances of an experiment as they become known, each brought for it.
+    """Check the images of an experiment's instances. Yield the results as they are known.
 
-    A result is kept in the lake by the image's digest, so that one which was checked before
-    is not brought again.
+    Missing images are pulled or built. Results are recorded in the lake by image digest, so that an
+    image checked before is not pulled again.
 
     Raises:
         ImageError: no Docker daemon answers.
@@ -69,31 +69,31 @@ async def check_all(
 
     images = scheduled(waiting, experiment.dataset, experiment.images, lake, known)
     async with images as placed:
-        # Tasks begin in their order, as the schedule wants it; `as_completed` alone has none.
+        # Start the tasks in order, as the schedule requires; `as_completed` alone has no order.
         checks = [asyncio.create_task(one(image)) for image in waiting]
         for finished in asyncio.as_completed(checks):
             yield await finished
 
 
 class Refused(Exception):
-    """The image of a cell is not fit: nothing may run on it. Recorded."""
+    """The image of a cell failed its preflight, so the cell does not run. This is recorded."""
 
 
 class Gate:
-    """Lets the cells of a run through whose image is fit; each image is checked once."""
+    """Lets a cell run only if its image passes the preflight. Each image is checked once."""
 
     def __init__(self, lake: Lake) -> None:
         self.refused: dict[str, str] = {}
-        """The reason by instance id."""
+        """Reason for the refusal, by instance id."""
         self._lake = lake
         self._passed: set[str] = set()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def check(self, cell: Cell) -> None:
-        """Return if the image of a cell is fit, or cannot be had, which its attempt records.
+        """Return if the image passes. Return also if it is unavailable, which the attempt records.
 
         Raises:
-            Refused: it is not.
+            Refused: the image failed its preflight.
         """
         instance = cell.instance
         if cell.place.problem:
@@ -113,14 +113,14 @@ class Gate:
 
 
 def line(checked: Checked) -> str:
-    """A check as it is shown."""
+    """Return a check as one line for display."""
     verdict = "passes" if not checked.reasons else "fails" if checked.is_known else "unknown"
     before = ", known from before" if checked.from_lake else ""
     return "; ".join([f"preflight of {checked.instance_id}: {verdict}{before}", *checked.reasons])
 
 
 def _checked_at(image: _Image, here: str | None, lake: Lake) -> Place | None:
-    """Where an image was checked; without it here, by the digest that it had when it was."""
+    """Return the place of the recorded check. Without a local image, use its last known digest."""
     digest = here or last_digest(lake, image.instance.image)
     at = replace(image.place, image_digest=digest)
     unit = _unit(image.instance, at)
@@ -128,7 +128,7 @@ def _checked_at(image: _Image, here: str | None, lake: Lake) -> Place | None:
 
 
 def _unit(instance: Instance, place: Place) -> str | None:
-    """Name of the result in the lake; none on the host, where nothing is kept."""
+    """Return the name of the result in the lake; None on the host, where none is recorded."""
     digest = place.image_digest
     return digest and preflight_key(instance, digest, network=place.network)
 
@@ -168,7 +168,7 @@ def _row(found: Preflight, instance: Instance, place: Place, duration_s: float) 
 
 
 def _record(cell: Cell, reason: str, lake: Lake) -> None:
-    """A row for a cell that is not run, unless there is one of an earlier run."""
+    """Record an attempt row for a refused cell, unless an earlier run left one."""
     attempt_id = attempt_key(cell)[:32]
     if lake.has("attempts", *cell.partition, attempt_id):
         return

@@ -1,10 +1,9 @@
-"""Images come ahead of the cells that need them, and go when a limit asks for room.
+"""Pull or build images ahead of the cells that need them, and evict images to stay within a limit.
 
-One task walks over the instances in the order of their cells. It brings the image of the next
-one when a cell asks for it or for a later one, or when fewer than `ahead` images wait for their
-first cell; where the limit leaves no room, it removes what was needed longest ago, and else
-waits for an image that is in use. An image is in use until the last cell of its instance has
-ended.
+One task walks over the instances in the order of their cells. It gets the next image when a cell
+waits for it or for a later one, or when fewer than `ahead` images wait for their first cell. If the
+limit leaves no room, it evicts the least recently needed image, or else waits for an image that is
+in use. An image is in use until the last cell of its instance has ended.
 """
 
 import asyncio
@@ -25,25 +24,25 @@ from flows.images.cache import Brought, KeptImages, Room
 from flows.storage.lake import Lake
 
 AT_ONCE = 2
-"""Images that are brought at the same time: more only share the one line and the one disk."""
+"""Concurrent pulls and builds; more would only share the same network and disk."""
 
 
 class Item(Protocol):
-    """What works on an instance, such as a cell."""
+    """Work on an instance, such as a cell."""
 
     @property
     def instance(self) -> Instance: ...
     @property
     def place(self) -> Place: ...
     def at(self, place: Place) -> Self:
-        """The same in another place."""
+        """Return the same item in another place."""
 
 
 T = TypeVar("T", bound=Item)
 
 Recorded = Callable[[T, str | None], Place | None]
-"""Where everything of an item was done, or None if something is still to do. The text is the
-id of the image that is here, if one is."""
+"""Return the place where all work of an item was done; None if some work is missing. The text is
+the id of the local image, if there is one."""
 
 
 @dataclass
@@ -53,7 +52,7 @@ class _Turn(Generic[T]):
     instance: Instance
     items: list[T]
     left: int
-    """Items that have not ended."""
+    """Number of items that have not ended."""
     ready: asyncio.Future[list[Place]]
     """The place of each item."""
     is_asked: bool = False
@@ -70,11 +69,11 @@ async def scheduled(
     recorded: Recorded[T],
     stop: Stop | None = None,
 ) -> AsyncIterator[Callable[[T], AbstractAsyncContextManager[T]]]:
-    """Brings the images of `items` while the block runs, in their order.
+    """Pull or build the images of `items` in order during the block.
 
-    The block gets what places an item; see `ImageSchedule.placed`. Where there is a limit, the
-    items of an instance stand together. On the host there is nothing to bring, and items stay
-    as they are.
+    Yield a function that gives an item its place; see `ImageSchedule.placed`. With a limit, the
+    items of an instance have to be consecutive. On the host no images are needed, and items are not
+    changed.
 
     Raises:
         ImageError: no Docker daemon answers.
@@ -98,7 +97,7 @@ async def scheduled(
 
 
 class ImageSchedule(Generic[T]):
-    """Which images are here, are coming and are in use."""
+    """Tracks which images are local, on their way, and in use."""
 
     def __init__(
         self,
@@ -121,15 +120,15 @@ class ImageSchedule(Generic[T]):
             turn.left += 1
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._coming: dict[str, int] = {}
-        """Bytes that are expected, by instance."""
+        """Expected bytes by instance."""
         self._changed = asyncio.Event()
 
     @asynccontextmanager
     async def placed(self, item: T) -> AsyncIterator[T]:
-        """The item with its image here for as long as the block runs.
+        """Yield the item once its image is local, and keep the image during the block.
 
-        An image that cannot be had is told by `place.problem`. Every item enters once, and
-        where there is a limit in order: it may wait for those before it to end.
+        If the image is unavailable, `place.problem` says why. Every item enters once. With a limit,
+        items have to enter in order, because an item may wait for earlier ones to end.
 
         Raises:
             Interrupted: the operator asked to stop.
@@ -149,7 +148,7 @@ class ImageSchedule(Generic[T]):
                 self._release(turn)
 
     async def walk(self) -> None:
-        """Bring what is needed, to the last instance."""
+        """Get the images of all instances, in order."""
         try:
             async with asyncio.TaskGroup() as bringing:
                 for number, turn in enumerate(turns := list(self._turns.values())):
@@ -158,7 +157,7 @@ class ImageSchedule(Generic[T]):
             self._give_up(group.exceptions[0])
 
     def close(self) -> None:
-        """Let go of every image; pulls under way are ended."""
+        """Release all images and abort pulls in progress."""
         self._kept.store.stop()
         for turn in self._turns.values():
             self._release(turn)
@@ -183,13 +182,13 @@ class ImageSchedule(Generic[T]):
             self._failed(turn, error)
 
     def _nothing_to_do(self, turn: _Turn[T]) -> list[Place]:
-        """Where everything of an instance was done; nothing if any of it has to be."""
+        """Return the places where an instance was done; empty if any work on it is missing."""
         here = self._here(turn)
         places = [self._recorded(item, here) for item in turn.items]
         return [place for place in places if place] if all(places) else []
 
     async def _find_room(self, turn: _Turn[T]) -> None:
-        """Wait until the image fits, or is the only one in use: then nothing helps it."""
+        """Wait until the image fits, or until no other image is in use and waiting is pointless."""
         while True:
             changed = self._changed
             expected = await asyncio.to_thread(self._kept.expected_bytes, turn.instance.image)
@@ -233,14 +232,14 @@ class ImageSchedule(Generic[T]):
         turn.ready.set_result(nowhere)
 
     def _give_up(self, error: BaseException) -> None:
-        """No image comes any more: everybody who waits for one has to know why."""
+        """Fail all waiting items with the error, because no more images will arrive."""
         for turn in self._turns.values():
             if not turn.ready.done():
                 turn.ready.set_exception(error)
-                turn.ready.exception()  # seen, even if no cell asks any more
+                turn.ready.exception()  # mark it as retrieved, even if no cell asks any more
 
     def _waiting(self) -> int:
-        """Images that are here, or coming, before any cell asked."""
+        """Return the number of images that are local or on their way but not requested yet."""
         return sum(turn.is_held and not turn.is_asked for turn in self._turns.values())
 
     def _release(self, turn: _Turn[T]) -> None:

@@ -1,6 +1,6 @@
-"""Results from elsewhere.
+"""Results from other systems.
 
-predictions  patches that wait for their verdict
+predictions  patches to be graded
 mini         trajectories of mini-swe-agent
 swebench     reports of swebench's runner
 table        published tables, read by sheets

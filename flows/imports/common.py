@@ -1,5 +1,4 @@
-"""What all imports have in common: arms side by side under one name, and the rows of results
-whose course is not known."""
+"""Code shared by all imports: arms under one name, and rows of results without an attempt."""
 
 import fcntl
 import hashlib
@@ -36,32 +35,32 @@ _OF_ARM = (
 )
 
 LONGEST_NAME = 120
-"""Characters of a name, which becomes that of a folder."""
+"""Maximum length of a name, which is also a folder name."""
 
 IMPORTED = "-imported"
-"""How the unit of a verdict ends that was given elsewhere."""
+"""Suffix of the unit of an imported verdict."""
 
 
 @dataclass(frozen=True)
 class ImportedArm:
-    """One arm as an import brings it."""
+    """One imported arm."""
 
     name: str
     agent: str
     model: str
     environment: str
     dataset: str
-    """A dataset, or the file that stands for itself."""
+    """A dataset, or a file that takes its place."""
     dataset_digest: str
     instance_ids: tuple[str, ...]
-    """Those that its own files name."""
+    """Instances named in the arm's own files."""
     label: str | None = None
-    """What the import calls it; None where an older lake does not say."""
+    """Name of the arm in the import; None if an older lake does not record it."""
     imported_from: str | None = None
-    """Identifies a file that holds several arms; None for arms that are imported one by one."""
+    """Identifies a file with several arms; None for arms that are imported individually."""
     units: frozenset[str] | None = None
-    """The units of work that it consists of: all else that was filed for it goes away. None
-    adds to what is filed already."""
+    """The arm's complete units of work: all other recorded units of the arm are removed. With None,
+    the import adds to the recorded units."""
 
 
 @dataclass(frozen=True)
@@ -70,28 +69,28 @@ class Summary:
 
     arm: str
     planned: int
-    """Instances of all arms under the name."""
+    """Number of instances of all arms under the name."""
     found: int
-    """Those that the import has something about."""
+    """Number of instances with data in the import."""
     resolved: int
     cost_usd: float | None
-    """Of what has a known cost; None if nothing has."""
+    """Total of the known costs; None if no cost is known."""
     unpriced: int = field(default=0, compare=False)
-    """Results whose cost is not known, where others have one."""
+    """Number of results with unknown cost, in an arm where others have one."""
     label: str = field(default="", compare=False)
-    """What the import calls the arm."""
+    """Name of the arm in the import."""
 
 
 def arm_name(label: str) -> str:
-    """The name of an arm that stands for somebody's label, such as `model_name_or_path`."""
+    """Return the arm name for an external label, such as `model_name_or_path`."""
     return re.sub(r"[^a-z0-9._-]+", "-", label.lower()).strip("-._") or "unnamed"
 
 
 def arm_names(labels: Iterable[str], others: Iterable[ImportedArm] = ()) -> dict[str, str]:
-    """Name arms apart, whichever order their labels come in. Return the names by label.
+    """Return unique arm names by label, independent of the order of the labels.
 
-    A label whose letters cannot all be in a name, that is too long, or that another label or
-    another arm would share its name with, gets a digest at the end.
+    A digest is appended if the label has characters that a name cannot contain, is too long, or
+    would share its name with another label or arm.
     """
     labels = list(dict.fromkeys(labels))
     alike = Counter(map(arm_name, labels))
@@ -111,10 +110,10 @@ def arm_names(labels: Iterable[str], others: Iterable[ImportedArm] = ()) -> dict
 
 
 def check_name(name: str, what: str = "results") -> None:
-    """Refuse a name that no folder can have.
+    """Check that a name is a valid folder name.
 
     Raises:
-        UsageError: it is not one.
+        UsageError: the name is invalid.
     """
     if not re.fullmatch(NAME, name):
         raise UsageError(
@@ -128,13 +127,13 @@ def check_name(name: str, what: str = "results") -> None:
 
 
 def tell(text: str) -> None:
-    """Print a line on what an operator may not expect of an import."""
+    """Print a line about a surprising effect of an import."""
     typer.echo(text, err=True)
 
 
 @contextmanager
 def alone(lake: Lake, experiment: str) -> Iterator[None]:
-    """A block in which no other import of this machine changes what is under the name."""
+    """Exclude other imports under the same name on this machine during the block."""
     if isinstance(lake.root, Path):
         folder = lake.root / ".imports"
     else:
@@ -151,24 +150,23 @@ def alone(lake: Lake, experiment: str) -> Iterator[None]:
 
 
 def repository(instance_id: str) -> str:
-    """The repository that a SWE-bench instance id names."""
+    """Return the repository named in a SWE-bench instance id."""
     return instance_id.rpartition("-")[0].replace("__", "/", 1) or instance_id
 
 
 def declare(
     lake: Lake, experiment: str, arms: Iterable[ImportedArm], source: str | None = None
 ) -> int:
-    """Declare arms beside those that came under the name before. Return the number of instances.
+    """Declare arms beside those imported under the name before. Return the number of instances.
 
-    Every arm is planned on the instances of all, so that what one of them never tried stays
-    in its denominator. An arm that is imported again takes the place of the earlier one, and
-    arms that came from the same `source` and are no longer among them go away. What was filed
-    for either is removed first: an import that is killed leaves cells that were never run, and
-    no results that its files do not hold. An import comes after the results: it declares no
-    comparison.
+    Every arm is planned on the instances of all arms, so that instances it never tried stay in its
+    denominator. An arm in `arms` replaces an earlier import of it. Earlier arms from the same
+    `source` that are not in `arms` are removed. The old rows are removed first: a killed import
+    then leaves cells that were never run, but no results that its files do not contain. An import
+    is declared after its results exist, so it declares no comparison.
 
     Raises:
-        UsageError: the name cannot be one, or belongs to an experiment that was run here.
+        UsageError: the name is invalid, or belongs to an experiment that was run in this lake.
     """
     check_name(experiment)
     new = {arm.name: arm for arm in arms}
@@ -228,19 +226,19 @@ def _write_declaration(lake: Lake, experiment: str, arms: Sequence[ImportedArm])
 
 
 def check_free(lake: Lake, experiment: str) -> None:
-    """Refuse a name that an experiment has which was run here.
+    """Check that no experiment run in this lake has the name.
 
     Raises:
-        UsageError: one has it.
+        UsageError: the name is taken.
     """
     _latest(lake, experiment)
 
 
 def declared(lake: Lake, experiment: str) -> list[ImportedArm]:
-    """The arms under a name by its latest declaration, in order; none if there is none.
+    """Return the arms in the latest declaration of a name, in order; empty if there is none.
 
     Raises:
-        UsageError: the name belongs to an experiment that was run here.
+        UsageError: the name belongs to an experiment that was run in this lake.
     """
     found = []
     for row in _latest(lake, experiment):
@@ -256,9 +254,9 @@ def declared(lake: Lake, experiment: str) -> list[ImportedArm]:
 
 
 def _latest(lake: Lake, experiment: str) -> list[Row]:
-    """The rows of the latest declaration that is there in full, one an arm.
+    """Return the rows of the latest complete declaration, one per arm.
 
-    An import that was killed may have left one of which some arms are missing.
+    A killed import may have left a declaration without some of its arms.
     """
     for unit in sorted(set(lake.units("experiments", "*", experiment)), reverse=True):
         found = sorted(
@@ -275,10 +273,9 @@ def _latest(lake: Lake, experiment: str) -> list[Row]:
 
 
 def _withdraw(lake: Lake, experiment: str, arm: str, units: frozenset[str]) -> None:
-    """Remove what was filed for an arm but for these units, and for verdicts of patches among
-    them that were given here.
+    """Remove an arm's rows, except these units and local verdicts on patches among them.
 
-    Attempts go last: an attempt that is listed is complete.
+    Attempts are removed last: an attempt that is listed is complete.
     """
     for table in sorted(TABLES.keys() - {"experiments"}, key=lambda name: name == "attempts"):
         for unit in lake.units(table, "*", experiment, arm):
@@ -288,7 +285,7 @@ def _withdraw(lake: Lake, experiment: str, arm: str, units: frozenset[str]) -> N
 
 
 def prediction_id(experiment: str, arm: str, instance_id: str, patch: str | None) -> str:
-    """The id of the attempt that stands for a patch."""
+    """Return the attempt id for a patch."""
     sha256 = None if patch is None else records.patch_sha256(patch)
     return canonical_digest([experiment, arm, instance_id, sha256])[:32]
 
@@ -304,9 +301,9 @@ def file_prediction(
     model: str,
     detail: str,
 ) -> str:
-    """File a patch whose attempt is not known, or only that there was one; the attempt's id.
+    """Record a patch whose attempt or content is unknown. Return the attempt id.
 
-    The same again changes nothing.
+    Recording the same patch again changes nothing.
     """
     where = (experiment, arm)
     attempt_id = prediction_id(experiment, arm, instance_id, patch)
@@ -322,7 +319,7 @@ def file_prediction(
 
 
 def attempt_columns(cell: Row, repo: str, *, agent: str, model: str, provider: str) -> Row:
-    """The columns of `attempts` that are the same for all of an import."""
+    """Return the columns of `attempts` that are the same for all rows of an import."""
     return {
         **cell,
         "repo": repo,
@@ -347,7 +344,7 @@ def bare_attempt_row(
     cost_usd: float | None = None,
     model_calls: int | None = None,
 ) -> Row:
-    """The row of an attempt of which the single calls are not known, perhaps their number."""
+    """Return the row of an attempt without individual calls; `model_calls` may be known."""
     return {
         **attempt_columns(cell, repo, agent="imported", model=model, provider="none"),
         "outcome": "submitted",
@@ -371,7 +368,7 @@ def evaluation_row(
     patch_sha256: str = "",
     tests: Mapping[str, list[str]] | None = None,
 ) -> Row:
-    """The row of a verdict that was given elsewhere; `tests` by column."""
+    """Return the row of an external verdict. `tests` holds test lists by column."""
     lists = ("fail_to_pass", "pass_to_pass")
     columns = [f"{which}_{result}" for which in lists for result in ("success", "failure")]
     return {

@@ -1,4 +1,4 @@
-"""Import mini-swe-agent's trajectories: patches, calls with tokens and costs, commands."""
+"""Import mini-swe-agent trajectories: patches, calls with tokens and costs, commands."""
 
 import json
 from collections.abc import Iterable
@@ -22,27 +22,26 @@ _STATUS = {
     "LimitsExceeded": "out_of_budget",
     "TimeExceeded": "out_of_time",
 }
-"""mini-swe-agent's exit statuses; every other one gave up."""
+"""mini-swe-agent's exit statuses. All others count as gave up."""
 
 
 @dataclass(frozen=True)
 class Imported:
-    """One trajectory as it was filed."""
+    """One imported trajectory."""
 
     instance_id: str
     model_calls: int
     unpriced_calls: int
-    """Calls without a cost: their price is unknown, not zero."""
+    """Number of calls without a cost: their price is unknown, not zero."""
     cost_usd: float | None
-    """Of the calls with a cost; None where no call has one."""
+    """Total of the known costs; None if no call has one."""
 
 
 def import_mini(folder: Path, source: Source, arm: str, lake_path: str | None) -> list[Imported]:
-    """File mini-swe-agent's trajectories: predictions, every call and every command.
+    """Import mini-swe-agent trajectories: predictions, every call and every command.
 
     Raises:
-        InvalidSpec, DatasetError, UsageError: a file or an id cannot be used; nothing is
-            written then.
+        InvalidSpec, DatasetError, UsageError: a file or an id cannot be used; nothing was written.
     """
     paths = sorted(folder.rglob("*.traj.json"))
     if not paths:
@@ -130,7 +129,7 @@ def _calls(cell: Row, run: Trajectory) -> Iterable[Row]:
 
 
 def _steps(cell: Row, run: Trajectory) -> Iterable[Row]:
-    """Each call followed by the commands it asked for, numbered through."""
+    """Return each call followed by its commands, numbered consecutively."""
     unknown = {
         "scope": "",
         "exit_code": None,
@@ -158,7 +157,7 @@ def _steps(cell: Row, run: Trajectory) -> Iterable[Row]:
 
 
 def _call_steps(run: Trajectory) -> list[int]:
-    """The step number of each call: calls before it, and the commands those asked for."""
+    """Return the step number of each call: the number of earlier calls and their commands."""
     return [
         index + sum(command.call_seq < index for command in run.commands)
         for index in range(len(run.calls))
@@ -166,7 +165,7 @@ def _call_steps(run: Trajectory) -> list[int]:
 
 
 def _command_steps(run: Trajectory) -> list[int]:
-    """The step number of each command: commands before it, and calls up to its own."""
+    """Return the step number of each command: earlier commands, and calls up to its own."""
     return [index + command.call_seq + 1 for index, command in enumerate(run.commands)]
 
 

@@ -1,7 +1,7 @@
-"""Import a predictions file: patches of any agent that wait for their verdict.
+"""Import a predictions file: patches of any agent, to be graded.
 
-Imported attempts have `agent` or `environment` `imported`, so that reports treat every run alike
-and still say where it comes from.
+Imported attempts have `imported` as `agent` or `environment`, so that reports treat all runs alike
+and still show their origin.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from flows.storage.lake import Lake
 
 @dataclass(frozen=True)
 class Source:
-    """What an import is filed under."""
+    """Experiment name, dataset and split of an import."""
 
     experiment: str
     dataset: str
@@ -36,8 +36,7 @@ async def submissions(
     *,
     network: bool,
 ) -> tuple[list[Submission], Lake]:
-    """A predictions file as an experiment of the lake whose patches wait for their verdict,
-    those of an instance together.
+    """Declare a predictions file as an experiment. Return its patches, grouped by instance.
 
     Raises:
         PredictionsError, DatasetError, UsageError: a file or an id cannot be used.
@@ -71,8 +70,9 @@ async def submissions(
 async def check(
     path: Path, source: Source, environment: str, lake_path: str | None
 ) -> tuple[list[Prediction], dict[str, Instance], Environment, Lake]:
-    """Return the predictions of a file, their instances, the environment and the lake, and file
-    nothing yet.
+    """Return the predictions of a file, their instances, the environment and the lake.
+
+    Nothing is written.
 
     Raises:
         PredictionsError, DatasetError, UsageError: a file, an id or the name cannot be used.
@@ -95,9 +95,9 @@ def _declare_predictions(
     chosen: dict[str, Instance],
     environment: str,
 ) -> dict[str, str]:
-    """Declare an arm for each model of a predictions file. Return their names by the models'.
+    """Declare an arm for each model of a predictions file. Return arm names by model name.
 
-    The predictions of several files are graded side by side: nothing that was graded goes away.
+    Predictions of several files are graded side by side; nothing already graded is removed.
     """
     labels = sorted({prediction.model_name_or_path for prediction in found})
     names = common.arm_names(labels, common.declared(lake, source.experiment))

@@ -1,7 +1,7 @@
-"""Tables in files, as they stand: Parquet, text with delimiters, JSON.
+"""Read table files without conversion: Parquet, delimited text, JSON.
 
-Cells are not converted by column, so that one bad cell changes no other: text stays text, and
-what a row does not have is None.
+Cells are not converted by column, so that one bad cell does not affect others: text stays text, and
+missing values are None.
 """
 
 import csv
@@ -17,7 +17,7 @@ from flows.errors import UsageError
 ENDINGS = ".parquet, .csv, .tsv, .json or .jsonl"
 
 DELIMITERS = ",;\t|"
-"""What may separate the cells of a .csv file: the one that its header has most of."""
+"""Possible delimiters of a .csv file; the most frequent one in its header is used."""
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,17 @@ class Sheet:
     """One table."""
 
     names: tuple[str, ...]
-    """Of the columns, as the file writes them but for blanks around them."""
+    """Column names as in the file, with surrounding blanks removed."""
     rows: int
     column: Callable[[int], list[Any]]
-    """The cells of a column by its position."""
+    """Function that returns the cells of a column by its position."""
 
 
 def parse(path: Path, content: bytes) -> Sheet:
-    """The table in a file with that content.
+    """Parse a table from the content of a file.
 
     Raises:
-        UsageError: the file is of another kind, or broken.
+        UsageError: the file has an unsupported type, or is broken.
     """
     match path.suffix.lower():
         case ".parquet" | ".pq":
@@ -51,7 +51,7 @@ def parse(path: Path, content: bytes) -> Sheet:
 
 
 def _parquet(path: Path, content: bytes) -> Sheet:
-    # A library of its own that most commands never need.
+    # Import here: most commands never need this library.
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -94,7 +94,7 @@ def _delimited(path: Path, text: str, delimiter: str) -> Sheet:
 
 
 def _json(path: Path, text: str) -> list[Any]:
-    """A list of rows, or a row on each line."""
+    """Parse a list of rows, or one row per line."""
     if text.lstrip().startswith("["):
         rows: list[Any] = _value(path, text, "")
         return rows

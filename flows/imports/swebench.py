@@ -1,4 +1,4 @@
-"""A published submission: what swebench's runner reported on somebody's predictions."""
+"""Import a published submission from the reports of swebench's runner."""
 
 import json
 from collections.abc import Mapping
@@ -16,48 +16,48 @@ from flows.imports.common import ImportedArm, Summary
 from flows.storage.lake import Lake
 
 PREDICTIONS = "all_preds.jsonl"
-"""Where a folder has its predictions."""
+"""Name of the predictions file in a folder."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a report says of one prediction."""
+    """A report's result for one prediction."""
 
     outcome: EvaluationOutcome
     reason: str = ""
     tests: Mapping[str, list[str]] = field(default_factory=dict)
-    """By column of `evaluations`; empty where the report does not say."""
+    """Test lists by column of `evaluations`; empty if the report has none."""
 
 
 @dataclass(frozen=True)
 class Reported:
-    """What a report says, whichever its form."""
+    """The content of a report in any format."""
 
     form: str
     verdicts: dict[str, Verdict]
-    """By instance id."""
+    """Verdicts by instance id."""
     planned: list[str]
-    """Every instance that the report names, those without a prediction too."""
+    """Every instance named in the report, including those without a prediction."""
     submitted: list[str] | None
-    """The instances with a prediction; None where only the predictions can say."""
+    """The instances with a prediction; None if only the predictions file can tell."""
     patches: dict[str, str] = field(default_factory=dict)
-    """By instance id, where the report comes with them."""
+    """Patches by instance id, if the report includes them."""
     rest: Verdict | None = None
-    """What holds for a patch that the report does not name; None if nothing is known."""
+    """Verdict on patches that the report does not name; None if it is unknown."""
 
 
 @dataclass(frozen=True)
 class _Prediction:
-    """One prediction as it is filed."""
+    """One prediction to record."""
 
     attempt_id: str
     patch: str | None
-    """None: not known."""
+    """None if unknown."""
     verdict: Verdict | None
 
     @property
     def units(self) -> tuple[str, ...]:
-        """The units of work that are filed for it."""
+        """Units of work recorded for the prediction."""
         given = (f"{self.attempt_id}{common.IMPORTED}",) if self.verdict else ()
         return (self.attempt_id, *given)
 
@@ -69,14 +69,14 @@ def import_swebench(
     arm: str | None,
     lake_path: str | None,
 ) -> Summary:
-    """File a submission as an arm beside those that are under the name already.
+    """Import a submission as an arm beside those already imported under the name.
 
-    `report` is the JSON of a run, the `results.json` of a leaderboard submission, or a folder
-    with a `report.json` per instance. An instance without a prediction was never run.
+    `report` is the JSON of a run, the `results.json` of a leaderboard submission, or a folder with
+    a `report.json` per instance. An instance without a prediction was never run.
 
     Raises:
-        UsageError, PredictionsError: a file cannot be used, or they are not of the same
-            submission; nothing is written then.
+        UsageError, PredictionsError: a file cannot be used, or the files belong to different
+            submissions; nothing was written.
     """
     reported = _read_folder(report) if report.is_dir() else _read_file(report)
     if predictions_path is None and (report / PREDICTIONS).is_file():
@@ -160,7 +160,7 @@ def _file(
 
 
 def _submitted(report: Path, reported: Reported, given: list[Prediction] | None) -> list[str]:
-    """The instances with a prediction; report and predictions have to agree."""
+    """Return the instances with a prediction. Report and predictions have to agree."""
     own = reported.submitted
     if given is None:
         if own is None:
@@ -170,7 +170,7 @@ def _submitted(report: Path, reported: Reported, given: list[Prediction] | None)
         return own
     ids = [prediction.instance_id for prediction in given]
     strange = reported.verdicts.keys() - ids
-    # A folder knows only of what was run.
+    # A folder only contains instances that were run.
     if own is not None and not reported.patches:
         strange |= {*ids} ^ {*own}
     if strange:
@@ -203,7 +203,7 @@ def _read_file(path: Path) -> Reported:
 
 
 def _run_report(content: dict[str, Any]) -> Reported:
-    """The JSON that swebench writes at the end of a run."""
+    """Parse the JSON that swebench writes at the end of a run."""
 
     def ids(kind: str) -> list[str]:
         return list(content.get(f"{kind}_ids", ()))
@@ -223,14 +223,14 @@ def _run_report(content: dict[str, Any]) -> Reported:
 
 
 def _error(reason: str) -> Verdict:
-    """The runner ended without a verdict: a patch that does not apply, mostly."""
+    """Return the verdict for a runner error, usually a patch that does not apply."""
     if reason == "tests_timed_out":
         return Verdict("timeout", reason)
     return Verdict("unresolved", f"the runner ended with an error{reason and f': {reason}'}")
 
 
 def _results(content: dict[str, Any]) -> Reported:
-    """The `results.json` of the public leaderboard: what was resolved, and what is missing."""
+    """Parse the `results.json` of the public leaderboard: resolved and missing instances."""
     verdicts = {i: Verdict("unresolved", "no log") for i in content.get("no_logs", ())}
     verdicts |= {i: Verdict("resolved") for i in content["resolved"]}
     return Reported(
@@ -243,14 +243,14 @@ def _results(content: dict[str, Any]) -> Reported:
 
 
 def _read_folder(folder: Path) -> Reported:
-    """The logs of a run: a folder per instance, with its report where the run came so far."""
+    """Parse the logs of a run: a folder per instance, with a report if the run got that far."""
     verdicts: dict[str, Verdict] = {}
     patches: dict[str, str] = {}
     for patch in sorted(folder.rglob("patch.diff")):
         instance_id = patch.parent.name
         if instance_id in patches:
             raise UsageError(f"{folder} has {instance_id} twice: give the folder of one run")
-        # Not read_text(), which would change the ends of lines.
+        # read_text() would change line endings
         patches[instance_id] = patch.read_bytes().decode("utf-8", "replace")
         report = patch.with_name("report.json")
         verdicts[instance_id] = _verdict(report) if report.is_file() else _error("")

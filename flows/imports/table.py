@@ -1,4 +1,4 @@
-"""Published results as a table: one row per arm and instance, in any of `sheets.ENDINGS`."""
+"""Import published results as a table: one row per arm and instance, in any of `sheets.ENDINGS`."""
 
 import hashlib
 import math
@@ -21,7 +21,7 @@ from flows.storage.lake import Lake, Row
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns; None looks for a usual name. Upper and lower case are the same."""
+    """Column names, case-insensitive. None looks for a usual name."""
 
     instance: str | None = None
     arm: str | None = None
@@ -37,7 +37,7 @@ USUAL = {
     "cost": ("cost_usd", "cost", "usd", "instance_cost"),
     "calls": ("api_calls", "model_calls", "calls", "n_calls"),
 }
-"""The names that are looked for, the first that is there."""
+"""Usual column names, by priority."""
 
 MEANING = {
     "instance": "which instance a row is about",
@@ -48,13 +48,13 @@ MEANING = {
 }
 
 UNKNOWN = {"", "-", "\N{EN DASH}", "?", "na", "n/a", "#n/a", "nan", "none", "null", "unknown"}
-"""Texts that stand for a cost or a count that is not known."""
+"""Texts that mean an unknown cost or count."""
 
 MOST = 10**12
-"""Larger amounts and counts are mistakes."""
+"""Upper limit of amounts and counts; larger ones are mistakes."""
 
 BLANKS = "\ufeff\u200b"
-"""Invisible characters that Python does not count as blanks."""
+"""Invisible characters that Python's `strip` does not remove."""
 
 T = TypeVar("T")
 
@@ -64,13 +64,13 @@ class Result:
     """One row of the table."""
 
     label: str
-    """The arm, as the table calls it."""
+    """Name of the arm in the table."""
     instance_id: str
     resolved: bool
     cost_usd: float | None
-    """None: not known."""
+    """None if unknown."""
     calls: int | None
-    """None: not known."""
+    """None if unknown."""
 
 
 def import_table(
@@ -79,14 +79,14 @@ def import_table(
     columns: Columns,
     lake_path: str | None,
 ) -> list[Summary]:
-    """File a table of results. Return the arms in the order of their first rows.
+    """Import a table of results. Return the arms in the order of their first rows.
 
-    Instances are those of all arms; one that an arm has no row for stays in its denominator
-    as never run. No dataset is needed: the file stands for it. A table from the same path
-    takes the place of the earlier one, arms and instances included.
+    The instances are those of all arms. An instance without a row for an arm stays in the arm's
+    denominator as never run. No dataset is needed: the file takes its place. Importing a table from
+    the same path replaces the earlier one, including its arms and instances.
 
     Raises:
-        UsageError: the file, a column or a row cannot be used; nothing is written then.
+        UsageError: the file, a column or a row cannot be used; nothing was written.
     """
     content = _content(path)
     stripped: Counter[str] = Counter()
@@ -148,7 +148,7 @@ def _tell_of_arms(
 
 
 def _digest_of(results: Sequence[Result]) -> str:
-    """What names the file of an arm: other results are another file."""
+    """Return the digest that names an arm's file: different results get a different file."""
     return canonical_digest([[r.instance_id, r.resolved, r.cost_usd, r.calls] for r in results])[
         :16
     ]
@@ -218,7 +218,7 @@ def _content(path: Path) -> bytes:
 def _results(
     path: Path, sheet: Sheet, columns: Columns, stripped: Counter[str]
 ) -> Iterator[Result]:
-    """The rows in order; `stripped` counts what had blanks around it."""
+    """Yield the rows in order. `stripped` counts values with surrounding blanks."""
     if not sheet.rows:
         return
 
@@ -266,10 +266,10 @@ def _tell_of_blanks(path: Path, stripped: Counter[str]) -> None:
 
 
 def _column(path: Path, sheet: Sheet, columns: Columns, kind: str) -> int:
-    """The position of the column that says this.
+    """Return the position of the column of this kind.
 
     Raises:
-        UsageError: there is none, or more than one.
+        UsageError: there is no such column, or more than one.
     """
     wanted = getattr(columns, kind)
     found = _positions(sheet, wanted) if wanted else _usual(sheet, kind)
@@ -284,20 +284,20 @@ def _column(path: Path, sheet: Sheet, columns: Columns, kind: str) -> int:
 
 
 def _usual(sheet: Sheet, kind: str) -> list[int]:
-    """The positions of the first usual name that is there."""
+    """Return the positions of the first usual name that exists."""
     found = (_positions(sheet, name) for name in USUAL[kind])
     return next(filter(None, found), [])
 
 
 def _positions(sheet: Sheet, wanted: str) -> list[int]:
-    """Columns of exactly that name or, where there is none, of that name in any case."""
+    """Return the columns with exactly that name, or else with that name in any case."""
     exact = [i for i, name in enumerate(sheet.names) if name == wanted]
     folded = wanted.strip().casefold()
     return exact or [i for i, name in enumerate(sheet.names) if name.casefold() == folded]
 
 
 def _text(value: Any) -> str:
-    """Names may be whole numbers, and bytes that are text."""
+    """Return a name as text. Whole numbers and bytes that contain text are accepted."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "surrogateescape")
     if isinstance(value, int | Decimal) and not isinstance(value, bool) and value == value // 1:
@@ -308,7 +308,7 @@ def _text(value: Any) -> str:
 
 
 def _bare(text: str) -> str:
-    """The text without the blanks around it."""
+    """Return the text without surrounding blanks."""
     while (bare := text.strip().strip(BLANKS)) != text:
         text = bare
     return text
@@ -332,7 +332,7 @@ def _truth(value: Any) -> bool:
 
 
 def _cost(value: Any) -> float | None:
-    """A missing cost is unknown; pandas writes it as not a number."""
+    """Return a cost; None if it is missing. pandas writes a missing cost as NaN."""
     number = _number(value)
     if number is None:
         return None
@@ -354,13 +354,13 @@ def _count(value: Any) -> int | None:
 
 
 def _number(value: Any) -> int | float | bool | str | None:
-    """A cell as a number or truth value; None where nothing is known, its text if it is neither."""
+    """Return a cell as a number or truth value; None if unknown, its text if it is neither."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "surrogateescape")
     if isinstance(value, str):
         value = _bare(value)
         return None if value.lower() in UNKNOWN else _parsed(value)
-    if hasattr(value, "item"):  # numpy's, for half floats
+    if hasattr(value, "item"):  # numpy scalars, from half floats
         value = value.item()
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
@@ -370,7 +370,7 @@ def _number(value: Any) -> int | float | bool | str | None:
 
 
 def _parsed(text: str) -> int | float | str:
-    if "_" in text:  # Python's own way to write numbers
+    if "_" in text:  # Python's own digit grouping is not a number in a table
         return text
     for kind in (int, float):
         try:

@@ -1,4 +1,4 @@
-"""`durabench doctor`: what a run needs, whether it is here, and what to do where it is not."""
+"""`durabench doctor`: check the requirements of a run, and say how to fix what is missing."""
 
 import asyncio
 import inspect
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")
-"""The keys that are asked for most; LiteLLM knows many more."""
+"""The most common keys; LiteLLM knows many more."""
 
 LOW_DISK_BYTES = 5 * 10**9
 
 LONGEST_POLL_S = 2.0
-"""How long a cell may wait for a worker that has nothing to do."""
+"""Maximum time that a cell should wait for an idle worker."""
 
 
 P = ParamSpec("P")
@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """Result of one check."""
 
     level: str
     """ok, note (works without) or problem (a run cannot work)."""
@@ -65,9 +65,9 @@ Check = Callable[[], "Finding | list[Finding] | Awaitable[Finding | list[Finding
 
 
 async def check(lake: str | None, *, fix: bool) -> bool:
-    """Print every finding. Return whether none of them is a problem.
+    """Print all findings. Return True if none is a problem.
 
-    No check hides another: each has a thread of its own, and may fail or hang in it.
+    Checks are independent: each has its own thread, and may fail or hang in it.
     """
     console = Console(highlight=False)
     check_s = timings().doctor_check_s
@@ -95,10 +95,10 @@ async def check(lake: str | None, *, fix: bool) -> bool:
 
 
 def adopt_journal(path: str | None) -> None:
-    """Bind a lake to the journal in use, and say what that means.
+    """Bind a lake to the configured journal, and print the consequences.
 
     Raises:
-        UsageError: there is no lake, or nothing says where the journal is.
+        UsageError: there is no lake, or no journal is configured.
         JournalError: the journal cannot be opened.
     """
     lake = Lake.existing(path)
@@ -115,7 +115,7 @@ def adopt_journal(path: str | None) -> None:
 
 
 def _begun(name: str, check: Check) -> "Future[list[Finding]]":
-    """A check in a thread that no exit of the program waits for."""
+    """Start a check in a daemon thread, which does not delay the exit of the program."""
     outcome: Future[list[Finding]] = Future()
 
     def run() -> None:
@@ -138,7 +138,7 @@ async def _awaited(found: "Awaitable[Finding | list[Finding]]") -> "Finding | li
 
 
 class _Daemons(ThreadPoolExecutor):
-    """Threads that no exit of the program waits for, for what an event loop leaves to threads."""
+    """Event loop executor with daemon threads, which do not delay the exit of the program."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
         outcome: Future[T] = Future()
@@ -212,7 +212,7 @@ def _lake(path: str | None) -> Finding:
 
 
 def _journal(path: str | None) -> Finding:
-    """Whether the journal can be opened, and is that of the lake; nothing is made or bound."""
+    """Check that the journal can be opened and belongs to the lake. Create and bind nothing."""
     try:
         lake = Lake.existing(path)
         url = journals.journal_url(lake)
@@ -260,7 +260,7 @@ async def _prefect() -> list[Finding]:
 
 
 async def _server(url: str) -> list[Finding]:
-    """What a Prefect server says of its settings, and who works for it."""
+    """Check the settings, deployments and workers of a Prefect server."""
     import httpx
     from prefect.client.orchestration import get_client
     from prefect.exceptions import PrefectHTTPStatusError
@@ -302,7 +302,7 @@ def _versions(server: str) -> list[Finding]:
 
 
 async def _deployed(client: "PrefectClient") -> tuple[list[str], list[str]]:
-    """The work pools of our deployments, and the names of those that are missing."""
+    """Return the work pools of our deployments, and the names of missing deployments."""
     from flows.server.settings import DEPLOYMENTS, POOL
 
     found, flows = dict[str, str](), dict[UUID, str]()
@@ -316,11 +316,11 @@ async def _deployed(client: "PrefectClient") -> tuple[list[str], list[str]]:
 
 
 async def _online(client: "PrefectClient", pool: str, findings: list[Finding]) -> list[str]:
-    """The workers of a pool that are there; a finding says how many."""
+    """Return the online workers of a pool. Append a finding with their number."""
     from prefect.exceptions import ObjectNotFound
 
     try:
-        await client.read_work_pool(pool)  # of which the next says only that it is missing
+        await client.read_work_pool(pool)  # raises if it is missing; the next call does not
         workers = await client.read_workers_for_work_pool(pool)
     except ObjectNotFound:
         findings.append(Finding("note", f"no work pool {pool}: `durabench setup` makes it"))
@@ -336,7 +336,7 @@ async def _online(client: "PrefectClient", pool: str, findings: list[Finding]) -
 
 
 def _settings(settings: Mapping[str, Any], url: str, online: int) -> list[Finding]:
-    """What a Prefect server should be set to otherwise."""
+    """Return findings on settings of the Prefect server that should be changed."""
     from flows.server.settings import database, lacking, misdirected_ui
 
     findings = []
@@ -369,7 +369,7 @@ def _settings(settings: Mapping[str, Any], url: str, online: int) -> list[Findin
 
 
 def _poll_interval() -> list[Finding]:
-    """How often a worker that is started here asks for work, if that is seldom."""
+    """Return a finding if a worker started here would rarely poll for work."""
     from prefect.settings import PREFECT_WORKER_QUERY_SECONDS
 
     seconds = PREFECT_WORKER_QUERY_SECONDS.value()
@@ -392,7 +392,7 @@ def _keys() -> Finding:
 
 
 async def _leftovers(lake: str | None, fix: bool) -> list[Finding]:
-    """What dead runs left, removed where that is wanted."""
+    """Return the leftovers of dead runs, and remove them if `fix` is set."""
     store = Lake.existing(lake)
     if fix:
         return [Finding("ok", f"removed {line}") for line in await cleanup.sweep(store)]

@@ -1,14 +1,14 @@
-"""`durabench prune`: what nobody needs any more is listed, or removed.
+"""`durabench prune`: list or remove data that is no longer needed.
 
 steps      the journal's steps of attempts that have ended and whose rows are in the lake;
-           their outcomes and bills stay
-bodies     files in content-addressed storage that no step refers to
-files      what killed writers left, and what Prefect remembers of what is gone
-images     those that were brought for the lake and not needed since
+           their outcomes and bills are kept
+bodies     payload files in content-addressed storage that no step refers to
+files      leftovers of killed writers, and cached Prefect results of missing rows
+images     images pulled or built for the lake that have not been needed recently
 artifacts  on the Prefect server, all versions of each but the latest
 
-Results stay, unless the operator names an experiment to be removed whole. Rows go before the
-files that they refer to, so that what a prune came to is consistent wherever it is stopped.
+Results are kept, unless the operator names an experiment to be removed completely. Rows are removed
+before the files that they refer to, so that the state is consistent whenever a prune is stopped.
 """
 
 import asyncio
@@ -50,21 +50,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the operator asked for."""
+    """The operator's requests."""
 
     age: timedelta
-    """Since the last activity."""
+    """Minimum time since the last activity."""
     experiment: str | None
-    """Only what belongs to that one; bodies belong to none, and go with either."""
+    """Restrict to this experiment. Payloads belong to no experiment and are removed in either
+    case."""
     results: bool
-    """The experiment whole."""
+    """Remove the experiment completely."""
     kinds: tuple[Kind, ...]
     remove: bool
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What can go of one kind, or is gone."""
+    """Removable or removed data of one kind."""
 
     kind: str
     what: str
@@ -80,12 +81,12 @@ def prune(
     results: bool,
     remove: bool,
 ) -> None:
-    """Show what can go and what that frees, by kind, and remove it where that is wanted.
+    """Print removable data and its size by kind, and remove it if requested.
 
     Raises:
-        UsageError, ReportError: something that was asked for cannot be.
-        InfrastructureError: the journal or the Prefect server fails; the rest is gone by then.
-        Interrupted: the operator stopped it; what is gone is consistent.
+        UsageError, ReportError: the request is invalid.
+        InfrastructureError: the journal or the Prefect server failed; earlier kinds are removed.
+        Interrupted: the operator stopped it; the remaining data is consistent.
     """
     wanted = _wanted(older_than, experiment, only, results, remove)
     lake = Lake.existing(lake_path)
@@ -124,7 +125,7 @@ def _wanted(
 
 
 class _Pruning:
-    """One pass over a lake, kind by kind in the order in which they have to go."""
+    """One pass over a lake, kind by kind in the required order. It may only count."""
 
     def __init__(
         self, lake: Lake, experiments: list[str], journal: Journal | None, wanted: Wanted
@@ -136,12 +137,12 @@ class _Pruning:
         self._before = datetime.now(UTC) - wanted.age
         self._holdings = journal.retention.holdings() if journal else []
         self._dropped: set[str] = set()
-        """Attempts whose steps are gone, or would be."""
+        """Attempts whose steps are removed, or would be."""
         if wanted.experiment is not None:
             self._check_name(wanted.experiment)
 
     def tallies(self) -> Iterator[Tally]:
-        """What came of each kind, as soon as it is done."""
+        """Yield the result of each kind as soon as it is done."""
         if self._wanted.experiment is not None and self._wanted.results:
             yield self._whole(self._wanted.experiment)
         kinds: dict[Kind, Callable[[], Tally]] = {
@@ -164,7 +165,7 @@ class _Pruning:
             )
 
     def _whole(self, name: str) -> Tally:
-        """Everything of an experiment, as if it had never been run."""
+        """Prune everything of an experiment, as if it had never been run."""
         files = retention.of_experiment(self._lake, name)
         own = [holding for holding in self._holdings if holding.attempt.experiment == name]
         self._check_whole(name, files, own)
@@ -207,7 +208,7 @@ class _Pruning:
                     )
 
     def _steps(self) -> Tally:
-        """The steps of attempts that have ended long ago."""
+        """Prune the steps of attempts that ended long ago."""
         running = {holding.attempt.experiment for holding in self._holdings if holding.is_held}
         old = [
             holding
@@ -233,7 +234,7 @@ class _Pruning:
         return Tally("steps", what, sum(holding.size_bytes for holding in gone))
 
     def _is_filed(self, holding: Holding) -> bool:
-        """Whether the lake has all that the journal knows: those rows are written only once."""
+        """Return True if the lake has all rows of the attempt. They are only written once."""
         assert self._journal is not None, "it told of the attempt"
         attempt = holding.attempt
         where = (attempt.experiment, attempt.arm, attempt.attempt_id)
@@ -254,7 +255,7 @@ class _Pruning:
         return True
 
     def _bodies(self) -> Tally:
-        """What no step refers to, in any experiment: a body belongs to all that name it."""
+        """Prune payloads that no step of any experiment refers to. Experiments share payloads."""
         if self._journal is None:
             return Tally("bodies", f"not looked at: there is no journal; {VARIABLE} names another")
         if reason := self._other_journal():
@@ -278,7 +279,7 @@ class _Pruning:
         return Tally("bodies", what, _size(files))
 
     def _other_journal(self) -> str:
-        """Why steps elsewhere may refer to bodies of this lake; empty if none can."""
+        """Return why steps in another journal may refer to this lake's payloads, or ''."""
         url = os.environ.get(VARIABLE, "")
         beside = matching(self._lake.root, "*.sqlite")
         if url and any(not url.endswith(str(path)) for path in beside):
@@ -296,7 +297,7 @@ class _Pruning:
         return ""
 
     def _files(self) -> Tally:
-        """What nobody will ask for."""
+        """Prune files that will never be read again."""
         files = retention.unfinished(self._lake)
         if self._wanted.remove:
             retention.remove(files)
@@ -305,7 +306,7 @@ class _Pruning:
         )
 
     def _images(self) -> Tally:
-        """What a run would bring again."""
+        """Prune images that a run would pull or build again."""
         if not self._lake.all_shared("images"):
             return Tally("images", "0 were brought for this lake")
         try:
@@ -319,7 +320,7 @@ class _Pruning:
         return Tally("images", f"{len(old)} not needed since {self._before:%Y-%m-%d}", size)
 
     def _artifacts(self) -> Tally:
-        """What only the history of an artifact shows."""
+        """Prune artifact versions that only the history of an artifact shows."""
         from flows.server import artifacts  # Prefect takes a second to import
 
         experiment = self._wanted.experiment
@@ -338,21 +339,21 @@ class _Pruning:
         return Tally("artifacts", f"{len(old)} versions that have a later one", size)
 
     def _compacted(self, journal: Journal) -> Tally:
-        """Last, as it needs room on the disk."""
+        """Compact the journal. This is the last step, because it needs disk space."""
         if journal.living():
             return Tally("journal", "its file shrinks at a prune while nothing runs")
         return Tally("journal", f"its file is {decimal(journal.retention.compact())} smaller")
 
 
 async def _remove_snapshots(attempt_ids: Iterable[str]) -> None:
-    """Remove what workspaces of attempts were kept as: nobody else knows whose they were."""
+    """Remove the snapshots of attempts now; afterwards their owner would be unknown."""
     snapshots = await janitor.snapshots()
     images = {image for attempt_id in attempt_ids for image in snapshots.get(attempt_id, ())}
     await janitor.remove_snapshots(images)
 
 
 def _tracked(items: Iterable[T], what: str) -> Iterable[T]:
-    """The same, with a bar on the terminal."""
+    """Return the items with a progress bar on the terminal."""
     console, known = Console(stderr=True), list(items)
     return track(known, what, console=console, transient=True, disable=not console.is_terminal)
 

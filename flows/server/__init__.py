@@ -1,17 +1,17 @@
-"""Prefect: the server in use, and what flows need of it.
+"""The Prefect server and its clients in the flows.
 
-api             the server of a command, or one of its own
-first_contact   whether it answers, and is one of Prefect's
+api             the configured server, or a private one for one command
+first_contact   checks that the address is a Prefect server and that it answers
 settings        the settings that a server needs
 setup           work pool, limits and automations
-retry           patience with a server that is unreachable
+retry           retries while the server is unreachable
 caching         tasks whose results are cached
 stopping        signals, pauses and cancellations
-turns           cells that another run holds
+turns           waiting for cells that another run holds
 fanout          cells as flow runs on workers
-heartbeats      flow runs that died
+heartbeats      detection of dead flow runs
 events          announcements of an experiment
-progress        how far a run is
+progress        progress of a run
 step_task_runs  steps as task runs
-artifacts       artifacts that are no longer needed
+artifacts       removal of old artifact versions
 """

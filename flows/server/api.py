@@ -1,8 +1,8 @@
-"""Prefect's API for one command: the server that is configured, or a private one.
+"""Prefect's API for one command: the configured server, or a private one.
 
-The private server is Prefect's own, a child process on a free loopback port with the user's
-own Prefect database. Starting it first of all, and not on the flow's first request, lets it
-come up while this process is still importing and reading its data.
+The private server is Prefect's own, a child process on a free loopback port with the user's own
+Prefect database. It is started first, not on the flow's first request, so that it starts up while
+this process is still importing and reading its data.
 """
 
 import atexit
@@ -27,12 +27,12 @@ _QUIET = {
     "PREFECT_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
 }
-"""A command shows its own progress and errors; variables that are set win."""
+"""Commands print their own progress and errors. Variables that are already set take precedence."""
 
-# A server that lives for one command schedules nothing and shows nothing.
+# A server for one command needs no scheduler and no pages.
 _PRIVATE = ["--no-ui", "--no-scheduler", "--no-late-runs", "--analytics-off"]
 
-# What it imports stays, and a third of its start would go into looking for garbage there.
+# Imported modules are never freed; searching them for garbage would take a third of the start.
 _SERVER = """
 import gc, runpy
 gc.disable()
@@ -45,14 +45,14 @@ runpy.run_module("prefect", run_name="__main__", alter_sys=True)
 
 @contextmanager
 def prefect_api() -> Iterator[None]:
-    """Give the flows of this process an API for the length of the block.
+    """Provide an API for the flows of this process during the block.
 
     Raises:
-        InfrastructureError: the server that is configured does not answer, or is none.
+        InfrastructureError: the configured server does not answer, or is not a Prefect server.
     """
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
-    gc.disable()  # until `settle`: what is imported from here on stays
+    gc.disable()  # until `settle`: modules imported from here on are never freed
     try:
         with _configured_or_private():
             yield
@@ -70,7 +70,7 @@ def _configured_or_private() -> Iterator[None]:
     server = _start(port)
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    if in_profile := PREFECT_API_URL.value():  # which only Prefect can tell
+    if in_profile := PREFECT_API_URL.value():  # only Prefect can read its profile
         _stop(server)
         contact(in_profile)
         yield
@@ -80,9 +80,9 @@ def _configured_or_private() -> Iterator[None]:
 
 
 def settle() -> None:
-    """Collect garbage from now on, but do not look for it in what is imported by now.
+    """Enable garbage collection, but exempt everything imported so far.
 
-    Those are a million objects, and looking at all of them takes a second: now and then, and
+    Imports create a million objects. Scanning all of them takes a second, from time to time and
     once more when the process ends.
     """
     gc.freeze()
@@ -93,7 +93,7 @@ async def wait_until_ready() -> None:
     """Return once the API answers.
 
     Raises:
-        InfrastructureError: it does not within the time that a slow machine needs.
+        InfrastructureError: the API does not answer within the time that a slow machine needs.
     """
     import anyio
     from prefect.client.orchestration import get_client
@@ -114,17 +114,18 @@ def _start(port: int) -> subprocess.Popen[bytes]:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl-C is for the command, which stops the server itself
+        start_new_session=True,  # Ctrl-C goes to the command, which stops the server itself
         preexec_fn=_end_with_parent if sys.platform == "linux" else None,
     )
-    # Not at the end of the flow: Prefect sends its last events when the process exits, and
-    # would wait for a server that is gone. What is registered first is called last.
+    # Stop the server at exit, not at the end of the flow: Prefect sends its last events when the
+    # process exits, and would wait for a stopped server. Exit handlers run in reverse order of
+    # registration.
     atexit.register(_stop, server)
     return server
 
 
 def _end_with_parent() -> None:
-    """Ask the kernel to end this process when its parent is killed and cannot do it."""
+    """Have the kernel end this process if its parent is killed."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

@@ -1,4 +1,4 @@
-"""Old versions of the artifacts that runs leave on a Prefect server."""
+"""Removal of old artifact versions from a Prefect server."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,27 +22,27 @@ from agent.errors import InfrastructureError
 from flows.server.progress import artifact_key
 
 KINDS = ("progress", "report", "cells", "page")
-"""What `flows.server.progress` and `flows.report` publish of an experiment."""
+"""Artifacts of an experiment, as published by `flows.server.progress` and `flows.report`."""
 
 _PAGE = 50
-"""Artifacts in one answer, as each comes with its content."""
+"""Artifacts per answer; small, because each includes its content."""
 
 
 @dataclass(frozen=True)
 class Version:
-    """A version of an artifact that has a later one."""
+    """An artifact version that has been superseded."""
 
     id: UUID
     size_bytes: int
-    """Of its content as the API sends it, about."""
+    """Approximate size of the content, as sent by the API."""
 
 
 @contextmanager
 def connected() -> Iterator[SyncPrefectClient | None]:
-    """A client of the server that is configured; None if none is.
+    """Yield a client of the configured server; None if none is configured.
 
     Raises:
-        InfrastructureError: it does not answer, or refuses.
+        InfrastructureError: the server does not answer or returns an error.
     """
     url = PREFECT_API_URL.value()
     if not url:
@@ -56,7 +56,7 @@ def connected() -> Iterator[SyncPrefectClient | None]:
 
 
 def old_versions(client: SyncPrefectClient, experiment: str, before: datetime) -> list[Version]:
-    """The versions of an experiment's artifacts from before that time, the latest of each apart."""
+    """Return all but the latest version of an experiment's artifacts, if older than `before`."""
     keys = [artifact_key(kind, experiment) for kind in KINDS]
     latest = {
         found.latest_id
@@ -78,7 +78,7 @@ def old_versions(client: SyncPrefectClient, experiment: str, before: datetime) -
 
 
 def remove(client: SyncPrefectClient, versions: Iterable[Version]) -> None:
-    """Remove versions; it is well if somebody else has."""
+    """Remove versions. Versions that are already removed are ignored."""
     for version in versions:
         with suppress(ObjectNotFound):
             client.delete_artifact(version.id)

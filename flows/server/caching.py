@@ -1,4 +1,4 @@
-"""What the tasks of cells have in common: a result is kept, broken infrastructure is retried."""
+"""Options shared by the tasks of cells: results are cached, infrastructure failures are retried."""
 
 import hashlib
 from collections.abc import Callable
@@ -20,24 +20,24 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _BLOCKS: dict[tuple[str | None, str], RemoteFileSystem] = {}
-"""The blocks that this process has saved, by server and place."""
+"""Blocks saved by this process, by server and location."""
 
 
 async def worth_retrying(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
-    """Whether a failed task run is worth another try: what is broken may be back in minutes.
+    """Return True if a failed task run should be retried: infrastructure may recover in minutes.
 
-    A coroutine that awaits the result: with a plain function Prefect would turn retries of
-    asynchronous tasks off without a word.
+    This is a coroutine that awaits the result, because with a plain function Prefect silently
+    disables retries of asynchronous tasks.
     """
     error = await state.aresult(raise_on_failure=False)
     return isinstance(error, InfrastructureError) and error.retryable
 
 
 async def result_storage(lake: Lake) -> Path | RemoteFileSystem:
-    """Where tasks keep their results, as Prefect takes it.
+    """Return the location of task results, as Prefect expects it.
 
-    That of an object store has to be a block which the server knows. It holds no credentials:
-    those are every worker's own.
+    For an object store it must be a block that the server knows. The block holds no credentials:
+    every worker has its own.
     """
     place = lake.results
     if isinstance(place, Path):
@@ -54,10 +54,10 @@ async def result_storage(lake: Lake) -> Path | RemoteFileSystem:
 def kept(
     name: str, run_name: str, key: Callable[[dict[str, Any]], str]
 ) -> Callable[[Callable[P, R]], Task[P, R]]:
-    """Return a decorator for a task whose result is cached for good under a key.
+    """Return a decorator for a task whose result is cached permanently under a key.
 
-    `key` takes the task's parameters (see `flows.experiments.keys`). The result is a JSON value
-    that only points at rows of the lake, so that no upgrade can make it unreadable.
+    `key` computes the key from the task's parameters (see `flows.experiments.keys`). The result is
+    a JSON value that only refers to rows of the lake, so that no upgrade can make it unreadable.
     """
     return task(
         name=name,

@@ -1,12 +1,12 @@
-"""What an operator may want to act on, as events of the Prefect server.
+"""Events of the Prefect server that an operator may want to act on.
 
-durabench.cell.infrastructure                  a cell ended as infrastructure
-durabench.budget.50, .80 and .100              so many percent of an experiment's budget are used
-durabench.experiment.finished                  nothing is left to do of an experiment
-durabench.experiment.incomplete                a run of it ended, and cells are left to do
+durabench.cell.infrastructure                  a cell ended as infrastructure durabench.budget.50,
+.80 and .100              this percentage of an experiment's budget is used
+durabench.experiment.finished                  all cells of an experiment are done
+durabench.experiment.incomplete                a run of it ended with unfinished cells
 
-The resource of each is the experiment, `durabench.experiment.NAME`. Events are for people and
-automations: what a server drops is missing there and nowhere else.
+The resource of each event is the experiment, `durabench.experiment.NAME`. Events are for people and
+automations: nothing else depends on them, so an event dropped by the server loses nothing else.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ _PAGE = 50  # the server's own limit
 
 
 def resource_id(experiment: str) -> str:
-    """The resource that the events of an experiment are about."""
+    """Return the resource id of an experiment's events."""
     return f"durabench.experiment.{experiment}"
 
 
@@ -49,28 +49,28 @@ class Announcements:
     """The events of one run of an experiment."""
 
     def __init__(self, plan: Plan, journal: Journal, announced: set[int]) -> None:
-        """Use `of`. `announced` are the percentages of its budget that were told before."""
+        """Use `of`. `announced` holds the budget percentages announced by earlier runs."""
         self._experiment = plan.experiment.name
         self._journal, self._announced = journal, announced
         self._budget = plan.experiment.budgets.get("experiment")
 
     @classmethod
     async def of(cls, plan: Plan) -> "Announcements":
-        """With what earlier runs of the experiment have told the server."""
+        """Return the announcements of a plan, aware of earlier announcements on the server."""
         journal = await asyncio.to_thread(open_journal, plan.lake)
         budget = plan.experiment.budgets.get("experiment")
         told = await _announced(plan.experiment.name, budget) if budget else set()
         return cls(plan, journal, told)
 
     async def ended(self, cell: Cell, end: End, result: str) -> None:
-        """A cell has come to an end."""
+        """Announce the end of a cell, and any budget percentage it reached."""
         if end == "infrastructure":
             self._emit(INFRASTRUCTURE, _of_cell(cell, result), [_related(cell)])
         if self._budget:
             await self._tell_budget(self._budget, result)
 
     def finished(self, ends: Mapping[End, int], page: str) -> None:
-        """The run is over, and its report is written."""
+        """Announce the end of the run, after its report was written."""
         whole = sum(ends.values()) == ends.get("done", 0)
         self._emit(FINISHED if whole else INCOMPLETE, {"cells": dict(ends), "page": page})
 
@@ -80,7 +80,7 @@ class Announcements:
         shares = [
             spent / most for spent, most in ((usd, budget.usd), (calls, budget.calls)) if most
         ]
-        # The call that did not fit is not counted: of a budget that stops cells some is left.
+        # The call that did not fit is not counted, so an exhausted budget still has a remainder.
         is_used_up = f"budget of experiment {self._experiment} " in result
         used = 100.0 if is_used_up else 100 * max(shares, default=0.0)
         for percent in PERCENTAGES:
@@ -103,7 +103,7 @@ class Announcements:
 
 
 async def _announced(experiment: str, budget: Budget) -> set[int]:
-    """The percentages of this budget, and not of a smaller one, that the server was told of."""
+    """Return the percentages already announced for exactly this budget, not for a smaller one."""
     chosen = EventFilter(
         event=EventNameFilter(prefix=[BUDGET]),
         resource=EventResourceFilter(id=[resource_id(experiment)]),

@@ -1,8 +1,8 @@
-"""Cells as flow runs of the `solve` deployment, wherever a worker picks them up.
+"""Cells as flow runs of the `solve` deployment, executed by any worker.
 
-What a cell has come to is in the lake; the server is only asked which flow runs are over. So a
-benchmark that died finds its cells again, and two that are started for one experiment share
-them: the n-th flow run of a cell has the same idempotency key for both.
+The results of cells are in the lake; the server is only asked which flow runs have ended. A
+restarted benchmark therefore finds its cells again. Two benchmarks of one experiment share its
+cells: both use the same idempotency key for the n-th flow run of a cell.
 """
 
 import asyncio
@@ -36,10 +36,11 @@ from flows.storage.journals import Home
 DEPLOYMENT = "solve/solve"
 
 CRASHES = 3
-"""Flow runs of a cell that may crash, one after the other, before the cell counts as broken."""
+"""Consecutive flow runs of a cell that may crash before the cell counts as broken."""
 
 REFUSALS = 3
-"""Flow runs of a cell that workers with another lake or journal may refuse, before it is left."""
+"""Flow runs of a cell that workers with another lake or journal may refuse before it is given
+up."""
 
 _PAGE = 200  # the server's own limit
 
@@ -56,12 +57,13 @@ async def run_elsewhere(
     *,
     grade: bool,
 ) -> Counter[End]:
-    """Have every cell run by workers, as many at a time as the experiment says; how many ended
-    in which way. `lake` is the one that the benchmark was given: workers may have a default
-    of their own, and refuse the cells where that is not `home`. A refused cell waits for its next
-    turn behind all others, so that a worker whose settings are right can take it.
+    """Have workers run every cell, up to the declared concurrency. Return counts by end state.
 
-    Where the operator asks to stop, the flow runs are cancelled and have ended on return.
+    `lake` is the argument of the benchmark. Workers may have a different default, and refuse the
+    cells if their lake or journal is not `home`. A refused cell goes to the end of the queue, so
+    that a correctly configured worker can take it.
+
+    If the operator asks to stop, the flow runs are cancelled and have ended on return.
 
     Raises:
         UsageError: the server has no deployment for the cells.
@@ -127,10 +129,10 @@ class FlowRuns:
     async def open(
         cls, plan: Plan, client: PrefectClient, lake: str | None, home: Home, *, grade: bool
     ) -> "FlowRuns":
-        """With those that earlier benchmarks of the experiment began.
+        """Return the flow runs, including those begun by earlier benchmarks of the experiment.
 
         Raises:
-            UsageError: the server has no such deployment, or one of an earlier release.
+            UsageError: the deployment is missing, or is from an earlier release.
         """
         try:
             deployment = await patiently(partial(client.read_deployment_by_name, DEPLOYMENT))
@@ -157,7 +159,7 @@ class FlowRuns:
         return runs
 
     async def begin(self, cell: Cell) -> UUID:
-        """The flow run of a cell that is alive, or a new one."""
+        """Return the active flow run of a cell, or create a new one."""
         tag = _tag(cell)
         if living := self._living.pop(tag, None):
             return living
@@ -182,7 +184,7 @@ class FlowRuns:
         return made.id
 
     async def over(self, cells: dict[UUID, Cell]) -> list[FlowRun]:
-        """Those of the flow runs that have come to an end."""
+        """Return the flow runs that have ended."""
         ids, found = list(cells), []
         for start in range(0, len(ids), _PAGE):
             some = FlowRunFilterId(any_=ids[start : start + _PAGE])
@@ -202,19 +204,19 @@ class FlowRuns:
         return finished
 
     def _is_lost(self, run: FlowRun) -> bool:
-        """Whether a worker took it and never began it."""
+        """Return True if a worker accepted the flow run but did not start it within the limit."""
         if run.state is None or not run.state.is_pending() or run.state.timestamp is None:
             return False
         return (datetime.now(UTC) - run.state.timestamp).total_seconds() > self._pending_s
 
     async def _give_up(self, run: FlowRun, why: str) -> None:
-        """Mark a flow run Crashed that no process works on."""
+        """Mark a flow run as Crashed if its process is gone."""
         run.state = Crashed(message=f"{why}: its process is gone")
         change = self._client.set_flow_run_state
         await patiently(partial(change, run.id, run.state, force=True))
 
     def _hint(self, found: list[FlowRun]) -> None:
-        """Say it once where nobody takes any of the flow runs for a while."""
+        """Print a hint, once, if no worker picks up any flow run for a while."""
         waits = bool(found) and all(run.state and run.state.is_scheduled() for run in found)
         if not waits:
             self._waits_since = None
@@ -228,9 +230,9 @@ class FlowRuns:
             say("no worker takes the cells yet: `prefect worker start --pool durabench` is one")
 
     async def cancel(self, cells: dict[UUID, Cell]) -> None:
-        """Cancel flow runs, and wait until they have finished their calls in flight.
+        """Cancel flow runs, and wait until their calls in flight have finished.
 
-        How long that may take is up to `graceful_stop`; what it cuts off here is the waiting.
+        `graceful_stop` limits the duration; it only cuts off the waiting here.
         """
         cancel = self._client.set_flow_run_state
         orders = (patiently(partial(cancel, each, Cancelling())) for each in cells)
@@ -263,12 +265,12 @@ def _tag(cell: Cell) -> str:
 
 
 def _refusal(run: FlowRun) -> str | None:
-    """Why a worker with another lake or journal refused a cell; None if that is not its end."""
+    """Return the reason why a worker with another lake or journal refused a cell, else None."""
     if run.state is None or run.state.name != REFUSED:
         return None
     return run.state.message
 
 
 def _has_crashed(run: FlowRun) -> bool:
-    """Whether nobody knows why it ended; somebody may have deleted it, too."""
+    """Return True if the flow run crashed or was deleted."""
     return run.state is None or run.state.is_crashed()

@@ -1,7 +1,7 @@
-"""The first contact with the Prefect server in use, which finds a wrong address at once.
+"""The first contact with the configured Prefect server, which detects a wrong address at once.
 
-Later absences are waited for (`flows.server.retry`), and Prefect's own client waits for minutes. A
-server that was never there is a mistake more often than a restart.
+Later outages are retried (`flows.server.retry`), and Prefect's own client waits for minutes. A
+server that never answered is more often a mistake than a restart.
 """
 
 import base64
@@ -21,10 +21,11 @@ _MEND = (
 
 
 def contact(url: str) -> str:
-    """Return the version of the Prefect server at a URL, once it answers; empty on Prefect Cloud.
+    """Return the version of the Prefect server at a URL once it answers; empty on Prefect Cloud.
 
     Raises:
-        InfrastructureError: nothing answers, it refuses, or it is something else.
+        InfrastructureError: no server answers, it refuses the request, or it is not a Prefect
+            server.
     """
     import httpx
 
@@ -33,7 +34,7 @@ def contact(url: str) -> str:
         with httpx.Client(
             verify=_verify(url), timeout=timings().server_answer_s, follow_redirects=True
         ) as client:
-            # Before Prefect is imported, which can take longer than the answer.
+            # Ask before importing Prefect, because the import can take longer than the answer.
             health = _first_answer(client, f"{url}/health")
             is_cloud = _is_cloud(url)
             _check_health(client, url, health, is_cloud=is_cloud)
@@ -43,7 +44,7 @@ def contact(url: str) -> str:
 
 
 def _verify(url: str) -> bool | ssl.SSLContext:
-    """The check of certificates that Prefect's own client would make."""
+    """Return the certificate check that Prefect's own client would use."""
     if not url.startswith("https:"):
         return True
     from prefect.settings import PREFECT_API_SSL_CERT_FILE, PREFECT_API_TLS_INSECURE_SKIP_VERIFY
@@ -63,7 +64,7 @@ def _is_cloud(url: str) -> bool:
 
 
 def _credentials() -> dict[str, str]:
-    """The header that Prefect's own client would send."""
+    """Return the header that Prefect's own client would send."""
     from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_KEY
 
     if auth := PREFECT_API_AUTH_STRING.value():
@@ -75,7 +76,7 @@ def _credentials() -> dict[str, str]:
 
 
 def _first_answer(client: Any, url: str) -> Any:
-    """The answer of a server, which may be just starting."""
+    """Return the answer of a server that may still be starting."""
     import httpx
 
     deadline = time.monotonic() + timings().server_contact_s
@@ -114,7 +115,7 @@ def _check_health(client: Any, url: str, answer: Any, *, is_cloud: bool) -> None
 
 
 def _is_healthy(answer: Any) -> bool:
-    """Recognise an answer of the API: the pages of a server answer anything with a page."""
+    """Return True if this is an answer of the API; the web pages answer any path with a page."""
     try:
         return answer.is_success and answer.json() is True
     except ValueError:

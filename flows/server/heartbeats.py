@@ -1,7 +1,8 @@
-"""Which flow runs have died without a word, by the heartbeats that a Prefect server was sent.
+"""Detect flow runs that died silently, from the heartbeats received by the Prefect server.
 
-`durabench setup` makes an automation for the same, which waits from a first heartbeat on. Where
-that never came, since the process died before it or the server lost it, only asking finds it out.
+`durabench setup` creates an automation for this, but it only starts with the first heartbeat. If
+that heartbeat never arrived, because the process died before it or the server lost it, only polling
+detects the death.
 """
 
 import time
@@ -26,7 +27,7 @@ _FREQUENCY = "PREFECT_FLOWS_HEARTBEAT_FREQUENCY"
 
 
 class Heartbeats:
-    """Those of the flow runs of one deployment, as far as this program can know of them."""
+    """Heartbeats of one deployment's flow runs, as seen by this program."""
 
     def __init__(self, client: PrefectClient, deployment: DeploymentResponse) -> None:
         self._client = client
@@ -35,7 +36,7 @@ class Heartbeats:
         self._heard_at: dict[UUID, float] = {}
 
     async def silent(self, runs: list[FlowRun]) -> list[FlowRun]:
-        """Those that run and send nothing any more; to be asked every few seconds."""
+        """Return the running flow runs without heartbeats. Call this every few seconds."""
         now = time.monotonic()
         if now - self._asked_at > timings().heartbeat_gap_s:
             self._knows_since = now
@@ -45,7 +46,7 @@ class Heartbeats:
         return [run for run in runs if self._is_due(run, now) and not await self._beats(run, now)]
 
     def _is_due(self, run: FlowRun, now: float) -> bool:
-        """Whether it is time to look: it has run for long, and was not heard of of late."""
+        """Return True if a run has been running for long and was not heard of recently."""
         if run.state is None or not run.state.is_running():
             return False
         runs_since = run.state.timestamp or datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""How far a run is: lines and a bar on the terminal, an artifact in Prefect."""
+"""Progress of a run: lines and a bar on the terminal, an artifact in Prefect."""
 
 import re
 import time
@@ -15,7 +15,7 @@ from flows.display.terminal import error_console, say
 
 
 class Progress:
-    """Counts finished units of one run."""
+    """Counts the finished units of one run."""
 
     def __init__(self, name: str, total: int) -> None:
         self._name = name
@@ -41,7 +41,7 @@ class Progress:
         self._bar.stop()
 
     async def advance(self, label: str, result: str) -> None:
-        """One more unit is finished."""
+        """Record that one more unit has finished."""
         self._done += 1
         self._bar.update(self._task, completed=self._done)
         width = len(str(self._total))
@@ -64,5 +64,5 @@ class Progress:
 
 
 def artifact_key(kind: str, name: str) -> str:
-    """A key as Prefect wants it: lower-case letters, digits and dashes."""
+    """Return a valid Prefect artifact key: lower-case letters, digits and dashes."""
     return f"{kind}-{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')}"

@@ -1,4 +1,4 @@
-"""A Prefect server that is away is waited for: a restart of it ends nothing that is paid for."""
+"""Retry while the Prefect server is unreachable, so that a restart does not fail paid work."""
 
 import asyncio
 import time
@@ -17,11 +17,12 @@ T = TypeVar("T")
 
 
 async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
-    """What the server answers, after it was away for a while if that is so.
+    """Return the server's answer, retrying while the server is unreachable.
 
     Raises:
-        httpx.HTTPError: it is away for longer than `Timings.server_patience_s`, or refuses.
-        ConcurrencySlotAcquisitionError: the same, of a slot.
+        httpx.HTTPError: the server is unreachable for longer than `Timings.server_patience_s`, or
+            returns an error.
+        ConcurrencySlotAcquisitionError: the same, for a concurrency slot.
     """
     deadline, told = time.monotonic() + timings().server_patience_s, False
     while True:
@@ -38,12 +39,13 @@ async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
 
 @asynccontextmanager
 async def cell_slot() -> AsyncIterator[None]:
-    """A slot of the limit over all cells of the server for the length of the block.
+    """Hold a slot of the server-wide limit on cells during the block.
 
-    A server that is away by then cannot be told that the slot is free; it will notice.
+    If the server is unreachable at the end, the slot cannot be released; its lease expires on the
+    server.
 
     Raises:
-        ConcurrencySlotAcquisitionError: the server is away for longer than
+        ConcurrencySlotAcquisitionError: the server is unreachable for longer than
             `Timings.server_patience_s`.
     """
 

@@ -1,6 +1,6 @@
-"""The Prefect server: what it needs for the load of cells, and what it says of itself.
+"""Settings that the Prefect server needs for the load of cells, and checks of its current settings.
 
-Its defaults take one event at a time.
+By default the server processes one event at a time.
 """
 
 import ipaddress
@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 POOL = "durabench"
-"""The work pool of prefect.yaml's deployments."""
+"""Work pool of the deployments in prefect.yaml."""
 
 DEPLOYMENTS = (
     "benchmark/benchmark",
@@ -18,11 +18,11 @@ DEPLOYMENTS = (
     "grade/grade",
     "report/report",
 )
-"""Those of prefect.yaml."""
+"""Names of the deployments in prefect.yaml."""
 
 CELLS = "durabench-cells"
-"""The global concurrency limit over the flow runs of all cells of a server; without one, `solve`
-goes on unlimited."""
+"""Global concurrency limit over the flow runs of all cells of a server. Without it, `solve` is
+unlimited."""
 
 _FILES = "prefect.server.concurrency.lease_storage.filesystem"
 
@@ -31,19 +31,20 @@ WANTED: Mapping[tuple[str, ...], int | str | bool] = {
     ("server", "services", "task_run_recorder", "read_batch_size"): 100,
     ("server", "services", "event_persister", "batch_size"): 500,
     ("server", "services", "event_persister", "read_batch_size"): 100,
-    # In memory, a restart of the server forgets who holds a deployment's concurrency limit, and
+    # In memory, a restart of the server loses the holders of a deployment's concurrency limit, and
     # every flow run under one ends at its next renewal, within four minutes.
     ("server", "concurrency", "lease_storage"): _FILES,
-    # It would send usage data, and without a way out fill its log with failures to do so.
+    # With analytics on, it would send usage data and, without internet access, fill its log with
+    # errors.
     ("server", "analytics_enabled"): False,
 }
-"""Settings of the server by where they are in Prefect's own; of numbers, the least."""
+"""Server settings by their path in Prefect's own settings. A number is a minimum."""
 
 DEFAULT_PORT = 4200
 
 
 def as_lines() -> list[str]:
-    """The settings as a file of environment variables, with what only the operator knows."""
+    """Return the settings as lines of environment variables, with placeholders for the operator."""
     return [
         "# For `prefect server start`.",
         *(f"{_variable(path)}={_text(value)}" for path, value in WANTED.items()),
@@ -60,7 +61,7 @@ def as_lines() -> list[str]:
 
 
 def lacking(settings: Mapping[str, Any]) -> list[str]:
-    """The variables that a server should set otherwise, by its own `/admin/settings`."""
+    """Return the variables that a server should change, based on its own `/admin/settings`."""
     return [_variable(path) for path, wanted in WANTED.items() if _lacks(settings, path, wanted)]
 
 
@@ -72,7 +73,7 @@ def _lacks(settings: Mapping[str, Any], path: tuple[str, ...], wanted: int | str
         return bool(there) is not wanted
     if isinstance(wanted, int):
         return bool(there < wanted)
-    return str(there).endswith(".memory")  # files or Redis are both well
+    return str(there).endswith(".memory")  # files and Redis are both fine
 
 
 def _text(value: int | str | bool) -> str:
@@ -80,7 +81,7 @@ def _text(value: int | str | bool) -> str:
 
 
 def misdirected_ui(settings: Mapping[str, Any], api_url: str) -> str | None:
-    """Where the server's pages look for its API, if that is another port than the API has."""
+    """Return the API address of the server's pages if its port is wrong, else None."""
     pages_ask = settings["server"]["ui"]["api_url"]
     if not pages_ask or _port(pages_ask) == _port(api_url):
         return None
@@ -97,7 +98,7 @@ def _variable(path: tuple[str, ...]) -> str:
 
 
 def database(settings: Mapping[str, Any]) -> str | None:
-    """The kind of database, `postgresql` or `sqlite`; None where the server does not tell.
+    """Return the kind of database, `postgresql` or `sqlite`; None if the server does not report it.
 
     A connection URL is a secret of the server; the driver is not.
     """
@@ -106,7 +107,7 @@ def database(settings: Mapping[str, Any]) -> str | None:
 
 
 def is_local(api_url: str | None) -> bool:
-    """Whether an API is on this machine; one that a command starts for itself always is."""
+    """Return True if an API is on this machine. A private server of a command always is."""
     host = urlsplit(api_url or "").hostname or "localhost"
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -1,4 +1,4 @@
-"""`durabench setup`: what runs need on a Prefect server, made or brought up to date."""
+"""`durabench setup`: create or update everything that runs need on a Prefect server."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ from flows.server.stopping import PAUSED
 DEFAULT_CELLS = 64
 
 BROKEN_CELLS, BROKEN_S = 20, 600.0
-"""So many cells that end as infrastructure in so many seconds are no coincidence."""
+"""This many infrastructure failures within this many seconds mean a systematic problem."""
 
 _TAG = "prefect.tag.durabench"
 _SIGNS_OF_LIFE = {PAUSED} | {
@@ -39,26 +39,26 @@ _SIGNS_OF_LIFE = {PAUSED} | {
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the operator asked for."""
+    """The operator's requests."""
 
     cells: int | None = None
-    """Cells at the same time over the whole server; None keeps what is there."""
+    """Maximum concurrent cells over the whole server; None keeps the current limit."""
     notify: str | None = None
-    """A notification block, as `slack-webhook/team`."""
+    """A notification block, such as `slack-webhook/team`."""
     zombie_s: float = field(default_factory=lambda: timings().heartbeat_silence_s)
 
 
 def has_server() -> bool:
-    """Whether PREFECT_API_URL, or the profile, names a server."""
+    """Return True if PREFECT_API_URL or the profile names a server."""
     return bool(PREFECT_API_URL.value())
 
 
 async def set_up(wanted: Wanted) -> list[str]:
-    """Make or update everything; a line for each thing that was looked at.
+    """Create or update everything. Return one line per item.
 
     Raises:
-        UsageError: no server is configured, or it has no such notification block.
-        InfrastructureError: it does not answer.
+        UsageError: no server is configured, or the notification block does not exist.
+        InfrastructureError: the server does not answer.
     """
     if not has_server():
         raise UsageError(
@@ -87,7 +87,7 @@ def write_settings(path: Path) -> None:
     """Write the server's settings as a file of environment variables.
 
     Raises:
-        UsageError: it cannot be written.
+        UsageError: the file cannot be written.
     """
     try:
         path.write_text("\n".join(as_lines()) + "\n")
@@ -96,14 +96,14 @@ def write_settings(path: Path) -> None:
 
 
 def crash_zombies(zombie_s: float) -> AutomationCore:
-    """Flow runs whose process has died without a word become Crashed."""
+    """Return the automation that marks flow runs as Crashed if their process died silently."""
     return AutomationCore(
         name="durabench: dead flow runs are Crashed",
         description="A flow run with the tag durabench that has sent heartbeats and sends none "
         "any more.",
         trigger=EventTrigger(
-            # Not from Running on: two events at a time for each flow run are more than Prefect's
-            # SQLite takes. Of cells the benchmark finds out by itself.
+            # Not triggered by Running: two events per flow run are more than Prefect's SQLite can
+            # handle. The benchmark detects dead cells itself.
             after={"prefect.flow-run.heartbeat"},
             expect=_SIGNS_OF_LIFE,
             match={"prefect.resource.id": "prefect.flow-run.*"},
@@ -125,7 +125,7 @@ def crash_zombies(zombie_s: float) -> AutomationCore:
 
 
 def pause_the_pool(pool_id: UUID) -> AutomationCore:
-    """No more cells are handed out where everything breaks. Off until somebody wants it."""
+    """Return the automation that pauses the work pool if everything fails. It is off by default."""
     return AutomationCore(
         name="durabench: pause the pool when infrastructure breaks",
         description=f"{BROKEN_CELLS} cells ended as infrastructure within {BROKEN_S:.0f} seconds: "
@@ -142,7 +142,7 @@ def pause_the_pool(pool_id: UUID) -> AutomationCore:
 
 
 def tell(block_id: UUID) -> AutomationCore:
-    """A message for each thing that an operator may want to act on, per experiment."""
+    """Return the automation that sends a message for each event of an experiment to act on."""
     action: ActionTypes = SendNotification(
         block_document_id=block_id,
         subject="{{ event.event }}: {{ event.resource.name }}",
@@ -186,7 +186,7 @@ async def _cells(client: PrefectClient, cells: int | None) -> str:
 
 
 async def _automation(client: PrefectClient, wanted: AutomationCore) -> str:
-    """Make an automation, or make it what it should be; whether it is on stays as it is."""
+    """Create or update an automation. Whether it is enabled stays unchanged."""
     found = await client.read_automations_by_name(wanted.name)
     if not found:
         await client.create_automation(wanted)
@@ -201,7 +201,7 @@ async def _automation(client: PrefectClient, wanted: AutomationCore) -> str:
 
 
 def _content(automation: AutomationCore) -> dict[str, object]:
-    # Not as JSON, in which the order of a set is that of this process.
+    # Do not compare as JSON: the order of a set there differs between processes.
     return automation.model_dump(include={"description", "trigger", "actions"})
 
 

@@ -1,6 +1,6 @@
-"""Debugging in Prefect's UI: the steps of an attempt as task runs of the flow that makes it.
+"""Debugging in Prefect's UI: the steps of an attempt as task runs of its flow run.
 
-Only where it is asked for: a task run costs a server more than a step costs the journal.
+Only on request: a task run costs the server more than a step costs the journal.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from flows.experiments.cells import Cell
 NAME_CHARACTERS = 100
 
 SHOWN_CHARACTERS = 8_000
-"""How much of an input and of a result is shown, half from each end."""
+"""Displayed characters of an input and of a result, half from each end."""
 
 _MARK = "\n[… {} characters …]\n"
 
@@ -38,10 +38,11 @@ OnStep = ContextVar[Callable[[Cell, Step], None]]
 
 @asynccontextmanager
 async def shown_as_task_runs(on_step: OnStep) -> AsyncIterator[None]:
-    """While the block runs, every step that `on_step` is told of is a task run too.
+    """Record every step passed to `on_step` as a task run during the block.
 
-    Its name says what was done; its input and result are an artifact of it. Task runs begin
-    after their steps: what a step took is in the message of the task run's state.
+    The name of a task run describes the work; its artifact holds the input and the result. Task
+    runs begin after their steps, so the duration of a step is in the message of the task run's
+    state.
     """
     steps: asyncio.Queue[Step | None] = asyncio.Queue()
     tell = on_step.get()
@@ -65,7 +66,7 @@ async def shown_as_task_runs(on_step: OnStep) -> AsyncIterator[None]:
 
 
 def name(step: Step) -> str:
-    """A step in a line: `model planner plan-1/0`, `command 3: pytest -q`."""
+    """Return a step in one line: `model planner plan-1/0`, `command 3: pytest -q`."""
     where = f"{step.scope}/{step.seq}" if step.scope else str(step.seq)
     if step.kind == "model":
         return " ".join(filter(None, ["model", step.request.get("role"), where]))
@@ -80,7 +81,7 @@ def _run_name(parameters: dict[str, Any]) -> str:
 
 @task(
     name="step",
-    task_run_name=_run_name,  # type: ignore[arg-type]  # a function with such a parameter will do
+    task_run_name=_run_name,  # type: ignore[arg-type]  # Prefect accepts such a function
     cache_policy=NO_CACHE,
     persist_result=False,
 )
@@ -90,7 +91,7 @@ async def _step(step: Step) -> State[None]:
 
 
 def markdown(step: Step) -> str:
-    """The input and the result of a step, shortened."""
+    """Return the input and the result of a step as shortened Markdown."""
     return "\n\n".join([_summary(step), "**Input**", _input(step), "**Result**", _result(step)])
 
 
@@ -111,7 +112,7 @@ def _summary(step: Step) -> str:
 
 
 def _input(step: Step) -> str:
-    """What was asked; of a model, the messages that are new."""
+    """Return the input of a step; for a model call, only the new messages."""
     if step.kind != "model":
         return _block(asked_in_full(step.request))
     return "\n\n".join(
@@ -132,7 +133,7 @@ def _result(step: Step) -> str:
 
 
 def _block(text: str) -> str:
-    """Text as a code block that nothing in it can end."""
+    """Return text as a code block whose fence is longer than any fence in the text."""
     if len(text) > SHOWN_CHARACTERS:
         half = SHOWN_CHARACTERS // 2
         text = text[:half] + _MARK.format(len(text) - 2 * half) + text[-half:]

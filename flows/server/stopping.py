@@ -1,8 +1,8 @@
-"""Stopping a run without losing what is being paid for.
+"""Stop a run without losing calls that are being paid for.
 
 The first Ctrl-C or SIGTERM, or a pause or cancellation on a Prefect server, lets the calls and
-commands in flight finish and be recorded; nothing new is begun. What is still running after
-`Timings.stop_grace_s` is cut off, and so is everything at the second signal.
+commands in flight finish and be recorded; no new ones start. Work that is still running after
+`Timings.stop_grace_s` is cut off. A second signal cuts off everything at once.
 """
 
 import asyncio
@@ -27,18 +27,18 @@ from flows.display.terminal import say
 from flows.experiments.stop import RESUME, Stop
 
 PAUSED = "durabench.flow-run.paused"
-"""The last event of a flow run that was paused."""
+"""Last event of a paused flow run."""
 
 
 @asynccontextmanager
 async def graceful_stop() -> AsyncIterator[Stop]:
-    """Heed both signals, and a pause or cancellation on a Prefect server, for the length of a flow.
+    """Handle SIGINT, SIGTERM, and a pause or cancellation on a Prefect server, during a flow.
 
     Raises:
-        Interrupted: the flow was stopped, or went on for `Timings.stop_grace_s` after
-            it was asked to.
-        Pause: the flow run was paused, and has stopped; resumed, it is run from the top again.
-        Abort: the flow run of a deployment was cancelled, has stopped, and is Cancelled.
+        Interrupted: the flow was stopped, or was still running `Timings.stop_grace_s` after the
+            stop request.
+        Pause: the flow run was paused and has stopped; on resume it is run again from the top.
+        Abort: the flow run of a deployment was cancelled; it has stopped and is Cancelled.
     """
     stop = Stop()
     try:
@@ -55,9 +55,9 @@ async def graceful_stop() -> AsyncIterator[Stop]:
 
 @asynccontextmanager
 async def _grace(stop: Stop) -> AsyncIterator[Callable[[], None]]:
-    """What asks to stop; the block is cut off that goes on for too long after that.
+    """Yield a callback for stop requests. Cut off the block if it takes too long after a request.
 
-    A flow that ends with the cancellation itself would count as crashed.
+    Raise Interrupted then: a flow that ended with the cancellation itself would count as crashed.
     """
     grace_s = timings().stop_grace_s
     try:
@@ -75,13 +75,13 @@ async def _grace(stop: Stop) -> AsyncIterator[Callable[[], None]]:
 
 @contextmanager
 def _signals(stop: Stop, asked: Callable[[], None]) -> Iterator[None]:
-    """Take over both signals; the second of them finds the handlers that were there before."""
+    """Handle both signals; at the first one, restore the previous handlers for the second."""
     loop = asyncio.get_running_loop()
     signals = (signal.SIGINT, signal.SIGTERM)
     previous = {number: signal.getsignal(number) for number in signals}
 
     def handle(number: int, frame: FrameType | None) -> None:
-        stop.requested = True  # at once, and not when the loop comes to it
+        stop.requested = True  # set it now, without waiting for the event loop
         for each, handler in previous.items():
             signal.signal(each, handler)
         loop.call_soon_threadsafe(asked)
@@ -98,7 +98,7 @@ def _signals(stop: Stop, asked: Callable[[], None]) -> Iterator[None]:
 
 @asynccontextmanager
 async def _watched(stop: Stop, asked: Callable[[], None]) -> AsyncIterator[None]:
-    """Ask to stop when the flow run is paused or cancelled, also before the block was reached."""
+    """Ask to stop when the flow run is paused or cancelled, even before the block was entered."""
     run = _flow_run()
     if run is None:
         yield
@@ -120,7 +120,7 @@ async def _watch(client: PrefectClient, run: UUID, stop: Stop, asked: Callable[[
 
 
 async def _look(client: PrefectClient, run: UUID, stop: Stop, asked: Callable[[], None]) -> None:
-    """Ask to stop if the flow run was paused or cancelled; a server may be away for a while."""
+    """Ask to stop if the flow run was paused or cancelled. Ignore an unreachable server."""
     with suppress(httpx.HTTPError, ObjectNotFound):
         state = (await client.read_flow_run(run)).state
         if state is None or not (
@@ -135,11 +135,11 @@ async def _look(client: PrefectClient, run: UUID, stop: Stop, asked: Callable[[]
 
 
 async def _end_as(state: State[Any]) -> None:
-    """Leave the flow run in the state that it was put into.
+    """Leave the flow run in the requested state.
 
     Raises:
-        Pause, Abort: it was paused, or cancelled. Not without a deployment, as it could not be
-            resumed then: the command says how to continue.
+        Pause, Abort: the flow run was paused or cancelled. Not raised without a deployment, because
+            the flow run could not be resumed; the command then says how to continue.
     """
     run = _flow_run()
     assert run is not None
@@ -154,18 +154,18 @@ async def _end_as(state: State[Any]) -> None:
             await client.set_flow_run_state(run.id, cancelled, force=True)
     if run.deployment_id is not None:
         aborted = Abort("the flow run was cancelled")
-        aborted.state = cancelled  # type: ignore[attr-defined]  # as the engine reads it
+        aborted.state = cancelled  # type: ignore[attr-defined]  # the engine reads it
         raise aborted from None
 
 
 def _flow_run() -> FlowRun | None:
-    """The flow run that this code belongs to."""
+    """Return the flow run of the current code; None outside a flow run."""
     context = FlowRunContext.get()
     return context.flow_run if context is not None else None
 
 
 def _sign_off() -> None:
-    """Say that no heartbeat is to come, or the flow run would be taken for dead."""
+    """Announce that no more heartbeats follow; otherwise the flow run would be considered dead."""
     run = _flow_run()
     assert run is not None
     emit_event(

@@ -1,7 +1,7 @@
-"""Waiting for what another run is working on, to use its result.
+"""Wait for work that another run is doing, and use its result.
 
-Two runs of one experiment share its cells by their leases: each works on what the other does not
-hold, and continues what the other has left behind.
+Two runs of one experiment share its cells through leases: each works on the cells that the other
+does not hold, and continues those that the other has left unfinished.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ T = TypeVar("T")
 
 
 class Slot:
-    """One of the places for work that is done at the same time."""
+    """One of the slots for concurrent work."""
 
     def __init__(self, slots: asyncio.Semaphore, *, is_kept: bool = False) -> None:
-        """Where it `is_kept`, others do not get it while its holder waits."""
+        """With `is_kept`, the slot stays reserved while its holder waits for another run."""
         self._slots, self._is_kept, self._is_taken = slots, is_kept, False
 
     async def __aenter__(self) -> Self:
@@ -41,7 +41,7 @@ class Slot:
 
     @asynccontextmanager
     async def given_away(self) -> AsyncIterator[None]:
-        """Let others have the slot for the length of the block, and for good if that fails."""
+        """Release the slot during the block, and permanently if the block fails."""
         if self._is_kept:
             yield
             return
@@ -62,13 +62,13 @@ class Slot:
 async def in_turn(
     do: Callable[[], Awaitable[T]], label: str, lake: Lake, stop: Stop, slot: Slot | None = None
 ) -> T:
-    """Return what `do` returns, once no other run holds what it needs.
+    """Return the result of `do` once no other run holds the lease it needs.
 
-    While this waits, others have the slot. Afterwards `do` finds the result that the other run
-    has recorded, or continues its work if that run died.
+    The slot is released while waiting. Afterwards `do` finds the result recorded by the other run,
+    or continues its work if that run died.
 
     Raises:
-        Interrupted: the run was asked to stop while it waited.
+        Interrupted: the run was asked to stop while waiting.
     """
     slot = slot or Slot(asyncio.Semaphore())
     is_told = False

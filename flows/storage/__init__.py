@@ -1,9 +1,9 @@
 """The lake, its journal, and files beside them.
 
 lake          Parquet tables in a folder or an object store
-journals      which journal a lake belongs to, and opening it
-bindings      the record of that, in both
-cleanup       what dead runs left behind
+journals      locating and opening the journal of a lake
+bindings      the record of which journal belongs to a lake, in both
+cleanup       removal of leftovers of dead runs
 retention     files that are no longer needed
 exports       predictions and trajectories as files
 report_files  the report beside the data

@@ -1,7 +1,7 @@
-"""Which journal a lake belongs to: written into the lake by its first run, and never by chance.
+"""The binding of a lake to its journal, written into the lake by its first run.
 
-Two journals for one lake know nothing of each other's leases, budgets and steps, and what one of
-them has paid for would be bought again through the other.
+Two journals for one lake would not share leases, budgets and steps, and work paid for in one would
+be bought again through the other.
 """
 
 import uuid
@@ -22,26 +22,26 @@ ADOPT = "`durabench doctor --adopt-journal`"
 
 
 class Binding(BaseModel):
-    """A lake and its journal, by their ids, and where the journal was then."""
+    """A lake and its journal by id, and the location of the journal at that time."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     lake_id: str
     journal_id: str
     journal: str
-    """For people: without passwords; a file inside the lake relative to it."""
+    """Display location: without passwords; relative to the lake for a file inside it."""
 
     def journal_of(self, lake: Lake) -> str:
-        """Where the journal of the lake is, for people."""
+        """Return the display location of the lake's journal."""
         return self.journal if "://" in self.journal else f"sqlite:///{lake.root}/{self.journal}"
 
 
 def read(lake: Lake) -> Binding | None:
-    """What a lake says of itself; None if it belongs to no journal yet.
+    """Return the binding of a lake; None if it is not bound to a journal yet.
 
     Raises:
-        Mismatch: it cannot be understood.
-        InfrastructureError: the disk or the store refuses.
+        Mismatch: the binding cannot be parsed.
+        InfrastructureError: a disk or object-store operation failed.
     """
     path = _path(lake)
     with lake.reading():
@@ -59,14 +59,14 @@ def read(lake: Lake) -> Binding | None:
 
 
 def bind(lake: Lake, journal_id: str, journal: str) -> Binding:
-    """Bind a lake to a journal, unless it is bound. Return the binding that holds.
+    """Bind a lake to a journal, unless it is already bound. Return the binding in effect.
 
     Raises:
-        InfrastructureError: the disk or the store refuses.
+        InfrastructureError: a disk or object-store operation failed.
     """
     wanted = Binding(lake_id=uuid.uuid4().hex, journal_id=journal_id, journal=journal)
     create_whole(_path(lake), wanted.model_dump_json().encode())
-    # Read again in either case: not every store knows how to keep the first of two.
+    # Read again in either case: not every store can keep the first of two concurrent writes.
     found = read(lake)
     if found is None:
         raise InfrastructureError(f"{_path(lake)} was written and is not there: run again")
@@ -74,10 +74,10 @@ def bind(lake: Lake, journal_id: str, journal: str) -> Binding:
 
 
 def rebind(lake: Lake, journal_id: str, journal: str) -> Binding:
-    """Bind a lake to a journal, whatever it was bound to. Return the new binding.
+    """Bind a lake to a journal, replacing any earlier binding. Return the new binding.
 
     Raises:
-        InfrastructureError: the disk or the store refuses.
+        InfrastructureError: a disk or object-store operation failed.
     """
     try:
         before = read(lake)
@@ -90,19 +90,19 @@ def rebind(lake: Lake, journal_id: str, journal: str) -> Binding:
 
 
 def leave_sign(lake: Lake, sign: str) -> None:
-    """Leave a sign by which others recognise this lake, copies excluded.
+    """Write a marker file that identifies this lake; earlier copies do not have it.
 
     Raises:
-        InfrastructureError: the disk or the store refuses.
+        InfrastructureError: a disk or object-store operation failed.
     """
     write_whole(_sign(lake, sign), b"")
 
 
 def has_sign(lake: Lake, sign: str) -> bool:
-    """Whether a sign was left here.
+    """Return True if the lake has this marker.
 
     Raises:
-        InfrastructureError: the disk or the store refuses.
+        InfrastructureError: a disk or object-store operation failed.
     """
     with lake.reading():
         return _sign(lake, sign).exists()

@@ -1,4 +1,4 @@
-"""What dead programs left of their workspaces is removed before and after a run."""
+"""Remove workspaces left behind by dead programs, before and after a run."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,11 +13,11 @@ from flows.storage.lake import Lake
 
 @asynccontextmanager
 async def swept(lake: Lake) -> AsyncIterator[None]:
-    """Sweep before the block and after it, however it ends.
+    """Clean up before the block and after it, even if it fails.
 
     Raises:
-        InfrastructureError: what has to be asked does not answer, before the block. After it,
-            that hides nothing: what is left is for the next sweep.
+        InfrastructureError: Docker or the journal does not answer before the block. After the block
+            such an error is only printed, and the next cleanup removes the leftovers.
     """
     await sweep(lake)
     try:
@@ -30,15 +30,15 @@ async def swept(lake: Lake) -> AsyncIterator[None]:
 
 
 async def sweep(lake: Lake) -> list[str]:
-    """Remove what nobody uses any more; a line for each container, folder or image."""
+    """Remove containers, folders and images that are no longer used. Return one line for each."""
     removed = await janitor.sweep(await asyncio.to_thread(_living, lake))
     return [*removed, *await janitor.remove_snapshots(await _ended_snapshots(lake))]
 
 
 async def _ended_snapshots(lake: Lake) -> list[str]:
-    """Images that attempts of this lake were kept as which have ended: nobody goes on there.
+    """Return the snapshot images of ended attempts of this lake, which no run will resume.
 
-    Those of attempts that its journal does not know may be another lake's.
+    Snapshots of attempts unknown to its journal are excluded: they may belong to another lake.
     """
     journal = existing_journal(lake)
     if journal is None:
@@ -52,13 +52,13 @@ async def _ended_snapshots(lake: Lake) -> list[str]:
 
 
 async def leftovers(lake: Lake) -> list[str]:
-    """A line for each container, folder or image that `sweep` would remove."""
+    """Return a line for each container, folder or image that `sweep` would remove."""
     found = await janitor.find(await asyncio.to_thread(_living, lake))
     images = await _ended_snapshots(lake)
     return [*map(str, found), *(f"image {image}: of an attempt that has ended" for image in images)]
 
 
 def _living(lake: Lake) -> set[str]:
-    """The attempts that somebody works on."""
+    """Return the ids of active attempts."""
     journal = existing_journal(lake)
     return journal.living() if journal else set()

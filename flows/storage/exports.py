@@ -1,4 +1,4 @@
-"""What others take: predictions files of the official harness, and recordings of attempts."""
+"""Exports: predictions files for the official harness, and recordings of attempts."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,14 +18,14 @@ from flows.storage.lake import Lake, write_whole
 def predictions(
     experiment: str, output: Path | None, repeat: int, lake_path: str | None
 ) -> Iterator[tuple[Path, int]]:
-    """Write `<output>/<arm>/all_preds.jsonl` of every arm; paths and numbers of rows.
+    """Write `<output>/<arm>/all_preds.jsonl` for every arm. Yield paths and row counts.
 
-    The attempt that counts in reports is the one that is exported. Cells without a
-    prediction are left out, as the official harness wants it.
+    The exported attempt is the one that counts in reports. Cells without a prediction are left out,
+    as the official harness requires.
 
     Raises:
-        ReportError: there is no such experiment.
-        UsageError: it has no prediction of that repeat.
+        ReportError: the experiment does not exist.
+        UsageError: the experiment has no prediction for that repeat.
     """
     from reports.relations import open_marts  # DuckDB takes a tenth of a second to import
 
@@ -57,15 +57,15 @@ def predictions(
 def trajectories(
     experiment: str, output: Path | None, repeat: int, lake_path: str | None
 ) -> Iterator[tuple[Path, int]]:
-    """Write `<output>/<arm>/<instance>.traj.json`, the model side of every attempt that ended.
+    """Write `<output>/<arm>/<instance>.traj.json`, the model side of every ended attempt.
 
-    `provider: recorded` replays such a folder. Paths and numbers of calls.
+    `provider: recorded` replays such a folder. Yield paths and call counts.
 
     Raises:
-        UsageError: the journal of the lake has no attempt of the experiment, or has pruned one.
+        UsageError: the lake's journal has no attempt of the experiment, or one of them was pruned.
     """
     lake = Lake.existing(lake_path)
-    journal_url(lake)  # which says so where nothing says where the journal is
+    journal_url(lake)  # raises if no journal is configured
     journal = existing_journal(lake)
     attempts = journal.find("") if journal else []
     chosen = [a for a in attempts if (a.experiment, a.repeat) == (experiment, repeat)]
@@ -94,13 +94,14 @@ def trajectories(
 
 
 def _folder(lake: Lake, experiment: str) -> Path:
-    """Where exports go: beside the tables, or here where those are on an object store."""
+    """Return the export folder: beside the tables, or below the working directory if they are on an
+    object store."""
     beside = lake.root if isinstance(lake.root, Path) else Path()
     return beside / "exports" / experiment
 
 
 def _recording(journal: Journal, attempt_id: str) -> tuple[list[ScopedReply], list[ScopedEnd]]:
-    """What the models of an attempt answered, and where it was cut off."""
+    """Return the model replies of an attempt, and the points where it was cut off."""
     ended = [step for step in journal.steps(attempt_id) if step.result is not None]
     replies, ends = [], []
     for step in map(from_record, sorted(ended, key=lambda step: step.ordinal)):

@@ -1,7 +1,8 @@
-"""Which journal a lake goes with: `DURABENCH_DATABASE_URL`, or SQLite beside the tables.
+"""Locating the journal of a lake: `DURABENCH_DATABASE_URL`, or SQLite beside the tables.
 
-A lake on an object store can only have the first: SQLite needs a disk. The first run binds the
-two to each other (`flows.storage.bindings`), and from then on no other journal is taken.
+A lake on an object store needs the former, because SQLite needs a disk. The first run binds the
+lake and the journal to each other (`flows.storage.bindings`). After that, any other journal is
+refused.
 """
 
 import functools
@@ -29,25 +30,25 @@ _FILE = "journal.sqlite"
 
 
 class Home(BaseModel):
-    """The lake and the journal of a run, as it tells those that it orders cells from."""
+    """The lake and the journal of a run, sent to the workers of its cells."""
 
     model_config = ConfigDict(frozen=True)
 
     lake_id: str
     lake: str
-    """Its path or URL on the machine of the run, for people."""
+    """Path or URL of the lake on the machine of the run, for display."""
     journal_id: str
     journal: str
-    """Likewise, without passwords."""
+    """Location of the journal for display, without passwords."""
     sign: str
-    """Left in both by the run: copies from before do not have it."""
+    """Marker written to both by the run; earlier copies do not have it."""
 
 
 def journal_url(lake: Lake) -> str:
-    """Where the journal of a lake is, as SQLAlchemy takes it.
+    """Return the URL of a lake's journal for SQLAlchemy.
 
     Raises:
-        UsageError: the lake is on an object store, and nothing says where its journal is.
+        UsageError: the lake is on an object store, and no journal is configured.
     """
     given = os.environ.get(VARIABLE)
     if given:
@@ -61,21 +62,21 @@ def journal_url(lake: Lake) -> str:
 
 
 def open_journal(lake: Lake) -> Journal:
-    """The journal of a lake, opened once per process; a lake without one is bound to it.
+    """Return the journal of a lake, opened once per process. Bind the lake to it if it is unbound.
 
     Raises:
-        UsageError: nothing says where it is, or it is not the journal of that lake.
-        JournalError: it cannot be opened; the message says why.
+        UsageError: no journal is configured, or it is not the journal of that lake.
+        JournalError: the journal cannot be opened; the message gives the reason.
     """
     return _bound(journal_url(lake), lake.root)
 
 
 def existing_journal(lake: Lake) -> Journal | None:
-    """The journal of a lake that somebody has run in; None if nobody has, or none is known.
+    """Return the journal of a lake that has been run in; None if there is none.
 
     Raises:
-        UsageError: what is named is not the journal of that lake.
-        JournalError: it cannot be opened; the message says why.
+        UsageError: the configured journal is not that of the lake.
+        JournalError: the journal cannot be opened; the message gives the reason.
     """
     is_there = os.environ.get(VARIABLE) or (
         isinstance(lake.root, Path) and (lake.root / _FILE).is_file()
@@ -88,15 +89,15 @@ def existing_journal(lake: Lake) -> Journal | None:
 
 
 def blobs(lake: Lake) -> Blobs:
-    """Where large bodies and work trees of a lake's attempts are kept, by their content."""
+    """Return the content-addressed storage of large payloads and work trees of attempts."""
     return Blobs(lake.root / "blobs")
 
 
 def claim(lake: Lake, experiment: str) -> None:
-    """Claim an experiment of the journal for a lake: its rows and bodies are in one place.
+    """Claim an experiment in the journal for a lake: its rows and payloads are in one place.
 
     Raises:
-        Mismatch: it is another lake's.
+        Mismatch: the experiment belongs to another lake.
     """
     journal, binding = open_journal(lake), bindings.read(lake)
     assert binding is not None, "its journal was opened"
@@ -111,7 +112,7 @@ def claim(lake: Lake, experiment: str) -> None:
 
 
 def home(lake: Lake) -> Home:
-    """Leave the sign of a run in its lake and journal. Return what its workers have to match."""
+    """Write the marker of a run to its lake and journal. Return the home for its workers."""
     journal, binding, sign = open_journal(lake), bindings.read(lake), uuid.uuid4().hex
     assert binding is not None, "its journal was opened"
     bindings.leave_sign(lake, sign)
@@ -126,10 +127,10 @@ def home(lake: Lake) -> Home:
 
 
 def check_home(lake: Lake, wanted: Home) -> None:
-    """Return if the lake and its journal are those of the run that ordered the work.
+    """Check that the lake and its journal are those of the run that scheduled the work.
 
     Raises:
-        Mismatch: one of them is another; nothing was written.
+        Mismatch: one of them differs; nothing was written.
         JournalError: the journal cannot be opened.
     """
     what = f"the run that ordered this cell has its lake at {wanted.lake}"
@@ -153,13 +154,13 @@ def check_home(lake: Lake, wanted: Home) -> None:
 
 
 def adopt(lake: Lake) -> tuple[Binding | None, Binding, int]:
-    """Bind a lake to the journal in use, whatever it was bound to, and give it all experiments.
+    """Bind a lake to the configured journal, replacing any binding, and claim all its experiments.
 
-    Return the binding before and after, and how many experiments were another lake's.
+    Return the binding before and after, and the number of experiments taken from another lake.
 
     Raises:
-        UsageError: nothing says where the journal is.
-        JournalError: it cannot be opened.
+        UsageError: no journal is configured.
+        JournalError: the journal cannot be opened.
     """
     url = journal_url(lake)
     try:
@@ -177,13 +178,13 @@ def adopt(lake: Lake) -> tuple[Binding | None, Binding, int]:
 
 
 def forget() -> None:
-    """Look at lakes and journals anew from now on."""
+    """Clear the caches of lakes and journals."""
     _open.cache_clear()
     _bound.cache_clear()
 
 
 def unknown_attempt(lake: Lake, known: set[str]) -> tuple[str, str] | None:
-    """An attempt that was run in a lake and is not among the known ones: experiment and id."""
+    """Return experiment and id of an attempt that was run in a lake but is not in `known`."""
     for experiment in lake.experiments():
         if set(lake.units("attempts", "*", experiment)) - known:
             for row in lake.rows("attempts", experiment):
@@ -193,7 +194,7 @@ def unknown_attempt(lake: Lake, known: set[str]) -> tuple[str, str] | None:
 
 
 def was_run(row: Row) -> bool:
-    """Tell attempts that a journal has from imports, and from those that a preflight refused."""
+    """Return False for imports and for attempts refused by a preflight; no journal has them."""
     return row["environment"] != "imported" and not row["detail"].startswith(REFUSAL)
 
 
@@ -223,10 +224,10 @@ def _open(url: str, root: "Path | UPath") -> Journal:
 
 
 def check_knows(lake: Lake, url: str) -> None:
-    """Return if the journal at a URL knows every attempt that was run in a lake.
+    """Check that the journal at a URL knows every attempt that was run in a lake.
 
     Raises:
-        Mismatch: it does not, so another journal does.
+        Mismatch: an attempt is missing, so another journal has it.
     """
     if unknown_attempt(lake, set()) is None:
         return
@@ -267,10 +268,10 @@ def _remedy(own: str, lake: Lake) -> str:
 
 
 def _beside(lake: Lake) -> str:
-    """The place of a journal that nothing names; empty where it has to be named."""
+    """Return the URL of the default journal beside the lake; empty for an object store."""
     return f"sqlite:///{lake.root / _FILE}" if isinstance(lake.root, Path) else ""
 
 
 def _relative(lake: Lake, url: str) -> str:
-    """The place of a journal as the lake keeps it, so that the two can be moved together."""
+    """Return the location of a journal for the lake; relative, so that both can be moved."""
     return place(url).removeprefix(f"sqlite:///{lake.root}/")

@@ -1,9 +1,9 @@
-"""The lake: what a run leaves behind, one immutable Parquet file per finished unit of work.
+"""The lake: the results of runs, one immutable Parquet file per finished unit of work.
 
 It is a folder, or a prefix on an object store. Layout and columns are declared in
 `reports.columns`. A file appears whole or not at all: it is written under a temporary name and
-renamed, or put on the store at once. The row in `attempts` is written after all other rows of
-its attempt, so an attempt that is listed is complete.
+renamed, or uploaded in one request. The row in `attempts` is written after all other rows of its
+attempt, so an attempt listed there is complete.
 """
 
 import os
@@ -43,18 +43,18 @@ VARIABLE = "DURABENCH_LAKE"
 class Lake:
     """A folder, or a prefix on an object store, with one Parquet dataset per table.
 
-    Whatever reads raises InfrastructureError where the disk or the store refuses.
+    Every reading method raises InfrastructureError if a disk or object-store operation fails.
     """
 
     root: "Path | UPath"
 
     @classmethod
     def open(cls, path: "str | Path | UPath | None" = None) -> "Lake":
-        """The lake at `path`, or at `DURABENCH_LAKE`, or in `./lake`; created if missing.
+        """Return the lake at `path`, at `DURABENCH_LAKE`, or in `./lake`; create it if missing.
 
         Raises:
-            UsageError: it cannot be written to.
-            ReportError: there cannot be a lake.
+            UsageError: the lake is not writable.
+            ReportError: the location is not valid for a lake.
             InfrastructureError: the object store does not answer.
         """
         lake = cls.existing(path)
@@ -76,21 +76,21 @@ class Lake:
 
     @classmethod
     def existing(cls, path: "str | Path | UPath | None" = None) -> "Lake":
-        """The lake that a command only reads from; it need not be there or be writable.
+        """Return a lake for reading. It need not exist or be writable.
 
         Raises:
-            ReportError: there cannot be a lake.
+            ReportError: the location is not valid for a lake.
         """
         return cls(location(path or os.environ.get(VARIABLE) or DEFAULT))
 
     def write(
         self, table: str, experiment: str, arm: str, unit: str, rows: Iterable[Row]
     ) -> "Path | UPath | None":
-        """Write the rows of one unit of work; nothing for no rows.
+        """Write the rows of one unit of work. Without rows, write no file.
 
         Raises:
             pyarrow.ArrowInvalid: a row does not fit the declared columns.
-            InfrastructureError: the disk or the store refuses; nothing of the file is left.
+            InfrastructureError: a disk or object-store operation failed; no partial file remains.
         """
         content = list(rows)
         if not content:
@@ -100,68 +100,68 @@ class Lake:
         return final
 
     def has(self, table: str, experiment: str, arm: str, unit: str) -> bool:
-        """Whether a unit of work is in a table."""
+        """Return True if a table contains a unit of work."""
         return self._is_there(unit_file(self.root, table, experiment, arm, unit))
 
     def remove(self, table: str, experiment: str, arm: str, unit: str) -> None:
-        """Remove the rows of one unit of work, if it is there.
+        """Remove the rows of one unit of work, if it exists.
 
         Raises:
-            InfrastructureError: the disk or the store refuses.
+            InfrastructureError: a disk or object-store operation failed.
         """
         remove(unit_file(self.root, table, experiment, arm, unit))
 
     def has_result(self, name: str) -> bool:
-        """Whether Prefect keeps a result under that name."""
+        """Return True if Prefect has a cached result under that name."""
         return self._is_there(self.results / name)
 
     def read(self, table: str, experiment: str, arm: str, unit: str) -> list[Row]:
-        """The rows of one unit of work; none if it is not there."""
+        """Return the rows of one unit of work; empty if it does not exist."""
         return self._rows(unit_file(self.root, table, experiment, arm, unit))
 
     def write_shared(self, table: str, unit: str, row: Row) -> None:
         """Write the row of one unit of work that belongs to no experiment.
 
         Raises:
-            pyarrow.ArrowInvalid, InfrastructureError: as `write`.
+            pyarrow.ArrowInvalid, InfrastructureError: see `write`.
         """
         write_whole(self.root / table / f"{unit}.parquet", _parquet(SHARED_TABLES[table], [row]))
 
     def read_shared(self, table: str, unit: str) -> Row | None:
-        """The row of one unit of work that belongs to no experiment; None if it is not there."""
+        """Return the row of one unit of work that belongs to no experiment; None if missing."""
         rows = self._rows(self.root / table / f"{unit}.parquet")
         return rows[0] if rows else None
 
     def all_shared(self, table: str) -> list[Row]:
-        """Every row of a table that belongs to no experiment."""
+        """Return every row of a table that belongs to no experiment."""
         return self._all_rows(table, "*.parquet")
 
     def find(self, table: str, unit: str, experiment: str = "*") -> list[Row]:
-        """The rows of a unit of work, whichever arm it belongs to, and whichever experiment."""
+        """Return the rows of a unit of work in any arm and, by default, any experiment."""
         return self._all_rows(table, f"experiment={experiment}/arm=*/{unit}.parquet")
 
     def find_in(self, table: str, experiment: str, unit: str) -> list[Row]:
-        """The rows of a unit of work of an experiment, over all its arms."""
+        """Return the rows of a unit of work in all arms of an experiment."""
         return self._all_rows(table, f"experiment={experiment}/arm=*/{unit}.parquet")
 
     def rows(self, table: str, experiment: str) -> list[Row]:
-        """Every row of an experiment in a table."""
+        """Return every row of an experiment in a table."""
         return self._all_rows(table, f"experiment={experiment}/arm=*/*.parquet")
 
     def latest_unit(self, table: str, experiment: str) -> str:
-        """The last unit by name, which is the newest where names begin with a time; or none."""
+        """Return the last unit by name, or ''. It is the newest if names begin with a time."""
         files = self._files(table, f"experiment={experiment}/arm=*/*.parquet")
         return max((path.stem for path in files), default="")
 
     def units(self, table: str, pattern: str, experiment: str = "*", arm: str = "*") -> list[str]:
-        """Names of the units that match a shell pattern, sorted."""
+        """Return the names of units that match a shell pattern, sorted."""
         if "/" in pattern:
             return []
         files = self._files(table, f"experiment={experiment}/arm={arm}/{pattern}.parquet")
         return sorted(path.stem for path in files)
 
     def places(self, table: str, pattern: str) -> list[tuple[str, str, str]]:
-        """Experiment, arm and name of the units that match a shell pattern."""
+        """Return experiment, arm and name of the units that match a shell pattern."""
         if "/" in pattern:
             return []
         files = self._files(table, f"experiment=*/arm=*/{pattern}.parquet")
@@ -175,21 +175,21 @@ class Lake:
         ]
 
     def experiments(self) -> list[str]:
-        """Names of the experiments that were declared here."""
+        """Return the names of the experiments declared in this lake."""
         files = self._files("experiments", "experiment=*/arm=*/*.parquet")
         return sorted({path.parent.parent.name.removeprefix("experiment=") for path in files})
 
     @property
     def results(self) -> "Path | UPath":
-        """Where Prefect keeps the results of finished tasks: beside what they stand for."""
+        """Location of Prefect's task results, beside the rows they refer to."""
         return self.root / ".results"
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """A block that reads from the lake by its paths.
+        """Convert errors of reads by path during the block.
 
         Raises:
-            InfrastructureError: the disk or the store refuses.
+            InfrastructureError: a disk or object-store operation failed.
         """
         try:
             yield
@@ -234,7 +234,7 @@ def write_whole(path: "Path | UPath", content: bytes) -> None:
     """Write a file that appears whole or not at all.
 
     Raises:
-        InfrastructureError: the disk or the store refuses; nothing of the file is left.
+        InfrastructureError: a disk or object-store operation failed; no partial file remains.
     """
     try:
         _write(path, content)
@@ -246,12 +246,12 @@ def write_whole(path: "Path | UPath", content: bytes) -> None:
 
 
 def create_whole(path: "Path | UPath", content: bytes) -> bool:
-    """Write a file in a folder of its own, whole, unless it is there; whether it was written.
+    """Create a file in its own folder, whole, unless it exists. Return True if it was written.
 
-    Of several that do it at the same moment, one does.
+    Of several concurrent writers, exactly one succeeds.
 
     Raises:
-        InfrastructureError: the disk or the store refuses; nothing is left.
+        InfrastructureError: a disk or object-store operation failed; nothing remains.
     """
     try:
         return _create(path, content)
@@ -260,10 +260,10 @@ def create_whole(path: "Path | UPath", content: bytes) -> bool:
 
 
 def remove(path: "Path | UPath") -> None:
-    """Remove a file if it is there.
+    """Remove a file if it exists.
 
     Raises:
-        InfrastructureError: the disk or the store refuses.
+        InfrastructureError: a disk or object-store operation failed.
     """
     try:
         _remove(path)
@@ -291,7 +291,7 @@ def _create(path: "Path | UPath", content: bytes) -> bool:
         return False
     folder = path.parent
     folder.parent.mkdir(parents=True, exist_ok=True)
-    # Not every disk has links, but a folder takes the place of an empty one alone on all of them.
+    # Not every disk supports links, but on every disk a folder can only replace an empty folder.
     with TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}.") as temporary:
         made = Path(temporary) / folder.name
         made.mkdir()
@@ -312,7 +312,7 @@ def _remove(path: "Path | UPath") -> None:
     if isinstance(path, Path):
         path.unlink(missing_ok=True)
     else:
-        path.fs.rm_file(path.path)  # `unlink` would take the name for a pattern
+        path.fs.rm_file(path.path)  # `unlink` would treat the name as a pattern
 
 
 def _parquet(table: Table, rows: list[Row]) -> bytes:

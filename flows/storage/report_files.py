@@ -1,4 +1,4 @@
-"""Building an experiment's report and writing it beside the data, without Prefect."""
+"""Build an experiment's report and write it beside the data, without Prefect."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,28 +14,29 @@ if TYPE_CHECKING:
 def read(
     lake: Lake, experiment: str, baseline: str | None = None, candidate: str | None = None
 ) -> "Report":
-    """The report of an experiment as data.
+    """Return the report of an experiment as data.
 
     Raises:
-        ReportError: there is nothing to report on, or no such arm.
-        InfrastructureError: the disk or the store refuses.
+        ReportError: there is nothing to report on, or the arm does not exist.
+        InfrastructureError: a disk or object-store operation failed.
     """
-    from reports.build import build  # DuckDB is slow to import, and most commands need none
+    from reports.build import build  # DuckDB is slow to import, and most commands do not need it
 
     with lake.reading():
         return build(lake.root, experiment, baseline, candidate)
 
 
 def write(lake: Lake, built: "Report") -> str:
-    """Write a report's pages and its Markdown into the lake; the Markdown.
+    """Write a report's pages and its Markdown into the lake. Return the Markdown.
 
-    The page comes after the trajectories that it links to; those of an earlier report go.
+    The page is written after the trajectories that it links to. Trajectories of an earlier report
+    are removed.
 
     Raises:
-        InfrastructureError: the disk or the store refuses; what was there before stays.
+        InfrastructureError: a disk or object-store operation failed; the earlier report remains.
     """
     from reports.lake import matching
-    from reports.rendering import markdown, page, trajectories  # as is matplotlib
+    from reports.rendering import markdown, page, trajectories  # matplotlib is slow to import
 
     text = markdown.render(built)
     path = page_path(lake, built.source.experiment)
@@ -55,5 +56,5 @@ def write(lake: Lake, built: "Report") -> str:
 
 
 def page_path(lake: Lake, experiment: str) -> "Path | UPath":
-    """Where an experiment's page is; `report.md` and the trajectories are beside it."""
+    """Return the location of an experiment's page. Other report files are in the same folder."""
     return lake.root / "reports" / experiment / "index.html"

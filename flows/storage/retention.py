@@ -1,8 +1,8 @@
-"""Files of a lake that can go: bodies that no step refers to, what killed writers left, and
-everything of an experiment that its operator names.
+"""Removable files of a lake: unreferenced payloads, leftovers of killed writers, whole experiments.
 
-What Prefect remembers of gradings stays, whatever becomes of their rows: `flows.grade` sees
-that a row is gone and grades again, a second time too where that is wanted.
+An experiment is only removed if the operator names it. Cached results of gradings are kept, even if
+their rows are removed: `flows.grade` detects that a row is missing and grades again, twice if an
+audit is requested.
 """
 
 import glob
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
     from upath import UPath
 
 BATCH = 50
-"""Bodies that go at a time, while nobody can take an attempt: seconds on the slowest storage."""
+"""Payloads removed at a time while new leases are blocked: seconds on the slowest storage."""
 
 _UNFINISHED = re.compile(r"\.(.+\.|writable-)[0-9a-f]{32}")
-"""A temporary name of `flows.storage.lake`."""
+"""Pattern of the temporary names of `flows.storage.lake`."""
 
 _UNFINISHED_BODY = re.compile(r"\.[a-z0-9_]{8}")
-"""A temporary name of `agent.journal.blobs`."""
+"""Pattern of the temporary names of `agent.journal.blobs`."""
 
 _FAILURE = re.compile(r"[0-9a-f]{32}")
-"""How Prefect names the result of a task that failed, which nobody asks for."""
+"""Prefect's name for the result of a failed task, which is never read again."""
 
 _ATTEMPT = re.compile(r"attempt-([0-9a-f]{32})[0-9a-f]*")
-"""How it names that of an attempt."""
+"""Prefect's name for the result of an attempt."""
 
 
 @dataclass(frozen=True)
 class File:
-    """A file that can go."""
+    """A removable file."""
 
     path: "Path | UPath"
     size_bytes: int
@@ -54,14 +54,14 @@ class File:
 
 
 def unreferenced(lake: Lake, names: frozenset[str]) -> list[File]:
-    """The bodies that are not among the names, young ones apart."""
+    """Return the payloads that are not among the names, except recent ones."""
     with lake.reading():
         found = matching(blobs(lake).root, "*/*")
         return _old(path for path in found if path.name not in names and path.name[0] != ".")
 
 
 def unfinished(lake: Lake) -> list[File]:
-    """What killed writers left, and results of Prefect that nobody will ask for."""
+    """Return leftovers of killed writers, and Prefect results that will never be read again."""
     filed = set(lake.units("attempts", "*"))
 
     def is_forgotten(name: str) -> bool:
@@ -70,7 +70,7 @@ def unfinished(lake: Lake) -> list[File]:
 
     with lake.reading():
         found = [path for path in matching(lake.results, "*") if is_forgotten(path.name)]
-        if isinstance(lake.root, Path):  # an object store has nothing unfinished
+        if isinstance(lake.root, Path):  # an object store has no unfinished files
             hidden = (
                 (lake.root, "**/.*", _UNFINISHED),
                 (blobs(lake).root, "*/.*", _UNFINISHED_BODY),
@@ -81,7 +81,7 @@ def unfinished(lake: Lake) -> list[File]:
 
 
 def of_experiment(lake: Lake, name: str) -> list[File]:
-    """Everything of an experiment, its declaration last: until then it is known by its name."""
+    """Return all files of an experiment, its declaration last: it makes the name known."""
     escaped = glob.escape(name)
     written = [f"{kind}/{escaped}" for kind in ("reports", "exports")]
     patterns = [
@@ -96,31 +96,31 @@ def remove(files: Iterable[File]) -> None:
     """Remove files.
 
     Raises:
-        InfrastructureError: the disk or the store refuses.
+        InfrastructureError: a disk or object-store operation failed.
     """
     for file in files:
         lakes.remove(file.path)
 
 
 def remove_with_folders(files: Iterable[File]) -> None:
-    """Remove files, and their folders as far as they are empty then.
+    """Remove files, and their folders if they are empty afterwards.
 
     Raises:
-        InfrastructureError: the disk or the store refuses.
+        InfrastructureError: a disk or object-store operation failed.
     """
     for file in files:
         remove([file])
         for folder in (file.path.parent, file.path.parent.parent):
-            if isinstance(folder, Path):  # an object store has none
-                with suppress(OSError):  # something else is in it
+            if isinstance(folder, Path):  # an object store has no folders
+                with suppress(OSError):  # the folder is not empty
                     folder.rmdir()
 
 
 def remove_bodies(files: list[File], journal: Journal, turns: int) -> Iterator[list[File]]:
-    """Remove bodies that were unreferenced when `turns` was counted; those that are gone.
+    """Remove payloads that were unreferenced when `turns` was read. Yield the removed files.
 
-    Ends early when somebody takes an attempt: from then on, what is not referred to yet may be
-    found here and taken for kept.
+    Stop when an attempt is acquired: from then on, a worker may find an unreferenced payload in
+    storage and rely on it.
     """
     for start in range(0, len(files), BATCH):
         batch = files[start : start + BATCH]
@@ -135,7 +135,7 @@ def _old(paths: "Iterable[Path | UPath]") -> list[File]:
 
 
 def _files(paths: "Iterable[Path | UPath]") -> list[File]:
-    """Those of the paths that are files, and are there."""
+    """Return those paths that are existing regular files."""
     found = []
     for path in paths:
         with suppress(FileNotFoundError):
