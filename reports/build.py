@@ -133,7 +133,7 @@ def _latest_primary(source: Source, names: list[str]) -> Pair | None:
 
 
 def _default_pair(arms: tuple[ArmSummary, ...]) -> Pair | None:
-    """Return the first two arms, with controls last."""
+    """Return the first two arms, preferring arms that are not controls."""
     by_interest = sorted(arms, key=lambda arm: arm.agent in CONTROLS)
     first, second = (*(arm.name for arm in by_interest[:2]), None, None)[:2]
     return None if first is None or second is None else (first, second)
