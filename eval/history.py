@@ -117,7 +117,7 @@ class _Repository:
         self._base = base_commit
 
     def at(self, folder: str) -> "_Repository":
-        """Return the same queries for another folder or for a bundle."""
+        """Return an object for the same queries to another folder or to a bundle."""
         return _Repository(self._place, folder, self._base)
 
     async def ask(self, function: str, **variables: str) -> list[str]:

@@ -26,7 +26,7 @@ _ROUTE_TIMEOUT_S = 60.0
 
 
 class Place:
-    """The official runner's view of one workspace."""
+    """Adapter that gives grading the official runner's view of one workspace."""
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell

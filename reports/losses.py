@@ -100,7 +100,7 @@ class Failures:
 
     counts: tuple[FailureCount, ...]
     examples: tuple[Example, ...]
-    """A few of each class."""
+    """A few examples of each class."""
 
 
 @dataclass(frozen=True)

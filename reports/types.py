@@ -348,7 +348,7 @@ class Amounts:
 
     pairs: int
     ratio: Estimate | None
-    """Candidate's sum over baseline's."""
+    """Candidate's sum divided by baseline's."""
     difference: Estimate | None
     """Candidate's mean per cell minus baseline's."""
 
@@ -487,7 +487,7 @@ class Report:
     audits: tuple[AuditFailure, ...]
     notes: tuple[Note, ...]
     arms: tuple[ArmSummary, ...]
-    """In declared order."""
+    """Arms in declared order."""
     comparisons: tuple[Comparison, ...]
     """Every pair of arms once, the primary or chosen pair first."""
     resampled: Resampled | None
@@ -498,7 +498,7 @@ class Report:
     """Cells by instance, repeat and arm, all in declared order."""
     failures: Failures
     spending: tuple[Spending, ...]
-    """In declared order of the arms."""
+    """Spending by arm, in declared order."""
     trajectories: frozenset[str]
     """Ids of attempts that the report refers to and whose steps are in the lake."""
 

@@ -52,7 +52,7 @@ class ShownStep:
     """New messages of a model call. Empty for other steps."""
     done: tuple[Part, ...]
     facts: tuple[str, ...]
-    """Tokens and cost, exit code, time."""
+    """Tokens and cost, exit code, and time of the step."""
 
 
 def find_trajectories(lake: Path | UPath, report: Report) -> frozenset[str]:

@@ -21,7 +21,7 @@ def ratio_of_sums(
     clusters: Clusters,
     bootstrap: Bootstrap,
 ) -> Estimate | None:
-    """Return candidate's sum over baseline's, over the same rows. None if the baseline's is 0.
+    """Return candidate's sum divided by baseline's, over the same rows. None if the latter is 0.
 
     It is a ratio of sums and not a mean of ratios, because a user pays for the whole run.
     Efron, B. and Tibshirani, R. J. (1993). An Introduction to the Bootstrap. Chapman & Hall,
@@ -69,7 +69,7 @@ def ratio_of_costs_per_resolved(
     clusters: Clusters,
     bootstrap: Bootstrap,
 ) -> Estimate | None:
-    """Return candidate's cost per resolved cell over baseline's, over the same rows.
+    """Return candidate's cost per resolved cell divided by baseline's, over the same rows.
 
     The ratio is undefined, and the result None, if the baseline costs nothing or the candidate
     resolves nothing. A resample with an undefined ratio is degenerate.
