@@ -1,1 +1,1 @@
-"""What the relations of a lake say: comparisons, losses, spending."""
+"""Analysis of a lake's relations: comparisons, losses, spending."""

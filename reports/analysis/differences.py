@@ -1,11 +1,11 @@
-"""Where the arms of the leading pair differ."""
+"""Cells in which the arms of the leading pair differ."""
 
 from dataclasses import dataclass
 
 from reports.types import Cell, Report
 
 SHOWN = 150
-"""Cells a direction that are listed with their trajectories; more are only counted."""
+"""Maximum number of cells per direction to list with trajectories. Others are only counted."""
 
 
 @dataclass(frozen=True)
@@ -20,18 +20,21 @@ class Difference:
 
 @dataclass(frozen=True)
 class Side:
-    """The cells that one of the two arms alone resolved."""
+    """The cells that only one of the two arms resolved."""
 
     winner: str
     loser: str
     cells: int
-    """All of them."""
+    """Number of all such cells."""
     shown: tuple[Difference, ...]
-    """In declared order of the instances, at most `SHOWN`."""
+    """At most `SHOWN` cells, in declared order of the instances."""
 
 
 def read_sides(report: Report) -> tuple[Side, ...]:
-    """What the candidate alone resolved, then what the baseline alone did; none without a pair."""
+    """Return the cells that only the candidate resolved, then those that only the baseline did.
+
+    Without a pair of arms the result is empty.
+    """
     if not report.comparisons:
         return ()
     pair = report.comparisons[0]

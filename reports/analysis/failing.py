@@ -1,4 +1,4 @@
-"""Why planned cells are not resolved, counted by arm."""
+"""Reasons for planned cells not to be resolved, counted by arm."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ class FailureRow:
 
     name: str
     cells: tuple[int, ...]
-    """By arm, in declared order."""
+    """Number of cells by arm, in declared order."""
     examples: tuple[Example, ...] = ()
 
 
 @dataclass(frozen=True)
 class FailureGroup:
-    """The failures of all arms divided in one way, each cell in one row.
+    """The failures of all arms, classified in one way. Each cell is in one row.
 
-    By phase only the cells of arms that have phases are there.
+    The classification by phase has only the cells of arms with phases.
     """
 
     title: str
     rows: tuple[FailureRow, ...]
-    """Only what occurs."""
+    """Rows of the kinds that occur."""
 
 
 def read_failures(connection: DuckDBPyConnection) -> Failures:
-    """Counts and examples. `connection` has the marts."""
+    """Read counts and examples. `connection` has the marts."""
     counts = connection.execute(
         "select arm, class, ended, phase, cells from marts.failure_counts"
     ).fetchall()
@@ -59,7 +59,7 @@ def read_failures(connection: DuckDBPyConnection) -> Failures:
 
 
 def failures_of(report: Report, arm: str) -> Mapping[FailureClass, int]:
-    """Cells of one arm by class, the most frequent first."""
+    """Return the number of failed cells of one arm by class, most frequent first."""
     cells: Counter[FailureClass] = Counter()
     for count in report.failures.counts:
         if count.arm == arm:
@@ -68,7 +68,7 @@ def failures_of(report: Report, arm: str) -> Mapping[FailureClass, int]:
 
 
 def group_failures(report: Report) -> tuple[FailureGroup, ...]:
-    """By what grading found, by the attempt's own ending, and by phase where arms have phases."""
+    """Group failures by the grading's finding, by the attempt's ending, and by phase if any."""
     examples = {
         FAILURES[kind]: tuple(e for e in report.failures.examples if e.kind == kind)
         for kind in FAILURES
@@ -87,7 +87,7 @@ def _rows(
     key: Callable[[FailureCount], str | None],
     examples: Mapping[str, tuple[Example, ...]] | None = None,
 ) -> tuple[FailureRow, ...]:
-    """One row for each name that occurs; an ending without a name is called as it is."""
+    """Return one row for each name that occurs. A key without a display name names itself."""
     cells: Counter[tuple[str, str]] = Counter()
     for count in report.failures.counts:
         name = names.get(key(count), key(count))

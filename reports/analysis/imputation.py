@@ -1,4 +1,4 @@
-"""What unknown costs could do to the ratio of cost of two arms: the sensitivity to them.
+"""Sensitivity of the ratio of cost of two arms to unknown costs.
 
 Little, R. J. A. and Rubin, D. B. (2019). Statistical Analysis with Missing Data. 3rd edition,
 Wiley, chapter 4; Manski, C. F. (2003). Partial Identification of Probability Distributions.
@@ -13,13 +13,13 @@ from math import fsum
 from reports.types import Interval, UnknownCosts
 
 Cost = tuple[float | None, float | None]
-"""Of one cell: the cost if it is fully known, and what is known of it."""
+"""Cost of one cell if fully known, and the known part of its cost."""
 
 
 def impute(baseline: Sequence[Cost], candidate: Sequence[Cost]) -> UnknownCosts | None:
-    """The ratio of cost with the unknown costs put in, over pairs that ran in both arms.
+    """Return the ratio of cost with unknown costs imputed, over pairs that ran in both arms.
 
-    None where nothing is unknown, and where an arm has no known cost above 0.
+    Return None if nothing is unknown, or if an arm has no known cost above 0.
     """
     unknown = sum(whole is None for whole, _ in (*baseline, *candidate))
     known = [[whole for whole, _ in arm if whole is not None] for arm in (baseline, candidate)]
@@ -39,5 +39,5 @@ def impute(baseline: Sequence[Cost], candidate: Sequence[Cost]) -> UnknownCosts 
 
 
 def _total(costs: Sequence[Cost], instead: float) -> float:
-    """The sum with `instead` for what is not known, and never less than what is."""
+    """Return the sum with `instead` for each unknown cost, but never less than its known part."""
     return fsum(max(instead, part or 0.0) if whole is None else whole for whole, part in costs)

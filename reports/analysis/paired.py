@@ -1,4 +1,4 @@
-"""From the marts to typed summaries and comparisons."""
+"""Typed summaries and comparisons, read from the marts."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ _PAIRS = """
 
 
 def read_rows(connection: DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
-    """The rows of a query by column name."""
+    """Return the rows of a query as dictionaries by column name."""
     cursor = connection.execute(query)
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def read_arms(connection: DuckDBPyConnection) -> tuple[ArmSummary, ...]:
-    """Every declared arm, in declared order."""
+    """Read all declared arms, in declared order."""
     counts = {
         (row["arm"], row["state"]): row["cells"]
         for row in read_rows(connection, "from marts.arm_states")
@@ -74,10 +74,10 @@ def read_arms(connection: DuckDBPyConnection) -> tuple[ArmSummary, ...]:
 def read_comparisons(
     connection: DuckDBPyConnection, first: Pair | None, role: Role, plan: Plan
 ) -> tuple[Comparison, ...]:
-    """Every pair of arms once, the later declared against the earlier.
+    """Read every pair of arms once, the later declared arm against the earlier.
 
-    `first` comes first, in that direction and with `role`; the others have their role by the
-    plan.
+    The pair `first` comes first, in the given direction and with `role`. The plan decides the
+    role of the others.
     """
     rows = read_rows(connection, _PAIRS)
     leading = [row for row in rows if (row["baseline"], row["candidate"]) == first]
@@ -95,9 +95,10 @@ def read_comparisons(
 
 
 def _adjusted(comparisons: Sequence[Comparison], plan: Plan) -> tuple[Comparison, ...]:
-    """The same, with adjusted p-values of those that were declared.
+    """Add the adjusted p-values to the declared comparisons.
 
-    One whose arm was dropped counts with p = 1: a family does not shrink with hindsight.
+    A declared comparison whose arm was dropped counts with p = 1, because a family does not
+    shrink with hindsight.
     """
     decisive = {
         frozenset((pair.baseline, pair.candidate)): pair.decisive_p_value for pair in comparisons
@@ -111,7 +112,7 @@ def _adjusted(comparisons: Sequence[Comparison], plan: Plan) -> tuple[Comparison
 
 
 def read_cells(connection: DuckDBPyConnection) -> tuple[Cell, ...]:
-    """Every planned cell, by instance, repeat and arm in declared order."""
+    """Read all planned cells, by instance, repeat and arm in declared order."""
     return tuple(
         Cell(*(*row[:-2], tuple(row[-2]), row[-1])) for row in connection.execute(_CELLS).fetchall()
     )
@@ -147,7 +148,7 @@ def _arm(row: dict[str, Any], states: dict[State, int]) -> ArmSummary:
 
 def _tokens(row: dict[str, Any]) -> Tokens:
     kinds = ("input", "cache_read", "cache_write", "output", "reasoning")
-    # An arm of which nothing ran took none, which is known.
+    # An arm that never ran used no tokens, which is a known number.
     nothing = None if row["started"] else 0
     sums = {kind: row[f"{kind}_tokens"] for kind in kinds}
     return Tokens(

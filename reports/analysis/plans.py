@@ -1,4 +1,4 @@
-"""Which comparisons were declared before there were results, and what follows from it."""
+"""The comparisons that were declared before there were results, and their consequences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def read_plans(connection: DuckDBPyConnection) -> tuple[Plan, tuple[Plan, ...]]:
-    """The plan that stood when the first result came, and every change of it since."""
+    """Return the plan declared before the first result, and every later change of it."""
     rows = read_rows(connection, "from marts.plans")
     before = [_plan(row) for row in rows if not row["is_after_results"]]
     plan = before[-1] if before else Plan()
@@ -26,9 +26,9 @@ def read_plans(connection: DuckDBPyConnection) -> tuple[Plan, tuple[Plan, ...]]:
 
 
 def judge_margin(source: Source, pair: Comparison) -> NonInferiority | None:
-    """Whether the primary candidate is shown to be not worse, for the pair that is shown first.
+    """Test whether the primary candidate is shown to be not worse, for the leading pair.
 
-    None where this is not the primary comparison or no margin was declared.
+    Return None if `pair` is not the primary comparison or no margin was declared.
     """
     primary, margin = source.plan.primary, source.plan.margin
     if primary is None or margin is None or pair.role != "primary":
@@ -40,7 +40,7 @@ def judge_margin(source: Source, pair: Comparison) -> NonInferiority | None:
 
 
 def in_words(plan: Plan) -> str:
-    """The declared comparisons as a reader sees them."""
+    """Return the declared comparisons as text for a reader."""
     if plan.primary is None:
         return "none"
     first, *family = [f"{candidate} against {baseline}" for baseline, candidate in plan.comparisons]
@@ -50,7 +50,7 @@ def in_words(plan: Plan) -> str:
 
 
 def size(margin: float) -> str:
-    """A margin in percentage points."""
+    """Format a margin in percentage points."""
     return f"{points(margin).lstrip('+')} points"
 
 

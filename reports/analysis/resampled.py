@@ -1,4 +1,4 @@
-"""One pair of arms compared by resampling: what has no closed form, and the sensitivities."""
+"""Comparison of one pair of arms by resampling: numbers without closed form, sensitivities."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 LOST: frozenset[State] = frozenset({"infrastructure", "stopped", "ungraded", "missing"})
-"""States of a cell that has no verdict."""
+"""States of cells without a verdict."""
 
 
 @dataclass(frozen=True)
 class _Cell:
     state: State
     cost_usd: float | None
-    """None also where it is known only in part."""
+    """Cost in USD. None also if it is known only in part."""
     tokens: float | None
     duration_s: float | None
     is_suspect: bool
     known_usd: float | None
-    """What is known of the cost, perhaps in part; None where nothing is."""
+    """Known cost, possibly only in part. None if nothing is known."""
     has_run: bool
 
     @property
@@ -45,7 +45,7 @@ class _Cell:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether it is resolved beyond the audit's doubt."""
+        """True if the cell is resolved and the audit does not doubt it."""
         return self.resolved and not self.is_suspect
 
     @property
@@ -63,9 +63,9 @@ def read_resampled(
     candidate: str,
     bootstrap: Bootstrap | None = None,
 ) -> Resampled:
-    """The comparison of two declared arms over the cells that are planned in both.
+    """Compare two declared arms over the cells that are planned in both.
 
-    `connection` has the marts, as `reports.relations.open_marts` makes them.
+    `connection` has the marts, as created by `reports.relations.open_marts`.
     """
     bootstrap = bootstrap or Bootstrap()
     first, second = _read_cells(connection, baseline), _read_cells(connection, candidate)
@@ -114,7 +114,7 @@ def read_resampled(
 def _counted(
     pairs: Sequence[_Pair], resolves: Callable[[_Cell], bool]
 ) -> tuple[PairedTable, InstanceLeads]:
-    """The cells of some pairs by which arm resolves them, and each instance by its lead."""
+    """Count pairs by the arms that resolve them, and instances by the candidate's lead."""
     verdicts = [resolves(a) for _, a, _ in pairs], [resolves(b) for _, _, b in pairs]
     return paired_table(*verdicts), instance_leads([name for name, _, _ in pairs], *verdicts)
 
@@ -122,9 +122,10 @@ def _counted(
 def _difference(
     verdicts: tuple[Sequence[bool], Sequence[bool]], clusters: Sequence[str], bootstrap: Bootstrap
 ) -> Estimate | None:
-    """Difference of the resolution rates; unlimited where all clusters have the same one.
+    """Return the difference of the resolution rates with its interval.
 
-    Resamples that cannot differ tell nothing of how much other instances would.
+    The interval is unlimited if the difference is the same in all clusters: resamples that
+    cannot differ say nothing about the variation of other instances.
     """
     found = difference_of_means(*verdicts, clusters, bootstrap)
     if found is None or found.interval.low < found.interval.high:
@@ -133,7 +134,7 @@ def _difference(
 
 
 def _read_cells(connection: DuckDBPyConnection, arm: str) -> Mapping[tuple[str, int], _Cell]:
-    """Planned cells by instance and repeat."""
+    """Read the planned cells of an arm, by instance and repeat."""
     rows = connection.execute(
         """
         select
@@ -155,7 +156,7 @@ def _read_cells(connection: DuckDBPyConnection, arm: str) -> Mapping[tuple[str, 
 
 
 def _read_repositories(connection: DuckDBPyConnection, instances: Sequence[str]) -> list[str]:
-    """The repository of each instance; by its name where it was never tried."""
+    """Return the repository of each instance. For an untried one, derive it from the name."""
     query = "select instance_id, any_value(repo) from main.attempts group by instance_id"
     known = dict(connection.execute(query).fetchall())
     return [known.get(name) or name.rpartition("-")[0].replace("__", "/") for name in instances]

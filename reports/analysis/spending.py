@@ -1,4 +1,4 @@
-"""What arms were billed, and what that went into."""
+"""Bills of the arms, and their division by purpose."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 WASTE: tuple[Purpose, ...] = ("no_verdict", "superseded", "lost", "unpriced")
-"""What bought no verdict; whether a cell that is not resolved was wasted is for the reader."""
+"""Purposes that bought no verdict. Unresolved cells are not counted as waste: the reader judges."""
 
 
 def read_spending(connection: DuckDBPyConnection) -> tuple[Spending, ...]:
-    """Every declared arm, in declared order. `connection` has the marts."""
+    """Read the spending of all declared arms, in declared order. `connection` has the marts."""
     return tuple(
         Spending(
             arm=row["arm"],
@@ -38,14 +38,14 @@ def read_spending(connection: DuckDBPyConnection) -> tuple[Spending, ...]:
 
 
 def billed(spending: Spending) -> str:
-    """What an arm was billed; `unknown` where nobody says, a lower bound where not all do."""
+    """Format an arm's bill: `unknown` if no attempt has one, a lower bound if only some have."""
     if not spending.attempts:
         return DASH
     return usd(spending.billed_usd, at_least=spending.unbilled_attempts > 0)
 
 
 def part(spending: Spending, purpose: Purpose) -> str:
-    """USD of one part; what was lost is unknown where nobody says what was billed."""
+    """Format the USD of one part. Without a bill, lost and unpriced calls are unknown."""
     if not spending.attempts:
         return DASH
     if spending.spent_usd is None or _is_untold(spending, purpose):
@@ -54,11 +54,11 @@ def part(spending: Spending, purpose: Purpose) -> str:
 
 
 def share(spending: Spending, purpose: Purpose) -> str:
-    """Share of what was spent; empty where there is none."""
+    """Format the share of a part in the spending. Return `""` if the share is unknown."""
     known = spending.share(purpose)
     return "" if known is None or _is_untold(spending, purpose) else percent(known)
 
 
 def _is_untold(spending: Spending, purpose: Purpose) -> bool:
-    """Whether a part can be known only from a bill, and there is none."""
+    """Return True if only a bill could tell the part and there is no bill."""
     return purpose in ("lost", "unpriced") and spending.billed_usd is None

@@ -1,4 +1,4 @@
-"""States of the planned cells of an experiment, without any statistics."""
+"""States of the planned cells of an experiment, without statistics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ order by instance_position, repeat, position
 def read_standing(lake: Path | UPath, experiment: str) -> list[dict[str, Any]]:
     """Return the planned cells, by instance, repeat and arm in declared order.
 
-    Raises ReportError for a missing lake and an unknown experiment.
+    Raise ReportError for a missing lake and an unknown experiment.
     """
     connection = open_marts(lake, experiment, CELLS)
     try:

@@ -1,1 +1,1 @@
-"""Pages, Markdown, figures and sentences."""
+"""Rendering of reports as pages, Markdown, figures and sentences."""

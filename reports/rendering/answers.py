@@ -23,16 +23,16 @@ from reports.types import ArmSummary, Comparison, Report, Resampled
 
 @dataclass(frozen=True)
 class Answer:
-    """One question, and what the data says to it."""
+    """One question and its answer from the data."""
 
     name: str
-    """For links within the page."""
+    """Anchor for links within the page."""
     question: str
     text: str
 
 
 def answers(report: Report, leading: Leading | None) -> tuple[Answer, ...]:
-    """In the order in which a reader asks."""
+    """Return all answers, in the order in which a reader asks."""
     return (
         Answer("resolution", "Which arm resolves more, and how sure is that?", headline(report)),
         Answer("cost", "What does it cost?", _cost(report, leading)),
@@ -61,7 +61,7 @@ def _cost(report: Report, leading: Leading | None) -> str:
 
 
 def _costs_of_pairs(pair: Comparison, resampled: Resampled) -> Iterator[str]:
-    """What both arms cost on the pairs that are compared."""
+    """Yield the cost of each arm on the compared pairs."""
     for name, spent, per_resolved in (
         (pair.baseline, pair.baseline_cost_usd, resampled.baseline_cost_per_resolved),
         (pair.candidate, pair.candidate_cost_usd, resampled.candidate_cost_per_resolved),
@@ -145,7 +145,7 @@ def _spending_of(spending: Spending) -> str:
 
 
 def _leading_arms(report: Report) -> tuple[ArmSummary, ...]:
-    """Those that the report leads with; all where there is no pair."""
+    """Return the arms of the leading pair, or all arms if there is no pair."""
     if not report.comparisons:
         return report.arms
     pair = report.comparisons[0]

@@ -1,7 +1,7 @@
 """One drawing for an HTML page as SVG text.
 
-Drawn in sentinel colours that become CSS variables, so that one drawing serves light and dark;
-text stays text, in the page's own font. Every arm keeps one colour and one marker throughout.
+The drawing uses sentinel colours that become CSS variables, so that it works in light and dark
+mode. Text stays text, in the page's own font. Every arm keeps one colour and one marker.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.transforms import Transform
 
 SERIES = 7
-"""Colours before they repeat; the markers repeat later."""
+"""Number of colours before they repeat. The markers repeat later."""
 
 INK, MUTED, RULE, PAPER = "#010101", "#010102", "#010103", "#010104"
 _COLOURS = {
@@ -34,7 +34,7 @@ _COLOURS = {
 _MARKERS = "osD^vPXd<>"
 
 _WIDTH, _ROW = 4.7, 0.34
-"""Inches: readable at the width of a phone and of half a desktop page."""
+"""Sizes in inches, readable at the width of a phone and of half a desktop page."""
 
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -60,13 +60,13 @@ _STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Figure:
-    """One drawing with the words that go with it."""
+    """One drawing with its texts."""
 
     name: str
     title: str
     caption: str
     description: str
-    """What the drawing shows, in words, for those who do not see it."""
+    """Description of the drawing in words, for readers who do not see it."""
     svg: str
 
 
@@ -78,8 +78,8 @@ def draw_figure(
     height: float,
     draw: Callable[[Axes], None],
 ) -> Figure:
-    """What `draw` puts on axes of this height in inches, ready for the page."""
-    from matplotlib import rc_context  # here because matplotlib takes most of a second to import
+    """Run `draw` on axes of this height in inches. Return the figure for the page."""
+    from matplotlib import rc_context  # imported late: matplotlib takes most of a second
     from matplotlib.figure import Figure as Canvas
 
     with rc_context({**_STYLE, "svg.hashsalt": name}):
@@ -91,17 +91,17 @@ def draw_figure(
 
 
 def colour_index(position: int) -> int:
-    """Number of the page's colour variable for the arm at this position."""
+    """Return the number of the page's colour variable for the arm at this position."""
     return position % SERIES
 
 
 def arm_colour(position: int) -> str:
-    """The sentinel of the arm at this position."""
+    """Return the sentinel colour of the arm at this position."""
     return f"#0102{colour_index(position):02d}"
 
 
 def marker(axes: Axes, x: float, y: float, position: int, label: str = "") -> None:
-    """The arm's own sign, whole also on the edge of the axes."""
+    """Draw the arm's own marker, unclipped at the edge of the axes."""
     axes.plot(
         [x],
         [y],
@@ -115,7 +115,7 @@ def marker(axes: Axes, x: float, y: float, position: int, label: str = "") -> No
 
 
 def arm_rows(axes: Axes, arms: Sequence[ArmSummary]) -> None:
-    """One row an arm, in declared order from the top."""
+    """Set up one row per arm, in declared order from the top."""
     axes.set_yticks(range(len(arms)), [arm.name for arm in arms])
     axes.set_ylim(len(arms) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0, labelcolor=INK)
@@ -124,29 +124,29 @@ def arm_rows(axes: Axes, arms: Sequence[ArmSummary]) -> None:
 
 
 def percent_axis(axis: Axis, set_limits: Callable[..., object]) -> None:
-    """From 0 to 100 %, with room for markers at either end."""
+    """Scale an axis from 0 to 100 %, with room for markers at either end."""
     set_limits(-0.02, 1.02)
     axis.set_ticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100 %"])
 
 
 def usd_axis(axes: Axes) -> None:
-    """Dollars across, in plain notation."""
+    """Label the horizontal axis in dollars, in plain notation."""
     axes.xaxis.set_major_formatter(lambda value, _: f"${value:,.10g}")
     axes.xaxis.set_minor_formatter(lambda value, _: "")
 
 
 def row_transform(axes: Axes) -> Transform:
-    """Across in shares of the axes, down in rows."""
+    """Return the transform with x in shares of the axes and y in rows."""
     return axes.get_yaxis_transform()
 
 
 def height_of(rows: int, scale: float = 1.0) -> float:
-    """Inches for so many rows, axis included."""
+    """Return the height in inches for this number of rows, axis included."""
     return 0.75 + rows * _ROW * scale
 
 
 def _embed(svg: str, name: str, description: str) -> str:
-    """The drawing as part of an HTML page: themed, named, ids made unique, nothing external."""
+    """Convert the drawing for an HTML page: themed, named, with unique ids, self-contained."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<(metadata|style)\b.*?</\1>", "", body, flags=re.DOTALL)
     for sentinel, variable in _COLOURS.items():

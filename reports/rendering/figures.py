@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from matplotlib.patches import Patch
 
 _LOG_SPAN = 20
-"""From this ratio of dearest to cheapest cell on, costs are drawn on a logarithmic axis."""
+"""Ratio of dearest to cheapest cell from which costs are drawn on a logarithmic axis."""
 
 _DECADES_ALONE = 1000
-"""Below this ratio powers of ten would be one or two ticks."""
+"""Below this ratio, powers of ten alone would give only one or two ticks."""
 
 _DIRECT_LABELS = 4
-"""Points that are named beside themselves; more of them get a legend below."""
+"""Maximum number of points with a label beside them. More points get a legend below."""
 
 _DOTS = 300
-"""More cells an arm than this are thinned out, evenly by cost."""
+"""Maximum number of dots per arm. More cells are thinned out, evenly by cost."""
 
 _LABELLED = 0.12
-"""Narrower parts of a bar have no room for their share."""
+"""Minimum width of a part of a bar that has room for its share."""
 
 _PLAIN: tuple[Purpose, ...] = ("resolved", "unresolved")
 
@@ -53,17 +53,17 @@ _HATCHES: Mapping[Purpose, str] = {
 
 
 def draw_resolution(report: Report) -> tuple[Figure, ...]:
-    """What goes with the question which arm resolves more."""
+    """Draw the figure on resolution by arm."""
     return (_resolution(report.arms),)
 
 
 def draw_cost(report: Report) -> tuple[Figure, ...]:
-    """Cost against resolution, distribution of cost."""
+    """Draw cost against resolution, and the distribution of cost."""
     return (_cost_against_resolution(report.arms), _cost_spread(report))
 
 
 def draw_spending(report: Report) -> tuple[Figure, ...]:
-    """What money went into, by arm; none where nothing was spent."""
+    """Draw the spending by purpose and arm. Return no figure if nothing was spent."""
     spent = [spending.arm for spending in report.spending if spending.spent_usd]
     return (_spending(report),) if spent else ()
 
@@ -148,7 +148,10 @@ def _cost_spread(report: Report) -> Figure:
 
 
 def _thinned(costs: list[float]) -> list[float]:
-    """As many as are drawn, evenly by rank, the extremes among them; in their own order if few."""
+    """Return at most `_DOTS` costs, evenly by rank, including the extremes.
+
+    If there are few costs, return all in their own order.
+    """
     if len(costs) <= _DOTS:
         return costs
     ranked, last = sorted(costs), len(costs) - 1
@@ -217,7 +220,7 @@ def _purpose_key(purpose: Purpose) -> Patch:
 
 
 def _pattern(purpose: Purpose, colour: str) -> dict[str, Any]:
-    """Told apart by filling, so that the colour can stay the arm's."""
+    """Return the fill style of a purpose. Purposes differ by fill, as the colour is the arm's."""
     if purpose in _PLAIN:
         alpha = 1.0 if purpose == "resolved" else 0.35
         return {"facecolor": colour, "alpha": alpha, "linewidth": 0}
@@ -270,7 +273,7 @@ def _rate_point(axes: Axes, position: int, arm: ArmSummary) -> None:
 
 
 def _strip(axes: Axes, row: int, costs: list[float]) -> None:
-    """Dots with a fixed jitter and, from five on, a box."""
+    """Draw dots with a fixed jitter and, for five or more, a box."""
     dots = _thinned(costs)
     jitter = [row + 0.26 * (2 * ((i * 0.618034) % 1) - 1) for i in range(len(dots))]
     axes.scatter(
@@ -291,7 +294,7 @@ def _strip(axes: Axes, row: int, costs: list[float]) -> None:
 
 
 def _label_points(axes: Axes, points: list[tuple[float, float, str]]) -> None:
-    """Names beside their points, moved up where they would cover each other."""
+    """Label the points beside them, moving labels up if they would overlap."""
     width = axes.get_xlim()[1]
     placed: list[tuple[bool, float]] = []
     for x, y, name in sorted(points, key=lambda point: point[1]):

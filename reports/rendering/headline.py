@@ -1,4 +1,4 @@
-"""The answer in one sentence."""
+"""The main result in one sentence."""
 
 from reports.format import (
     count,
@@ -12,11 +12,11 @@ from reports.format import (
 from reports.types import ArmSummary, Comparison, Report
 
 LEVEL = 0.05
-"""Above this p-value the sentence calls the difference indistinguishable from chance."""
+"""From this p-value on, the sentence calls the difference indistinguishable from chance."""
 
 
 def headline(report: Report) -> str:
-    """Which arm resolves more, by how much, how sure that is, and what it costs."""
+    """State the better arm, the size and certainty of its lead, and the costs."""
     if not any(arm.started for arm in report.arms):
         planned = sum(arm.planned for arm in report.arms)
         return f"Nothing has run yet: {plural(planned, 'cell')} planned."
@@ -33,7 +33,7 @@ def headline(report: Report) -> str:
 
 
 def _share_nothing(report: Report, baseline: ArmSummary, candidate: ArmSummary) -> bool:
-    """Whether both arms ran, and no instance was tried in both."""
+    """Return True if both arms ran and no instance was tried in both."""
     tried: dict[str, set[str]] = {baseline.name: set(), candidate.name: set()}
     for cell in report.cells:
         if cell.arm in tried and cell.attempt_id is not None:
@@ -70,7 +70,7 @@ def _counts(baseline: ArmSummary, candidate: ArmSummary) -> str:
 
 
 def _chance(pair: Comparison) -> str:
-    """The p-value, with that of the declared family where it corrects anything."""
+    """Format the p-value, with the family-adjusted one if that is higher."""
     decisive = pair.decisive_p_value
     p = f"{pair.decisive} = {p_value(decisive)}"
     if pair.has_repeats:
@@ -81,7 +81,7 @@ def _chance(pair: Comparison) -> str:
 
 
 def _cost(pair: Comparison) -> str:
-    """Both amounts and their ratio, of the same pairs: those of which both costs are known."""
+    """Format both costs and their ratio, over the pairs with both costs known."""
     if not pair.priced_pairs:
         return "what it costs in comparison is unknown"
     candidate, baseline = (
@@ -96,7 +96,7 @@ def _cost(pair: Comparison) -> str:
 
 
 def priced(pair: Comparison) -> str:
-    """The pairs of which both costs are known, as a part of all."""
+    """Format the number of pairs with both costs known, as a part of all pairs."""
     pairs = plural(pair.table.pairs, "pair")
     is_all = pair.priced_pairs == pair.table.pairs
     return pairs if is_all else f"{count(pair.priced_pairs)} of {pairs}"

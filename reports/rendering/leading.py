@@ -1,4 +1,4 @@
-"""The leading pair of arms, number by number, each with its interval and how it was made."""
+"""The numbers of the leading pair of arms, each with its interval and method."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from reports.types import (
 )
 
 UNLIMITED = "unlimited"
-"""Stands where a limit is infinite."""
+"""Shown in place of an infinite limit."""
 
 NEWCOMBE = "Newcombe"
 NEWCOMBE_BY_INSTANCE = "Newcombe over instances"
@@ -45,14 +45,14 @@ _Show = Callable[[float], str]
 
 @dataclass(frozen=True)
 class Line:
-    """One number as a reader sees it."""
+    """One number, formatted for a reader."""
 
     name: str
     value: str
     interval: str
-    """Two-sided at 95 %; a dash where there is none."""
+    """Two-sided 95 % interval, or a dash if there is none."""
     over: str
-    """What the number is made from."""
+    """Data that the number is computed from."""
     method: str
 
 
@@ -77,17 +77,17 @@ class PassLine:
 
 @dataclass(frozen=True)
 class Leading:
-    """All that is told of the pair that the report leads with."""
+    """The report's numbers on the leading pair."""
 
     summary: str
     groups: tuple[Group, ...]
     pass_at: tuple[PassLine, ...]
-    """By k; empty where cells do not repeat."""
+    """Lines by k. Empty without repeats."""
     footnotes: tuple[str, ...]
 
 
 def describe(report: Report) -> Leading | None:
-    """The leading pair's numbers; None for a report with one arm."""
+    """Return the leading pair's numbers, or None for a report with one arm."""
     if report.resampled is None:
         return None
     pair, resampled, repeats = report.comparisons[0], report.resampled, report.source.repeats
@@ -114,7 +114,7 @@ def _summary(
     declared: tuple[Line, ...],
     cost: Line,
 ) -> str:
-    """The difference, the tests and the ratio of cost, for where there is one line."""
+    """Return the difference, the tests and the ratio of cost in one line."""
     settings = f"{count(resampled.resamples)} resamples, seed {resampled.seed}"
     resolution = (
         f"Difference of resolution {difference.value} points (95 % interval {difference.interval}, "
@@ -142,19 +142,19 @@ def _resolution(pair: Comparison) -> Iterator[Line]:
 
 
 def _method(pair: Comparison) -> str:
-    """How the interval of the difference is made."""
+    """Return the name of the method behind the interval of the difference."""
     return NEWCOMBE_BY_INSTANCE if pair.has_repeats else NEWCOMBE
 
 
 def _differing(pair: Comparison, table: PairedTable, leads: InstanceLeads) -> str:
-    """What the test is over."""
+    """Format the number of units that the test is over."""
     if pair.has_repeats:
         return f"{count(leads.differing)} of {plural(leads.instances, 'instance')} differ"
     return plural(table.discordant, "discordant pair")
 
 
 def _declared(report: Report) -> Iterator[Line]:
-    """What the declaration asks for: the test within its family, and the margin."""
+    """Yield the declared tests: the one within its family, and the one against the margin."""
     if _is_in_a_family(report):
         over = plural(len(report.source.plan.comparisons), "declared comparison")
         adjusted = adjusted_p(report.comparisons[0])
@@ -172,13 +172,13 @@ def _declared(report: Report) -> Iterator[Line]:
 
 
 def _is_in_a_family(report: Report) -> bool:
-    """Whether the leading pair is one of several declared comparisons."""
+    """Return True if the leading pair is one of several declared comparisons."""
     is_declared = report.comparisons[0].adjusted_p_value is not None
     return is_declared and len(report.source.plan.comparisons) > 1
 
 
 def adjusted_p(pair: Comparison) -> str:
-    """The p-value within the declared family, or a dash for a comparison outside of it."""
+    """Format the p-value within the declared family, or a dash for an undeclared comparison."""
     return DASH if pair.adjusted_p_value is None else p_value(pair.adjusted_p_value)
 
 
@@ -195,7 +195,7 @@ def _amounts(pair: Comparison, resampled: Resampled) -> Iterator[Line]:
 
 
 def _of_pairs(known: int, pair: Comparison) -> str:
-    """Pairs of which both amounts are known, as a part of all where they are only some."""
+    """Format the number of pairs with both amounts known, as a part of all if only some are."""
     if known in (0, pair.table.pairs):
         return plural(known, "pair")
     return f"{count(known)} of {plural(pair.table.pairs, 'pair')}"
@@ -251,7 +251,7 @@ def _sensitivities(report: Report, resampled: Resampled) -> Iterator[Line]:
 
 
 def _with_unknown_costs(resampled: Resampled) -> Iterator[Line]:
-    """The ratio of cost over all pairs that ran, with the costs put in that are not known."""
+    """Yield the ratios of cost over all pairs that ran, with unknown costs imputed."""
     unknown = resampled.unknown_costs
     if unknown is None:
         return
@@ -270,7 +270,7 @@ def _with_unknown_costs(resampled: Resampled) -> Iterator[Line]:
 def _other_table(
     pair: Comparison, what: str, table: PairedTable, leads: InstanceLeads, over: str
 ) -> Iterator[Line]:
-    """The difference of a pair and its test over other cells or verdicts."""
+    """Yield the difference of a pair and its test over other cells or verdicts."""
     name = f"difference, {what}, points"
     if table.pairs:
         limits = _interval(newcombe_interval(table, pairs=leads.effective), points)
@@ -368,7 +368,7 @@ def _estimate(
 
 
 def _interval(interval: Interval, show: _Show) -> str:
-    """Both limits; one word where neither is known."""
+    """Format both limits, or one word if both are infinite."""
     if isinf(interval.low) and isinf(interval.high):
         return UNLIMITED
     limits = (UNLIMITED if isinf(limit) else show(limit) for limit in (interval.low, interval.high))
@@ -376,7 +376,7 @@ def _interval(interval: Interval, show: _Show) -> str:
 
 
 def _signed(difference: float, show: _Show) -> str:
-    """With its sign before the unit, unless it is zero but for what adding up leaves over."""
+    """Format with the sign before the unit. Zero, up to rounding errors, has no sign."""
     rounded = round(difference, 9)
     sign = "+" if rounded > 0 else "\N{MINUS SIGN}" if rounded < 0 else ""
     return f"{sign}{show(abs(rounded))}"

@@ -28,11 +28,11 @@ from reports.rendering.leading import Leading, adjusted_p, describe
 from reports.types import STATES, ArmSummary, Comparison, Report, Source
 
 NAMED_INSTANCES = 20
-"""Instances that a list of differences names before it stops."""
+"""Maximum number of instances that a list of differences names."""
 
 
 def render(report: Report) -> str:
-    """Markdown in the order in which a reader needs it; ends with a newline."""
+    """Return the report as Markdown, most important parts first. It ends with a newline."""
     sections = [
         f"# {_text(report.source.experiment)}",
         _audits(report),
@@ -98,14 +98,14 @@ def _arm_row(arm: ArmSummary) -> tuple[str, ...]:
 
 
 def cost_per_resolved(arm: ArmSummary) -> str:
-    """The arm's cost per resolved cell, or why there is none."""
+    """Format the arm's cost per resolved cell, or state that none is resolved."""
     if arm.resolved == 0:
         return "none resolved"
     return usd(arm.cost_per_resolved, arm.cost.is_lower_bound)
 
 
 def span(source: Source) -> str:
-    """When the experiment ran, from its first attempt to the start of its last work."""
+    """Format the time span of an experiment, from its first attempt to its last activity."""
     if source.first_attempt is None or source.last_activity is None:
         return "at times that are not recorded"
     return f"{moment(source.first_attempt)} to {moment(source.last_activity)}"
@@ -177,7 +177,7 @@ def _two_by_two(pair: Comparison) -> str:
 
 
 def _leading(pair: Comparison, leading: Leading) -> Iterable[str]:
-    """The pair's numbers, and below them how they were made."""
+    """Yield tables of the pair's numbers, and below them the methods."""
     header = ("value", "95 % interval", "over", "method")
     for group in leading.groups:
         rows = (
@@ -204,7 +204,7 @@ def _leading(pair: Comparison, leading: Leading) -> Iterable[str]:
 
 
 def _differences(report: Report) -> Iterable[str]:
-    """The instances that one of the two arms resolved and the other did not."""
+    """Yield the instances that only one of the two arms resolved."""
     for side in read_sides(report):
         only = list(dict.fromkeys(one.instance_id for one in side.shown))
         if only:
@@ -215,7 +215,7 @@ def _differences(report: Report) -> Iterable[str]:
 
 
 def _failures(report: Report) -> Iterable[str]:
-    """Every way to fail, counted by arm."""
+    """Yield tables of all kinds of failure, counted by arm."""
     groups = group_failures(report)
     if not groups:
         return
@@ -227,7 +227,7 @@ def _failures(report: Report) -> Iterable[str]:
 
 
 def _spending(report: Report) -> Iterable[str]:
-    """What was billed, and what that went into."""
+    """Yield a table of the bills and their purposes."""
     if not any(one.attempts for one in report.spending):
         return
     yield "## What was spent on nothing"
@@ -293,7 +293,7 @@ def _source(report: Report) -> str:
 def _table(
     header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1, remarks: int = 0
 ) -> str:
-    """A table of numbers, except for the first `words` and the last `remarks` columns."""
+    """Return a table. All columns but the first `words` and the last `remarks` are numbers."""
     numbers = len(header) - words - remarks
     rule = ["---"] * words + ["---:"] * numbers + ["---"] * remarks
     lines = [header, rule, *rows]
@@ -301,12 +301,12 @@ def _table(
 
 
 def _text(value: str) -> str:
-    """Data as running text: what Markdown or HTML would act on is escaped."""
+    """Return data as running text, with the special characters of Markdown and HTML escaped."""
     return re.sub(r"([\\`*_\[\]<>|~&#])", r"\\\1", " ".join(value.split()))
 
 
 def _code(value: str) -> str:
-    """Data as code, whatever backticks it holds."""
+    """Return data as inline code, with a fence longer than any backticks in the data."""
     flat = " ".join(value.split())
     longest = max((len(run) for run in re.findall("`+", flat)), default=0)
     fence = "`" * (longest + 1)

@@ -1,4 +1,4 @@
-"""The marks of honesty: what a reader must know before using the numbers."""
+"""Warnings and notes that a reader must know before using the numbers."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def write_notes(
     comparisons: tuple[Comparison, ...],
     resampled: Resampled | None,
 ) -> tuple[Note, ...]:
-    """Warnings first."""
+    """Return all notes, warnings first."""
     notes = [
         *_about_plan(source),
         *_about_setting(arms),
@@ -37,7 +37,7 @@ def write_notes(
 
 
 def _about_plan(source: Source) -> Iterator[Note]:
-    """The banner over a declaration that was made or changed with results at hand."""
+    """Warn of a declaration that was made or changed after results existed."""
     if not source.later_plans:
         return
     yield Note(
@@ -140,7 +140,7 @@ def _about_costs(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
 
 
 def _missing_costs(arm: ArmSummary) -> str:
-    """Why what an arm cost is more than is known: cells without a cost, calls without a price."""
+    """Explain why an arm's known cost is incomplete: cells without cost, calls without price."""
     told, without = [], arm.started - arm.cells_with_cost
     if without:
         told.append(f"no cost for {count(without)} of {plural(arm.started, 'cell')}")
@@ -152,7 +152,7 @@ def _missing_costs(arm: ArmSummary) -> str:
 
 
 def _about_counts(arms: list[ArmSummary]) -> Iterator[Note]:
-    """Tokens and calls that are known of some cells only."""
+    """Note arms with tokens or calls known for only some cells."""
     told = [
         f"{arm.name}: {what} unknown in {count(unknown)} of {plural(arm.started, 'cell')}"
         for arm in arms
@@ -191,7 +191,7 @@ def _about_declaration(source: Source, comparisons: tuple[Comparison, ...]) -> I
 def _about_models(
     arms: tuple[ArmSummary, ...], comparisons: tuple[Comparison, ...]
 ) -> Iterator[Note]:
-    """An arm is worth its cost on the model that the other one has, or the model is compared."""
+    """Warn if the arms use different models: then the models are compared, too."""
     models = {arm.name: arm.model for arm in arms}
     for pair in comparisons[:1]:
         one, other = models[pair.baseline], models[pair.candidate]

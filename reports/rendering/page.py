@@ -1,4 +1,4 @@
-"""A report as one self-contained HTML page: nothing is fetched, nothing runs."""
+"""A report as one self-contained HTML page, without external resources or scripts."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from reports.rendering.trajectories import FOLDER, file_name
 from reports.types import STATES, Cell, Report, State
 
 GRID_CELLS = 5_000
-"""Cells that the table of every instance shows; a browser takes seconds over much more."""
+"""Maximum number of cells in the table of every instance. A browser needs seconds for more."""
 
 SUSPECTS = 100
-"""Suspect verdicts whose reasons are listed."""
+"""Maximum number of suspect verdicts to list with their reasons."""
 
 MARKS: dict[State, str] = {
     "resolved": "●",
@@ -41,7 +41,7 @@ MARKS: dict[State, str] = {
     "ungraded": "…",
     "missing": "·",
 }
-"""A sign for every state, so that none is told by colour alone."""
+"""A symbol for every state, so that no state is marked by colour alone."""
 
 TRACES = (
     ("resolved, rate", "marts/cells.sql → marts/arm_states.sql", "evaluations.resolved"),
@@ -74,7 +74,7 @@ TRACES = (
     ("complete pairs", "statistics.paired_table", "marts.cells with a verdict in both arms"),
     ("repository of an instance", "resampled.read_resampled", "attempts.repo"),
 )  # fmt: skip
-"""Number, the file of `reports/` that makes it, and what it is made from."""
+"""Numbers of the report, each with the file of `reports/` that computes it and its source."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,11 @@ class GridRow:
     repeat: int
     cells: tuple[Cell, ...]
     differs: bool
-    """Whether one arm of the leading comparison resolved it and the other did not."""
+    """True if exactly one arm of the leading comparison resolved it."""
 
 
 def render(report: Report) -> str:
-    """The page as HTML text."""
+    """Return the page as HTML text."""
     leading = describe(report)
     made = environment()
     made.filters.update(
@@ -130,12 +130,12 @@ def render(report: Report) -> str:
 
 
 def _links(report: Report) -> dict[str, str]:
-    """Where the trajectory of an attempt is, beside the page."""
+    """Return the relative link to the trajectory of each attempt."""
     return {attempt: f"{FOLDER}/{file_name(attempt)}" for attempt in report.trajectories}
 
 
 def _grid(report: Report) -> list[GridRow]:
-    """As many rows as can be shown, in declared order of the instances."""
+    """Return the rows of up to `GRID_CELLS` cells, in declared order of the instances."""
     rows: defaultdict[tuple[str, int], list[Cell]] = defaultdict(list)
     for cell in report.cells[:GRID_CELLS]:
         rows[cell.instance_id, cell.repeat].append(cell)

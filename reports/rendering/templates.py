@@ -1,4 +1,4 @@
-"""Templates with the filters that show numbers."""
+"""Jinja templates, with filters that format numbers."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ _FILTERS = (
 
 
 def environment() -> Environment:
-    """Everything is escaped, and a name that is not there is an error."""
+    """Return an environment that escapes everything and treats an undefined name as an error."""
     made = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,

@@ -1,4 +1,4 @@
-"""The trajectories that a report links to, each as one self-contained page beside it."""
+"""The trajectories that a report links to, each as one self-contained page beside the report."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from upath import UPath
 
 FOLDER = "trajectories"
-"""Beside the report's page."""
+"""Name of the folder beside the report's page."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Part:
-    """One text of a step, and what it is."""
+    """One text of a step, and its kind."""
 
     title: str
     text: str
@@ -45,20 +45,20 @@ class ShownStep:
 
     number: int
     place: str
-    """Scope and number within it, as `durabench trace` calls it."""
+    """Scope and number within the scope, in the notation of `durabench trace`."""
     kind: str
     role: str
     asked: tuple[Part, ...]
-    """New messages of a model call; empty for other steps."""
+    """New messages of a model call. Empty for other steps."""
     done: tuple[Part, ...]
     facts: tuple[str, ...]
-    """Tokens and cost, exit code, time."""
+    """Tokens and cost, exit code, and time of the step."""
 
 
 def find_trajectories(lake: Path | UPath, report: Report) -> frozenset[str]:
-    """The attempts that the report refers to and of which the lake has the steps.
+    """Return the attempts that the report refers to and whose steps are in the lake.
 
-    Imports without steps have none, and so has an attempt that ended before its first step.
+    Imports without steps have none, nor has an attempt that ended before its first step.
     """
     return frozenset(
         cell.attempt_id
@@ -68,7 +68,7 @@ def find_trajectories(lake: Path | UPath, report: Report) -> frozenset[str]:
 
 
 def render_trajectories(lake: Path | UPath, report: Report) -> Iterator[tuple[str, str]]:
-    """Name and HTML text of the page of every attempt in `report.trajectories`."""
+    """Yield the file name and HTML text of the page of each attempt in `report.trajectories`."""
     template = environment().get_template("trajectory.html.j2")
     for cell in _referred(report):
         if cell.attempt_id in report.trajectories:
@@ -85,12 +85,12 @@ def render_trajectories(lake: Path | UPath, report: Report) -> Iterator[tuple[st
 
 
 def file_name(attempt_id: str) -> str:
-    """What the page of an attempt is called."""
+    """Return the file name of an attempt's page."""
     return f"{attempt_id}.html"
 
 
 def _referred(report: Report) -> tuple[Cell, ...]:
-    """The cells whose attempts are named on the page, each once."""
+    """Return the cells whose attempts are named on the page, each once."""
     differences = [one for side in read_sides(report) for one in side.shown]
     cells = [cell for one in differences for cell in (one.winner, one.loser)]
     examples = {example.attempt_id for example in report.failures.examples}
@@ -99,7 +99,7 @@ def _referred(report: Report) -> tuple[Cell, ...]:
 
 
 def _is_file_name(attempt_id: str) -> bool:
-    """Ids are data: one that could leave the folder gets no page."""
+    """Return True if the id is safe as a file name. An id that could leave the folder is not."""
     return re.fullmatch(r"\w[\w.-]*", attempt_id) is not None
 
 
@@ -119,7 +119,7 @@ def _read(lake: Path | UPath, report: Report, cell: Cell) -> tuple[ShownStep, ..
 
 
 def _patch(lake: Path | UPath, report: Report, cell: Cell) -> str:
-    """The patch that the attempt left; empty if none."""
+    """Return the patch that the attempt left, or `""` if there is none."""
     return "".join(row["model_patch"] for row in _rows(_unit(lake, "predictions", report, cell)))
 
 
@@ -140,7 +140,7 @@ def _rows(path: Path | UPath) -> list[Row]:
 
 
 def _when(row: Row) -> tuple[datetime, str, int]:
-    """Steps of parallel branches in the order in which they began."""
+    """Return the sort key that orders steps of parallel branches by start time."""
     return row["started_at"] or datetime.min.replace(tzinfo=UTC), row["scope"], row["seq"]
 
 
@@ -178,7 +178,7 @@ def _facts(row: Row, call: Row | None) -> Iterator[str]:
 
 
 def _asked(request: Row) -> Iterator[Part]:
-    """What is new to the model; its own words stand at the step before."""
+    """Yield the messages that are new to the model. Its own replies are at the step before."""
     for message in request.get("messages") or ():
         if message.get("role") != "assistant":
             yield Part(str(message.get("role")), _text(message.get("content")))
@@ -206,7 +206,7 @@ def _work(request: Row, result: Any) -> Iterator[Part]:
 
 
 def _arguments(given: Any) -> str:
-    """One argument a line, texts as they are."""
+    """Format one argument per line, with text values unchanged."""
     if isinstance(given, str):
         try:
             given = json.loads(given)
