@@ -71,7 +71,7 @@ ATTEMPTS = Table(
     (
         *_CELL,
         Column("repo", TEXT, "repository of the instance"),
-        Column("agent", TEXT, "kind of arm: mini, gold, null or imported"),
+        Column("agent", TEXT, "kind of arm: mini, durable, gold, null or imported"),
         Column("model", TEXT, "model string; `none` for arms without a model"),
         Column("provider", TEXT, "litellm, scripted, recorded, simulated or none"),
         Column("environment", TEXT, "docker, host, or imported where the run was elsewhere"),
