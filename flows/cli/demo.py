@@ -4,7 +4,7 @@ from flows.cli.options import EnvironmentOption, LakeOption
 
 
 def demo(lake: LakeOption = None, environment: EnvironmentOption = None) -> None:
-    """Run the bundled experiment: two simulated skills, gold and null. No key, no download."""
+    """Run the bundled experiment: mini, durable, gold and null. No key, no download."""
     from flows.cli import running
     from flows.experiments import declaration
 
