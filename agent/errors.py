@@ -42,9 +42,7 @@ class BudgetExhausted(AgentError):
 
 
 class OutOfTime(AgentError):
-    """The time limit of the attempt, or of a part of it, is used up. The arm decides how to
-    continue.
-    """
+    """A time limit of the attempt or a part of it was reached. The arm decides what to do."""
 
 
 class Undone(AgentError):

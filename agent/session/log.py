@@ -120,7 +120,7 @@ class JournalLog:
     limits: tuple[Limit, ...] = ()
 
     async def keep(self, checkpoint: Checkpoint) -> str:
-        """Return `<tree> <digest of its delta>`. The delta is stored before any step refers to it."""
+        """Return `<tree> <digest of its delta>`. The delta is stored before a step refers to it."""
         delta = await asyncio.to_thread(self.blobs.put, checkpoint.delta)
         return f"{checkpoint.tree} {delta}"
 

@@ -233,7 +233,7 @@ class Session:
         return reply
 
     def _new(self, messages: list[Message]) -> list[Message]:
-        """Return the messages that are new to the scope's conversation, or all if it was changed."""
+        """Return the messages that are new to the conversation, or all if it was changed."""
         before, self._conversation = self._conversation, list(messages)
         return messages[len(before) :] if messages[: len(before)] == before else messages
 
@@ -371,9 +371,7 @@ class Session:
         except NotSent:
             await log.refuse(entry)
             raise
-        except (
-            OutOfTime
-        ) as error:  # from a recorded model, whose time limit was reached in the recorded run
+        except OutOfTime as error:  # from a recorded model, which timed out
             result = CutOff(str(error))
         except ContextWindowExceeded as error:
             # The call is not billed. It is still recorded, because it decides the arm's next
