@@ -1,8 +1,8 @@
-"""One long-lived bash that runs one command after another, from the client's side.
+"""The client of one long-lived bash that runs one command after another.
 
-`command_server.sh` is the other side and describes the framing. Output is bounded while
-it streams: whatever a command writes, at most the bytes asked for are held here, and a
-command that writes faster than they are read waits.
+`command_server.sh` is the server and describes the framing. Output is bounded while it streams:
+however much a command writes, at most the requested bytes are held in memory, and a command that
+writes faster than they are read has to wait.
 """
 
 import asyncio
@@ -174,7 +174,7 @@ class Shell:
         token = secrets.token_hex(16).encode()
         with suppress(ConnectionError):  # a server that has ended said why; that is read below
             await self._send(token, command, stdin, mode, timeout_s, stamp)
-        # A killed process may still have been writing when its command was over.
+        # a server that has ended stated its reason, which is read below
         await self._until(token + b" begin\n", _Kept(_LAST_WORDS_BYTES))
         output = _Kept(keep_bytes)
         await self._until(b"\n" + token + b" end ", output)
