@@ -174,9 +174,7 @@ class Shell:
     ) -> Finished:
         start = monotonic()
         token = secrets.token_hex(16).encode()
-        with suppress(
-            ConnectionError
-        ):  # a server that has ended stated its reason, which is read below
+        with suppress(ConnectionError):  # a server that ended gave a reason, read below
             await self._send(token, command, stdin, mode, timeout_s, stamp)
         # A killed process may still have been writing when its command was over.
         await self._until(token + b" begin\n", _Kept(_LAST_WORDS_BYTES))

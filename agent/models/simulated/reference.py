@@ -108,6 +108,6 @@ def _same(actual: Effect | None, wanted: Effect) -> bool:
     if actual is None or actual.exists != wanted.exists:
         return False
     if wanted.moved and not actual.moved:
-        # A diff without renames has all lines of the new file, including the added ones.
+        # A diff without renames has all lines of the new file. The added ones must be among them.
         return all(actual.net.get(line, 0) >= count for line, count in wanted.net.items())
     return actual.net == wanted.net
