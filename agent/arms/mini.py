@@ -40,8 +40,9 @@ T = TypeVar("T")
 Settings = dict[str, Any]
 
 _TEXT_ACTION = r"```mswea_bash_command\s*\n(.*?)\n```"
-"""Regex that extracts an action, as required by the package's text prompt
-`swebench_backticks.yaml`.
+"""Regex that extracts an action from a reply.
+
+The package's text prompt `swebench_backticks.yaml` asks for this form.
 """
 
 

@@ -81,7 +81,7 @@ class Relevance:
         return sorted(counts, key=lambda term: (-counts[term], term))[:_MOST_TERMS]
 
     def _names_path(self, path: str) -> bool:
-        """Return True if the task contains a file's name, or the end of its path or dotted
+        """Return True if the task contains a file's name or the end of its path or dotted
         module.
         """
         pure = PurePosixPath(path)
@@ -93,8 +93,9 @@ class Relevance:
         return not named.isdisjoint(self._paths)
 
     def _mentions(self, name: str) -> float:
-        """Score a mention of the name. A word that may be English and is not marked as code scores
-        less.
+        """Score a mention of the name.
+
+        A word that may be English and is not marked as code scores less.
         """
         if name not in self._names:
             return 0.0

@@ -158,9 +158,7 @@ class _Drawing:
             shown |= {definition.qualified: definition for definition in new}
 
     def text(self) -> str:
-        """Return the files in the order in which they were added, with their definitions by
-        line.
-        """
+        """Return the files in the order of addition, with their definitions by line."""
         return "".join(chain.from_iterable(self._lines(path) for path in self.paths))
 
     def _missing(self, entry: _Entry) -> list[Definition]:

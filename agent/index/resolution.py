@@ -96,17 +96,15 @@ class Resolver:
         return self._known[question]
 
     def member(self, owner: Found, name: str) -> Found:
-        """Return the object that a name refers to after `owner.`; `CALL` and `ENTER` are such
-        names, too.
+        """Return the object that a name refers to after `owner.`; `CALL` and `ENTER` are names,
+        too.
         """
         found = self._member(owner, name)
         self._settle()
         return found
 
     def ancestors(self, entity: Entity) -> tuple[Entity, ...]:
-        """Return the base classes of a class that are in the repository, and theirs, nearest
-        first.
-        """
+        """Return the base classes of a class in the repository, and theirs, nearest first."""
         found = self._above(entity)
         self._settle()
         return found
@@ -233,9 +231,7 @@ class Resolver:
         return found if found is not None else self._by_star(module.path, name)
 
     def _by_star(self, path: str, name: str) -> Found:
-        """Return the object that `from module import *` binds to a name, in any module that it
-        reaches.
-        """
+        """Return the object bound to a name by `from module import *`, in any module it reaches."""
         if name.startswith("_"):
             return None
         for module in self._reached_by_star(path):

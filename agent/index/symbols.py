@@ -153,8 +153,7 @@ class SymbolIndex:
         return sorted(dict.fromkeys(uses), key=_certain_first)
 
     def callees(self, symbol: str) -> list[Use]:
-        """Return the repository's definitions that a symbol's definitions use, in the order of the
-        code.
+        """Return the repository's definitions that a symbol uses, in the order of the code.
 
         Uses are calls, properties that are read and functions that are passed on.
         """

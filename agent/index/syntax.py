@@ -275,9 +275,7 @@ class _Builder:
         return {name: tuple(references) for name, references in found.items()}
 
     def _leads_nowhere(self, reference: Reference) -> bool:
-        """Return True for a single name that does not refer to a definition, such as a
-        parameter.
-        """
+        """Return True for a single name that refers to no definition, such as a parameter."""
         if len(reference.chain) > 1:
             return False
         name = reference.chain[0]

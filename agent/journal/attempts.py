@@ -76,9 +76,7 @@ def outcome(connection: Connection, attempt_id: str) -> str | None:
 
 
 def pruned_at(connection: Connection, attempt_id: str) -> float | None:
-    """Return when the attempt's steps were removed, in seconds since 1970, or None if they were
-    not.
-    """
+    """Return when the attempt's steps were removed, in seconds since 1970, or None."""
     found = connection.execute(
         select(attempts.c.pruned_at).where(attempts.c.attempt_id == attempt_id)
     )
@@ -93,8 +91,9 @@ def set_outcome(connection: Connection, attempt_id: str, outcome: str | None) ->
 
 
 def _compare(known: Attempt, given: Attempt) -> None:
-    """Check that both declarations agree. A fork may be restarted by its id alone, without its
-    parent.
+    """Check that both declarations agree.
+
+    A fork may be restarted by its id alone, without its parent.
     """
     for field in ("experiment", "arm", "instance_id", "repeat", "spec"):
         there, here = getattr(known, field), getattr(given, field)

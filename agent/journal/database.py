@@ -24,7 +24,7 @@ WRITES = "journal_writes"
 """Execution option of connections whose transactions write."""
 
 SQLITE_BUSY_MS = 10_000
-"""How long SQLite itself waits for another program's lock."""
+"""Time that SQLite itself waits for another program's lock."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 

@@ -391,10 +391,10 @@ class Journal:
         return self._database.read(lambda connection: ledger.spent(connection, limit))
 
     def take_turn(self, rate: str, seconds: float, burst_s: float) -> float:
-        """Acquire `seconds` of a rate that all workers share. Return how many seconds to wait
-        first.
+        """Acquire `seconds` of a rate that all workers share.
 
-        Unused capacity of up to `burst_s` may be used at once.
+        Return how many seconds to wait before using them. Unused capacity of up to `burst_s` may be
+        used at once.
         """
         return self._database.write(
             lambda connection: rates.take_turn(connection, rate, seconds, burst_s)

@@ -161,8 +161,9 @@ def _lock(connection: Connection) -> None:
 
 
 def _version(connection: Connection) -> int:
-    """Return the version in the database. For an empty one, create the version table and
-    return 0.
+    """Return the version in the database.
+
+    For an empty database, create the version table and return 0.
     """
     if not inspect(connection).has_table(_VERSION):
         connection.execute(text("CREATE TABLE journal_version (version INTEGER NOT NULL)"))

@@ -49,8 +49,9 @@ class Pace:
     sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep)
 
     async def admit(self, names: Collection[str], tokens: int) -> None:
-        """Wait until a request of `tokens` tokens may be sent to the provider or model with these
-        names.
+        """Wait until a request may be sent to the provider or model with these names.
+
+        `tokens` is the size of the request.
 
         Raises:
             JournalError: the journal is unreachable.

@@ -17,7 +17,7 @@ WORKER = "retention"
 """The worker that acquires an attempt to remove its data. The previous holder is fenced by it."""
 
 UNRETURNED_S = 24 * 3600.0
-"""How long a worker with an expired lease still counts as writing, because it may only be slow."""
+"""Time for which a worker that never released its lease counts as writing. It may only be slow."""
 
 
 class Retention:
@@ -53,9 +53,7 @@ class Retention:
         self._database.write(lambda connection: _remove(connection, attempt_id))
 
     def references(self, without: Collection[str] = ()) -> References:
-        """Return all references to content-addressed storage, except those of the attempts
-        `without`.
-        """
+        """Return all references to content-addressed storage, except those of some attempts."""
         return self._database.read(lambda connection: _references(connection, without))
 
     def undisturbed(self, turns: int, work: Callable[[], None]) -> bool:

@@ -13,7 +13,7 @@ from agent.journal.tables import attempts, claims, signs
 from agent.journal.types import Claim
 
 SIGN_S = 90 * 24 * 3600.0
-"""How long a sign is kept: longer than any run."""
+"""Retention time of a sign: longer than any run."""
 
 _CLAIM = {
     dialect: insert_into(claims).on_conflict_do_nothing()

@@ -15,9 +15,7 @@ class Attempt:
     instance_id: str
     repeat: int
     spec: str
-    """JSON text defined by the caller. It includes everything that distinguishes one attempt from
-    another.
-    """
+    """JSON text defined by the caller, with everything that makes it another attempt."""
     parent_id: str | None = None
     """The attempt that this one was forked from, before the step named by the next two fields."""
     fork_scope: str | None = None
@@ -90,12 +88,14 @@ class Account:
     """The cost of an attempt."""
 
     billed_usd: float
-    """All calls ever sent: settled calls at cost, lost ones and those in flight at their
-    reservation.
+    """All calls ever sent.
+
+    Settled calls count at their cost, lost ones and those in flight at their reservation.
     """
     credited_usd: float
-    """The calls among the attempt's recorded steps, including those copied by a fork and excluding
-    those that were pruned.
+    """The calls among the attempt's recorded steps.
+
+    Calls copied by a fork are included, pruned ones are not.
     """
     calls_billed: int
     calls_credited: int
@@ -113,8 +113,9 @@ class Progress:
     worker: str | None
     """The last holder of the lease; None if it was never held."""
     lease_left_s: float | None
-    """Seconds until the lease expires, negative if it has; None if it was released or never
-    held.
+    """Seconds until the lease expires; negative if it has expired.
+
+    None if it was released or never held.
     """
     now: datetime
     first_step_at: datetime | None
@@ -122,8 +123,9 @@ class Progress:
     last_step_at: datetime | None
     """End of the last step, or start of one that has no result yet."""
     steps: int
-    """Steps with a result, including those copied by a fork. The next three fields count
-    likewise.
+    """Steps with a result, including those copied by a fork.
+
+    The next three fields count likewise.
     """
     calls: int
     cost_usd: float
@@ -160,4 +162,4 @@ class References:
     names: frozenset[str]
     """All referenced names; other words may be among them."""
     turns: int | None
-    """How often attempts had been acquired by then; None if one may be being written."""
+    """Number of times that attempts had been acquired by then; None if one may be being written."""

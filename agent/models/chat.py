@@ -27,9 +27,7 @@ def essential(message: Mapping[str, Any]) -> Message:
 
 
 def tool_call(name: str, arguments: str, *, call_id: str, content: str | None = None) -> Message:
-    """Return an assistant message that calls one tool. `arguments` is JSON, as written by
-    models.
-    """
+    """Return an assistant message that calls one tool, with `arguments` as JSON."""
     call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
     return {"role": "assistant", "content": content, "tool_calls": [call]}
 

@@ -55,13 +55,12 @@ class ModelRequest:
     number: int = 0
     """Answered calls of the scope before this one, as counted by the session."""
     role: str = ""
-    """The role of the model, such as `planner` or `step_reviewer`; `""` if an arm has only one
-    conversation.
+    """The role of the model, such as `planner` or `step_reviewer`.
+
+    `""` if an arm has only one conversation.
     """
     scope: str = ""
-    """The branch of the attempt that makes the call, such as `step-2/candidate-1`; `""` for its
-    trunk.
-    """
+    """The calling branch of the attempt, such as `step-2/candidate-1`; `""` for its trunk."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +99,7 @@ class Model(Protocol):
     def info(self) -> ModelInfo: ...
 
     def ceiling_usd(self, request: ModelRequest) -> float | None:
-        """Return the highest possible cost of the answer in US dollars, or None if it is
-        unknown.
-        """
+        """Return the highest possible cost of the answer in US dollars, or None if unknown."""
         ...
 
     async def complete(self, request: ModelRequest) -> ModelReply:

@@ -73,9 +73,7 @@ class RetryPolicy:
     def wait_s(
         self, failure: Failure, retries: int, uniform: Callable[[float, float], float]
     ) -> float:
-        """Return the seconds before the next request, with jitter to spread simultaneous
-        failures.
-        """
+        """Return the seconds before the next request. Jitter spreads simultaneous failures."""
         if failure.retry_after_s is not None:
             return failure.retry_after_s * (1 + uniform(0, 0.25))
         return uniform(0, min(self.longest_wait_s, self.first_wait_s * 2**retries))
@@ -167,8 +165,9 @@ def _kind(status: int, message: str, text: str, *, answered: bool) -> Kind:
 
 
 def _headers(error: Exception) -> Mapping[str, str]:
-    """Return response headers by lower-case name. LiteLLM attaches them to the errors that it
-    maps.
+    """Return response headers by lower-case name.
+
+    LiteLLM attaches them to the errors that it maps.
     """
     response = getattr(error, "response", None)
     found = getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None)

@@ -141,8 +141,9 @@ def _config(data: dict[str, Any], part: str) -> dict[str, Any]:
 
 
 def _action_regex(data: dict[str, Any]) -> str | None:
-    """Return the regex. 1.x stores it with the agent and 2.x with the model. Models with tool calls
-    have none.
+    """Return the regex that extracts an action, or None for a model with tool calls.
+
+    1.x stores the regex with the agent, 2.x with the model.
     """
     declared = _config(data, "agent").get("action_regex") or _config(data, "model").get(
         "action_regex"
@@ -235,8 +236,9 @@ def _actions(message: dict[str, Any], action_regex: str | None) -> Iterable[str]
 
 
 def _is_result(message: dict[str, Any], *, alone: bool) -> bool:
-    """Return True for an observation, or for the run's end if only one command can have
-    caused it.
+    """Return True for an observation or the end of the run.
+
+    The end counts only if a single command can have caused it.
     """
     if message["role"] == "exit":
         return alone and (message.get("extra") or {}).get("exit_status") == "Submitted"

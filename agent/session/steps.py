@@ -32,7 +32,8 @@ class CutOff:
     cut_off: str
     """The time limit, the model's message, or the repository's problem."""
     why: Literal["time", "too_long", "destroyed"] = "time"
-    """Time had run out, a model rejected the length, or the step left no repository and was undone.
+    """The reason: time had run out, a model rejected the length, or the repository was
+    destroyed.
     """
 
 

@@ -101,9 +101,7 @@ class Workbench:
             self._image = image
 
     async def changed(self) -> str | None:
-        """Save the work tree if the last step changed it. Return its reference, or None if
-        unchanged.
-        """
+        """Save the work tree if the last step changed it. Return its reference, or None."""
         assert self._workspace is not None
         tree_id = await self._workspace.tree()
         if tree_id != self._tree_id:

@@ -27,8 +27,9 @@ class Protection:
     allowed: Mapping[str, bytes] = field(default_factory=dict)
     """Files that must exist with exactly this content: the anchor test."""
     new_tests: bool = False
-    """True if test files may be added, as by the writer of the anchor test. Test configuration may
-    not.
+    """True if test files may be added, as by the writer of the anchor test.
+
+    Test configuration may not be added.
     """
 
     async def enforce(self, workspace: Workspace) -> list[str]:

@@ -38,8 +38,9 @@ class Text:
 
 
 def decode(content: bytes, path: str) -> Text:
-    """Decode a file as UTF-8, else as a Python file declares, else as Latin-1, which fits any
-    bytes.
+    """Decode a file as UTF-8, else as a Python file declares, else as Latin-1.
+
+    Latin-1 fits any bytes.
 
     Raises:
         Refused: it is a binary file.

@@ -60,9 +60,7 @@ WORKSPACE_LABEL = "durabench=workspace"
 """Label of every workspace container."""
 
 NAME_PREFIX = "durabench-"
-"""Prefix of container names. The rest of the name starts with the process that owns the
-container.
-"""
+"""Prefix of container names, followed by the process that owns the container."""
 
 ROOT = "/testbed"
 """Location of the repository in SWE-bench images."""
@@ -83,13 +81,9 @@ class Limits:
     memory_bytes: int = 4 * 2**30
     """The test suites of the larger SWE-bench repositories stay under 3 GiB. No swap is added."""
     pids: int = 1024
-    """Parallel test runners need hundreds. A fork bomb stops at this limit instead of the
-    host's.
-    """
+    """Parallel test runners need hundreds. A fork bomb stops here, not at the host's limit."""
     cpus: float = 2.0
-    """Limited by share of time, so that machines with fewer processors accept it. Equal for every
-    arm.
-    """
+    """A share of time, so that machines with fewer processors accept it. Equal for every arm."""
 
 
 class DockerWorkspace(ShellWorkspace):
@@ -152,9 +146,7 @@ class DockerWorkspace(ShellWorkspace):
     async def _adopt(
         cls, image: str, label: str, network_mode: str, root: str, base_commit: str
     ) -> Self | None:
-        """Return a workspace in an existing container, or None. Remove a container that is
-        unusable.
-        """
+        """Return a workspace in an existing container, or None. Remove an unusable container."""
         container = _Container(image)
         try:
             take = functools.partial(container.adopt, label, network_mode)

@@ -143,9 +143,7 @@ def _remove(leftover: Leftover) -> bool:
 
 
 def _remove_image(image: str) -> bool:
-    """Return True if it was removed. An image that another is based on remains until that is
-    removed.
-    """
+    """Return True if it was removed. An image remains while another is based on it."""
     from docker.errors import APIError
 
     with container.docker_errors(image):

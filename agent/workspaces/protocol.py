@@ -182,7 +182,5 @@ class Workspace(Protocol):
         ...
 
     async def close(self) -> None:
-        """End every process and remove the container or folder. Never raises. May be called
-        twice.
-        """
+        """End every process and remove the container or folder. Never raises; idempotent."""
         ...

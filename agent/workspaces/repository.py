@@ -21,8 +21,9 @@ PAGERS_OFF = {
     "PIP_PROGRESS_BAR": "off",
     "TQDM_DISABLE": "1",
 }
-"""Disables pagers and progress bars, which are of no use in a workspace. A waiting pager would end
-in a timeout.
+"""Settings without pagers and progress bars.
+
+They are of no use in a workspace, and a waiting pager would end in a timeout.
 """
 
 MAX_FILE_BYTES = 64 * 2**20
@@ -83,8 +84,7 @@ class ShellWorkspace(ABC):
     """
 
     def __init__(self, shell: Shell, *, root: str, base_commit: str, scratch: str) -> None:
-        """Use `scratch`, a folder outside the root, for git's data about the work tree between
-        commands.
+        """Use `scratch`, a folder outside the root, for git's data between commands.
 
         The folder is created if it is missing.
         """

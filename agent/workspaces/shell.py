@@ -66,9 +66,7 @@ class Finished:
 
     @property
     def text(self) -> str:
-        """Head and tail as UTF-8 with replacement, with the number of missing bytes between
-        them.
-        """
+        """Head and tail as UTF-8 with replacement, with the number of missing bytes in between."""
         if not self.left_out:
             return (self.head + self.tail).decode(errors="replace")
         gap = f"\n[... {self.left_out} bytes left out ...]\n"

@@ -89,8 +89,9 @@ def _has_replaced(made: Sequence[Candidate]) -> bool:
 
 
 def rank(candidate: Candidate) -> tuple[int, int, int, int, int]:
-    """Return the sort key: status, review, passing tests, confidence, smaller diff. Lowest is
-    best.
+    """Return the sort key; the lowest candidate is the best.
+
+    The order is status, review, passing tests, confidence, smaller diff.
     """
     passed = candidate.verification.passed if candidate.verification else 0
     return (

@@ -17,8 +17,9 @@ from agent.tools.tool import Arguments, Refused
 from agent.workspaces.protocol import Workspace
 
 PACKED_TOKENS = 12_000
-"""Limit on all excerpts together, in tokens. The last references of the gatherer are dropped
-first.
+"""Limit on all excerpts together, in tokens.
+
+The last references of the gatherer are dropped first.
 """
 
 _TOLD_TOKENS = 2_000

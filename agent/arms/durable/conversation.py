@@ -34,8 +34,9 @@ MALFORMED_IN_A_ROW = 3
 """Malformed replies in a row after which a conversation is given up."""
 
 WRAP_UP_SHARE, SPILL_SHARE = 0.80, 0.95
-"""Shares of the context window. Above the first, only an answer is accepted. Above the second, no
-call is made.
+"""Shares of the context window.
+
+Above the first, only an answer is accepted. Above the second, no call is made.
 """
 
 _ANSWER = "answer"
@@ -168,9 +169,7 @@ class _Talk:
 
     @property
     def tokens(self) -> int:
-        """Size of the conversation: tokens as counted by the provider, plus an estimate of the
-        rest.
-        """
+        """Size of the conversation: the provider's token count, plus an estimate of the rest."""
         return self._known_tokens + tokens(self._messages[self._counted :])
 
     async def next_reply(self, *, only_answer: bool) -> ModelReply:

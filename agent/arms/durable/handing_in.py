@@ -11,9 +11,7 @@ from agent.workspaces.protocol import Workspace
 
 
 async def verify_whole(state: State, session: Session) -> FinalResult:
-    """Run all relevant tests on a copy with only the patch applied. Return the result and its
-    review.
-    """
+    """Run all relevant tests with only the patch applied. Return the result and its review."""
     patch = await cleaned_patch(state, session)
     try:
         async with session.branch("fresh", BASE, limit_s=state.profile.phase_limit_s) as fresh:

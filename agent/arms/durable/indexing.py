@@ -13,9 +13,7 @@ MOST_COVERING = 3
 
 
 async def look_around(task: Task, map_tokens: int, session: Session) -> Repository:
-    """Return a map of the base commit's repository that is relevant to the task, and its test
-    files.
-    """
+    """Return the base commit's test files, and a map of the repository for the task."""
 
     async def look(workspace: Workspace) -> Repository:
         texts, index = await _indexed(workspace)

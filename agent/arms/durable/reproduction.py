@@ -54,9 +54,7 @@ async def _brief(state: State, session: Session) -> Brief | None:
 
 
 async def _anchored(state: State, found: Reproduction, session: Session) -> Reproduction:
-    """Return the reproduction with an anchor test, or with the last try's reason for having
-    none.
-    """
+    """Return the reproduction with an anchor test, or with the reason why the last try failed."""
     start, problem = session.tree, ""
     for number in range(1, state.profile.anchor_tries + 1):
         writing = session.scope(f"anchor-{number}")

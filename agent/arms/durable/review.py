@@ -46,8 +46,9 @@ async def _review(
     state: State,
     session: Session,
 ) -> Review:
-    """Review the facts. Broken tests mean `revise` without a model call, and so does a missing
-    answer.
+    """Return the review of a change.
+
+    Broken tests mean `revise` without a model call. A missing answer means `revise`, too.
     """
     if found.broken:
         return Review(

@@ -63,8 +63,9 @@ class Reproduction:
     regression_tests: tuple[str, ...] = ()
     """Existing test files."""
     baseline: TestRun | None = None
-    """Run of the regression tests at the base commit, where some may already fail; None if there
-    are none.
+    """Run of the regression tests at the base commit, where some may already fail.
+
+    None if there are no regression tests.
     """
     problem: str = ""
     """The reason why there is no anchor test."""

@@ -75,9 +75,7 @@ def write(reference: Reference, facts: Facts, luck: Luck) -> list[Action]:
 
 
 def place(reference: Reference, facts: Facts) -> str:
-    """Return a path for the anchor test: beside the existing tests, or in `tests` if there are
-    none.
-    """
+    """Return a path for the anchor test: beside the existing tests, or else in `tests`."""
     folders = [str(PurePosixPath(path).parent) for path in facts.get("test_files") or []]
     commonest = Counter(sorted(folders)).most_common(1)
     return str(PurePosixPath(commonest[0][0] if commonest else "tests") / reference.anchor_name)
@@ -95,8 +93,9 @@ def chosen(reference: Reference, luck: Luck) -> Check | None:
 
 
 def source(check: Check, path: str) -> str:
-    """Return the test as the content of a file at `path`. It is pure ASCII, whatever it looks
-    for.
+    """Return the test as the content of a file at `path`.
+
+    The test is pure ASCII, whatever it looks for.
     """
     expected = f"EXPECTED = {check.expected!a}\n" if check.expected is not None else ""
     return _TEST.format(

@@ -38,9 +38,7 @@ class SimulatedModel:
         self._task = task
         self._luck = Luck(f"{spec.seed}/{seed}/{task.id}")
         self.right = self._luck.hits(spec.skill, "skill")
-        """True if a whole task done in one go, as by mini-swe-agent, results in the reference
-        patch.
-        """
+        """True if a task done in one go, as by mini-swe-agent, results in the reference patch."""
 
     def ceiling_usd(self, request: ModelRequest) -> float:
         """Return the cost of the answer, which is known in advance."""

@@ -53,9 +53,7 @@ class Reference:
         return [file for file in self.files if wanted & set(file.paths)] or self.files
 
     def named_in(self, text: str) -> list[FilePatch]:
-        """Return the files of the patch whose path occurs in a text, alone and not inside another
-        path.
-        """
+        """Return the files of the patch whose path occurs in a text, not inside another path."""
         return [
             file
             for file in self.files
