@@ -64,7 +64,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A use of a definition: a call, or another use.
+    """A location at which a definition is called or otherwise used.
 
     Other uses are passing it on, decorating with it, deriving from it, or reading it as a property.
     """

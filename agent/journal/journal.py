@@ -118,7 +118,7 @@ class Journal:
         return self._database.write(lambda connection: ties.hand_over(connection, to))
 
     def leave_sign(self, sign: str) -> None:
-        """Record a sign that identifies this journal and that copies of it do not have."""
+        """Record a sign that identifies this journal, but not its copies."""
         self._database.write(lambda connection: ties.leave_sign(connection, sign))
 
     def has_sign(self, sign: str) -> bool:

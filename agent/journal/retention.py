@@ -166,7 +166,7 @@ def _named(connection: Connection) -> Iterator[tuple[str, str]]:
 
 
 def _turns(connection: Connection) -> int | None:
-    """Return how often attempts were acquired in all, or None while one may be being written."""
+    """Return how often attempts were acquired in all, or None during possible writes."""
     writing = case((leases.c.expires_at > clock() - UNRETURNED_S, 1), else_=0)
     row = connection.execute(
         select(

@@ -162,4 +162,4 @@ class References:
     names: frozenset[str]
     """All referenced names; other words may be among them."""
     turns: int | None
-    """Number of times that attempts had been acquired by then; None if one may be being written."""
+    """Number of times that attempts had been acquired by then; None during possible writes."""

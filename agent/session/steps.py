@@ -32,9 +32,7 @@ class CutOff:
     cut_off: str
     """The time limit, the model's message, or the repository's problem."""
     why: Literal["time", "too_long", "destroyed"] = "time"
-    """The reason: time had run out, a model rejected the length, or the repository was
-    destroyed.
-    """
+    """The reason: out of time, rejected as too long by the model, or repository destroyed."""
 
 
 Result = ModelReply | CommandResult | ActionResult | CutOff

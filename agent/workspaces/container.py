@@ -230,7 +230,7 @@ class _Container:
 
         The new name is the claim: the previous owner can no longer find the container. Restarting
         it ends every process in it and any exec that hangs. A restart also works for a container
-        that Docker itself has stopped.
+        that stopped when Docker ended.
         """
         from docker.errors import ImageNotFound
 
