@@ -1,7 +1,7 @@
-"""How long things may take and how often they are looked at, for operators and tests to change.
+"""Time limits and polling intervals, adjustable by operators and tests.
 
-Each field is a variable of the environment: `lease_s` is `DURABENCH_LEASE_S`. Everything is in
-seconds. The table in flows/operation/README.md has the same names, defaults and reasons.
+Each field is an environment variable: `lease_s` is `DURABENCH_LEASE_S`. All values are in seconds.
+The table in flows/operation/README.md has the same names, defaults and reasons.
 """
 
 from functools import cache
@@ -118,10 +118,10 @@ class Timings(BaseSettings):
 
 @cache
 def timings() -> Timings:
-    """Return what the environment says, as it was when it was first asked.
+    """Return the timings from the environment, as read by the first call.
 
     Raises:
-        InvalidSpec: a variable is not a number of seconds that makes sense.
+        InvalidSpec: a variable is not a valid number of seconds.
     """
     try:
         return Timings()
@@ -134,5 +134,5 @@ def timings() -> Timings:
 
 
 def variable(name: str) -> str:
-    """Return the environment variable of a field."""
+    """Return the name of a field's environment variable."""
     return f"{PREFIX}{name}".upper()

@@ -1,4 +1,4 @@
-"""Byte strings under their SHA-256, in a folder or on an object store."""
+"""Byte strings named by their SHA-256, in a folder or on an object store."""
 
 import hashlib
 import os
@@ -16,24 +16,25 @@ if TYPE_CHECKING:
 class Blobs:
     """Content-addressed storage: `root/ab/ab12…`, written once and never changed.
 
-    Any number of processes may use one place at the same time. A file has its final name
-    only once its bytes are on the disk, an object once the store has all of it.
+    Any number of processes may use one location at the same time. A file gets its final name only
+    once its bytes are on the disk. An object gets its name only once the store has all of its
+    bytes.
     """
 
     def __init__(self, root: "Path | UPath") -> None:
         self.root = root
 
     def put(self, data: bytes) -> str:
-        """Keep `data`, durable against power loss; its SHA-256 in hex.
+        """Store `data`, durable against power loss. Return its SHA-256 in hex.
 
         Raises:
-            JournalError: the disk or the store refuses.
+            JournalError: the disk or the store rejects the write.
         """
         digest = hashlib.sha256(data).hexdigest()
         path = self._path(digest)
         try:
             if not isinstance(path, Path):
-                put_object(path, data)  # once more costs less than asking whether it is there
+                put_object(path, data)  # writing again costs less than checking for it
             elif not path.is_file():
                 _write(path, data)
         except refusals() as error:
@@ -41,10 +42,10 @@ class Blobs:
         return digest
 
     def get(self, digest: str) -> bytes:
-        """What was put under `digest`.
+        """Return the bytes stored under `digest`.
 
         Raises:
-            JournalError: nothing was, it cannot be read, or its bytes are not those any more.
+            JournalError: nothing is stored under it, it cannot be read, or its bytes have changed.
         """
         path = self._path(digest)
         try:
@@ -58,10 +59,10 @@ class Blobs:
         return data
 
     def has(self, digest: str) -> bool:
-        """Whether something was put under `digest`.
+        """Return True if something is stored under `digest`.
 
         Raises:
-            one of `agent.journal.stores.refusals()`: nobody can tell.
+            one of `agent.journal.stores.refusals()`: the answer is unknown.
         """
         return self._path(digest).exists()
 
@@ -81,7 +82,7 @@ def _write(path: Path, data: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    # Power loss must take neither the file's name nor that of a new folder.
+    # A power loss must not remove the file's name or that of a new folder.
     for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
         _sync_folder(folder)
 

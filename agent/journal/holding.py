@@ -1,4 +1,4 @@
-"""Holding the lease of an attempt for as long as it is worked on."""
+"""Hold the lease of an attempt while it is worked on."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,11 +14,13 @@ from agent.workspaces import ownership
 async def held(
     journal: Journal, attempt_id: str, ttl_s: float | None = None
 ) -> AsyncIterator[Lease]:
-    """The lease of an attempt, renewed until the block ends; by default for `Timings.lease_s`.
+    """Hold the lease of an attempt, and renew it until the block ends.
+
+    Each renewal is for `ttl_s` seconds, by default `Timings.lease_s`.
 
     Raises:
-        LeaseHeld: a living worker has it.
-        FencedError: it was lost on the way; the block was cancelled.
+        LeaseHeld: an active worker has the lease.
+        FencedError: the lease was lost during the block; the block was cancelled.
     """
     ttl_s = timings().lease_s if ttl_s is None else ttl_s
     lease = await asyncio.to_thread(_acquire, journal, attempt_id, ttl_s)
@@ -34,16 +36,16 @@ async def held(
         raise
     finally:
         heart.cancel()
-        # A journal that is away says so by what failed before; the lease runs out by itself.
+        # An unreachable journal has already been reported. The lease expires by itself.
         with suppress(JournalError):
             await asyncio.to_thread(journal.release, lease)
 
 
 async def free(journal: Journal, name: str) -> None:
-    """Return if no other living worker has the lease of that name.
+    """Return if no other active worker has the lease of that name.
 
     Raises:
-        LeaseHeld: one has.
+        LeaseHeld: another active worker has it.
     """
     if holder := await asyncio.to_thread(_other, journal, name):
         raise LeaseHeld(f"{name} is held by {holder}", name)
@@ -52,13 +54,13 @@ async def free(journal: Journal, name: str) -> None:
 async def freed(
     journal: Journal, name: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> None:
-    """Return when no other living worker has the lease of that name."""
+    """Wait until no other active worker has the lease of that name."""
     while await asyncio.to_thread(_other, journal, name):
         await sleep(timings().lease_poll_s)
 
 
 def _other(journal: Journal, name: str) -> str | None:
-    """Return the living worker, other than this one, that has the lease."""
+    """Return the active worker, other than this one, that has the lease."""
     holder = journal.holder(name)
     return None if holder is None or holder == worker() or is_dead(holder) else holder
 
@@ -74,11 +76,11 @@ async def _beat(
             holder.cancel()
             raise
         except JournalError:
-            continue  # while the database is away nobody can take the attempt over either
+            continue  # no other worker can acquire the attempt while the database is unreachable
 
 
 def _acquire(journal: Journal, attempt_id: str, ttl_s: float) -> Lease:
-    """The lease, also from a worker of this machine that died with it."""
+    """Acquire the lease, even from a worker of this machine that died while holding it."""
     holder = journal.holder(attempt_id)
     if holder is not None and is_dead(holder):
         journal.disown(attempt_id, holder)
@@ -86,11 +88,11 @@ def _acquire(journal: Journal, attempt_id: str, ttl_s: float) -> Lease:
 
 
 def worker() -> str:
-    """This process among all that may ever share a journal."""
+    """Return a name for this process that is unique among all workers that may share a journal."""
     return f"{ownership.owner()}/{ownership.process()}"
 
 
 def is_dead(name: str) -> bool:
-    """Whether a worker was a process of this user and machine that is no more."""
+    """Return True if a worker was a process of this user and machine that has ended."""
     owner, _, process = name.partition("/")
     return owner == ownership.owner() and not ownership.lives(process)

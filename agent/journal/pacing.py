@@ -1,4 +1,4 @@
-"""Rate limits of model providers, kept by all workers of a journal together."""
+"""Rate limits of model providers, shared by all workers of a journal."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -10,11 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from agent.journal import Journal
 
 BURST_S = 10.0
-"""How much of a rate that was left unused may be used at once, in seconds of the rate."""
+"""Unused capacity that may be used at once, in seconds of the rate."""
 
 
 class RateLimit(BaseModel):
-    """What a provider allows per minute."""
+    """Requests and tokens that a provider allows per minute."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -30,7 +30,7 @@ class RateLimit(BaseModel):
         return self
 
     def taken_s(self, tokens: int) -> dict[str, float]:
-        """Seconds that a request takes of each rate, by what the rate is of."""
+        """Return the seconds that a request takes of each rate, by kind of rate."""
         taken = {}
         if self.requests_per_minute is not None:
             taken["requests"] = 60 / self.requests_per_minute
@@ -41,18 +41,20 @@ class RateLimit(BaseModel):
 
 @dataclass(frozen=True)
 class Pace:
-    """Lets requests go when every rate that they count in allows it."""
+    """Delays requests until all of their rates allow them."""
 
     journal: Journal
     limits: Mapping[str, RateLimit]
-    """By provider or model string, whichever names they are asked for by."""
+    """Limits by provider or model string, matching the names passed to `admit`."""
     sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep)
 
     async def admit(self, names: Collection[str], tokens: int) -> None:
-        """Return when a request of so many tokens may be sent to what is called by `names`.
+        """Wait until a request may be sent to the provider or model with these names.
+
+        `tokens` is the size of the request.
 
         Raises:
-            JournalError: the journal cannot be reached.
+            JournalError: the journal is unreachable.
         """
         waits = [
             await asyncio.to_thread(self.journal.take_turn, f"{name} {kind}", seconds, BURST_S)
@@ -66,21 +68,23 @@ class Pace:
 
 @dataclass(frozen=True)
 class Sending:
-    """When the requests of an attempt may be sent: at the pace of its providers, and only until
-    the run is asked to stop."""
+    """Controls when an attempt may send requests.
+
+    Requests keep to the pace of their providers, and stop once the run is asked to stop.
+    """
 
     may_go_on: Callable[[], None]
     """Raises Interrupted once the run is asked to stop."""
     sleep: Callable[[float], Awaitable[None]]
-    """Waits so many seconds, or raises Interrupted as soon as the run is asked to stop."""
+    """Waits this many seconds, or raises Interrupted as soon as the run is asked to stop."""
     pace: Pace | None = None
 
     async def admit(self, names: Collection[str], tokens: int) -> None:
-        """Return when a request may be sent; see `Pace.admit`.
+        """Wait until a request may be sent; see `Pace.admit`.
 
         Raises:
-            Interrupted: the run was asked to stop, before or while this waited.
-            JournalError: the journal cannot be reached.
+            Interrupted: the run was asked to stop, before or during the wait.
+            JournalError: the journal is unreachable.
         """
         if self.pace is not None:
             await self.pace.admit(names, tokens)

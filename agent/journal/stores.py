@@ -1,6 +1,6 @@
-"""Disks and object stores: what is written to either at once, and what either refuses with.
+"""Disks and object stores: writes, and the errors that both raise.
 
-A place on a disk is a `pathlib.Path`, one on an object store a `upath.UPath`.
+A location on a disk is a `pathlib.Path`, one on an object store a `upath.UPath`.
 """
 
 from typing import TYPE_CHECKING
@@ -10,28 +10,28 @@ if TYPE_CHECKING:
 
 
 def put_object(path: "UPath", data: bytes) -> None:
-    """Write an object: whole or not at all, and durable once this returns.
+    """Write an object, whole or not at all. It is durable once this returns.
 
     Not `path.write_bytes`, which would also finish a large upload that broke off.
 
     Raises:
-        one of `refusals()`: the store refuses or does not answer.
+        one of `refusals()`: the store rejects the write or does not respond.
     """
     path.fs.pipe_file(path.path, data)
 
 
 def create_object(path: "UPath", data: bytes) -> bool:
-    """Write an object unless there is one of that name; whether it was written.
+    """Write an object unless one of that name exists. Return True if it was written.
 
     Raises:
-        one of `refusals()`: the store refuses or does not answer.
+        one of `refusals()`: the store rejects the write or does not respond.
     """
     try:
         path.fs.pipe_file(path.path, data, mode="create")
     except FileExistsError:
         return False
     except OSError as error:
-        # Of two that write at the same moment, a store may turn one away and mean the same.
+        # If two writers write at the same moment, a store may reject one because of the other.
         if path.exists():
             return False
         raise error
@@ -39,10 +39,10 @@ def create_object(path: "UPath", data: bytes) -> bool:
 
 
 def refusals() -> tuple[type[Exception], ...]:
-    """What reading and writing raise on a disk or an object store that refuses.
+    """Return the errors that reading and writing raise when a disk or an object store fails.
 
-    For `except` clauses. s3fs turns only answers of the store into OSErrors; what keeps it from
-    asking or from reading the answer comes as the libraries below raise it.
+    Use them in `except` clauses. s3fs turns only responses of the store into OSErrors. Errors
+    before the request or while reading the response are raised as those of the libraries below.
     """
     from aiohttp import ClientError
     from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]
@@ -52,7 +52,7 @@ def refusals() -> tuple[type[Exception], ...]:
 
 
 def is_away(error: Exception) -> bool:
-    """Whether nobody answered, so that the same may work in minutes."""
+    """Return True if the store did not respond, so that a retry within minutes may work."""
     from aiohttp import ClientError
     from botocore.exceptions import ConnectionError as NoConnection
     from botocore.exceptions import HTTPClientError
@@ -61,6 +61,6 @@ def is_away(error: Exception) -> bool:
 
 
 def reason(error: Exception) -> str:
-    """What a refusal says, in one line."""
+    """Return the message of an error in one line."""
     text = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return " ".join(text.split()) or type(error).__name__

@@ -1,8 +1,8 @@
-"""An attempt while it runs: steps that are recorded once and replayed afterwards.
+"""A running attempt: steps that are recorded once and replayed afterwards.
 
-session    what an arm works through
-steps      steps, and their form in the journal
-log        where a session records its steps
+session    the interface that an arm works through
+steps      steps and their journal format
+log        records the steps of a session
 workbench  the workspace of one line of work
-deadlines  limits on time
+deadlines  time limits
 """

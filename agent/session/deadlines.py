@@ -1,4 +1,4 @@
-"""Limits on the time of a line of work, counted over all runs of its attempt."""
+"""Time limits on a line of work, counted over all runs of its attempt."""
 
 import time
 from collections.abc import Iterable
@@ -8,21 +8,21 @@ from agent.journal import RecordedStep
 
 
 class Deadline:
-    """When a line of work has to be over; made at the moment it begins or is resumed."""
+    """The moment at which a line of work has to end. Create it when the work starts or resumes."""
 
     def __init__(self, what: str, limit_s: float, spent_s: float = 0.0) -> None:
-        """`spent_s`: what earlier runs have used of it."""
+        """Subtract `spent_s`, the time that earlier runs used, from the limit."""
         self.what = f"{what} has used its {limit_s:g} s"
         self._ends_at = time.monotonic() + limit_s - spent_s
 
     @property
     def left_s(self) -> float:
-        """Seconds until then; negative once it is over."""
+        """Remaining seconds; negative once the deadline has passed."""
         return self._ends_at - time.monotonic()
 
 
 def covered_s(steps: Iterable[RecordedStep]) -> float:
-    """Seconds during which at least one of the steps was running: concurrent ones count once."""
+    """Return the seconds during which at least one step was running. Overlaps count once."""
     spans = sorted(
         (step.started_at, step.started_at + timedelta(seconds=step.duration_s or 0.0))
         for step in steps

@@ -1,7 +1,8 @@
-"""Where a session writes its steps down.
+"""The log in which a session records its steps.
 
-A model call costs money, so it is written down before and after; anything else once, after it
-happened: cut off, it leaves no bill, and a workspace that comes back as the last step left it.
+A model call costs money, so it is written before and after the call. Any other step is written
+once, after it ran: if it is cut off, it leaves no bill, and its workspace is restored to the state
+after the last recorded step.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from agent.workspaces.protocol import Checkpoint
 
 @dataclass(frozen=True)
 class Entry:
-    """What a step is, apart from what came of it."""
+    """A step without its result."""
 
     scope: str
     seq: int
@@ -28,7 +29,7 @@ class Entry:
 
 
 class StepLog(Protocol):
-    """What a session needs of a log. Every method may raise what its journal raises."""
+    """The log interface that a session needs. Every method may raise the errors of its journal."""
 
     @property
     def recorded(self) -> Sequence[RecordedStep]:
@@ -36,42 +37,45 @@ class StepLog(Protocol):
         ...
 
     async def keep(self, checkpoint: Checkpoint) -> str:
-        """Put a work tree away; what `kept` and `enter` know it by: two words, of which the
-        first is its id. A third may be added to them."""
+        """Save a work tree. Return a reference to it for `kept` and `enter`.
+
+        The reference consists of two words, of which the first is the tree's id. A third word may
+        be added to it.
+        """
         ...
 
     async def kept(self, tree: str) -> Checkpoint:
-        """The work tree that `keep` called so."""
+        """Load the work tree that `keep` returned this reference for."""
         ...
 
     async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
-        """Write down that a call is about to be made, and set aside what it can cost.
+        """Record that a call is about to be made, and reserve its highest possible cost.
 
         Raises:
-            BudgetExhausted: it could cost more than is left; nothing is written.
-            InvalidSpec: nobody knows what it can cost, and a budget in USD is to be kept.
+            BudgetExhausted: the call could cost more than is left; nothing is written.
+            InvalidSpec: the highest cost is unknown, and a budget in USD has to be kept.
         """
         ...
 
     async def record(
         self, call: Entry, result: bytes, *, cost_usd: float | None, duration_s: float
     ) -> None:
-        """Write down what came of an intended call."""
+        """Record the result of an intended call."""
         ...
 
     async def refuse(self, call: Entry) -> None:
-        """Take an intent back: the call reached nobody who could charge for it."""
+        """Cancel an intent whose call did not reach a provider."""
         ...
 
     async def enter(
         self, step: Entry, result: bytes, *, duration_s: float, tree: str | None
     ) -> None:
-        """Write down a step that costs nothing, and the work tree where it changed."""
+        """Record a step that costs nothing, with its work tree if that changed."""
         ...
 
 
 class NoLog:
-    """Remembers work trees while the program runs: for attempts not worth resuming."""
+    """A log in memory for attempts not worth resuming. It only remembers work trees."""
 
     recorded: Sequence[RecordedStep] = ()
 
@@ -104,7 +108,7 @@ class NoLog:
 
 @dataclass(frozen=True)
 class JournalLog:
-    """The journal, for the holder of an attempt's lease.
+    """A log in the journal, for the holder of an attempt's lease.
 
     The journal blocks, so each call runs in a thread.
     """
@@ -116,7 +120,7 @@ class JournalLog:
     limits: tuple[Limit, ...] = ()
 
     async def keep(self, checkpoint: Checkpoint) -> str:
-        """`<tree> <digest of its delta>`; safe before any step names it."""
+        """Return `<tree> <digest of its delta>`. The delta is stored before a step refers to it."""
         delta = await asyncio.to_thread(self.blobs.put, checkpoint.delta)
         return f"{checkpoint.tree} {delta}"
 

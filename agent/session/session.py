@@ -1,12 +1,12 @@
-"""The one door between agent code and the world.
+"""The only connection between agent code and the outside world.
 
-An arm calls models and works in its workspace only through its `Session`, so that every
-contact is one numbered `Step`, written down before and after it happens. Resuming is running
-the arm again from the top: steps that are recorded answer at once, the first that is not is
-live.
+An arm calls models and works in its workspace only through its `Session`. Every contact is one
+numbered `Step`, which is recorded: a model call before and after it happens, any other step
+afterwards. To resume, the arm runs again from the top: recorded steps return their results at once,
+and the first unrecorded one runs live.
 
-Steps are numbered within a scope, a path such as `plan/3` or `step-2/candidate-1`. Scopes in
-one workspace take turns; branches have a workspace of their own and may run at the same time.
+Steps are numbered within a scope, a path such as `plan/3` or `step-2/candidate-1`. Scopes in one
+workspace take turns. Branches have their own workspaces and may run at the same time.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ _CUT_OFF: Mapping[str, type[AgentError]] = {
 
 @dataclass
 class _Attempt:
-    """What all scopes of an attempt share."""
+    """State that all scopes of an attempt share."""
 
     attempt_id: str
     models: Mapping[str, Model]
@@ -72,7 +72,7 @@ class _Attempt:
     scopes: set[str] = field(default_factory=set)
 
     def spent_s(self, scope: str) -> float:
-        """What earlier runs used of the time of a scope and those inside it."""
+        """Return the seconds that earlier runs spent in a scope and the scopes inside it."""
         inside = f"{scope}/" if scope else ""
         steps = self.recorded.values()
         return covered_s(s for s in steps if s.scope == scope or s.scope.startswith(inside))
@@ -80,20 +80,20 @@ class _Attempt:
 
 @dataclass(frozen=True)
 class _Request:
-    """One contact with the world, before it happens."""
+    """One contact with the outside world, before it happens."""
 
     kind: StepKind
     whole: bytes
-    """All of it, canonical: what its digest is of."""
+    """The whole request as canonical JSON, from which the digest is computed."""
     kept: dict[str, Any]
-    """What the record keeps of it."""
+    """The part of the request that is recorded."""
     run: Callable[[float], Awaitable[Result]]
-    """Does it, within so many seconds."""
+    """Executes the request. Takes the remaining seconds."""
     ceiling_usd: Callable[[], float | None] = lambda: 0.0
 
 
 class Session:
-    """One scope of an attempt; the one that is made first is the attempt's main line."""
+    """One scope of an attempt. The first scope is the attempt's main line."""
 
     def __init__(
         self,
@@ -106,11 +106,12 @@ class Session:
         may_go_on: Callable[[], None] = lambda: None,
         limit_s: float | None = None,
     ) -> None:
-        """`models` by role; the one of role `""` answers every role that has none.
+        """Open the main line of an attempt.
 
-        `may_go_on` is asked before every live step, and again right before a model call is
-        sent; it raises Interrupted where the attempt may not go on. `limit_s` bounds the time of
-        the attempt over all its runs.
+        `models` maps roles to models. The model of role `""` answers every role without its own.
+        `may_go_on` is called before every live step, and again right before a model call is sent.
+        It raises Interrupted if the attempt must stop. `limit_s` bounds the time of the attempt
+        over all its runs.
         """
         log = log or NoLog()
         recorded = {(step.scope, step.seq): step for step in log.recorded}
@@ -148,10 +149,10 @@ class Session:
         await self._bench.close()
 
     def scope(self, name: str, *, limit_s: float | None = None) -> "Session":
-        """A part of this line of work with numbers of its own, in the same workspace.
+        """Return a part of this line of work with its own step numbers, in the same workspace.
 
         Raises:
-            ValueError: there was a scope of that name.
+            ValueError: a scope of that name already exists.
         """
         return self._child(name, self._bench, limit_s)
 
@@ -159,10 +160,10 @@ class Session:
     async def branch(
         self, name: str, tree: str, *, limit_s: float | None = None
     ) -> AsyncIterator["Session"]:
-        """A line of work in a workspace of its own that begins at a `tree` of this attempt.
+        """Open a line of work with its own workspace that starts at a `tree` of this attempt.
 
         Raises:
-            ValueError: there was a scope of that name.
+            ValueError: a scope of that name already exists.
         """
         path = f"{self._scope}/{name}" if self._scope else name
         bench = Workbench(path, self._attempt.workspaces, self._attempt.log, tree)
@@ -182,12 +183,12 @@ class Session:
 
     @property
     def steps(self) -> list[Step]:
-        """The steps of the attempt, in the order in which they were finished."""
+        """The steps of the attempt, in the order in which they finished."""
         return self._attempt.steps
 
     @property
     def root(self) -> str:
-        """Absolute path of the repository, as commands see it."""
+        """Absolute path of the repository, as seen by commands."""
         return self._attempt.workspaces.root
 
     @property
@@ -196,19 +197,19 @@ class Session:
         return self._bench.tree
 
     def model(self, role: str = "") -> Model:
-        """The model that answers a role."""
+        """Return the model that answers a role."""
         models = self._attempt.models
         if role not in models and "" not in models:
             raise ValueError("this arm asks for a model, and the experiment gives it none")
         return models[role if role in models else ""]
 
     async def call(self, request: ModelRequest) -> ModelReply:
-        """One model call, as a step.
+        """Make a model call as a step.
 
         Raises:
             BudgetExhausted: the call could cost more than is left; nothing was sent.
-            DivergenceError: the recorded step at this place asked something else.
-            OutOfTime: the time of this line of work was over before it was answered.
+            DivergenceError: the step recorded at this position has a different request.
+            OutOfTime: the time of this line of work ended before the answer arrived.
         """
         model = self.model(request.role)
         numbered = replace(request, number=self._calls_answered, scope=self._scope)
@@ -232,17 +233,17 @@ class Session:
         return reply
 
     def _new(self, messages: list[Message]) -> list[Message]:
-        """What was not in the scope's conversation before; all of it if that was changed."""
+        """Return the messages that are new to the conversation, or all if it was changed."""
         before, self._conversation = self._conversation, list(messages)
         return messages[len(before) :] if messages[: len(before)] == before else messages
 
     async def run(self, command: str, *, timeout_s: float) -> CommandResult:
-        """One command in the workspace, as a step.
+        """Run a command in the workspace as a step.
 
         Raises:
-            DivergenceError: the recorded step at this place asked something else.
-            OutOfTime: the time of this line of work was over before it ended.
-            Undone: it left no repository; the workspace is what it was before.
+            DivergenceError: the step recorded at this position has a different request.
+            OutOfTime: the time of this line of work ended before the command did.
+            Undone: the command left no repository; the workspace was restored.
         """
         request = {"command": command, "timeout_s": timeout_s}
 
@@ -264,14 +265,14 @@ class Session:
         work: Callable[[Workspace], Awaitable[T]],
         result_type: type[T],
     ) -> T:
-        """Whatever else touches the workspace, as one step: it is repeated as a whole.
+        """Run any other work on the workspace as one step, which is repeated as a whole.
 
-        `result_type` is anything that pydantic turns into JSON and back.
+        `result_type` is any type that pydantic converts to JSON and back.
 
         Raises:
-            DivergenceError: the recorded step at this place asked something else.
-            OutOfTime: the time of this line of work was over before it ended.
-            Undone: it left no repository; the workspace is what it was before.
+            DivergenceError: the step recorded at this position has a different request.
+            OutOfTime: the time of this line of work ended before the work did.
+            Undone: the work left no repository; the workspace was restored.
         """
         adapter = TypeAdapter(result_type)
 
@@ -281,7 +282,7 @@ class Session:
                 async with asyncio.timeout(left_s if left_s < float("inf") else None):
                     done = await work(workspace)
             except TimeoutError:
-                await self._bench.close()  # the work may have been at any point
+                await self._bench.close()  # the work may have been interrupted at any point
                 raise
             return ActionResult(adapter.dump_python(done, mode="json"))
 
@@ -291,11 +292,11 @@ class Session:
         return adapter.validate_python(result.content)
 
     async def diff(self) -> str:
-        """Everything that differs from the base commit, as a step."""
+        """Return all differences from the base commit, as a step."""
         return await self.act("diff", {}, lambda workspace: workspace.diff(), str)
 
     async def take(self, tree: str) -> None:
-        """Make the work tree one that another line of work of this attempt left, as a step."""
+        """Set the work tree to one of another line of work of this attempt, as a step."""
 
         async def put(workspace: Workspace) -> None:
             await self._bench.put(tree)
@@ -303,17 +304,20 @@ class Session:
         await self.act("take", {"tree": tree}, put, type(None))
 
     async def snapshot(self) -> None:
-        """Keep the whole workspace as an image, as a step: `tree` is from then on the work
-        tree in it. A host workspace cannot be kept so, and nothing happens."""
+        """Save the whole workspace as an image, as a step.
+
+        From then on, `tree` refers to the work tree in that image. Does nothing for a host
+        workspace, which cannot be saved as an image.
+        """
         await self.act("snapshot", {}, lambda workspace: self._bench.snapshot(), type(None))
 
     async def _step(self, request: _Request) -> Result:
-        """Answer from the record, or run and record.
+        """Return the recorded result, or run the step and record it.
 
         Raises:
-            OutOfTime: it was cut off, now or then.
-            ContextWindowExceeded: the model refused to read so much, now or then.
-            Undone: it left no repository, now or then.
+            OutOfTime: the step was cut off, now or when it was recorded.
+            ContextWindowExceeded: the model rejected the length, now or when it was recorded.
+            Undone: the step left no repository, now or when it was recorded.
         """
         seq, self._next_seq = self._next_seq, self._next_seq + 1
         known = self._attempt.recorded.get((self._scope, seq))
@@ -329,7 +333,7 @@ class Session:
         return step.result
 
     def _replayed(self, known: RecordedStep, request: _Request) -> Step:
-        # What a fork was given answers by its place: its prompts may be others.
+        # Steps copied to a fork are matched by position, since the fork's prompts may differ.
         is_same = known.copied or known.digest == digest(request.whole)
         if not is_same or known.kind not in (request.kind, "limit"):
             raise DivergenceError(
@@ -367,10 +371,11 @@ class Session:
         except NotSent:
             await log.refuse(entry)
             raise
-        except OutOfTime as error:  # of a recorded model, whose time ran out then
+        except OutOfTime as error:  # from a recorded model, which timed out
             result = CutOff(str(error))
         except ContextWindowExceeded as error:
-            # Nobody charges for it; but that it was refused decides what the arm does next.
+            # The call is not billed. It is still recorded, because it decides the arm's next
+            # action.
             await log.refuse(entry)
             entry = replace(entry, kind="limit")
             result = CutOff(str(error), "too_long")
@@ -393,13 +398,13 @@ class Session:
         )
 
     async def _announce(self, entry: Entry, request: _Request) -> None:
-        """Write down that a call is about to be made, and take that back if it may not be.
+        """Record that a call is about to be made, and cancel that if the call is not allowed.
 
         Raises:
-            BudgetExhausted: it could cost more than is left.
-            Interrupted: the attempt was asked to stop while this was written down.
+            BudgetExhausted: the call could cost more than is left.
+            Interrupted: a stop was requested while the intent was being written.
         """
-        # In a thread: the first time, the price list of a model may have to be loaded.
+        # In a thread: the first call may have to load a model's price list.
         await self._attempt.log.intend(entry, await asyncio.to_thread(request.ceiling_usd))
         try:
             self._attempt.may_go_on()
@@ -408,8 +413,10 @@ class Session:
             raise
 
     async def _undone(self, error: Destroyed) -> CutOff:
-        """Give up a workspace that holds no repository: the next step has one as the last
-        step left it."""
+        """Close a workspace that holds no repository.
+
+        The next step opens a new one in the state after the last step.
+        """
         await self._bench.close()
         return CutOff(f"{error}. Everything was put back to what it was before.", "destroyed")
 

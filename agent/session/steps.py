@@ -1,4 +1,4 @@
-"""A step: one contact of an attempt with the world, and how it is kept as bytes."""
+"""A step, one contact of an attempt with the outside world, and its encoding as bytes."""
 
 import hashlib
 import json
@@ -11,26 +11,28 @@ from agent.models.protocol import ModelReply, Usage
 from agent.workspaces.protocol import CommandResult
 
 StepKind = Literal["model", "command", "action", "limit"]
-"""`action`: several contacts with the workspace under one name, such as a tool; `limit`: a
-step that nothing came of, because time had run out or the conversation was too long."""
+"""Kinds of steps.
+
+`action` is several contacts with the workspace under one name, such as a tool. `limit` is a step
+without a result, because time had run out or the conversation was too long.
+"""
 
 
 @dataclass(frozen=True)
 class ActionResult:
-    """What an action came to, as JSON."""
+    """The result of an action, as JSON."""
 
     content: Any
 
 
 @dataclass(frozen=True)
 class CutOff:
-    """Nothing came of the step."""
+    """The end of a step that has no result."""
 
     cut_off: str
-    """Which time, what the model said, or what is the matter with the repository."""
+    """The time limit, the model's message, or the repository's problem."""
     why: Literal["time", "too_long", "destroyed"] = "time"
-    """Time had run out, a model refused to read so much, or it left no repository and was
-    undone."""
+    """The reason: out of time, rejected as too long by the model, or repository destroyed."""
 
 
 Result = ModelReply | CommandResult | ActionResult | CutOff
@@ -38,41 +40,41 @@ Result = ModelReply | CommandResult | ActionResult | CutOff
 
 @dataclass(frozen=True)
 class Step:
-    """One contact with the world, numbered from 0 within its scope."""
+    """One contact with the outside world, numbered from 0 within its scope."""
 
     scope: str
-    """Path of the branch that made it; empty for the attempt's main line."""
+    """Path of the branch that made the step; empty for the attempt's main line."""
     seq: int
     kind: StepKind
     request: dict[str, Any]
-    """What is new in it: for a model call the messages since the last one."""
+    """The new part of the request: for a model call, the messages since the last call."""
     request_digest: str
     """SHA-256 of the whole request as canonical JSON."""
     result: Result
     started_at: datetime
     duration_s: float
     replayed: bool = False
-    """Whether the result was recorded by an earlier run."""
+    """True if an earlier run recorded the result."""
 
 
 def canonical(request: dict[str, Any]) -> bytes:
-    """A request as canonical JSON: sorted keys, no spaces, UTF-8."""
+    """Return a request as canonical JSON: sorted keys, no spaces, UTF-8."""
     text = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return text.encode("utf-8", "surrogatepass")
 
 
 def digest(request: bytes) -> str:
-    """SHA-256 of a canonical request."""
+    """Return the SHA-256 of a canonical request."""
     return hashlib.sha256(request).hexdigest()
 
 
 def encode(result: Result) -> bytes:
-    """A result as it is recorded."""
+    """Return a result as the bytes that are recorded."""
     return canonical(asdict(result))
 
 
 def decode(kind: str, recorded: bytes) -> Result:
-    """What `encode` was given."""
+    """Return the result that `encode` was given."""
     content = json.loads(recorded.decode("utf-8", "surrogatepass"))
     if "cut_off" in content:
         return CutOff(**content)
@@ -86,10 +88,10 @@ def decode(kind: str, recorded: bytes) -> Result:
 
 
 def from_record(recorded: RecordedStep) -> Step:
-    """A recorded step that has a result.
+    """Return the step of a record with a result.
 
     Raises:
-        ValueError: it is an intent, whose result nobody knows.
+        ValueError: the record is an intent without a known result.
     """
     if recorded.result is None:
         raise ValueError(f"step {recorded.scope}/{recorded.seq} has no result")

@@ -1,4 +1,4 @@
-"""The workspace of one line of work, opened when it is needed and put where the record ends."""
+"""The workspace of one line of work, opened lazily and restored to the last recorded tree."""
 
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Protocol
@@ -7,7 +7,7 @@ from agent.session.log import StepLog
 from agent.workspaces.protocol import Workspace
 
 BASE = ""
-"""The work tree of the base commit, among the trees that a log keeps."""
+"""Reference to the work tree of the base commit, among the trees of a log."""
 
 
 class Workspaces(Protocol):
@@ -15,30 +15,31 @@ class Workspaces(Protocol):
 
     @property
     def root(self) -> str:
-        """Absolute path of the repository in all of them, as commands see it."""
+        """Absolute path of the repository in all workspaces, as seen by commands."""
         ...
 
     def open(
         self, name: str, *, image: str, goes_on: bool
     ) -> AbstractAsyncContextManager[Workspace]:
-        """A workspace at the base commit, gone at the end; `name` tells those of an attempt apart.
+        """Open a workspace at the base commit and remove it at the end.
 
-        With an `image` that one of them was kept as, from there, at any tree. Where it
-        `goes_on`, one that a dead process left may be taken over, at any tree too.
+        `name` distinguishes the workspaces of an attempt. With an `image` that a workspace was
+        saved as, start from that image, at any tree. If the work `goes_on`, a workspace left by a
+        dead process may be adopted, also at any tree.
 
         Raises:
-            WorkspaceError: it cannot be had.
+            WorkspaceError: the workspace is not available.
         """
         ...
 
 
 class Workbench:
-    """A workspace and the work tree that the recorded steps say it holds."""
+    """A workspace and the work tree that it should hold according to the recorded steps."""
 
     def __init__(self, name: str, workspaces: Workspaces, log: StepLog, tree: str = BASE) -> None:
-        """`tree`: where the line of work begins, as the log keeps it."""
+        """Start the line of work at `tree`, a reference of the log."""
         self.tree = tree
-        """The work tree after the last step, as the log keeps it."""
+        """The log's reference to the work tree after the last step."""
         self._name = name
         self._workspaces = workspaces
         self._log = log
@@ -50,14 +51,14 @@ class Workbench:
         self._lifetime = AsyncExitStack()
 
     def replayed(self, tree: str) -> None:
-        """A recorded step left that work tree."""
+        """Set the work tree to the one that a replayed step recorded."""
         self.tree = self._recorded = tree
 
     async def ready(self) -> Workspace:
-        """The workspace, at that work tree.
+        """Return the workspace at the recorded work tree.
 
         Raises:
-            WorkspaceError: it cannot be had, or not at that tree.
+            WorkspaceError: the workspace is not available, or not at that tree.
         """
         if self._workspace is not None and self._image != _image_of(self.tree):
             await self.close()
@@ -78,17 +79,20 @@ class Workbench:
         return workspace
 
     async def put(self, tree: str) -> None:
-        """Make the workspace hold a tree that the log keeps.
+        """Set the workspace to a tree of the log.
 
         Raises:
-            WorkspaceError: it does not come out as that tree.
+            WorkspaceError: the restored tree differs.
         """
         self.tree = tree
         await self.ready()
 
     async def snapshot(self) -> None:
-        """Keep everything that is in the workspace, ignored files and what is outside the
-        repository too, where the workspace can; whoever begins at its tree has it."""
+        """Save the whole content of the workspace as an image, if the workspace supports images.
+
+        The image includes ignored files and files outside the repository. A line of work that
+        starts at this tree gets all of them.
+        """
         workspace = await self.ready()
         image = await workspace.snapshot()
         if image is not None:
@@ -97,7 +101,7 @@ class Workbench:
             self._image = image
 
     async def changed(self) -> str | None:
-        """Keep the work tree if it is not what the last step left; None if it is."""
+        """Save the work tree if the last step changed it. Return its reference, or None."""
         assert self._workspace is not None
         tree_id = await self._workspace.tree()
         if tree_id != self._tree_id:
@@ -108,11 +112,11 @@ class Workbench:
         return self.tree if self.tree != before else None
 
     async def close(self) -> None:
-        """Give the workspace back; the next use opens another."""
+        """Close the workspace. The next use opens another one."""
         self._workspace = None
         await self._lifetime.aclose()
 
 
 def _image_of(tree: str) -> str:
-    """The image that a kept tree goes with, if it goes with one."""
+    """Return the image of a saved tree, or an empty string."""
     return "".join(tree.split()[2:])

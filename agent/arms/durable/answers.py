@@ -1,7 +1,7 @@
-"""What each role answers, as typed data; the JSON schema of a class is what its model is told.
+"""Typed answers of the roles. A model is given the JSON schema of its answer's class.
 
-Where there is a verdict the reasons stand before it: a model that has to give them first
-judges better, and a verdict without them is not one.
+In an answer with a verdict, the reasons precede the verdict: a model that has to give them first
+judges better. A verdict without reasons is invalid.
 """
 
 from typing import Literal

@@ -1,7 +1,7 @@
-"""The durable arm: the whole of its control flow.
+"""The durable arm's whole control flow.
 
-Contract, index, reproduction; then one step after the other, each made by as many candidates
-as confidence asks for and judged on what machines find; then the patch alone on a fresh copy
+First contract, index and reproduction. Then the steps, one after the other, each made by as many
+candidates as confidence requires and judged by test results. Then the patch alone, on a fresh copy
 of the repository. Evidence opens every gate, never the model's word.
 """
 
@@ -34,8 +34,8 @@ async def solve(task: Task, session: Session, options: DurableOptions) -> Outcom
     """Solve a task with evidence at every gate.
 
     Raises:
-        BudgetExhausted: the next call could cost more than is left; a later run goes on.
-        InfrastructureError: a model or a workspace broke.
+        BudgetExhausted: the next call could cost more than is left; a later run resumes.
+        InfrastructureError: a model or a workspace failed.
     """
     try:
         state = await _begun(task, session, options.profile)
@@ -49,7 +49,7 @@ async def solve(task: Task, session: Session, options: DurableOptions) -> Outcom
 
 
 async def _begun(task: Task, session: Session, profile: Profile) -> State:
-    """What is known before anything is done."""
+    """Return the state before any work: the contract and the repository index."""
     contract = await write_contract(task, Limits(profile.context_tokens), session.scope("contract"))
     repository = await look_around(task, profile.map_tokens, session.scope("index"))
     tools = ToolSettings(
@@ -61,7 +61,7 @@ async def _begun(task: Task, session: Session, profile: Profile) -> State:
 
 
 async def _carried_out(state: State, session: Session) -> WorkflowStatus:
-    """Reproduce the task, then work on it until the whole is handed in."""
+    """Reproduce the task, then work on it until the whole change is submitted."""
     state.reproduction = await _reproduction(state, session)
     if _must_be_reproduced(state) and state.reproduction.anchor is None:
         return "blocked"
@@ -92,7 +92,10 @@ async def _work(state: State, session: Session) -> WorkflowStatus:
 
 
 async def _handed_in(state: State, session: Session) -> bool:
-    """Verify and judge the whole; whether that was the end. Its issues are the new backlog."""
+    """Verify and review the whole change. Return True if the attempt ends with it.
+
+    The issues of the review become the new backlog.
+    """
     final = await verify_whole(state, session)
     state.finals.append(final)
     state.backlog = _tasks(final.review)
@@ -102,7 +105,7 @@ async def _handed_in(state: State, session: Session) -> bool:
 
 
 def _learn(state: State, result: StepResult) -> None:
-    """Take over what a step came to: what speaks against it is to be done first."""
+    """Record a step, and put its review issues at the top of the backlog."""
     state.steps.append(result)
     review, verification = result.chosen.review, result.chosen.verification
     if review is not None and review.verdict == "revise":
@@ -112,7 +115,7 @@ def _learn(state: State, result: StepResult) -> None:
 
 
 def _remember(state: State, found: Verification) -> None:
-    """Take over what failed, so that the same trouble is known when it comes back."""
+    """Record failures, so that a recurring error is recognised."""
     error = (found.error or "\n".join(found.broken)) if found.broken else ""
     state.errors = debugging.remembered(state.errors, error)
 
@@ -124,7 +127,10 @@ def _tasks(review: Review) -> list[str]:
 
 
 async def _reproduction(state: State, session: Session) -> Reproduction:
-    """The task as a failing test, or why there is none; degraded, the arm goes on without."""
+    """Return the task as a failing test, or the reason why there is none.
+
+    Without such a test, the arm continues in degraded mode.
+    """
     try:
         scope = session.scope("reproduction", limit_s=state.profile.phase_limit_s)
         return await reproduce(state, scope)

@@ -1,4 +1,4 @@
-"""Phase 6: as many candidates for a step as confidence asks for, and the best of them."""
+"""Phase 6: as many candidates for a step as confidence requires, and the best of them."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
@@ -21,10 +21,10 @@ _CONFIDENCE = {"high": 0, "medium": 1, "low": 2}
 
 
 async def best_of(state: State, step: NextStep, session: Session) -> StepResult:
-    """Make the step, once or several times from the same work tree; the best is taken over.
+    """Make the step once or several times from the same work tree, and apply the best candidate.
 
-    What the chosen one did is kept, also where it asked for replanning; but not what a machine
-    found to be broken, on which nothing can be built.
+    The chosen candidate's changes are kept, even if it asked for replanning. They are discarded if
+    tests found them broken, because no later step can build on them.
     """
     start = session.tree
 
@@ -46,8 +46,10 @@ async def best_of(state: State, step: NextStep, session: Session) -> StepResult:
 
 
 async def _judged(state: State, step: NextStep, number: int, branch: Session) -> Candidate:
-    """One candidate, tested and reviewed where it is done; without the time for that it is
-    blocked, as it stands."""
+    """Make one candidate, and test and review it if it is done.
+
+    If time runs out during tests or review, the candidate counts as blocked.
+    """
     made = await implement(state, step, number, branch)
     if made.status != "done":
         return made
@@ -58,7 +60,7 @@ async def _judged(state: State, step: NextStep, number: int, branch: Session) ->
 
 
 async def _reviewed(state: State, step: NextStep, made: Candidate, branch: Session) -> Candidate:
-    """What running the tests left behind is no part of the candidate."""
+    """Test and review a candidate. Files that the tests leave behind are not part of it."""
     named = [*step.tests, *await tests_covering(made.edited, branch.scope("covering"))]
     found = await verify(
         state, branch.scope("verification"), named=named, anchor_decides=not state.backlog
@@ -73,7 +75,7 @@ async def _reviewed(state: State, step: NextStep, made: Candidate, branch: Sessi
 
 
 def _wanted(state: State, first: Candidate) -> int:
-    """How many candidates there are to be, by what became of the first."""
+    """Return how many candidates to make, given the result of the first."""
     if first.status == "replan":
         return 1
     if not first.accepted:
@@ -82,12 +84,15 @@ def _wanted(state: State, first: Candidate) -> int:
 
 
 def _has_replaced(made: Sequence[Candidate]) -> bool:
-    """Whether a first candidate that was not accepted has an alternative that was."""
+    """Return True if the first candidate was not accepted and an alternative was."""
     return not made[0].accepted and any(each.accepted for each in made)
 
 
 def rank(candidate: Candidate) -> tuple[int, int, int, int, int]:
-    """Status, review, passing tests, confidence, smaller diff: the least is the best."""
+    """Return the sort key; the lowest candidate is the best.
+
+    The order is status, review, passing tests, confidence, smaller diff.
+    """
     passed = candidate.verification.passed if candidate.verification else 0
     return (
         _STATUS[candidate.status],
@@ -99,8 +104,11 @@ def rank(candidate: Candidate) -> tuple[int, int, int, int, int]:
 
 
 async def together(work: Iterable[Awaitable[T]]) -> list[T]:
-    """All of it at the same time. What fails is raised when the others have come to an end of
-    their own, so that nothing that is being paid for is cut off."""
+    """Run all work concurrently and return the results in order.
+
+    An error is raised only when the others have ended by themselves, so that no paid work is cut
+    off.
+    """
     results: list[T] = []
     for result in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(result, BaseException):

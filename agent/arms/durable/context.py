@@ -1,4 +1,4 @@
-"""Context: a gatherer names lines, and the lines are read by machine."""
+"""Context: the gatherer names ranges of lines, which are then read from the files."""
 
 from collections.abc import Sequence
 
@@ -17,10 +17,13 @@ from agent.tools.tool import Arguments, Refused
 from agent.workspaces.protocol import Workspace
 
 PACKED_TOKENS = 12_000
-"""Of real lines in all; what stands later in the gatherer's list is left out first."""
+"""Limit on all excerpts together, in tokens.
+
+The last references of the gatherer are dropped first.
+"""
 
 _TOLD_TOKENS = 2_000
-"""Of real lines in the answer of a tool."""
+"""Limit on the excerpts in a tool's answer, in tokens."""
 
 _ROUNDS = 12
 
@@ -34,7 +37,7 @@ class GatherContext(Arguments):
 async def gather(
     state: State, questions: Sequence[str], session: Session, room_tokens: int = PACKED_TOKENS
 ) -> list[Excerpt]:
-    """The lines that answer some questions about the code, as they are in the work tree."""
+    """Return the lines that answer questions about the code, as they are in the work tree."""
     facts = {
         **state.as_facts("task", "repository_map", "context"),
         "questions": list(questions),
@@ -54,7 +57,7 @@ async def gather(
 
 
 def gathering(state: State) -> Helper:
-    """The tool by which a role has context gathered while it works."""
+    """Return the tool with which a role gathers context while it works."""
 
     async def answer(asked: GatherContext, session: Session) -> ToolResult:
         found = await gather(state, asked.questions, session, _TOLD_TOKENS)
@@ -64,7 +67,7 @@ def gathering(state: State) -> Helper:
 
 
 async def read_again(state: State, session: Session) -> list[Excerpt]:
-    """The same places of the context, as they are now that files have changed."""
+    """Read the same ranges of the context again, after files have changed."""
     places = [
         LineReference(path=each.path, start=each.start, end=each.end, why=each.why)
         for each in state.context
@@ -86,7 +89,7 @@ async def _lines(
 async def _pack(
     workspace: Workspace, references: Sequence[LineReference], room_tokens: int
 ) -> list[Excerpt]:
-    """The real lines, as many as fit; what is not there is left out."""
+    """Read as many of the lines as fit. References that cannot be read are left out."""
     packed: list[Excerpt] = []
     room = room_tokens * CHARS_PER_TOKEN
     for reference in references:
@@ -98,7 +101,7 @@ async def _pack(
 
 
 async def _read(workspace: Workspace, reference: LineReference, room: int) -> Excerpt | None:
-    """The first lines of a range that have no more than `room` characters; None without any."""
+    """Return the first lines of a range, up to `room` characters, or None if there are none."""
     try:
         path = await confined(workspace, reference.path)
         content = await workspace.read(path)
@@ -117,7 +120,7 @@ async def _read(workspace: Workspace, reference: LineReference, room: int) -> Ex
 
 
 def _numbered(excerpt: Excerpt) -> str:
-    """Such as tools show lines, under what they are needed for."""
+    """Format an excerpt with its purpose and with line numbers as shown by tools."""
     shown = enumerate(excerpt.text.split("\n"), excerpt.start)
     head = f"{excerpt.path}, lines {excerpt.start} to {excerpt.end}: {excerpt.why}"
     return "\n".join([head, *(f"{number}\t{line}" for number, line in shown)])

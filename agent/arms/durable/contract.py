@@ -1,4 +1,4 @@
-"""Phase 1: what has to be done, as far as the task's text says it."""
+"""Phase 1: the task's requirements according to its text."""
 
 from agent.arms.durable.answers import Contract
 from agent.arms.durable.conversation import Limits, converse, prompt_beside
@@ -7,7 +7,10 @@ from agent.types import Task
 
 
 async def write_contract(task: Task, limits: Limits, session: Session) -> Contract:
-    """The contract of the task; where no valid one can be had, the task's text alone stands."""
+    """Return the contract of the task.
+
+    Without a valid answer, the contract contains only the task's text.
+    """
     facts, prompt = {"task": task.statement}, prompt_beside(__file__)
     exchange = await converse(session, "contract", prompt, facts, Contract, limits)
     return exchange.answer or Contract(

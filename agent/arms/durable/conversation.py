@@ -1,4 +1,4 @@
-"""One role's conversation: tools until it answers, within rounds and the context window."""
+"""One role's conversation: tool use until it answers, within rounds and the context window."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -31,18 +31,20 @@ A = TypeVar("A", bound=Answer)
 End = Literal["answered", "malformed", "out_of_rounds", "context_full", "out_of_time"]
 
 MALFORMED_IN_A_ROW = 3
-"""Replies that are not what was asked for before a conversation is given up."""
+"""Malformed replies in a row after which a conversation is given up."""
 
 WRAP_UP_SHARE, SPILL_SHARE = 0.80, 0.95
-"""Of the context window: beyond the first only an answer is taken, beyond the second no call
-is made."""
+"""Shares of the context window.
+
+Above the first, only an answer is accepted. Above the second, no call is made.
+"""
 
 _ANSWER = "answer"
 
 
 @dataclass(frozen=True)
 class ToolUse:
-    """One tool that was used, and what it gave."""
+    """One use of a tool, and its result."""
 
     name: str
     arguments: dict[str, Any]
@@ -51,33 +53,33 @@ class ToolUse:
 
 @dataclass(frozen=True)
 class Exchange(Generic[A]):
-    """How a conversation ended."""
+    """The end of a conversation."""
 
     answer: A | None
-    """None unless the role gave one that is valid."""
+    """None unless the role gave a valid answer."""
     end: End
     uses: tuple[ToolUse, ...]
 
 
 @dataclass(frozen=True)
 class Helper:
-    """A tool that is another role's work."""
+    """A tool that another role implements."""
 
     name: str
     arguments: type[Arguments]
     help: Callable[[Any, Session], Awaitable[ToolResult]]
-    """Given the arguments and a scope of its own."""
+    """Receives the arguments and a scope of its own."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one conversation may use."""
+    """Limits on one conversation."""
 
     context_tokens: int
     rounds: int = 6
-    """Model calls, malformed replies among them."""
+    """Model calls, including malformed replies."""
     tool_uses: int | None = None
-    """Tools other than `answer`; None for as many as the rounds allow."""
+    """Tool uses other than `answer`; None for as many as the rounds allow."""
 
 
 async def converse(
@@ -91,13 +93,13 @@ async def converse(
     helpers: Sequence[Helper] = (),
     uses: list[ToolUse] | None = None,
 ) -> Exchange[A]:
-    """Ask a role, let it use its tools, and take its answer.
+    """Ask a role, let it use its tools, and return its answer.
 
-    `facts` is everything it is told, as JSON; `session` is a scope of its own. `uses` fills up
-    as tools are used, for who has to know of them when the time runs out.
+    `facts` is the role's whole input, as JSON. `session` is a scope of its own. `uses` is filled as
+    tools are used, for callers that need it when time runs out.
 
     Raises:
-        BudgetExhausted, OutOfTime, InfrastructureError: as the session's steps.
+        BudgetExhausted, OutOfTime, InfrastructureError: as in the session's steps.
     """
     talk = _Talk(session, role, prompt, facts, answer, toolbox, helpers)
     uses = [] if uses is None else uses
@@ -130,13 +132,13 @@ async def converse(
 
 
 def prompt_beside(module: str, name: str = "") -> str:
-    """The prompt that stands beside a phase's module: `<module>.md`, or `<name>.md`."""
+    """Return the prompt beside a phase's module: `<module>.md`, or `<name>.md`."""
     path = Path(module)
     return (path.with_name(f"{name}.md") if name else path.with_suffix(".md")).read_text("utf-8")
 
 
 class _Talk:
-    """The messages of a conversation, and what is in them."""
+    """The messages of a conversation and their interpretation."""
 
     def __init__(
         self,
@@ -167,7 +169,7 @@ class _Talk:
 
     @property
     def tokens(self) -> int:
-        """Size of the conversation: what the provider counted, and an estimate of the rest."""
+        """Size of the conversation: the provider's token count, plus an estimate of the rest."""
         return self._known_tokens + tokens(self._messages[self._counted :])
 
     async def next_reply(self, *, only_answer: bool) -> ModelReply:
@@ -187,10 +189,10 @@ class _Talk:
         return self._protocol.calls(reply)
 
     def answer_in(self, calls: list[Call]) -> Any:
-        """The role's answer, if it is among the calls.
+        """Return the role's answer, or None if it is not among the calls.
 
         Raises:
-            Malformed: it does not fit its schema.
+            Malformed: the answer does not fit its schema.
         """
         for call in calls:
             if call.name == _ANSWER:
@@ -204,7 +206,7 @@ class _Talk:
         self._messages += self._protocol.complaint(reply, f"{problem}. Please try again.")
 
     async def use(self, calls: list[Call], left: int | None, uses: list[ToolUse]) -> None:
-        """Use the tools that were asked for, as many as are left; what they gave is told."""
+        """Use the requested tools, as many as are left, and add their results to the messages."""
         outputs: list[tuple[Call, str]] = []
         for number, call in enumerate(calls):
             if left is not None and number >= left:

@@ -1,4 +1,4 @@
-"""Phase 8: the patch alone, cleaned, on a fresh copy of the repository."""
+"""Phase 8: the cleaned patch alone, on a fresh copy of the repository."""
 
 from collections.abc import Sequence
 
@@ -11,13 +11,13 @@ from agent.workspaces.protocol import Workspace
 
 
 async def verify_whole(state: State, session: Session) -> FinalResult:
-    """Run every test that counts where only the patch was applied; the judgement of it."""
+    """Run all relevant tests with only the patch applied. Return the result and its review."""
     patch = await cleaned_patch(state, session)
     try:
         async with session.branch("fresh", BASE, limit_s=state.profile.phase_limit_s) as fresh:
             found = await _verified(state, patch, fresh)
     except OutOfTime as error:
-        # Raises again where it was the time of the whole attempt.
+        # Raises again if the time of the whole attempt is over.
         await session.scope("late").take(session.tree)
         found = Verification((), (str(error),))
     review = await review_whole(state, patch, found, session.scope("review"))
@@ -25,7 +25,7 @@ async def verify_whole(state: State, session: Session) -> FinalResult:
 
 
 async def _verified(state: State, patch: str, fresh: Session) -> Verification:
-    """What machines find where only the patch was applied; without one nothing was done."""
+    """Apply the patch to a fresh copy and run the tests. An empty patch fails."""
     if not patch:
         return Verification((), ("nothing was changed",))
     problem = await fresh.act("apply", {"patch": patch}, lambda w: _prepare(w, patch, state), str)
@@ -35,10 +35,10 @@ async def _verified(state: State, patch: str, fresh: Session) -> Verification:
 
 
 async def cleaned_patch(state: State, session: Session) -> str:
-    """What differs from the base commit but for the anchor test and stray files.
+    """Return the diff from the base commit without the anchor test and stray files.
 
-    A new file that no editing tool was asked for is stray, a command left it behind, unless it
-    is one of the base commit under another name. The work tree is as before at the end.
+    A new file is stray if no editing tool was asked to write it, so that a command left it behind.
+    A renamed file of the base commit is not stray. The work tree is restored at the end.
     """
     before = session.tree
 
@@ -57,7 +57,7 @@ async def cleaned_patch(state: State, session: Session) -> str:
 
 
 async def _holds_one_of(workspace: Workspace, path: str, contents: Sequence[bytes | None]) -> bool:
-    """Whether a file's content is one of these; one that cannot be read is none of them."""
+    """Return True if a file's content is one of `contents`. An unreadable file matches none."""
     if not contents:
         return False
     try:
@@ -67,7 +67,7 @@ async def _holds_one_of(workspace: Workspace, path: str, contents: Sequence[byte
 
 
 async def _prepare(workspace: Workspace, patch: str, state: State) -> str:
-    """Apply the patch and put the anchor test beside it; git's reason where it does not apply."""
+    """Apply the patch and add the anchor test. Return git's error, or '' if the patch applies."""
     try:
         await workspace.apply(patch)
     except ValueError as error:

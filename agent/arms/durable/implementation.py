@@ -18,14 +18,16 @@ from agent.session.session import Session
 from agent.tools.rendering import head_and_tail
 
 SHOWN_DIFF = 40_000
-"""Characters of a diff that a prompt holds."""
+"""Maximum length of a diff in a prompt, in characters."""
 
 _EDITING = frozenset({"write", "apply_patch", "edit"})
 
 
 async def implement(state: State, step: NextStep, number: int, session: Session) -> Candidate:
-    """Let an implementer make the step in the session's workspace; what it came to, also where
-    its time ran out."""
+    """Let an implementer make the step in the session's workspace.
+
+    Return its candidate, also when its time ran out.
+    """
     uses: list[ToolUse] = []
     diff = ""
     try:
@@ -94,7 +96,7 @@ def _files(uses: Iterable[ToolUse]) -> tuple[str, ...]:
 
 
 def _status(exchange: Exchange[StepReport], *, has_evidence: bool) -> tuple[CandidateStatus, str]:
-    """What a candidate's end counts as, and why where that is not its own word."""
+    """Return a candidate's status, with the reason if it differs from its own report."""
     match exchange.end:
         case "out_of_rounds":
             return "replan", "out of rounds"

@@ -1,4 +1,4 @@
-"""Phase 2: the repository in a few thousand tokens, and which of its files are tests."""
+"""Phase 2: the repository map in a few thousand tokens, and the test files."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ MOST_COVERING = 3
 
 
 async def look_around(task: Task, map_tokens: int, session: Session) -> Repository:
-    """The repository as it is at the base commit, seen with the task in mind."""
+    """Return the base commit's test files, and a map of the repository for the task."""
 
     async def look(workspace: Workspace) -> Repository:
         texts, index = await _indexed(workspace)
@@ -24,7 +24,7 @@ async def look_around(task: Task, map_tokens: int, session: Session) -> Reposito
 
 
 async def tests_covering(paths: Sequence[str], session: Session) -> list[str]:
-    """The test files that most likely cover some files, by imports and names."""
+    """Return the test files that most likely cover some files, by imports and names."""
 
     async def look(workspace: Workspace) -> list[str]:
         texts, index = await _indexed(workspace)
@@ -35,6 +35,6 @@ async def tests_covering(paths: Sequence[str], session: Session) -> list[str]:
 
 
 async def _indexed(workspace: Workspace) -> tuple[Mapping[str, str], SymbolIndex]:
-    """The texts of a work tree by path, and their symbols."""
+    """Return the texts of a work tree by path, and their symbols."""
     texts = (await read_sources(workspace)).texts
     return texts, await asyncio.to_thread(SymbolIndex, texts)

@@ -1,4 +1,4 @@
-"""Phase 9: what the attempt came to, with the evidence for it."""
+"""Phase 9: the attempt's outcome, with the evidence for it."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -17,16 +17,16 @@ from agent.session.steps import Step
 from agent.types import Outcome, OutcomeStatus
 
 WorkflowStatus = Literal["completed", "blocked", "out_of_turns", "out_of_time"]
-"""`completed`: the planner came to its end; `blocked`: there was no going on."""
+"""`completed`: the planner finished; `blocked`: the task could not be reproduced."""
 
 
 def outcome(
     state: State, workflow_status: WorkflowStatus, steps: Iterable[Step], why: str = ""
 ) -> Outcome:
-    """The end of the attempt: four separate statements, and what they rest on.
+    """Return the outcome of the attempt: four separate statements and their evidence.
 
-    A patch that the reviewer did not accept is handed in nevertheless: an empty one resolves
-    nothing. What the agent thinks of it is the verdict. Whoever ran out of time hands in
+    A patch that the reviewer did not accept is submitted nevertheless, since an empty one resolves
+    nothing. The verdict states the agent's own judgement. An attempt that ran out of time submits
     nothing.
     """
     final = state.finals[-1] if state.finals else None
@@ -67,9 +67,9 @@ def _verdict(final: FinalResult | None) -> str:
 
 
 def usage_by_role(steps: Iterable[Step]) -> dict[str, Any]:
-    """Calls, tokens and cost of each role; a cost is null where a call's is unknown.
+    """Return calls, tokens and cost of each role. A cost is null if that of any call is unknown.
 
-    Candidates finish in any order, and sums of floats depend on theirs.
+    Calls are sorted, because candidates finish in any order and sums of floats depend on it.
     """
     calls: dict[str, list[Usage]] = defaultdict(list)
     for step in sorted(steps, key=lambda step: (step.scope, step.seq)):
@@ -119,7 +119,7 @@ def _final(final: FinalResult) -> dict[str, Any]:
 
 
 def _evidence(found: Verification | None) -> list[dict[str, Any]]:
-    """The runs of tests that a judgement rests on."""
+    """Return the test runs that a judgement is based on."""
     return [
         {
             "command": run.command,

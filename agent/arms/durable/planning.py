@@ -14,7 +14,7 @@ _MOST_FACTS, _FACT_CHARS = 40, 500
 
 
 async def plan(state: State, session: Session) -> PlanTurn | None:
-    """One turn of the planner; None where it gave no valid answer."""
+    """Run one turn of the planner. Return None if it gave no valid answer."""
     facts = {
         **state.as_facts(
             "task",
@@ -48,12 +48,12 @@ async def plan(state: State, session: Session) -> PlanTurn | None:
 
 
 def folded(state: State, turn: PlanTurn) -> None:
-    """Take over what a turn found out and what it leaves to do."""
+    """Add a turn's facts to the state, and adopt its backlog."""
     new = [" ".join(fact.split())[:_FACT_CHARS] for fact in turn.facts]
     state.facts = [fact for fact in dict.fromkeys([*state.facts, *new]) if fact][-_MOST_FACTS:]
     state.backlog = list(turn.backlog)
 
 
 def is_done(state: State, turn: PlanTurn) -> bool:
-    """Whether nothing remains; the planner's word counts only where the facts agree."""
+    """Return True if nothing remains. The planner's word counts only if the facts agree."""
     return turn.done and not turn.backlog and not state.needs_replanning and not turn.next_step

@@ -1,4 +1,4 @@
-"""What an experiment may set about the durable arm: models by role, and how much of each phase."""
+"""Settings of the durable arm in an experiment: models by role, and settings of each phase."""
 
 from typing import Annotated, Literal
 
@@ -30,17 +30,17 @@ class _Declared(BaseModel):
 
 
 class RoleModel(_Declared):
-    """What answers one role, where it is not simply the arm's model."""
+    """The model of one role, if it differs from the arm's model."""
 
     model: ModelSpec | None = Field(default=None, description="none: the arm's own model")
     temperature: float | None = Field(default=None, ge=0, le=2)
     reasoning_effort: str | None = Field(default=None, description="the provider's word for it")
 
     def of(self, own: ModelSpec) -> ModelSpec:
-        """What answers the role, in an arm whose own model is given.
+        """Return the model of the role, given the arm's own model.
 
         Raises:
-            InvalidSpec: temperature or effort is set for a model that has none.
+            InvalidSpec: temperature or effort is set for a model that does not support it.
         """
         spec = self.model or own
         changes = {
@@ -56,7 +56,7 @@ class RoleModel(_Declared):
 
 
 class Profile(_Declared):
-    """The durable arm's settings; the defaults are what reports compare unless they say so."""
+    """The durable arm's settings. Reports compare the defaults unless they state otherwise."""
 
     roles: dict[Role, RoleModel] = Field(default_factory=dict)
     reproduction: Literal["wanted", "required", "off"] = Field(
@@ -101,10 +101,11 @@ class Profile(_Declared):
         return {**CANDIDATES, **given}
 
     def models(self, own: ModelSpec) -> dict[str, ModelSpec]:
-        """What answers each role that has something of its own, in an arm whose own model is
-        given; that answers all others, and is under the empty role.
+        """Return the models of the roles that have their own, given the arm's own model.
+
+        The arm's own model answers all other roles and has the empty role.
 
         Raises:
-            InvalidSpec: as `RoleModel.of`.
+            InvalidSpec: as in `RoleModel.of`.
         """
         return {"": own, **{role: settings.of(own) for role, settings in self.roles.items()}}

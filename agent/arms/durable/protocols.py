@@ -1,4 +1,4 @@
-"""How a model asks for a tool: native tool calls, or a fenced block where it has none."""
+"""Tool protocols: native tool calls, or a fenced block for models without them."""
 
 import json
 import re
@@ -10,17 +10,17 @@ from agent.models.protocol import Message, ModelReply
 Schema = dict[str, Any]
 """An OpenAI function definition: name, description and the JSON schema of its arguments."""
 
-# What JSON quotes has no line ends, so a fence inside it is followed by more of the line.
+# JSON strings contain no line ends, so a fence inside one is followed by more of the line.
 _BLOCK = re.compile(r"```json[ \t]*\n(.*?)```[ \t]*$", re.DOTALL | re.MULTILINE)
 
 
 class Malformed(Exception):
-    """The reply is not what was asked for; the message goes back to the model."""
+    """The reply does not have the required form. The message goes back to the model."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One tool that the model asked for."""
+    """One tool call by the model."""
 
     id: str
     name: str
@@ -28,35 +28,35 @@ class Call:
 
 
 class ToolProtocol(Protocol):
-    """Both sides of asking for tools."""
+    """The request and the reply format of tool calls."""
 
     def instructions(self, schemas: list[Schema]) -> str:
-        """What the system message says about tools; may be empty."""
+        """Return the tool instructions for the system message; may be empty."""
         ...
 
     def offered(self, schemas: list[Schema]) -> list[Schema]:
-        """What the request itself carries."""
+        """Return the tool schemas that the request itself carries."""
         ...
 
     def calls(self, reply: ModelReply) -> list[Call]:
-        """The tools that a reply asks for, at least one.
+        """Return the tool calls in a reply, at least one.
 
         Raises:
-            Malformed: it asks for none, or not in the way that was asked for.
+            Malformed: the reply has no tool call, or not in the required form.
         """
         ...
 
     def results(self, outputs: list[tuple[Call, str]]) -> list[Message]:
-        """What the tools gave, as messages."""
+        """Return the results of the tools, as messages."""
         ...
 
     def complaint(self, reply: ModelReply, problem: str) -> list[Message]:
-        """What is wrong with a reply, as messages that may follow it."""
+        """Return the description of a format error, as messages that may follow the reply."""
         ...
 
 
 class NativeTools:
-    """Tool calls of the provider's own."""
+    """The provider's native tool calls."""
 
     def instructions(self, schemas: list[Schema]) -> str:
         return "Every reply calls at least one tool; call `answer` when you are finished."
@@ -76,7 +76,7 @@ class NativeTools:
         ]
 
     def complaint(self, reply: ModelReply, problem: str) -> list[Message]:
-        # Providers refuse a conversation in which a tool call stays without its result.
+        # Providers reject a conversation in which a tool call has no result.
         asked = reply.message.get("tool_calls") or []
         if not asked:
             return [{"role": "user", "content": problem}]

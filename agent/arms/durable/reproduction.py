@@ -1,4 +1,4 @@
-"""Phase 3: the task as a failing test. Whether it is one, a machine decides."""
+"""Phase 3: the task as a failing test, verified by running it."""
 
 import ast
 import re
@@ -16,11 +16,11 @@ from agent.tools.rendering import render_tests
 from agent.workspaces.protocol import Workspace
 
 REPRODUCIBLE = frozenset({"bugfix", "feature", "unknown"})
-"""Kinds of task that are begun with a failing test; what nobody could name may be one."""
+"""Kinds of tasks that begin with a failing test. An `unknown` task may be one of the others."""
 
 _WRITER_ROUNDS = 16
 _TESTS_FAILED = 1
-# At the head of a line, as an error and not in what an assertion is about; pytest puts `E` there.
+# At the start of a line, as an error and not as a part of an assertion. pytest prints `E` there.
 _NOT_BY_ASSERTION = re.compile(
     r"^(E +)?(\w+\.)*"
     r"(ImportError|ModuleNotFoundError|SyntaxError|IndentationError|TabError)(:|$)"
@@ -30,9 +30,9 @@ _NOT_BY_ASSERTION = re.compile(
 
 
 async def reproduce(state: State, session: Session) -> Reproduction:
-    """A brief, an anchor test that fails on the base commit, and the tests to run with it.
+    """Return a brief, an anchor test that fails on the base commit, and the regression tests.
 
-    Without an anchor `problem` says why, and the work tree is as it was.
+    Without an anchor test, `problem` is the reason, and the work tree is unchanged.
     """
     brief = await _brief(state, session.scope("brief"))
     if brief is None:
@@ -54,7 +54,7 @@ async def _brief(state: State, session: Session) -> Brief | None:
 
 
 async def _anchored(state: State, found: Reproduction, session: Session) -> Reproduction:
-    """With an anchor, or with the reason why the last try was none."""
+    """Return the reproduction with an anchor test, or with the reason why the last try failed."""
     start, problem = session.tree, ""
     for number in range(1, state.profile.anchor_tries + 1):
         writing = session.scope(f"anchor-{number}")
@@ -94,8 +94,11 @@ async def _claim(
 async def _checked(
     state: State, claim: AnchorClaim, start: str, session: Session
 ) -> tuple[Anchor | None, str]:
-    """The anchor if the claim holds, or what is wrong with it. It is run alone on the tree of
-    the `start`, without whatever else its writer left, and is all that there is afterwards."""
+    """Return the anchor test if the claim holds, or the reason why it does not.
+
+    The test runs alone on the tree `start`, without any other files of its writer. Afterwards, the
+    work tree is `start` with the anchor test.
+    """
     if is_test_support(claim.path):
         return None, f"{claim.path} is configuration of a test runner, not a test"
     content = await session.act(
@@ -120,15 +123,17 @@ async def _checked(
 
 
 async def _new_file(workspace: Workspace, path: str) -> str:
-    """Its content if it is not in the base commit, else nothing."""
+    """Return the file's content if it is not in the base commit, else ''."""
     added = {change.path for change in await workspace.changes() if change.status == "added"}
     return (await workspace.read(path)).decode("utf-8", "replace") if path in added else ""
 
 
 def not_reproduced(done: TestRun, path: str) -> str:
-    """What keeps a run of the test at `path` from showing that the task is not done; empty if
-    it shows it. A name that is missing in the test is the test's own fault, elsewhere it may be
-    what the task is about."""
+    """Return the reason why a run of the test at `path` does not reproduce the issue, or ''.
+
+    An undefined name in the test itself is the test's own fault. Elsewhere, it may be the subject
+    of the task.
+    """
     own_fault = re.search(rf"^{re.escape(path)}:\d+: NameError$", done.output, re.MULTILINE)
     if done.exit_code == 0:
         return "the test passes although nothing has been done yet"
@@ -140,10 +145,10 @@ def not_reproduced(done: TestRun, path: str) -> str:
 
 
 def asserts_something(source: str) -> bool:
-    """Whether a Python test has an assertion that depends on what is tested, by its syntax.
+    """Return True if the syntax of a Python test has an assertion that depends on the tested code.
 
-    `assert` of an expression with a call or a name in it, `self.assert...(...)` of `unittest`,
-    and `pytest.raises` count; constants do not.
+    Three forms count: `assert` of an expression with a call or a name in it, `self.assert...(...)`
+    of `unittest`, and `pytest.raises`. Constants do not count.
     """
     try:
         tree = ast.parse(source)
@@ -169,7 +174,10 @@ def _depends_on_something(expression: ast.expr) -> bool:
 
 
 async def _with_baseline(state: State, found: Reproduction, session: Session) -> Reproduction:
-    """With a run of the regression set before anything was changed; it leaves nothing behind."""
+    """Return the reproduction with a run of the regression tests before any change.
+
+    The work tree is restored afterwards.
+    """
     if not found.regression_tests:
         return found
     before, protection = session.tree, protecting(found.anchor)

@@ -1,4 +1,4 @@
-"""Phase 7: judgements of a step and of the whole, on what machines found."""
+"""Phase 7: reviews of a step and of the whole change, based on test results."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ _SHOWN_OUTPUT = 6_000
 async def review_step(
     state: State, step: NextStep, candidate: Candidate, session: Session
 ) -> Review:
-    """The judgement of a finished candidate."""
+    """Return the review of a finished candidate."""
     assert candidate.verification is not None
     facts = {
         **state.as_facts("task", "contract", "anchor", "backlog"),
@@ -30,7 +30,7 @@ async def review_step(
 
 
 async def review_whole(state: State, patch: str, found: Verification, session: Session) -> Review:
-    """The judgement of the whole change."""
+    """Return the review of the whole change."""
     facts = {
         **state.as_facts("task", "contract", "acceptance_criteria", "completed_steps"),
         "diff": head_and_tail(patch, SHOWN_DIFF),
@@ -46,7 +46,10 @@ async def _review(
     state: State,
     session: Session,
 ) -> Review:
-    """What failed by machine is revised without asking anybody; silence is no acceptance."""
+    """Return the review of a change.
+
+    Broken tests mean `revise` without a model call. A missing answer means `revise`, too.
+    """
     if found.broken:
         return Review(
             reasons=["a machine ran the tests"], issues=list(found.broken), verdict="revise"

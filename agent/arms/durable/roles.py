@@ -1,4 +1,4 @@
-"""Which tools each role has."""
+"""Tools by role."""
 
 from agent.arms.durable.profile import Role
 from agent.arms.durable.state import Anchor, State
@@ -16,17 +16,20 @@ TOOLS: dict[Role, tuple[str, ...]] = {
     "step_reviewer": (),
     "final_reviewer": (),
 }
-"""Each role's own tools; whoever judges has none, and judges by what machines found. The
-implementer has `gather_context` too, which is the gatherer's work: `agent.arms.durable.context`."""
+"""Each role's own tools.
+
+Reviewers have no tools, because they judge test results. The implementer also has `gather_context`,
+which the gatherer implements: see `agent.arms.durable.context`.
+"""
 
 
 def toolbox(role: Role, state: State) -> Toolbox:
-    """The tools of a role, with the tests protected."""
+    """Return the tools of a role, with the tests protected."""
     protection = protecting(state.reproduction.anchor, new_tests=role == "anchor")
     return Toolbox(TOOLS[role], settings=state.tools, protection=protection)
 
 
 def protecting(anchor: Anchor | None, *, new_tests: bool = False) -> Protection:
-    """The protection of all tests, with the anchor test among them once there is one."""
+    """Return the protection of all tests, including the anchor test if there is one."""
     allowed = {anchor.path: anchor.content.encode()} if anchor else {}
     return Protection(allowed, new_tests=new_tests)

@@ -1,4 +1,4 @@
-"""What an attempt knows: facts in normal form, never a transcript."""
+"""The state of an attempt: normalised facts, never a transcript."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -28,12 +28,12 @@ class Repository:
 
     map: str
     test_files: list[str]
-    """All of them; a prompt holds the first `SHOWN_TEST_FILES`."""
+    """All test files. A prompt contains the first `SHOWN_TEST_FILES`."""
 
 
 @dataclass(frozen=True)
 class Excerpt:
-    """Real lines of a file, 1-based and inclusive, and why somebody asked for them."""
+    """Lines of a file, 1-based and inclusive, and the reason why they were requested."""
 
     path: str
     start: int
@@ -44,46 +44,49 @@ class Excerpt:
 
 @dataclass(frozen=True)
 class Anchor:
-    """A new test that failed on the base commit, by assertion, when a machine ran it."""
+    """A new test that failed on the base commit at an assertion, as verified by running it."""
 
     path: str
     content: str
     output: str
-    """What the failing run printed, errors first where it was long."""
+    """The output of the failing run, errors first if it was long."""
     failed: tuple[str, ...]
-    """Its tests, by their ids, as far as the test runner names them."""
+    """Ids of the failing tests, if the test runner reports them."""
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What the task looks like as tests, at the base commit."""
+    """The task as tests, at the base commit."""
 
     brief: Brief | None = None
     anchor: Anchor | None = None
     regression_tests: tuple[str, ...] = ()
     """Existing test files."""
     baseline: TestRun | None = None
-    """Their run at the base commit, where some may fail already; None without any."""
+    """Run of the regression tests at the base commit, where some may already fail.
+
+    None if there are no regression tests.
+    """
     problem: str = ""
-    """Why there is no anchor."""
+    """The reason why there is no anchor test."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """Runs of tests by machine, and what in them forbids going on."""
+    """Test runs, and the failures that block progress."""
 
     runs: tuple[TestRun, ...]
     broken: tuple[str, ...]
-    """A failing anchor, regressions: each one line."""
+    """A failing anchor test or regressions, one line each."""
 
     @property
     def passed(self) -> int:
-        """Tests that passed, over all runs."""
+        """Number of tests that passed, over all runs."""
         return sum(len(run.passed) for run in self.runs)
 
     @property
     def error(self) -> str:
-        """What the runs that failed say, errors first where it is long; empty where none did."""
+        """Output of the failed runs, errors first if it is long; empty if none failed."""
         return "\n".join(render_tests(run) for run in self.runs if run.exit_code != 0)
 
 
@@ -96,31 +99,31 @@ class Candidate:
     summary: str
     confidence: Confidence
     tree: str
-    """The work tree that it left."""
+    """The resulting work tree."""
     diff: str
-    """Of that tree against the base commit."""
+    """Diff of that tree against the base commit."""
     edited: tuple[str, ...]
-    """Files that differ because of it."""
+    """Files that the candidate changed."""
     written: tuple[str, ...]
-    """Files that were named to an editing tool, so that their being there is no accident."""
+    """Files that were passed to an editing tool, so that they exist on purpose."""
     tests_run: int
     verification: Verification | None = None
     review: Review | None = None
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """What a machine found to be broken by it, one line each."""
+        """Failures that tests found, one line each."""
         return self.verification.broken if self.verification else ()
 
     @property
     def accepted(self) -> bool:
-        """Whether it is finished, and nothing speaks against it."""
+        """True if the candidate is done and its review accepts it."""
         return self.status == "done" and self.review is not None and self.review.verdict == "accept"
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """One step of the plan, and what came of it."""
+    """One step of the plan, and its result."""
 
     step: NextStep
     candidates: tuple[Candidate, ...]
@@ -129,7 +132,7 @@ class StepResult:
 
 @dataclass(frozen=True)
 class FinalResult:
-    """One final verification: the patch alone on a fresh image, and what was said of it."""
+    """One final verification: the patch alone on a fresh image, and its review."""
 
     patch: str
     verification: Verification
@@ -138,7 +141,7 @@ class FinalResult:
 
 @dataclass
 class State:
-    """Everything that an attempt has found out; phases read it, the arm alone writes it."""
+    """All findings of an attempt. Phases read them, and only the arm writes them."""
 
     task: Task
     profile: Profile
@@ -152,7 +155,7 @@ class State:
     steps: list[StepResult] = field(default_factory=list)
     finals: list[FinalResult] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    """What failed verifications in a row had in common, while they resembled each other."""
+    """Errors of consecutive failed verifications that resemble each other."""
 
     @property
     def last_step(self) -> StepResult | None:
@@ -160,31 +163,31 @@ class State:
 
     @property
     def needs_replanning(self) -> bool:
-        """Whether the last step did not come to an end that was accepted."""
+        """True if the last step did not end with an accepted candidate."""
         return self.last_step is not None and not self.last_step.chosen.accepted
 
     @property
     def named_tests(self) -> tuple[str, ...]:
-        """Test files that were named along the way, each once."""
+        """Test files that the steps named, without duplicates."""
         return self.known_tests(path for result in self.steps for path in result.step.tests)
 
     @property
     def written(self) -> frozenset[str]:
-        """Files whose being there is no accident."""
+        """Files that exist on purpose."""
         kept = [result.chosen for result in self.steps if not result.chosen.broken]
         return frozenset(path for chosen in kept for path in chosen.written)
 
     def known_tests(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Those that are test files of the repository, each once."""
+        """Return the paths that are test files of the repository, without duplicates."""
         known = set(self.repository.test_files)
         return tuple(path for path in dict.fromkeys(paths) if path in known)
 
     def limits(self, rounds: int = 6, tool_uses: int | None = None) -> Limits:
-        """Limits of one conversation."""
+        """Return the limits of one conversation."""
         return Limits(self.profile.context_tokens, rounds, tool_uses)
 
     def as_facts(self, *keys: str) -> dict[str, Any]:
-        """What a role is told, by the names that its prompt uses."""
+        """Return the input of a role, by the names that its prompt uses."""
         facts: dict[str, Any] = {
             "task": self.task.statement,
             "contract": self.contract.model_dump(),

@@ -1,4 +1,4 @@
-"""What machines find: tests run in a workspace, judged against what the base commit did."""
+"""Test runs in a workspace, compared with those of the base commit."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,16 +12,18 @@ from agent.tools.protection import explain
 from agent.tools.testing import run_paths
 from agent.workspaces.protocol import Workspace
 
-_TESTS_FAILED = 1  # pytest's exit code; 2 to 5 are its own troubles, from collection on
+_TESTS_FAILED = 1  # pytest's exit code; 2 to 5 are errors of pytest itself, such as in collection
 _NO_RESULT = 125
 
 
 async def run_tests(
     paths: Sequence[str], tools: ToolSettings, protection: Protection, session: Session
 ) -> TestRun:
-    """Run test files in the session's workspace. What that does to protected files is undone
-    and said in the output; where it destroys the repository, that is undone, and the run did
-    not come to any result."""
+    """Run test files in the session's workspace.
+
+    Changes to protected files are reverted and reported in the output. If the run destroys the
+    repository, the repository is restored and the run has no result.
+    """
     request = {"paths": list(paths), "command": tools.test_command}
 
     async def run(workspace: Workspace) -> TestRun:
@@ -38,9 +40,9 @@ async def run_tests(
 async def verify(
     state: State, session: Session, *, named: Iterable[str] = (), anchor_decides: bool
 ) -> Verification:
-    """Run anchor, regression set and `named` test files; what in them forbids going on.
+    """Run the anchor test, the regression tests and the `named` test files. Return the failures.
 
-    The anchor passes when the whole task is done, so it decides only where that is claimed.
+    The anchor test passes only when the whole task is done, so it decides only if `anchor_decides`.
     """
     reproduction = state.reproduction
     protection = protecting(reproduction.anchor)
@@ -66,14 +68,18 @@ async def verify(
 
 
 def passes(anchor: Anchor, done: TestRun) -> bool:
-    """Whether what failed on the base commit passes: code can end a run with exit code 0, or
-    skip its tests, so each of them has to be named."""
+    """Return True if all tests that failed on the base commit pass.
+
+    Code can end a run with exit code 0 or skip its tests, so each test has to be named as passed.
+    """
     return done.exit_code == 0 and set(anchor.failed) <= set(done.passed)
 
 
 def regressions(before: TestRun | None, done: TestRun) -> list[str]:
-    """Tests that fail now, or are not run any more, and did not at the base commit: one line
-    each."""
+    """Return the tests that fail or no longer run, but did not fail at the base commit.
+
+    Each is one line.
+    """
     known = {*before.failed, *before.errors} if before else set()
     new = [name for name in (*done.failed, *done.errors) if name not in known]
     if new:
@@ -86,5 +92,5 @@ def regressions(before: TestRun | None, done: TestRun) -> list[str]:
 
 
 def _functions(names: Iterable[str]) -> set[str]:
-    """Tests without their parameters, which may depend on the code under test."""
+    """Return test names without their parameters, which may depend on the code under test."""
     return {name.partition("[")[0] for name in names}
