@@ -29,12 +29,12 @@ def built(tmp_path: Path) -> LakeBuilder:
     and not begun."""
     lake = LakeBuilder(tmp_path / "lake")
     lake.declare(["able"], IDS)
+    journal = open_journal(Lake.existing(lake.root))
     lake.cell("able", IDS[0], attempt_id="done")
     unfinished = {"model_calls": 1, "cost_usd": 0.25, "billed_usd": 0.25}
     for number, outcome in ((3, "interrupted"), (4, "budget_stop")):
         columns = {"attempt_id": outcome, "outcome": outcome, "detail": "for a reason"}
         lake.attempt("able", IDS[number], **columns, **unfinished)
-    journal = open_journal(Lake.existing(lake.root))
     worked_on(journal, "running-with-a-long-id", IDS[1], holding.worker())
     worked_on(journal, "killed", IDS[2], DEAD)
     for number, outcome in ((3, "interrupted"), (4, "budget_stop")):

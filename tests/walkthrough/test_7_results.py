@@ -71,7 +71,7 @@ def test_repeats_are_no_further_instances(finished: Lake) -> None:
 def test_the_report_is_one_page(finished: Lake) -> None:
     """It says what it measures and loads nothing from elsewhere.
 
-    Pages of attempts are beside it.
+    Attempts have pages beside it.
     """
     page = Path(str(report_files.page_path(finished, "finished")))
     text = page.read_text()
