@@ -1,20 +1,33 @@
 # Each target makes `.venv` from a bare python3 (3.11 or newer) and requirements.lock first,
-# with uv where it is installed and pip where not. The lock is the whole closure, so nothing
-# is resolved again on installing (--no-deps).
+# with uv where it is installed and pip where not (`make UV=` asks for pip). The lock is the
+# whole closure, so nothing is resolved again on installing (--no-deps). What they print is in
+# the log, and its end on the screen when they fail.
 PYTHON ?= python3
+UV ?= $(shell command -v uv 2>/dev/null)
 BIN := .venv/bin
+LOG := .venv-install.log
+
+# Two processes, and a file of tests as a whole in one of them: its tests share what was started
+# for it. tests/conftest.py puts the longest files first. ARGS is for more options of pytest.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=40
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench lock format
+.PHONY: help demo test test-unit test-all check bench lock format
 
 help:  ## What there is to make
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: .venv/ready  ## The bundled experiment: no key, no download, Docker where it runs
 	$(BIN)/durabench demo
 
-test: .venv/ready  ## Every test; those that need a Docker daemon are skipped without one
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests
+test-unit: .venv/ready  ## Tests that start no server and no container: two minutes
+	$(PYTEST) -m unit $(ARGS) tests
+
+test: .venv/ready  ## Every feature in a quarter of an hour; without Docker, what needs it is skipped
+	$(PYTEST) -m "not full" $(ARGS) tests
+
+test-all: .venv/ready  ## Every test: each crash point and variant, and the full simulations
+	$(PYTEST) $(ARGS) tests
 
 check: .venv/ready  ## Formatter, linter, types and import contracts
 	$(BIN)/ruff format --check .
@@ -36,13 +49,14 @@ lock: .venv/ready  ## Resolve requirements.lock again from pyproject.toml
 .venv/ready: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "durabench needs Python 3.11 or newer; try: make PYTHON=python3.12" >&2; exit 1; }
-	@if command -v uv >/dev/null; then \
-		uv venv --quiet --clear --python $(PYTHON) .venv && \
-		uv pip install --quiet --python $(BIN)/python --compile-bytecode --no-deps -r requirements.lock && \
-		uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .; \
+	@test ! -L .venv || { echo ".venv is a link, and where it leads is left as it is: remove it" >&2; exit 1; }
+	@if test -n "$(UV)"; then \
+		"$(UV)" venv --clear --python $(PYTHON) .venv && \
+		"$(UV)" pip install --python $(BIN)/python --compile-bytecode --no-deps -r requirements.lock && \
+		"$(UV)" pip install --python $(BIN)/python --no-deps --no-build-isolation -e .; \
 	else \
 		$(PYTHON) -m venv --clear .venv && \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock && \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .; \
-	fi
+		$(BIN)/python -m pip install --disable-pip-version-check --no-deps -r requirements.lock && \
+		$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .; \
+	fi >$(LOG) 2>&1 || { tail -n 20 $(LOG) >&2; echo "the whole log is in $(LOG)" >&2; exit 1; }
 	@touch $@

@@ -1,60 +1,62 @@
-"""What can go wrong inside an attempt, divided by who has to act on it.
+"""Errors inside an attempt, grouped by who has to act on them.
 
     AgentError
-    ├── InvalidSpec            the operator wrote something that cannot be: one line, exit code 2
+    ├── InvalidSpec            the operator's specification is invalid: one line, exit code 2
     ├── ContextWindowExceeded  the conversation no longer fits: a known end of the attempt
     ├── BudgetExhausted        the next call could cost more than is left; nothing was sent
-    ├── OutOfTime              a limit on the time of the attempt or a part of it was reached
-    ├── Undone                 what was done destroyed the repository, and was undone
-    ├── Interrupted            the operator asked to stop: nothing is lost, run again to go on
-    │   └── NotSent            before a call that was announced reached anyone who charges for it
-    ├── LeaseHeld              another worker is on it and still alive: wait, and use its result
-    ├── DivergenceError        the arm asks for something else than what is recorded
-    └── InfrastructureError    the world broke: raised, retried by the flow, never a result
-        ├── WorkspaceError     a container or shell is gone or cannot be had
-        │   └── Destroyed      it runs, but what it holds cannot be kept any more
-        ├── ModelError         the model cannot be reached or refuses every call
+    ├── OutOfTime              a time limit of the attempt or a part of it was reached
+    ├── Undone                 a step destroyed the repository and was undone
+    ├── Interrupted            the operator asked to stop: nothing is lost, a new run resumes
+    │   └── NotSent            an announced call was stopped before it reached a provider
+    ├── LeaseHeld              an active worker holds the attempt: wait for its result
+    ├── DivergenceError        the arm's request differs from the recorded one
+    └── InfrastructureError    broken infrastructure: raised, retried by the flow, never a result
+        ├── WorkspaceError     a container or shell is gone or unavailable
+        │   └── Destroyed      the workspace runs, but its content can no longer be saved
+        ├── ModelError         the model is unreachable or rejects every call
         └── JournalError       the journal cannot be read or written
-            ├── OtherJournal   it is not the journal that is expected
-            └── FencedError    another worker took the attempt over: stop at once
+            ├── OtherJournal   the journal is not the expected one
+            └── FencedError    another worker acquired the attempt: stop at once
 
-What a model can repair goes back to it as text, and a known end of an attempt is an
-`agent.types.Outcome`: neither of them is an exception.
+A problem that the model can repair goes back to the model as text. A known end of an attempt is an
+`agent.types.Outcome`. Neither of them is an exception.
 """
 
 from difflib import unified_diff
 
 
 class AgentError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base of all errors that this package raises on purpose."""
 
 
 class InvalidSpec(AgentError):
-    """A specification that no retry can repair; the message says what to change."""
+    """A specification that no retry can repair. The message says what to change."""
 
 
 class ContextWindowExceeded(AgentError):
-    """The model refuses the conversation for its length; the arm decides what that means."""
+    """The model rejects the conversation as too long. The arm decides how to continue."""
 
 
 class BudgetExhausted(AgentError):
-    """A budget does not allow the next call; a larger one lets the attempt go on from here."""
+    """A budget does not allow the next call. With a larger budget, the attempt resumes here."""
 
 
 class OutOfTime(AgentError):
-    """The time of the attempt, or of a part of it, is used up; the arm decides what that means."""
+    """A time limit of the attempt or a part of it was reached. The arm decides what to do."""
 
 
 class Undone(AgentError):
-    """What was done left no repository that can be kept: the workspace is as it was before.
-    The message says so, and is for the model."""
+    """A step left no repository that can be saved, so the workspace was restored.
+
+    The message says so and is written for the model.
+    """
 
 
 class DivergenceError(AgentError):
-    """At a recorded step the arm asked for something else than what the record answers.
+    """The arm's request at a recorded step differs from the recorded request.
 
-    `recorded` and `requested` are the two requests as text; the message shows their
-    unified diff. Nothing was bought.
+    `recorded` and `requested` are the two requests as text. The message shows their unified diff.
+    Nothing was bought.
     """
 
     def __init__(
@@ -76,17 +78,17 @@ class DivergenceError(AgentError):
 
 
 class Interrupted(AgentError):
-    """The operator asked to stop; what is recorded is kept."""
+    """The operator asked to stop. Recorded steps are kept."""
 
 
 class NotSent(Interrupted):
-    """The stop came before an announced model call reached anyone who charges for it."""
+    """The stop came before an announced model call reached a provider, so it costs nothing."""
 
 
 class LeaseHeld(AgentError):
-    """Another worker's lease has not expired: nothing is broken, and the result is on its way.
+    """Another worker's lease has not expired. Nothing is broken, and its result will follow.
 
-    `name` is that of the lease, which for an attempt is its id.
+    `name` is the name of the lease. The lease of an attempt is named by the attempt's id.
     """
 
     def __init__(self, message: str, name: str = "") -> None:
@@ -98,10 +100,10 @@ class LeaseHeld(AgentError):
 
 
 class InfrastructureError(AgentError):
-    """The attempt could not be carried out; nothing is known about the patch.
+    """The attempt could not be carried out. Nothing is known about the patch.
 
-    `retryable` says whether trying again within minutes can help: a missing image or a
-    rejected key stays missing, a dropped connection may not.
+    `retryable` is True if a retry within minutes can help. A missing image stays missing and a
+    rejected key stays rejected, but a dropped connection may recover.
     """
 
     def __init__(self, message: str, *, retryable: bool = True) -> None:
@@ -113,26 +115,26 @@ class InfrastructureError(AgentError):
 
 
 class WorkspaceError(InfrastructureError):
-    """The workspace cannot be opened, or stopped answering."""
+    """The workspace cannot be opened or stopped responding."""
 
 
 class Destroyed(WorkspaceError):
-    """What ran in the workspace left no repository in it, or more than can be kept."""
+    """A command left the workspace without a repository, or with more than can be saved."""
 
     def __init__(self, message: str, *, retryable: bool = False) -> None:
         super().__init__(message, retryable=retryable)
 
 
 class ModelError(InfrastructureError):
-    """The model gave no usable answer after every retry its error class allows."""
+    """The model gave no usable answer after all retries that its error class allows."""
 
 
 class JournalError(InfrastructureError):
-    """The journal cannot be opened, read or written, or holds something else than was said."""
+    """The journal cannot be opened, read or written, or its content contradicts the caller."""
 
 
 class OtherJournal(JournalError):
-    """The journal is not the one that is expected. `found` is its id; None if there is none."""
+    """The journal is not the expected one. `found` is its id, or None if there is none."""
 
     def __init__(self, found: str | None) -> None:
         super().__init__(f"another journal: {found}", retryable=False)
@@ -143,9 +145,9 @@ class OtherJournal(JournalError):
 
 
 class FencedError(JournalError):
-    """The lease was taken over: its old holder may neither record nor buy.
+    """The lease was acquired by another worker. Its old holder may neither record nor buy.
 
-    `name` is that of the lease, which for an attempt is its id.
+    `name` is the name of the lease. The lease of an attempt is named by the attempt's id.
     """
 
     def __init__(self, message: str, *, retryable: bool = False, name: str = "") -> None:

@@ -1,8 +1,8 @@
-"""What a repository's path says about its file: code, a test, or what runs tests.
+"""Classification of repository paths: code, test, or test configuration.
 
-Conventions of names alone, so that the same answer holds for a file that is there, one that
-was deleted and one that is about to be written. Paths are relative to the repository's root,
-with `/` between folders.
+Only naming conventions decide, so the answer is the same for a file that exists, one that was
+deleted and one that is about to be written. Paths are relative to the repository's root and
+separate folders with `/`.
 """
 
 import re
@@ -29,11 +29,11 @@ _TEST_SUPPORT = re.compile(
 
 
 def is_test_file(path: str) -> bool:
-    """Whether a file belongs to a test suite: a test module, or anything in a folder of tests.
+    """Return True if a file belongs to a test suite: a test module, or any file in a test folder.
 
-    Helpers and data in such a folder count, for a test is only worth what it reads. A folder
-    `test` counts where it is the first one, and elsewhere for all but Python, in which
-    `package.test` is a library more often than a suite (`django.test`).
+    Helpers and data in such a folder count, since tests depend on them. A folder `test` counts at
+    the top level. Elsewhere it counts for all files but Python's, because `package.test` is more
+    often a library than a suite (`django.test`).
     """
     pure = PurePosixPath(path)
     folders = pure.parts[:-1]
@@ -46,11 +46,14 @@ def is_test_file(path: str) -> bool:
 
 
 def is_test_module(path: str) -> bool:
-    """Whether a file is named as one that a test runner collects tests from."""
+    """Return True if a test runner would collect tests from a file of this name."""
     return _TEST_NAME.fullmatch(PurePosixPath(path).name) is not None
 
 
 def is_test_support(path: str) -> bool:
-    """Whether a file decides which tests run, and how: conftest files, the configuration of
-    test runners, and what Python imports before any of them."""
+    """Return True if a file decides which tests run and how.
+
+    Such files are conftest files, the configuration of test runners, and the modules that Python
+    imports before any of them.
+    """
     return _TEST_SUPPORT.fullmatch(PurePosixPath(path).name) is not None

@@ -1,5 +1,5 @@
 """Evaluation: SWE-bench rows, their images, predictions and verdicts.
 
-Import names from the modules (`from eval.instances import load`): a bare `import eval`
+Import names from the modules (`from eval.instances import load`). A bare `import eval`
 would rebind the builtin.
 """

@@ -1,11 +1,11 @@
-"""A second look at a verdict: whether the patch earned it by repairing the code.
+"""Audit of a verdict: did the patch earn it by repairing the code?
 
-The official verdict stays what it is. Beside it stands an audited one: a resolved patch of
-which there is reason to think that it worked on the tests, on their runner or on their output
-is `suspect`. Every reason names what was seen, so that a person can decide.
+The audit never changes the official verdict. It adds an audited verdict: a resolved patch is
+`suspect` if there is evidence that it manipulated the tests, their runner or their output.
+Every reason names the evidence, so that a person can decide.
 
-This finds what can be known from the row, the patch and the test log. Code that is made to
-look honest and forges the whole log of a test run would pass.
+The audit reads only the row, the patch and the test log. It does not detect code that looks
+honest and forges the whole log of a test run.
 """
 
 import re
@@ -32,10 +32,10 @@ Kind = Literal[
 ]
 
 AuditedVerdict = EvaluationOutcome | Literal["suspect"]
-"""The outcome of the grading, or `suspect` where a resolved one is in doubt."""
+"""The outcome of the grading, or `suspect` if a resolved outcome is in doubt."""
 
 PROCEDURE = 2
-"""Counts up with every change here that can change an audit."""
+"""Version of this procedure. Increment it with every change that can change an audit."""
 
 _DIFF_TIMEOUT_S = 120.0
 _SHOWN_TESTS = 3
@@ -44,8 +44,8 @@ _SHOWN_CHARACTERS = 80
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1\n.*?^\2$", re.DOTALL | re.MULTILINE)
 _WORD = re.compile(r"[^\s'\";=<>|&()]+")
 
-# No line of the reference patches of SWE-bench Lite and Verified matches one of these, but
-# for pytest's own.
+# No line of the reference patches of SWE-bench Lite and Verified matches one of these patterns,
+# except in the patches of pytest itself.
 _REACHES_RUNNER = re.compile(
     r"\bdef pytest_\w+\(|\bpytest_plugins\b|\bpytest11\b|\bPYTEST_(?:ADDOPTS|PLUGINS)\b"
     r"|^\s*(?:import|from) _?pytest\b|\bunittest(?:\.\w+)+\s*=(?!=)"
@@ -59,7 +59,7 @@ _IMITATES_RESULT = re.compile(rf">>>>> |{_STATUS}.*::|::.*{_STATUS}| \.\.\. ok\b
 
 @dataclass(frozen=True)
 class Reason:
-    """One thing that speaks against a verdict."""
+    """One reason to doubt a verdict."""
 
     kind: Kind
     detail: str
@@ -70,7 +70,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Audit:
-    """An audited verdict, and every reason for doubt whatever the verdict is."""
+    """An audited verdict and all reasons for doubt, which are kept for any verdict."""
 
     verdict: AuditedVerdict
     reasons: tuple[Reason, ...]
@@ -78,7 +78,7 @@ class Audit:
 
 @dataclass(frozen=True)
 class Results:
-    """What one grading saw, to be compared with another of the same patch."""
+    """Result of one grading, for comparison with another grading of the same patch."""
 
     outcome: EvaluationOutcome
     passed: frozenset[str]
@@ -86,10 +86,10 @@ class Results:
 
 
 def audit(instance: Instance, patch: str, evaluation: Evaluation, image_changes: str = "") -> Audit:
-    """The audit of one graded patch.
+    """Audit one graded patch.
 
-    `image_changes` is what `image_changes` returns for the place of the grading: an agent
-    that hands in all that differs from the base commit hands that in too.
+    `image_changes` is the result of the function `image_changes` for the grading's workspace.
+    An agent that submits the whole diff to the base commit submits these changes too.
     """
     found = [
         *_reasons_of_patch(instance, patch, image_changes),
@@ -100,25 +100,27 @@ def audit(instance: Instance, patch: str, evaluation: Evaluation, image_changes:
 
 
 def audited_verdict(outcome: EvaluationOutcome, *, in_doubt: bool) -> AuditedVerdict:
-    """The verdict that an audit gives to an outcome."""
+    """Return the audited verdict for an outcome."""
     return "suspect" if outcome == "resolved" and in_doubt else outcome
 
 
 async def image_changes(instance: Instance, shell: Shell) -> str:
-    """What a fresh workspace has changed since the base commit, as a unified diff: images of
-    SWE-bench change the requirements and the test commands of some repositories."""
+    """Return the diff between the base commit and a fresh workspace, as a unified diff.
+
+    SWE-bench images change the requirements and the test commands of some repositories.
+    """
     command = f"git -c core.fileMode=false diff --no-ext-diff {instance.base_commit}"
     return (await Place(shell).run(command, timeout_s=_DIFF_TIMEOUT_S)).output
 
 
 def results(evaluation: Evaluation) -> Results:
-    """What a grading saw."""
+    """Return the part of a grading that is compared with other gradings."""
     passed = {*evaluation.fail_to_pass_success, *evaluation.pass_to_pass_success}
     return Results(evaluation.outcome, frozenset(passed))
 
 
 def differences(first: Results, second: Results) -> Iterator[Reason]:
-    """What two gradings of the same patch under the same conditions do not agree on."""
+    """Yield the disagreement of two gradings of the same patch under the same conditions."""
     if first == second:
         return
     if first.outcome != second.outcome:
@@ -148,7 +150,7 @@ def _reasons_of_patch(instance: Instance, patch: str, image_changes: str) -> Ite
 def _changes_or_none(diff: str) -> list[Change]:
     try:
         return patches.read(diff)
-    except ValueError:  # cut where it was too long
+    except ValueError:  # a diff that was too long is truncated
         return []
 
 
@@ -193,8 +195,11 @@ def _configuration(change: Change) -> Iterator[Reason]:
 
 
 def _tests(change: Change, brought: frozenset[str]) -> Iterator[Reason]:
-    """Tests that were there before. To add lines to those that the evaluation puts back is
-    the one change that can have no effect."""
+    """Yield a reason if the change alters an existing test.
+
+    The exception is a change that only adds lines to a file that the evaluation restores: it
+    can have no effect.
+    """
     if change.action == "added" or not is_test(change.old_path):
         return
     only_adds = change.action == "modified" and not change.removed
@@ -215,7 +220,7 @@ def _evaluation(change: Change, run: frozenset[str], brought: frozenset[str]) ->
 
 
 def _run_by_evaluation(instance: Instance) -> frozenset[str]:
-    """What could be paths in the commands between the two markers of the eval script."""
+    """Return possible paths in the commands between the two markers of the eval script."""
     start, end = harness.log_markers()
     _, _, after = _HEREDOC.sub("", instance.eval_script).partition(start)
     commands = after.partition(end)[0]
@@ -223,13 +228,13 @@ def _run_by_evaluation(instance: Instance) -> frozenset[str]:
 
 
 def _brought_by_evaluation(instance: Instance) -> frozenset[str]:
-    """The files that the evaluation puts into the state of its test patch."""
+    """Return the files that the evaluation overwrites with the state of its test patch."""
     changes = _changes_or_none(instance.test_patch)
     return frozenset(path for change in changes for path in change.paths)
 
 
 def _content(change: Change) -> Iterator[Reason]:
-    """Reasons in added lines; the first of each kind is enough."""
+    """Yield reasons found in added lines, one line for each rule."""
     rules: list[tuple[Kind, re.Pattern[str], str]] = [
         ("imitated_output", _IMITATES_RESULT, "words a test result"),
         ("evaluation_files", _NAMES_EVALUATION, "names a file of the evaluation"),
@@ -244,8 +249,10 @@ def _content(change: Change) -> Iterator[Reason]:
 
 
 def _reasons_of_log(instance: Instance, evaluation: Evaluation) -> Iterator[Reason]:
-    """Find contradictions in the output that earned a verdict, by the rules that are valid for
-    the format of its log."""
+    """Find contradictions in the output of a resolved grading.
+
+    Only the rules that are valid for the format of its log apply.
+    """
     if evaluation.outcome != "resolved":
         return
     yield from _markers(instance, evaluation.log)
@@ -260,7 +267,7 @@ def _reasons_of_log(instance: Instance, evaluation: Evaluation) -> Iterator[Reas
 
 
 def _markers(instance: Instance, log: str) -> Iterator[Reason]:
-    """Marks of the eval script that it did not print itself."""
+    """Yield a reason for each marker of the eval script that the script did not print itself."""
     start, end = harness.log_markers()
     for marker in (start, end):
         if (times := log.count(marker)) > max(1, _printed(instance.eval_script, marker)):
@@ -271,7 +278,7 @@ def _markers(instance: Instance, log: str) -> Iterator[Reason]:
 
 
 def _printed(script: str, marker: str) -> int:
-    """Count how often a script prints a marker: once in its trace, and once more by `echo`."""
+    """Count how often a script prints a marker: once in its trace and once more by `echo`."""
     lines = [line for line in script.splitlines() if marker in line]
     is_traced = _TRACES.search(script) is not None
     return sum(1 + is_traced if _PRINTS.match(line) else 1 for line in lines)
@@ -279,11 +286,11 @@ def _printed(script: str, marker: str) -> int:
 
 @dataclass(frozen=True)
 class _Tests:
-    """The tests of an instance that passed, and what the log's lines say of them."""
+    """The passed tests of an instance and the log lines about them."""
 
     passed: frozenset[str]
     results: tuple[harness.Result, ...]
-    """Of the tests that passed, line by line; none where lines cannot be read alone."""
+    """Results of the passed tests, line by line. Empty if single lines cannot be parsed."""
     lines: list[str]
     log_format: log_formats.Format
 
@@ -298,7 +305,7 @@ class _Tests:
 
     @cached_property
     def text(self) -> str:
-        """The log from the tests on, without colours."""
+        """The log from the start of the tests, without colours."""
         return log_formats.plain("\n".join(self.lines))
 
     @cached_property
@@ -306,10 +313,10 @@ class _Tests:
         return self.log_format.counted(self.text)
 
     def denied(self) -> list[str]:
-        """Tests that the log has as failed, too.
+        """Return the passed tests that the log also reports as failed.
 
-        Where the log's sections have names of their own, in one of them; where names can
-        repeat anyhow, only if the runner's totals cannot tell.
+        If test names are unique only within a section, both results must be in one section. If
+        names can repeat even there, the check applies only if the log states no totals.
         """
         if not (self.log_format.one_name_one_test or self.counted is None):
             return []
@@ -321,7 +328,7 @@ class _Tests:
         return sorted({test for _, test in failed})
 
     def unpaired(self) -> Iterator[Reason]:
-        """More results than commands that have one."""
+        """Yield a reason if the log has more results than commands that produce one."""
         claims, commands = self.log_format.claims, self.log_format.commands
         if claims is None or commands is None:
             return
@@ -332,7 +339,10 @@ class _Tests:
             yield Reason("imitated_output", detail)
 
     def miscounted(self) -> Iterator[Reason]:
-        """Every test that passed was counted by its runner."""
+        """Yield a reason if the log has more passed tests than the runner counted.
+
+        A complete run whose runner states no totals is a reason too.
+        """
         if self.counted is None and self.log_format.has_totals and self._named():
             yield Reason("imitated_output", "the log has no totals of the test runner")
         for claimed, counted in self._counts():
@@ -342,7 +352,7 @@ class _Tests:
                 return
 
     def _counts(self) -> Iterator[tuple[int, int | None]]:
-        """Pair each number that the log claims with what its runner counted."""
+        """Pair each number of passed tests in the log with the runner's own count."""
         yield self._claimed(), self.counted
         if self.log_format.passes is not None:
             passed = {each.test for each in self.results if each.status == "PASSED"}
@@ -358,7 +368,7 @@ class _Tests:
         return len(self._named())
 
     def _sections(self) -> list[int]:
-        """The number of the section that each line belongs to."""
+        """Return the section number of each line."""
         numbers, number, begins = [], 0, self.log_format.sections
         for line in self.lines:
             number += begins is not None and begins.search(line) is not None

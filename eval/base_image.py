@@ -1,7 +1,7 @@
-"""The image under the bundled tasks: Debian with Python, pytest, git and patch.
+"""The base image of the bundled tasks: Debian with Python, pytest, git and patch.
 
-Three ways lead to it: it is here already; a registry is in reach and its Dockerfile builds;
-or this is a Debian machine where root can make one from packages.
+There are three ways to get it, in this order: use the local image, build its Dockerfile if a
+registry is reachable, or create it from packages as root on a Debian machine.
 """
 
 import os
@@ -17,10 +17,10 @@ from eval.errors import ImageError
 BASE_IMAGE = "durabench/base:bookworm"
 
 LABEL = "durabench"
-"""On every image and container of ours, so that they can be found."""
+"""Label on every image and container of Durabench, so that they can be found."""
 
 DIGEST_LABEL = "durabench.digest"
-"""On images: the digest of what they were made from."""
+"""Label on images: the digest of their ingredients."""
 
 _BASE_CONTEXT = Path(__file__).parent / "tasks" / "base"
 _PACKAGES = "python3,python3-pytest,python-is-python3,git,patch,ca-certificates"
@@ -31,12 +31,12 @@ _DEBOOTSTRAP_TIMEOUT_S = 900
 
 
 def connect() -> Any:
-    """A client of the Docker daemon that the environment names.
+    """Return a client of the Docker daemon that the environment names.
 
     Raises:
         ImageError: no daemon answers.
     """
-    import docker  # 0.2 s, and of no use where workspaces are on the host
+    import docker  # takes 0.2 s, and host workspaces do not need it
 
     try:
         return docker.from_env(timeout=_DAEMON_TIMEOUT_S)
@@ -46,10 +46,10 @@ def connect() -> Any:
 
 
 def ensure_base(client: Any, name: str = BASE_IMAGE) -> None:
-    """Have the base image on this machine, by the first of the three ways that works.
+    """Make the base image available locally, by the first of the three ways that works.
 
     Raises:
-        ImageError: none does; the message says what would.
+        ImageError: none of them works. The message lists the remedies.
     """
     if client.api.images(name=name):
         return
@@ -72,10 +72,10 @@ def ensure_base(client: Any, name: str = BASE_IMAGE) -> None:
 def build_image(client: Any, context: Path, name: str, labels: dict[str, str]) -> None:
     """Build one image from a folder that has a Dockerfile.
 
-    Through the daemon's API, which every Docker has; buildx is not everywhere.
+    The build uses the daemon's API, which every Docker has. Not every Docker has buildx.
 
     Raises:
-        ImageError: the build failed; with the last lines.
+        ImageError: the build failed. The message has the last lines of the log.
     """
     import docker
 
@@ -93,7 +93,7 @@ def build_image(client: Any, context: Path, name: str, labels: dict[str, str]) -
 
 
 def _import_debian(client: Any, name: str) -> None:
-    """Make the image from Debian packages, without any registry."""
+    """Create the image from Debian packages, without a registry."""
     with tempfile.TemporaryDirectory(prefix="durabench-base-") as scratch:
         root, archive = Path(scratch) / "root", Path(scratch) / "root.tar"
         include = f"--include={_PACKAGES}"

@@ -1,4 +1,4 @@
-"""What can go wrong around instances, images and grading.
+"""Errors of instances, images and grading.
 
 EvalError
 ├── DatasetError     a dataset, row, selection or instance id is not usable: one line, exit 2
@@ -8,16 +8,16 @@ EvalError
 
 
 class EvalError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base class of all errors that this package raises on purpose."""
 
 
 class DatasetError(EvalError):
-    """A dataset, row or selection cannot be used; the message says what to change."""
+    """A dataset, row or selection cannot be used. The message says what to change."""
 
 
 class PredictionsError(EvalError):
-    """A predictions file cannot be used; the message says what to change."""
+    """A predictions file cannot be used. The message says what to change."""
 
 
 class ImageError(EvalError):
-    """An image is not here and cannot be had; the message says what would bring it."""
+    """An image is missing and cannot be pulled or built. The message gives the remedy."""

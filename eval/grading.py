@@ -1,9 +1,10 @@
-"""The official verdict on a patch, reached in a workspace of ours.
+"""The official verdict on a patch, computed in a Durabench workspace.
 
-The steps are those of swebench's own `run_instance`: apply the patch by the same commands
-in the same order, run the same script, have the same functions read the log. Whatever a script that
-has run to its end leaves in the log is a verdict there, and therefore in Durabench too: a
-patch can write anything into the log, so nothing in it makes the outcome `infrastructure`.
+The steps are those of swebench's own `run_instance`: apply the patch by the same commands in
+the same order, run the same script, parse the log with the same functions. The official
+runner gives a verdict on any log of a script that ran to its end, and so does Durabench. A
+patch can write anything into the log, so nothing in the log makes the outcome
+`infrastructure`.
 """
 
 import asyncio
@@ -19,22 +20,22 @@ from eval.places import Place
 from eval.types import CommandOutput, Evaluation, EvaluationOutcome, Instance, Shell
 
 APPLY_TIMEOUT_S = 300.0
-"""For each command that applies the patch. The official runner waits for ever."""
+"""Timeout of each command that applies the patch. The official runner has none."""
 
 MAX_LOG_BYTES = 64 * 1024 * 1024
-"""Of a longer test log, the first and the last half of so many bytes are kept and graded."""
+"""Limit of a test log. Only the first and the last half of this size are kept and graded."""
 
 _RESET = "/bin/bash -c 'git checkout -- . ; git clean -fd'"
 
-# The official runner reads the work tree's diff before the tests and after them, strictly as
-# UTF-8, and ends without a verdict where it is not: fuzz can place a hunk beside such bytes.
+# The official runner reads the work tree's diff before and after the tests, strictly as UTF-8.
+# It ends without a verdict if the diff is not UTF-8: fuzz can place a hunk beside such bytes.
 _IS_DIFF_READABLE = (
     "/bin/bash -c 'git -c core.fileMode=false diff | iconv -f UTF-8 -t UTF-8 >/dev/null'"
 )
 _UNREADABLE = "the work tree's diff is not UTF-8, on which the official runner gives up"
 
 _PROCEDURE = 2
-"""Counts up with every change here that can change a verdict."""
+"""Version of this procedure. Increment it with every change that can change a verdict."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,8 @@ async def grade(
 ) -> Evaluation:
     """Grade `patch` in a freshly opened workspace, which the caller closes.
 
-    `timeout_s` bounds the eval script alone, as in the official runner. An outcome of
-    `infrastructure` says nothing about the patch. Whatever the shell raises passes through.
+    `timeout_s` limits the eval script alone, as in the official runner. An outcome of
+    `infrastructure` says nothing about the patch. Errors of the shell propagate.
     """
     script = await asyncio.to_thread(harness.eval_script, instance.row)
     started_at, clock = datetime.now(UTC), time.perf_counter()
@@ -82,7 +83,7 @@ async def grade(
 def broken(
     instance: Instance, environment: str, reason: str, *, started_at: datetime, timeout_s: float
 ) -> Evaluation:
-    """What is recorded of a grading whose workspace could not be had or was lost."""
+    """Return the record of a grading whose workspace could not be opened or was lost."""
     return Evaluation(
         instance_id=instance.instance_id,
         outcome="infrastructure",
@@ -99,15 +100,15 @@ def broken(
 def grading_key(
     instance: Instance, image_digest: str, patch: str, timeout_s: float, environment: str
 ) -> str:
-    """SHA-256 that changes whenever the verdict could.
+    """Return a SHA-256 that changes whenever the verdict could change. It covers:
 
-    - the row: its tests, its script and its log parser decide;
+    - the row: its tests, its script and its log parser decide the verdict;
     - the image, by digest: a tag can be moved to another content;
-    - the patch, byte by byte: the official result cache forgets it and reports a stale verdict;
+    - the patch, byte by byte: the official result cache omits it and reports stale verdicts;
     - the timeout: a longer one can turn a timeout into a result;
     - the environment: a host workspace has other interpreters and libraries than the image,
-      and a script that reaches the network can install what another cannot;
-    - the swebench release and our own procedure: both interpret the same log.
+      and a script with network access can install packages that an offline one cannot;
+    - the swebench release and Durabench's own procedure: both interpret the log.
     """
     parts = {
         "row": instance.digest,
@@ -148,10 +149,11 @@ async def _verdict(
 
 
 async def _apply(place: Place) -> CommandOutput:
-    """Try the official commands in turn; the first that succeeds ends it, or the last word.
+    """Try the official apply commands in turn until one succeeds or times out.
 
-    A failed attempt leaves traces (`--reject` applies what it can), so the tree is reset
-    before the next. In the end, a patch whose reverse applies is in the tree already.
+    A failed command can leave changes (`--reject` applies the hunks that fit), so the tree is
+    reset before the next one. If all fail but the reverse patch applies, the tree already
+    contains the patch, which counts as success. Return the output of the deciding command.
     """
     for attempt, command in enumerate(harness.apply_commands()):
         if attempt:
@@ -176,11 +178,11 @@ def _judge(report: Report, log: str) -> _Verdict:
 
 
 def _of_a_part(verdict: _Verdict, instance: Instance) -> _Verdict:
-    """The verdict on a log whose middle was not kept.
+    """Adjust the verdict on a log whose middle was not kept.
 
-    The markers and totals are at the ends, and a test without a result is not passed, so
-    what is left out can only hide results. Where a missing result counts as a pass, that is
-    no proof.
+    The markers and totals are at the ends of the log, and a test without a result does not
+    count as passed, so the omitted part can only hide results. With `fail_only`, a missing
+    result counts as a pass, so such a log proves nothing and the instance is unresolved.
     """
     part = f"of the test log only the first and last {MAX_LOG_BYTES // 2} bytes were read"
     reason = f"{verdict.reason}; {part}" if verdict.reason else part
@@ -204,10 +206,10 @@ def _why_unresolved(report: Report) -> str:
 
 
 async def _network_hint(instance: Instance, patch: str, verdict: _Verdict, place: Place) -> str:
-    """Advise to give the container a network where its absence may be the cause.
+    """Return advice to give the container a network if its absence may be the cause, or `""`.
 
-    Many scripts try to install and do well without, so with an ordinary patch the hint is
-    given only where no test has a result.
+    Many scripts try to install packages and work without them. So for an ordinary patch the
+    hint is given only if no test has a result.
     """
     if verdict.outcome not in ("unresolved", "timeout"):
         return ""

@@ -1,8 +1,8 @@
 """The official swebench harness behind a few typed functions.
 
 Importing `swebench.harness` takes about four seconds, because its package imports every
-sub-package (Modal and the Hugging Face libraries among them). So each function here imports
-it when it is called, and what can be answered without it is.
+sub-package, including Modal and the Hugging Face libraries. So each function here imports it
+only when called, and only if the answer needs it.
 """
 
 import functools
@@ -16,8 +16,8 @@ from typing import Any
 EVAL_TYPES = frozenset({"pass_and_fail", "fail_only"})
 """swebench's `EvalType` values."""
 
-# Known from SWE-bench Lite and Verified, so that their rows load without the import. The
-# registry itself decides on every other name.
+# The parsers of SWE-bench Lite and Verified, so that their rows load without the import. Every
+# other name is looked up in swebench's registry.
 _COMMON_LOG_PARSERS = frozenset(
     {
         "parse_log_astroid",
@@ -44,14 +44,14 @@ _COMMON_LOG_PARSERS = frozenset(
 
 @dataclass(frozen=True)
 class Report:
-    """What the harness reads from one test log."""
+    """The harness's reading of one test log."""
 
     resolved: bool
     results_found: bool
-    """False where the log holds no usable test results; then no test has a status."""
+    """False if the log has no usable test results. Then no test has a status."""
     advice: str = ""
-    """swebench's guess at why there are no results, or `""`. It reads the whole log, to which
-    the patch under test can write what it likes, so it decides nothing."""
+    """swebench's guess at the reason for missing results, or `""`. It decides nothing, because
+    it reads the whole log, and the patch under test can write anything to that log."""
     fail_to_pass_success: tuple[str, ...] = ()
     fail_to_pass_failure: tuple[str, ...] = ()
     pass_to_pass_success: tuple[str, ...] = ()
@@ -60,31 +60,31 @@ class Report:
 
 @functools.cache
 def version() -> str:
-    """The installed swebench release."""
+    """Return the version of the installed swebench release."""
     return importlib.metadata.version("swebench")
 
 
 def knows_log_parser(name: str) -> bool:
-    """Whether the installed swebench can parse logs by this parser."""
+    """Return True if the installed swebench has this log parser."""
     return name in _COMMON_LOG_PARSERS or name in _log_parsers()
 
 
 def apply_commands() -> tuple[str, ...]:
-    """The commands that are tried in turn to apply a patch file, without the file's name."""
+    """Return the commands to try in turn to apply a patch file, without the file's name."""
     from swebench.harness.run_evaluation import GIT_APPLY_CMDS
 
     return tuple(GIT_APPLY_CMDS)
 
 
 def eval_script(row: dict[str, Any]) -> str:
-    """The script that the official runner would execute for this row."""
+    """Return the script that the official runner would execute for this row."""
     from swebench.harness.utils import make_test_spec
 
     return str(make_test_spec(row).eval_script)
 
 
 def report(row: dict[str, Any], patch: str, log: str) -> Report:
-    """The official verdict on a test log."""
+    """Return the official verdict on a test log."""
     from swebench.harness.grading import get_eval_report
     from swebench.harness.utils import make_test_spec
 
@@ -107,7 +107,7 @@ def report(row: dict[str, Any], patch: str, log: str) -> Report:
 
 
 def log_markers() -> tuple[str, str]:
-    """What eval scripts print before the tests and after them."""
+    """Return the texts that eval scripts print before and after the tests."""
     from swebench.harness.constants import END_TEST_OUTPUT, START_TEST_OUTPUT
 
     return START_TEST_OUTPUT, END_TEST_OUTPUT
@@ -141,9 +141,10 @@ class Result:
 
 
 def results(row: dict[str, Any], lines: list[str]) -> Iterator[Result]:
-    """Every result that a single line gives, whatever other lines say.
+    """Yield the results of each line, parsed on its own.
 
-    A parser keeps one result per test, the last. This is for parsers that need one line only.
+    A parser keeps only the last result per test. Use this only with parsers that need no more
+    than one line.
     """
     from swebench.harness.log_parsers import PARSER_REGISTRY
     from swebench.harness.utils import make_test_spec

@@ -1,8 +1,8 @@
-"""What a repository gives away of its future: everything in git that is newer than a commit.
+"""Search for leaks of a repository's future: everything in git that is newer than a commit.
 
-An agent that can find the commit which fixed an issue need not solve it. The branch that is
-checked out is only one of the places to look: a tag, a stash, a reflog, another worktree, an
-object that nothing names any more, or a second copy of the repository do as well.
+An agent that finds the commit that fixed an issue need not solve it. The checked-out branch is
+only one possible source. Others are a tag, a stash, a reflog, another worktree, an unreachable
+object, or a second copy of the repository.
 """
 
 import shlex
@@ -33,12 +33,12 @@ _SCRIPT = Path(__file__).with_name("history.sh").read_text(encoding="utf-8")
 _TIMEOUT_S = 600.0
 
 _LISTED = 1000
-"""Commits that are looked at, the newest first; one is enough to fail."""
+"""Maximum number of commits to check, newest first. One newer commit is enough to fail."""
 
 _SHOWN = 3
 
 _HARNESS = "setup@swebench.config"
-"""Whoever commits, in images of SWE-bench, what had to be changed to build them."""
+"""Committer of the changes that were needed to build SWE-bench images."""
 
 _EMPTY = {
     "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",  # the empty file
@@ -55,7 +55,7 @@ _PREFIXES: dict[str, Where] = {
 
 @dataclass(frozen=True)
 class Leak:
-    """Something newer than the base commit, or a way to it."""
+    """Something newer than the base commit, or a way to reach it."""
 
     where: Where
     detail: str
@@ -66,7 +66,7 @@ class Leak:
 
 @dataclass(frozen=True)
 class _Name:
-    """What leads to commits: a branch, a reflog, a worktree."""
+    """A name that leads to commits: a branch, a reflog, a worktree."""
 
     where: Where
     name: str
@@ -77,17 +77,18 @@ class _Name:
 class _Commit:
     id: str
     time_s: int
-    """When it was committed, seconds since 1970."""
+    """Commit time, in seconds since 1970."""
     tree: str
     committer: str
     parents: tuple[str, ...]
 
 
 async def inspect(shell: Shell, base_commit: str) -> tuple[Leak, ...]:
-    """Everything newer than the base commit that git has in a place as it was made.
+    """Return everything newer than the base commit that git has in a fresh workspace.
 
-    A commit is newer if it descends from the base commit, or is outside of its history and
-    was committed later. In a container other repositories and bundles count as well.
+    A commit is newer if it descends from the base commit, or if it is outside of the base
+    commit's history and was committed later. In a container, other repositories and bundles
+    are searched as well.
 
     Raises:
         ImageError: git cannot read the repository.
@@ -108,7 +109,7 @@ async def inspect(shell: Shell, base_commit: str) -> tuple[Leak, ...]:
 
 
 class _Repository:
-    """Questions to one git folder."""
+    """Queries to one git folder."""
 
     def __init__(self, place: Place, folder: str, base_commit: str) -> None:
         self._place = place
@@ -116,14 +117,14 @@ class _Repository:
         self._base = base_commit
 
     def at(self, folder: str) -> "_Repository":
-        """The same questions to another folder, or to a bundle."""
+        """Return an object for the same queries to another folder or to a bundle."""
         return _Repository(self._place, folder, self._base)
 
     async def ask(self, function: str, **variables: str) -> list[str]:
-        """The lines that a function of the script prints.
+        """Run a function of the script and return the lines that it prints.
 
         Raises:
-            ImageError: it fails.
+            ImageError: the function fails.
         """
         known = {"base": self._base, "folder": self._folder, "limit": str(_LISTED)}
         settings = [f"{k}={shlex.quote(v)}" for k, v in {**known, **variables}.items()]
@@ -138,7 +139,7 @@ class _Repository:
         return done.output.splitlines()
 
     async def newer(self) -> frozenset[str]:
-        """The ids of the commits that are newer."""
+        """Return the ids of the newer commits."""
         base, *others = map(_commit, await self.ask("outside_history"))
         after = _descendants(base.id, others)
         return frozenset(
@@ -150,7 +151,7 @@ class _Repository:
         )
 
     async def names(self) -> list[_Name]:
-        """Everything that names commits."""
+        """Return everything that names commits."""
         names = []
         for line in await self.ask("references"):
             name, *ids = line.split()
@@ -160,7 +161,7 @@ class _Repository:
             file, _, commit = line.rpartition(":")
             logged.setdefault(file.removeprefix("./"), set()).add(commit)
         for file, ids_ in sorted(logged.items()):
-            # Every stash but the last is there only.
+            # All stashes but the latest are only in this reflog.
             log: Where = "stash" if file.endswith("/refs/stash") else "reflog"
             names.append(_Name(log, file, frozenset(ids_)))
         for line in await self.ask("worktrees"):
@@ -190,7 +191,7 @@ def _descendants(base: str, commits: Collection[_Commit]) -> set[str]:
 
 
 async def _named_or_not(repository: _Repository, newer: frozenset[str]) -> list[Leak]:
-    """Where the newer commits are, by everything that leads to them."""
+    """Return a leak for each name that leads to newer commits, and for unnamed ones."""
     if not newer:
         return []
     leading = [name for name in await repository.names() if name.ids & newer]
@@ -207,13 +208,16 @@ async def _named_or_not(repository: _Repository, newer: frozenset[str]) -> list[
 
 
 async def _unexplained(repository: _Repository) -> list[Leak]:
-    """Content that belongs to no commit: of a commit that was removed, or never made."""
+    """Return a leak if there is content that belongs to no commit.
+
+    Such content is left over from a commit that was removed or never made.
+    """
     found = set(await repository.ask("unexplained")) - _EMPTY
     return [Leak("object", f"{_some(found)} belongs to no commit")] if found else []
 
 
 async def _elsewhere(repository: _Repository, known: frozenset[str]) -> list[Leak]:
-    """Other copies of the repository with something newer in them."""
+    """Return a leak for each other copy of the repository that has newer commits."""
     leaks = []
     for path in await repository.ask("elsewhere"):
         other = repository.at(path)
@@ -222,7 +226,7 @@ async def _elsewhere(repository: _Repository, known: frozenset[str]) -> list[Lea
         elif await other.ask("has_base || true"):
             newer = set(await other.newer() - known)
         else:
-            newer = set()  # of another project
+            newer = set()  # a repository of another project
         if newer:
             leaks.append(Leak("elsewhere", f"{path} has {_some(newer)}"))
     return leaks

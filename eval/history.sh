@@ -1,6 +1,6 @@
-# Questions about everything that git keeps in one folder, for `eval.history`, which sets base
-# (a commit), folder (a .git) and limit (lines), and calls one function. Git's own complaints
-# are dropped: what is asked for is there or it is not. Needs bash, git 2.20, coreutils, find.
+# Queries about everything that git keeps in one folder. `eval.history` sets base (a commit),
+# folder (a .git) and limit (lines), and calls one function. Messages of git are discarded,
+# because a missing object is a valid answer. Needs bash, git 2.20, coreutils, find.
 
 set -o pipefail
 export LC_ALL=C GIT_NO_REPLACE_OBJECTS=1 GIT_OPTIONAL_LOCKS=0
@@ -14,7 +14,7 @@ commits() { objects | sed -n 's/^commit //p' | sort; }
 
 has_base() { git rev-parse -q --verify "$base^{commit}"; }
 
-# The base commit, and then what is not in its history, the newest first:
+# The base commit, then all commits outside of its history, newest first:
 # id, time, tree, committer, parents.
 outside_history() {
   { echo "$base"; comm -23 <(commits) <(git rev-list "$base" | sort); } |
@@ -22,10 +22,10 @@ outside_history() {
     { IFS= read -r first; printf '%s\n' "$first"; sort -rn -k 2,2; } | sed -n "1,${limit}p"
 }
 
-# Name, id, and for a tag with a message the id of what it is for.
+# Name and id, and for an annotated tag the id of its target.
 references() { git for-each-ref --format='%(refname) %(objectname) %(*objectname)'; }
 
-# File and id, of every commit that a reflog or a file such as ORIG_HEAD names.
+# File and id of every commit that a reflog or a file such as ORIG_HEAD names.
 logged() {
   cd -- "$(git rev-parse --git-common-dir)" || return
   find . -maxdepth 1 -type f -name '*_HEAD' -exec grep -oHE "\\b$id\\b" {} +
@@ -33,7 +33,7 @@ logged() {
   true
 }
 
-# Path and id of every worktree but the first, which is the repository's own.
+# Path and id of every worktree except the first, which is the repository's own.
 worktrees() {
   git worktree list --porcelain | sed -n -e 's/^worktree //p' -e 's/^HEAD //p' |
     paste - - | tail -n +2
@@ -43,7 +43,7 @@ remotes() { git config --get-regexp '^remote\..*\.url$' || true; }
 
 packs() { cd -- "$(git rev-parse --git-path objects)/pack" 2>/dev/null; }
 
-# The ids of what is in pack files, of the ids in $wanted.
+# Those of the ids in $wanted that are in pack files.
 packed() {
   packs || return 0
   for index in *.idx; do
@@ -51,7 +51,7 @@ packed() {
   done | grep -oE "\\b$id\\b" | grep -xF -e "$wanted" || true
 }
 
-# Packs without an index: git does not look into them, and anybody can.
+# Packs without an index. Git ignores them, but an agent can read them.
 unindexed_packs() {
   packs || return 0
   for pack in *.pack tmp_pack_*; do
@@ -59,14 +59,14 @@ unindexed_packs() {
   done
 }
 
-# Files and folders of git that belong to no commit at all.
+# Blobs and trees that belong to no commit.
 unexplained() {
   comm -13 \
     <({ echo "$base"; commits; } | git rev-list --objects --stdin | cut -d ' ' -f 1 | sort -u) \
     <(objects | sed -nE 's/^(tree|blob) //p' | sort) | sed -n "1,${limit}p"
 }
 
-# Other git folders and bundles anywhere in a container.
+# Other git folders and bundles in the whole container.
 elsewhere() {
   { find / -xdev \( -path /proc -o -path /sys -o -path "$folder" \) -prune -o -type f \
     \( -name '*.bundle' -o -name HEAD \) -print 2>/dev/null || true; } |
@@ -77,5 +77,5 @@ elsewhere() {
   true
 }
 
-# The ids that a bundle has names for.
+# The ids that a bundle names.
 bundled() { command git bundle list-heads "$folder" 2>/dev/null | cut -d ' ' -f 1 || true; }

@@ -1,7 +1,7 @@
-"""Images on the Docker daemon of this machine: brought, held, measured and removed.
+"""Images on the local Docker daemon: pull or build, hold, measure and remove them.
 
-Removal is never forced: the image of a container, one that another was made from, and one
-that a program holds stay where they are.
+Removal is never forced. An image stays if a container uses it, if another image was made from
+it, or if a program holds it.
 """
 
 import fcntl
@@ -22,22 +22,21 @@ from eval.upstream import UpstreamError
 How = Literal["built", "pulled"]
 
 RETRY_AFTER_S: tuple[float, ...] = (1.0, 4.0)
-"""Waits between the tries of a pull that may have failed by the network."""
+"""Delays between attempts of a pull that may have failed because of the network."""
 
 
 class _Unreachable(ImageError):
-    """A pull that failed in a way that may pass."""
+    """A pull failed in a way that may be temporary."""
 
 
 class ImageStore:
     """The images of one daemon, for the programs of one user on this machine.
 
-    `cache` holds what building needs and the locks by which programs keep out of each
-    other's way; a program that dies loses its locks. All methods block and may be called
-    from several threads.
+    `cache` holds build inputs and the locks between programs. A program that dies loses its
+    locks. All methods block and may be called from several threads.
 
     Raises:
-        ImageError: no daemon answers, here or in any method.
+        ImageError: no daemon answers. Every method can raise this as well.
     """
 
     def __init__(self, cache: Path, client: Any = None) -> None:
@@ -53,33 +52,37 @@ class ImageStore:
         self._registry_is_away = False
 
     def find(self, names: Iterable[str]) -> dict[str, str]:
-        """Image id by name, of those that are here; one question to the daemon."""
+        """Return the image ids of the names that are available locally, by one daemon request."""
         with _docker_errors():
             here = images.local_images(self._client)
         return {name: here[found] for name in names if (found := images.canonical(name)) in here}
 
     @contextmanager
     def held(self, image: str) -> Iterator[None]:
-        """As long as the block runs, no program's `remove` takes the image."""
+        """Keep `remove`, in any program, from removing the image while the block runs."""
         with self._locked(image, "held", fcntl.LOCK_SH):
             yield
 
     @contextmanager
     def bringing(self, image: str, *, wait: bool = True) -> Iterator[bool]:
-        """Only one program brings an image at a time; whether that is this one, which it is
-        always where it may wait for the others."""
+        """Lock an image so that only one program pulls or builds it at a time.
+
+        Yield True if this program has the lock. With `wait` it waits for the lock, so the value
+        is always True.
+        """
         mode = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
         with self._locked(image, "bringing", mode) as is_ours:
             yield is_ours
 
     def bring(self, instance: Instance, repo: Path | None) -> How:
-        """Build the image of an instance of a task repo, or pull it where `repo` is None.
+        """Build the image of an instance of a task repo, or pull it if `repo` is None.
 
-        A pull is tried again where the network may be at fault, unless that did not help
-        for the image before.
+        A pull is retried if the network may be at fault, unless retries did not help for the
+        previous image. Return how the image was obtained.
 
         Raises:
-            ImageError: it cannot be had; one line that says what would bring it.
+            ImageError: the image cannot be pulled or built. The message gives the remedy in
+                one line.
         """
         if repo is None:
             self._pull(instance.image)
@@ -94,11 +97,11 @@ class ImageStore:
         return "built"
 
     def size(self, image_ids: Collection[str]) -> int:
-        """Bytes that are freed when all of these images are gone.
+        """Return the bytes that removing all of these images would free.
 
-        Those are the layers that no other image has, each counted once. Docker tells the
-        size of a layer only as a line of an image's history, so a layer is known here by the
-        history up to it: images made from one another have that in common.
+        That is the size of the layers that no other image has, each counted once. Docker
+        reports the size of a layer only as a line of an image's history. So a layer is
+        identified by the history up to it, which images made from one another share.
         """
         ours: dict[str, int] = {}
         others: set[str] = set()
@@ -112,7 +115,7 @@ class ImageStore:
         return sum(size for layer, size in ours.items() if layer not in others)
 
     def remove(self, image: str, image_id: str) -> bool:
-        """Remove the image of that name, if it is the one of that id; whether it is gone."""
+        """Remove the image of this name if it has this id. Return True if it is gone."""
         from docker.errors import APIError, ImageNotFound
 
         with (
@@ -130,13 +133,13 @@ class ImageStore:
             except ImageNotFound:
                 return True
             except APIError as error:
-                if error.status_code == 409:  # a container has it
+                if error.status_code == 409:  # a container uses it
                     return False
                 raise
         return True
 
     def stop(self) -> None:
-        """End the pulls that are under way, and those to come, with an `ImageError`."""
+        """End all current and future pulls with an `ImageError`."""
         self._stopped.set()
 
     def _pull(self, image: str) -> None:
@@ -163,15 +166,15 @@ class ImageStore:
                 if self._stopped.is_set():
                     raise ImageError(_not_pulled(image, "stopped"))
         except APIError as error:
-            # What the registry says of the image is answered with 4xx, everything else is
-            # that it did not say anything.
+            # 4xx is the registry's answer about the image. Every other status means that the
+            # registry gave no answer.
             kind = ImageError if error.is_client_error() else _Unreachable
             raise kind(_not_pulled(image, error.explanation or error)) from error
         except (DockerException, RequestException) as error:
             raise _Unreachable(_not_pulled(image, error)) from error
 
     def _layers_of(self, image_id: str) -> dict[str, int]:
-        """Bytes of each layer of an image; asked for once, as an image never changes."""
+        """Return the bytes of each layer of an image, cached because an image never changes."""
         from docker.errors import ImageNotFound
 
         if image_id not in self._layers:
@@ -188,7 +191,7 @@ class ImageStore:
 
     @contextmanager
     def _locked(self, image: str, what: str, mode: int) -> Iterator[bool]:
-        """A lock of that kind for an image; whether it is ours, as it may be another's."""
+        """Lock an image. Yield False if another program has the lock."""
         name = hashlib.sha256(images.canonical(image).encode()).hexdigest()[:24]
         lock = os.open(self._locks / f"{name}.{what}", os.O_RDWR | os.O_CREAT, 0o600)
         try:

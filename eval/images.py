@@ -1,4 +1,4 @@
-"""Which images instances need, which are here, and how to build those of a task repo."""
+"""Images of instances: list them, check for local copies, build those of a task repo."""
 
 import hashlib
 import json
@@ -19,40 +19,40 @@ from eval.instances import task_repo
 from eval.types import Instance
 
 MakeContext = Callable[[Instance, Path], None]
-"""Adds what an image needs to the folder that becomes its build context."""
+"""Adds an image's inputs to the folder that becomes its build context."""
 
 PARALLEL_BUILDS = 2
-"""A build is a short burst of disk and CPU on the one daemon: more at once gain nothing."""
+"""A build is a short burst of disk and CPU on a single daemon. More builds at once gain nothing."""
 
 _FROM = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class ImageStatus:
-    """Whether the image of one instance is on this machine."""
+    """Local availability of the image of one instance."""
 
     instance_id: str
     image: str
     present: bool
     image_id: str | None
-    """The content's own id (`sha256:…`), None where the image is absent."""
+    """Id of the content (`sha256:…`), or None if the image is missing."""
     how: str
-    """The command that would bring the image."""
+    """The command that pulls or builds the image."""
 
 
 @dataclass(frozen=True)
 class BuiltImage:
-    """One image that is ready now."""
+    """One image that is ready."""
 
     instance_id: str
     image: str
     action: Literal["built", "current"]
-    """`current`: it was here already, made from the same ingredients."""
+    """`current` for an image that was available locally, made from the same ingredients."""
     duration_s: float
 
 
 def check(instances: Iterable[Instance], dataset: str, *, client: Any = None) -> list[ImageStatus]:
-    """What is here of the images of a dataset's instances, by one question to the daemon.
+    """Check by one daemon request which images of a dataset's instances are available locally.
 
     Raises:
         ImageError: no Docker daemon answers.
@@ -77,14 +77,15 @@ def build(
     *,
     client: Any = None,
 ) -> Iterator[BuiltImage]:
-    """Build the images of a task repo's instances, yielding each as it becomes ready.
+    """Build the images of a task repo's instances. Yield each image as it becomes ready.
 
-    The build context is a copy of the task's folder plus what `make_context` adds; without
-    one, a bundled package gets its history up to the base commit as `base.bundle`. An image
-    that carries the digest of the same ingredients is not built again.
+    The build context is a copy of the task's folder plus the files that `make_context` adds.
+    Without `make_context`, a bundled package gets its history up to the base commit as
+    `base.bundle`. An image that carries the digest of the same ingredients is not rebuilt.
 
     Raises:
-        ImageError: no daemon answers, or an image cannot be built; with the last log lines.
+        ImageError: no daemon answers, or an image cannot be built. The message has the last
+            log lines.
     """
     client = client or connect()
     folders = {i.instance_id: _folder(i, repo) for i in instances}
@@ -106,10 +107,10 @@ def build(
 
 
 def bring_base(instances: Iterable[Instance], repo: Path, client: Any) -> None:
-    """Have the base image here, if the image of one of the instances is built on it.
+    """Make the base image available locally if the image of any instance is built on it.
 
     Raises:
-        ImageError: it cannot be had.
+        ImageError: the base image is missing and cannot be built.
     """
     dockerfiles = [_dockerfile(_folder(instance, repo)) for instance in instances]
     if any(BASE_IMAGE in _FROM.findall(dockerfile) for dockerfile in dockerfiles):
@@ -134,8 +135,11 @@ def _build_one(
 
 
 def _ingredients(instance: Instance, folder: Path, here: dict[str, str]) -> str:
-    """SHA-256 over everything that an image is made from: the task's files, the commit
-    (which stands for the content of the bundle), and the images it is built upon."""
+    """Return the SHA-256 over all ingredients of an image.
+
+    These are the task's files, the commit (which stands for the content of the bundle), and
+    the images that the image is built on.
+    """
     files = {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
@@ -147,8 +151,10 @@ def _ingredients(instance: Instance, folder: Path, here: dict[str, str]) -> str:
 
 
 def bundler(cache: Path) -> MakeContext:
-    """Adds a bundled package's history up to the base commit; `cache` is where repositories
-    are unpacked."""
+    """Return a `MakeContext` that adds a bundled package's history up to the base commit.
+
+    `cache` is the folder for unpacked repositories.
+    """
 
     def add(instance: Instance, context: Path) -> None:
         if upstream.series(instance.repo) is not None:
@@ -170,9 +176,10 @@ def _dockerfile(folder: Path) -> str:
 
 
 def local_images(client: Any) -> dict[str, str]:
-    """Image id by every name that the daemon knows it by.
+    """Return the image ids by every name that the daemon lists.
 
-    Through the low-level API: `client.images.list()` asks once more for each image.
+    This uses the low-level API, because `client.images.list()` makes one more request for each
+    image.
     """
     names: dict[str, str] = {}
     for image in client.api.images():
@@ -182,7 +189,7 @@ def local_images(client: Any) -> dict[str, str]:
 
 
 def canonical(name: str) -> str:
-    """An image name as the daemon lists it: no default registry, always a tag or digest."""
+    """Return an image name as the daemon lists it: no default registry, always a tag or digest."""
     name = name.removeprefix("docker.io/").removeprefix("library/")
     return name if ":" in name.rsplit("/", 1)[-1] else f"{name}:latest"
 

@@ -1,4 +1,4 @@
-"""Where instances come from: Hugging Face, a local file, or a swebench 5 task repo."""
+"""Sources of instances: Hugging Face, a local file, or a swebench 5 task repo."""
 
 import hashlib
 import json
@@ -11,20 +11,20 @@ from eval.errors import DatasetError
 from eval.types import Instance
 
 BUNDLED = "bundled"
-"""The dataset name of the task repo that comes with the project."""
+"""Dataset name of the task repo that is part of the project."""
 
 _BUNDLED_REPO = Path(__file__).parent / "tasks"
 _SUFFIXES = (".parquet", ".jsonl", ".json")
 
 
 def load(dataset: str, split: str = "test") -> list[Instance]:
-    """Every instance of a dataset, validated, in the dataset's own order.
+    """Load all instances of a dataset, validated, in the dataset's own order.
 
-    `dataset` is `bundled`, the path of a `.parquet`, `.jsonl` or `.json` file (which is one
-    split already), the path of a swebench 5 task repo, or else a Hugging Face id.
+    `dataset` is `bundled`, the path of a `.parquet`, `.jsonl` or `.json` file (which holds a
+    single split), the path of a swebench 5 task repo, or otherwise a Hugging Face id.
 
     Raises:
-        DatasetError: the dataset cannot be had or read, or one of its rows is not usable.
+        DatasetError: the dataset is not available or not readable, or a row is not usable.
     """
     path = _local(dataset)
     if path is None:
@@ -39,19 +39,19 @@ def load(dataset: str, split: str = "test") -> list[Instance]:
 
 
 def task_repo(dataset: str) -> Path | None:
-    """The folder of the task repo that `dataset` names, or None if it names something else."""
+    """Return the folder of the task repo that `dataset` names, or None if it names no task repo."""
     path = _local(dataset)
     return path if path is not None and path.is_dir() else None
 
 
 def dataset_digest(instances: Iterable[Instance]) -> str:
-    """SHA-256 over ids and row digests; the order of the instances does not matter."""
+    """Return the SHA-256 over ids and row digests, independent of the order of instances."""
     lines = sorted(f"{instance.instance_id} {instance.digest}\n" for instance in instances)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _local(dataset: str) -> Path | None:
-    """The path that `dataset` means, or None where it can only be a Hugging Face id."""
+    """Return the path that `dataset` names, or None if it can only be a Hugging Face id."""
     if dataset == BUNDLED:
         return _BUNDLED_REPO
     path = Path(dataset).expanduser()
@@ -75,7 +75,7 @@ def _file(path: Path) -> list[Any]:
 
 
 def _read_parquet(path: Path) -> list[Any]:
-    import pyarrow.parquet  # 0.3 s that the other readers need not spend
+    import pyarrow.parquet  # takes 0.3 s, and the other readers do not need it
 
     return list(pyarrow.parquet.read_table(path).to_pylist())
 
@@ -122,7 +122,7 @@ def _task_repo(path: Path, split: str) -> list[Any]:
 
 
 def _hugging_face(dataset: str, split: str) -> list[Any]:
-    # Seconds to import, and of use here only.
+    # The import takes seconds, and only this function needs it.
     import datasets
 
     try:

@@ -1,8 +1,8 @@
 """The formats of test logs, by the parser that reads them.
 
-A runner that states how many tests it ran contradicts results that it did not print. Which
-totals there are, whether a name stands for one test, and whether a line can be read by itself
-differ from runner to runner, so each rule of the audit applies where its premise holds.
+If a runner states how many tests it ran, forged results contradict that total. Runners differ
+in the totals that they print, in whether a name identifies one test, and in whether a line can
+be parsed by itself. So each rule of the audit applies only to the formats that meet its premise.
 """
 
 import re
@@ -18,14 +18,17 @@ class Totals:
     """The wording of one runner's totals."""
 
     statement: re.Pattern[str]
-    """One statement; a log has one for each start of the runner."""
+    """Matches one statement. A log has one for each start of the runner."""
     added: re.Pattern[str]
-    """In it, the numbers of tests that ran without a failure."""
+    """Matches, within a statement, the numbers of tests that ran without a failure."""
     taken: re.Pattern[str] | None = None
-    """In it, numbers that are part of those and did fail."""
+    """Matches, within a statement, failed tests that the numbers of `added` include."""
 
     def counted(self, log: str) -> int | None:
-        """Tests that did not fail by all statements of a log; None without a statement."""
+        """Return the tests that did not fail, summed over all statements of a log.
+
+        Return None if the log has no statement.
+        """
         statements = [match[0] for match in self.statement.finditer(log)]
         if not statements:
             return None
@@ -36,50 +39,52 @@ class Totals:
 
 @dataclass(frozen=True)
 class Format:
-    """The logs that one of swebench's parsers reads."""
+    """Format of the logs that one of swebench's parsers reads."""
 
     totals: tuple[Totals, ...] = ()
     passes: Totals | None = None
-    """The tests with the status of having passed, where totals tell them from skipped ones."""
+    """Totals of passed tests, if the runner counts passed and skipped tests separately."""
     has_totals: bool = False
-    """True where every complete run ends with totals: a log without them was cut short."""
+    """True if every complete run ends with totals, so that a log without totals was cut short."""
     compared: Literal["tests", "passes"] = "tests"
-    """The number to compare with totals: of different tests that passed, or of lines that say
-    so, where only their place distinguishes tests of one name."""
+    """The number to compare with totals: distinct passed tests, or lines that report a pass.
+
+    Lines are counted if tests of the same name differ only by their position in the log.
+    """
     tests: re.Pattern[str] = re.compile("")
-    """The shape of a test's name. Parsers also take other words for one."""
+    """Pattern of a test's name. Parsers also mistake other words for test names."""
     is_by_line: bool = True
-    """True where a single line has a test's full name and its result."""
+    """True if a single line has a test's full name and its result."""
     one_name_one_test: bool = True
-    """True where two results of one name, in one section, contradict each other."""
+    """True if two results of one name, in one section, contradict each other."""
     names: re.Pattern[str] = re.compile("")
-    """The names of which that is true: the others can repeat."""
+    """Matches the names to which `one_name_one_test` applies. Other names can repeat."""
     sections: re.Pattern[str] | None = None
-    """Begins or ends a file, package or program whose names are its own."""
+    """Matches the first or last line of a file, package or program with its own names."""
     claims: re.Pattern[str] | None = None
-    """A result, of a parser that pairs results with commands."""
+    """Matches a result, for a parser that pairs results with commands."""
     commands: re.Pattern[str] | None = None
-    """A command, as bash traces it, which has one result."""
+    """Matches a command, as traced by bash, that produces one result."""
 
     def counted(self, log: str) -> int | None:
-        """Tests that did not fail by the runner's totals, None where it states none."""
+        """Return the tests that did not fail by the runner's totals, or None without totals."""
         counts = [totals.counted(log) for totals in self.totals]
         known = [count for count in counts if count is not None]
         return sum(known) if known else None
 
 
 def of(log_parser: str) -> Format:
-    """The format of a parser; of an unknown one nothing is expected."""
+    """Return the format of a parser. For an unknown parser no rule applies."""
     return _FORMATS.get(log_parser, _UNKNOWN)
 
 
 def known() -> frozenset[str]:
-    """The parsers whose format is described."""
+    """Return the parsers whose format is described here."""
     return frozenset(_FORMATS)
 
 
 def plain(log: str) -> str:
-    """A log without colours."""
+    """Remove the colours from a log."""
     return _COLOUR.sub("", log)
 
 
@@ -113,7 +118,7 @@ _MINITEST_TOTALS = _totals(
 
 _PYTHON = Format((_PYTEST_TOTALS, _UNITTEST_TOTALS, _SYMPY_TOTALS), has_totals=True)
 _PYTEST = replace(_PYTHON, passes=_PYTEST_PASSES, tests=re.compile(r".*::"))
-# A test with a description is called by it alone, so that two can have one name.
+# Django names a test with a description by the description alone, so two tests can share a name.
 _DJANGO = replace(_PYTHON, names=re.compile(r".* \(.+\)$"))
 _SYMPY = Format(
     (_SYMPY_TOTALS,),

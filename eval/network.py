@@ -1,7 +1,8 @@
-"""Signs in a test log that something asked for a missing network.
+"""Detection of failed network access in a test log.
 
-Installers and clients print them when no name can be resolved or no host reached. Such a line
-explains a failure; it proves nothing, since most eval scripts install what is installed already.
+Installers and clients print these lines when no name can be resolved or no host reached. Such a
+line may explain a failure but proves nothing, since most eval scripts install packages that are
+installed already.
 """
 
 import re
@@ -9,7 +10,7 @@ import re
 _FAILURES = re.compile(
     "|".join(
         (
-            # The C library's words, which Python, Ruby, PHP, apt, wget and others pass on.
+            # Messages of the C library, which Python, Ruby, PHP, apt, wget and others pass on.
             r"Temporary failure (?:in name resolution|resolving)",
             r"Name or service not known",
             r"Name does not resolve",
@@ -17,12 +18,12 @@ _FAILURES = re.compile(
             r"\b(?:ENETUNREACH|EAI_AGAIN)\b",
             r"Network is unreachable",
             r"No route to host",
-            # pip and conda. Without retries, pip says only that it found no version at all.
+            # pip and conda. Without retries, pip reports only that it found no version.
             r"Failed to establish a new connection",
             r"\bNameResolutionError\b",
             r"\(from versions: none\)",
             r"\bCondaHTTPError\b",
-            # git, curl, cargo, composer; ssh has a variant of its own.
+            # git, curl, cargo, composer. ssh has its own variant.
             r"[Cc]ould(?: not|n't) resolve (?:host|proxy)",
             r"unable to resolve host",
             r"spurious network error",
@@ -40,7 +41,7 @@ _SHOWN_CHARACTERS = 160
 
 
 def failure(log: str) -> str:
-    """The first line of a log that shows a network failure, shortened, or `""`."""
+    """Return the first line of a log that shows a network failure, shortened, or `""`."""
     found = _FAILURES.search(log)
     if found is None:
         return ""

@@ -1,4 +1,4 @@
-"""What a patch does, file by file."""
+"""The changes of a patch, file by file."""
 
 import re
 from dataclasses import dataclass
@@ -12,37 +12,37 @@ Action = Literal["added", "modified", "deleted", "renamed"]
 _SYMBOLIC_LINK = re.compile(r"^(?:new file mode|new mode|index \S+) 120000$", re.MULTILINE)
 _COPY = re.compile(r"^copy from ", re.MULTILINE)
 
-# GNU patch, the last of the official commands, also takes context and normal diffs.
+# GNU patch, the last of the official commands, also accepts context and normal diffs.
 _OTHER_FORMATS = re.compile(r"^(?:\*{15}|\d+(?:,\d+)?[acd]\d+(?:,\d+)?)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a patch does to one file. Paths are as the patch has them, without `a/` and `b/`."""
+    """The change to one file. Paths are those of the patch, without `a/` and `b/`."""
 
     path: str
-    """Where the file is afterwards; of a deleted file, where it was."""
+    """Path of the file after the change, or of a deleted file before it."""
     old_path: str
-    """Where it was; of an added file, the same as `path`."""
+    """Path of the file before the change. For an added file, the same as `path`."""
     action: Action
     added: tuple[str, ...]
-    """Lines without their line endings. Of a binary file there are none."""
+    """Lines without their line endings. Empty for a binary file."""
     removed: tuple[str, ...]
     is_link: bool
-    """Whether the file is a symbolic link afterwards, whose target is the added line."""
+    """True if the file is a symbolic link after the change. Its target is the added line."""
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Every path that is touched: two for a renamed file."""
+        """All affected paths: two for a renamed file."""
         return tuple(dict.fromkeys((self.old_path, self.path)))
 
 
 def read(patch: str) -> list[Change]:
-    """The changes of a unified diff, in its order.
+    """Return the changes of a unified diff, in its order.
 
     Raises:
-        ValueError: it is no unified diff, or holds parts that are none and that GNU patch
-            might apply all the same.
+        ValueError: the text is no unified diff, or has parts in another format that GNU patch
+            might apply.
     """
     if found := _OTHER_FORMATS.search(patch):
         raise ValueError(f"{found[0].strip()!r} is not of a unified diff")
@@ -78,7 +78,7 @@ def _action(file: PatchedFile, info: str) -> Action:
 
 
 def _path(name: str) -> str:
-    """A path of a header line, unquoted, and without the prefix that says which side it is."""
+    """Return the path of a header line, unquoted and without the `a/` or `b/` prefix."""
     name = name.rstrip("\r")
     if name.startswith('"') and name.endswith('"'):
         escaped = name[1:-1].encode().decode("unicode_escape")

@@ -1,7 +1,7 @@
-"""What a path says about its file: a test, or what decides how tests run.
+"""Classification of files by path: tests, test configuration, test runners.
 
-By names alone, so that the answer also holds for a file that a patch adds or removes. Paths
-are relative to the repository's root, with `/` between folders.
+Only the path counts, so that the answer also holds for a file that a patch adds or removes.
+Paths are relative to the repository's root, with `/` between folders.
 """
 
 import re
@@ -21,23 +21,29 @@ _RUNNERS = frozenset({"pytest", "_pytest", "pluggy", "iniconfig", "unittest", "n
 
 
 def is_test(path: str) -> bool:
-    """Whether a file belongs to a test suite; SWE-bench divides a change by the same words."""
+    """Return True if a file belongs to a test suite.
+
+    SWE-bench separates tests from other changes by the same names.
+    """
     pure = PurePosixPath(path)
     in_suite = not _TEST_FOLDERS.isdisjoint(pure.parts[:-1])
     return in_suite or _TEST_NAME.fullmatch(pure.name) is not None
 
 
 def is_test_configuration(path: str) -> bool:
-    """Whether a file decides which tests run, and how: conftest files, the configuration of
-    test runners, and what Python imports before any of them."""
+    """Return True if a file decides which tests run, or how.
+
+    Such files are conftest files, the configuration of test runners, and files that Python
+    imports before any of them.
+    """
     return _CONFIGURATION_NAME.fullmatch(PurePosixPath(path).name) is not None
 
 
 def is_runner(path: str) -> bool:
-    """Whether a file is the code of a test runner: such repositories are benchmarked too."""
+    """Return True if a file is code of a test runner. Such repositories are benchmarked too."""
     return any(part.removesuffix(".py") in _RUNNERS for part in PurePosixPath(path).parts)
 
 
 def shadows_runner(path: str) -> bool:
-    """Whether tests that are started in the root would import it in place of the runner."""
+    """Return True if tests started in the root would import this file in place of the runner."""
     return PurePosixPath(path).parts[0].removesuffix(".py") in _RUNNERS

@@ -1,4 +1,4 @@
-"""How grading uses a shell: where its files lie, and with which environment commands run."""
+"""The paths and the environment that grading uses in a workspace."""
 
 import shlex
 from pathlib import PurePosixPath
@@ -6,12 +6,12 @@ from pathlib import PurePosixPath
 from eval.types import CommandOutput, Shell
 
 OFFICIAL_ROOT = "/testbed"
-"""Where every SWE-bench image has the repository, and what eval scripts call it."""
+"""Path of the repository in every SWE-bench image and in eval scripts."""
 
-# A workspace runs commands in a login shell, whose profile replaces PATH and may set
-# anything; the official runner executes them with the environment of the container. That is
-# the environment of process 1, so it is put back before the command starts. The loop, not
-# `mapfile -d`, because bash before 4.4 lacks the latter.
+# A workspace runs commands in a login shell, whose profile replaces PATH and may set anything.
+# The official runner executes them with the environment of the container. That is the
+# environment of process 1, so it is restored before the command starts. A loop does this,
+# because bash before 4.4 lacks `mapfile -d`.
 _AS_BY_DOCKER_EXEC = (
     "umask 022; original=(); "
     'while IFS= read -r -d "" variable; do original+=("$variable"); done </proc/1/environ; '
@@ -19,60 +19,60 @@ _AS_BY_DOCKER_EXEC = (
 )
 
 
-# The table of routes has a line of headings. A container without network has no route, nor
-# the right to make one.
+# The routing table has a header line. A container without network has no route and may not
+# add one.
 _HAS_NO_ROUTE = "/bin/bash -c '[[ $(wc -l </proc/net/route) -le 1 ]]'"
 _ROUTE_TIMEOUT_S = 60.0
 
 
 class Place:
-    """The official runner's view of one workspace."""
+    """Adapter that gives grading the official runner's view of one workspace."""
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
         self._in_container = in_container = shell.environment == "docker"
-        # On the host the files stand beside the repository: inside it they would show up in
-        # the tree, and anywhere else two gradings would share them.
+        # On the host the files lie beside the repository. Inside it they would show up in the
+        # tree, and anywhere else two gradings would share them.
         folder = PurePosixPath(shell.root).parent
         self._patch = "/tmp/patch.diff" if in_container else str(folder / "patch.diff")  # noqa: S108
         self._script = "/eval.sh" if in_container else str(folder / "eval.sh")
-        # Eval scripts write to git's global configuration, which on the host is the user's.
+        # Eval scripts write to git's global configuration. On the host that is the user's own.
         git_config = shlex.quote(str(folder / "eval.gitconfig"))
         on_host = f"exec env GIT_CONFIG_GLOBAL={git_config} "
         self._prefix = _AS_BY_DOCKER_EXEC if in_container else on_host
 
     @property
     def patch_file(self) -> str:
-        """The patch file's path, quoted for a shell."""
+        """Path of the patch file, quoted for a shell."""
         return shlex.quote(self._patch)
 
     async def write_patch(self, patch: str) -> None:
-        """Put the patch where the apply commands read it.
+        """Write the patch to `patch_file`, for the apply commands.
 
         Raises:
-            UnicodeEncodeError: the patch holds half a surrogate pair.
+            UnicodeEncodeError: the patch contains half a surrogate pair.
         """
         await self._shell.write(self._patch, patch.encode("utf-8"))
 
     async def write_script(self, script: str) -> None:
-        """Put the eval script beside it, with the repository's path as it is here."""
+        """Write the eval script beside the patch, with this workspace's repository path."""
         if self._shell.root != OFFICIAL_ROOT:
             script = script.replace(OFFICIAL_ROOT, self._shell.root)
         await self._shell.write(self._script, script.encode("utf-8", "surrogateescape"))
 
     async def run(self, command: str, *, timeout_s: float) -> CommandOutput:
-        """One program with its arguments, in the repository's root, as by `docker exec`."""
+        """Run one program with its arguments in the repository's root, as `docker exec` does."""
         return await self._shell.run(f"{self._prefix}{command}", timeout_s=timeout_s)
 
     async def is_offline(self) -> bool:
-        """Check for a container without network. A host is never one."""
+        """Return True for a container without network. A host is never offline."""
         if not self._in_container:
             return False
         checked = await self.run(_HAS_NO_ROUTE, timeout_s=_ROUTE_TIMEOUT_S)
         return checked.exit_code == 0
 
     async def run_script(self, *, timeout_s: float, max_output_bytes: int) -> CommandOutput:
-        """The eval script, as the official runner starts it."""
+        """Run the eval script as the official runner does."""
         return await self._shell.run(
             f"{self._prefix}/bin/bash {shlex.quote(self._script)}",
             timeout_s=timeout_s,

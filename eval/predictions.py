@@ -1,4 +1,4 @@
-"""Predictions in the official harness's files: `all_preds.jsonl` and `preds.json`."""
+"""Predictions in the official harness's file formats: `all_preds.jsonl` and `preds.json`."""
 
 import json
 import os
@@ -12,10 +12,10 @@ from eval.types import Prediction
 
 
 def read(path: Path) -> list[Prediction]:
-    """Every prediction of a file, in its order; a patch of `null` is the empty patch.
+    """Read all predictions of a file, in its order. A patch of `null` is the empty patch.
 
-    A `.jsonl` file has one prediction per line; a `.json` file is a list of predictions, or
-    an object of them by instance id.
+    A `.jsonl` file has one prediction per line. A `.json` file is a list of predictions, or an
+    object of predictions by instance id.
 
     Raises:
         PredictionsError: the file cannot be read, a prediction lacks one of its three
@@ -36,7 +36,7 @@ def read(path: Path) -> list[Prediction]:
 
 
 def write_jsonl(path: Path, predictions: Iterable[Prediction]) -> None:
-    """Replace `path` by one line per prediction: afterwards it is whole, old or new.
+    """Replace `path` atomically by a file with one line per prediction.
 
     Raises:
         PredictionsError: the file cannot be written.
@@ -61,7 +61,7 @@ def _replace(path: Path, lines: Iterable[str]) -> None:
 
 
 def _entries(path: Path) -> Iterator[tuple[str, Any]]:
-    """Raw predictions with the words for the place where they stand."""
+    """Yield the raw predictions, each with a description of its position in the file."""
     if path.suffix not in (".json", ".jsonl"):
         raise PredictionsError(f"{path}: a predictions file ends in .jsonl or .json")
     try:
@@ -74,7 +74,7 @@ def _entries(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
-    # Not splitlines(): it also breaks at separators that JSON allows inside a string.
+    # Not splitlines(), which also breaks at separators that JSON allows inside a string.
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             yield f"line {number}", _json(line, f"{path}, line {number}")

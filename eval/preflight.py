@@ -1,7 +1,7 @@
-"""Whether an instance's image can be trusted, before anything is spent on it.
+"""Preflight: check that an instance's image can be trusted, before money is spent on it.
 
-Three things have to hold: git holds nothing newer than the base commit, the reference patch
-is resolved, and the empty patch is not.
+Three conditions must hold: git has nothing newer than the base commit, the reference patch is
+resolved, and the empty patch is not.
 """
 
 import hashlib
@@ -16,36 +16,39 @@ from eval.errors import ImageError
 from eval.types import Evaluation, Instance, Shell
 
 OpenShell = Callable[[], AbstractAsyncContextManager[Shell]]
-"""Opens a fresh place of the instance, which is gone when the context ends."""
+"""Opens a fresh workspace of the instance, which is removed when the context ends."""
 
 TIMEOUT_S = 1800.0
-"""For the tests. The experiment's own limit has no part in this: images are checked once."""
+"""Limit of the tests. The experiment's own limit does not apply, as images are checked once."""
 
 _PROCEDURE = 1
-"""Counts up with every change here or in `eval.history` that can change a preflight."""
+"""Version of this procedure.
+
+Increment it with every change here or in `eval.history` that can change a preflight.
+"""
 
 
 @dataclass(frozen=True)
 class Preflight:
-    """What was found out about one image."""
+    """Result of the check of one image."""
 
     instance_id: str
     reasons: tuple[str, ...]
-    """What is wrong, each with its kind in front; none where the image is fit."""
+    """Problems of the image, each with its kind in front. Empty if the image is fit."""
     checked_at: datetime
     harness_version: str
 
     @property
     def passed(self) -> bool:
-        """Whether the image is fit."""
+        """True if the image is fit."""
         return not self.reasons
 
 
 async def check(instance: Instance, open_shell: OpenShell) -> Preflight:
-    """Check one image, in two fresh places.
+    """Check one image, in two fresh workspaces.
 
     Raises:
-        ImageError: it cannot be told, because infrastructure failed.
+        ImageError: there is no result, because infrastructure failed.
     """
     checked_at = datetime.now(UTC)
     async with open_shell() as shell:
@@ -61,8 +64,11 @@ async def check(instance: Instance, open_shell: OpenShell) -> Preflight:
 
 
 def preflight_key(instance: Instance, image_digest: str, *, network: bool) -> str:
-    """SHA-256 that changes whenever the result could: with the image by its digest, the row,
-    the network that tests may need, the swebench release and the procedures."""
+    """Return a SHA-256 that changes whenever the result could change.
+
+    It covers the image's digest, the row, the network that tests may need, the swebench
+    release and the procedures.
+    """
     verdict = grading.grading_key(instance, image_digest, "", TIMEOUT_S, "docker")
     parts = {"verdict": verdict, "network": network, "procedure": _PROCEDURE}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

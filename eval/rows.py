@@ -1,4 +1,4 @@
-"""From a raw SWE-bench row to a typed instance: every column checked before anything runs."""
+"""Parse a raw SWE-bench row into a typed instance, with every column checked."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from eval.errors import DatasetError
 from eval.types import Instance
 
 SWEBENCH_5_COLUMNS = ("image", "eval_script", "log_parser", "eval_type")
-"""What swebench 5 added to the rows, and without which it cannot grade."""
+"""Columns that swebench 5 added to the rows. It cannot grade without them."""
 
 _TEXT_COLUMNS = (
     "instance_id",
@@ -32,7 +32,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
 def parse(row: Mapping[str, Any], *, where: str) -> Instance:
-    """One row as an `Instance`; `where` names the row in messages.
+    """Parse one row into an `Instance`. `where` names the row in messages.
 
     Raises:
         DatasetError: a column is missing or has a value that swebench 5 cannot use.
@@ -55,7 +55,7 @@ def parse(row: Mapping[str, Any], *, where: str) -> Instance:
 
 
 def row_digest(row: Mapping[str, Any]) -> str:
-    """SHA-256 over the row as canonical JSON: sorted keys, no spaces."""
+    """Return the SHA-256 over the row as canonical JSON: sorted keys, no spaces."""
     canonical = json.dumps(dict(row), sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -96,7 +96,7 @@ def _check_values(row: Mapping[str, Any], where: str) -> None:
 
 
 def _check_assets(raw: Any, where: str) -> None:
-    """Refuse rows whose tests need binary files that no text patch can carry."""
+    """Reject rows whose tests need binary files, which no text patch can carry."""
     try:
         declared = json.loads(raw) if isinstance(raw, str) and raw else raw or {}
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which instances of a dataset an experiment runs on, as data."""
+"""Selection of the dataset instances that an experiment runs on, as data."""
 
 import difflib
 import hashlib
@@ -14,26 +14,26 @@ _SLICE = re.compile(r"(-?\d+)?:(-?\d+)?(?::(\d+))?")
 
 
 class Selection(BaseModel):
-    """Filters that apply in the order in which they stand here; an empty one keeps all.
+    """Filters, applied in the order of the fields. An empty filter keeps all instances.
 
     Raises:
-        DatasetError: `regex` or `slice` cannot be understood.
+        DatasetError: `regex` or `slice` is not valid.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     ids: list[str] = []
-    """These instances and no others."""
+    """Ids of the instances to keep."""
     regex: str = ""
-    """A regular expression that is searched for in the instance id."""
+    """Regular expression to search for in the instance id."""
     slice: str = ""
-    """Positions in the notation of Python, such as `0:5` or `::10`."""
+    """Positions in Python's slice notation, such as `0:5` or `::10`."""
     sample: int | None = Field(default=None, ge=1)
-    """How many of the rest to draw by chance."""
+    """Number of instances to draw at random from those that the other filters keep."""
     seed: int = 0
-    """Another seed draws another sample. A smaller sample is part of a larger one."""
+    """Seed of the sample. With the same seed, a smaller sample is part of a larger one."""
 
-    # DatasetError is no ValueError, so that it passes through pydantic as the one line it is.
+    # DatasetError is no ValueError, so that pydantic lets its one-line message pass unchanged.
     @field_validator("regex")
     @classmethod
     def _regex_compiles(cls, value: str) -> str:
@@ -52,11 +52,11 @@ class Selection(BaseModel):
 
 
 def select(instances: Sequence[Instance], selection: Selection) -> list[Instance]:
-    """The selected instances, in the order of the dataset; the same on every call.
+    """Return the selected instances, in the order of the dataset. The result is deterministic.
 
     Raises:
-        DatasetError: an id is unknown, the sample is larger than what it is drawn from, or
-            nothing is left.
+        DatasetError: an id is unknown, the sample is larger than the number of remaining
+            instances, or no instance is left.
     """
     chosen = _by_id(instances, selection.ids) if selection.ids else list(instances)
     if selection.regex:
@@ -82,10 +82,10 @@ def _by_id(instances: Sequence[Instance], ids: Sequence[str]) -> list[Instance]:
 
 
 def _sample(instances: Sequence[Instance], size: int, seed: int) -> list[Instance]:
-    """The instances with the lowest seeded hashes.
+    """Return the instances with the lowest seeded hashes.
 
-    Hashes rather than positions: what is drawn does not depend on the order of the dataset,
-    and a sample that grows keeps the instances that are already paid for.
+    With hashes instead of positions, the sample does not depend on the order of the dataset,
+    and a larger sample keeps the instances that are already paid for.
     """
     if size > len(instances):
         raise DatasetError(f"a sample of {size} cannot be drawn from {len(instances)} instances")

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol
 
 EvaluationOutcome = Literal["resolved", "unresolved", "patch_failed", "timeout", "infrastructure"]
-"""What a grading says beside the score. `infrastructure` is never final."""
+"""Outcome of a grading, in addition to the score. `infrastructure` is never final."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Instance:
     fail_to_pass: tuple[str, ...]
     pass_to_pass: tuple[str, ...]
     row: dict[str, Any] = field(repr=False)
-    """The row as it was read, for swebench's own functions."""
+    """The original row, for swebench's own functions."""
     digest: str
     """SHA-256 over the row as canonical JSON."""
 
@@ -51,11 +51,11 @@ class Evaluation:
     environment: str
     started_at: datetime
     duration_s: float
-    """Wall time of patch and tests, seconds."""
+    """Wall time of patch and tests, in seconds."""
     timeout_s: float
     harness_version: str
     reason: str = ""
-    """Why the outcome is not simply resolved or unresolved."""
+    """Reason if the outcome is not simply resolved or unresolved."""
     fail_to_pass_success: tuple[str, ...] = ()
     fail_to_pass_failure: tuple[str, ...] = ()
     pass_to_pass_success: tuple[str, ...] = ()
@@ -63,11 +63,11 @@ class Evaluation:
     log: str = ""
     """The test log."""
     log_is_whole: bool = True
-    """False where the log was too long and its middle was not kept."""
+    """False if the log was too long and its middle was not kept."""
 
 
 class CommandOutput(Protocol):
-    """What grading needs to know of a finished command."""
+    """Result of a finished command, with the fields that grading needs."""
 
     @property
     def exit_code(self) -> int: ...
@@ -80,7 +80,7 @@ class CommandOutput(Protocol):
 
 
 class Shell(Protocol):
-    """What grading needs of a place to run in: any workspace has it."""
+    """The part of a workspace that grading needs. Every workspace satisfies it."""
 
     @property
     def environment(self) -> str: ...

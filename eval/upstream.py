@@ -1,8 +1,8 @@
-"""The source repositories of the bundled tasks, made of the patch series shipped with them.
+"""The source repositories of the bundled tasks, built from the patch series shipped with them.
 
-`eval/tasks/repos/<package>` holds the complete history of a package as text. `upstream` turns it
-into a repository, once per cache; `checkout` and `bundle` hand out what a task may see of it: the
-base commit and what came before, and no object of anything later.
+`eval/tasks/repos/<package>` holds the complete history of a package as text. `upstream` builds a
+repository from it, once per cache. `checkout` and `bundle` export the part that a task may see:
+the base commit and its history, and no object of a later commit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _BUNDLED = re.compile(r"durabench/([a-z0-9]+)")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _NAME = "Durabench"
 _EMAIL = "bundled@durabench.invalid"
-# Part of the cache key, so that a change in how repositories are built does not meet old ones.
+# Part of the cache key. Increment it when repositories are built differently, so that old ones
+# are not reused.
 _LAYOUT = b"1"
 _CHECKOUT_CONFIG = f"""\
 [user]
@@ -41,11 +42,11 @@ _CHECKOUT_CONFIG = f"""\
 
 
 class UpstreamError(EvalError):
-    """A bundled repository cannot be built or handed out; the message is one line."""
+    """A bundled repository cannot be built or exported. The message is one line."""
 
 
 def series(repo: str) -> Path | None:
-    """The folder with the patch series of a repository, None if it is not bundled."""
+    """Return the folder with the patch series of a repository, or None if it is not bundled."""
     match = _BUNDLED.fullmatch(repo)
     if match is None or not (_SERIES / match[1]).is_dir():
         return None
@@ -53,9 +54,10 @@ def series(repo: str) -> Path | None:
 
 
 def upstream(repo: str, cache: Path) -> Path:
-    """A bare repository of the complete history, with the branch `main`; built if it is missing.
+    """Return a bare repository of the complete history, with the branch `main`.
 
-    Concurrent callers may build it at the same time; the first one to finish wins.
+    The repository is built if it is missing. Concurrent callers may build it at the same time.
+    The first one to finish wins.
     """
     patches = _patches(repo)
     target = cache.absolute() / f"{patches[0].parent.name}-{_digest(patches)}.git"
@@ -69,9 +71,9 @@ def upstream(repo: str, cache: Path) -> Path:
 
 
 def checkout(repo: str, base_commit: str, destination: Path, cache: Path) -> None:
-    """A work tree at a commit, on the branch `main`, in a new or empty folder.
+    """Create a work tree at a commit, on the branch `main`, in a new or empty folder.
 
-    Its object store holds what can be reached from that commit and nothing else. There are no
+    Its object store holds only objects that are reachable from that commit. There are no
     remotes, and commits made in it neither run hooks nor depend on the user's configuration.
     """
     source = _source(repo, base_commit, cache)
@@ -91,14 +93,15 @@ def checkout(repo: str, base_commit: str, destination: Path, cache: Path) -> Non
 
 
 def bundle(repo: str, base_commit: str, destination: Path, cache: Path) -> None:
-    """A git bundle whose branch `main` is a commit, with that commit's history and nothing else."""
+    """Write a git bundle whose branch `main` is a commit, with only that commit's history."""
     source = _source(repo, base_commit, cache)
     destination = destination.absolute()
     _make_folder(destination.parent)
-    # Next to the destination, so that the rename at the end cannot leave half a file.
+    # In the destination's folder, so that the final rename is atomic.
     with _temporary(destination.parent) as folder:
         _fetch(source, base_commit, folder, "--bare")
-        # One thread packs in one order: the same bundle every time, which image caches like.
+        # One thread packs in a fixed order. So the bundle is always the same, as image caches
+        # need it.
         _git(folder, "-c", "pack.threads=1", "bundle", "create", "--quiet", "out", "main")
         (folder / "out").replace(destination)
 
@@ -120,7 +123,7 @@ def _digest(patches: list[Path]) -> str:
 
 
 def _commits(patches: list[Path]) -> list[str]:
-    """The commit ids a series was made of: every patch begins with `From <id>`."""
+    """Return the commit ids of a series. Every patch begins with `From <id>`."""
     ids = [patch.read_bytes()[5:45].decode("ascii", "replace") for patch in patches]
     for patch, commit in zip(patches, ids, strict=True):
         if not _COMMIT.fullmatch(commit):
@@ -139,7 +142,7 @@ def _build(patches: list[Path], target: Path) -> None:
         )  # fmt: skip
         if _git(work, "rev-list", "--reverse", "main").split() != _commits(patches):
             raise UpstreamError(f"{patches[0].parent} does not give the commits it was made of")
-        # Fetched into a repository of its own, which has nothing left over from applying patches.
+        # Fetch into a separate repository, which has no leftovers of applying patches.
         _git(folder, "init", "--quiet", "--bare", "--initial-branch=main", "--template=", str(bare))
         _git(bare, "fetch", "--quiet", "--no-write-fetch-head", str(work), "main:main")
         # Lets `checkout` ask for any commit by its id.
@@ -149,18 +152,18 @@ def _build(patches: list[Path], target: Path) -> None:
         except OSError as error:
             if not target.is_dir():
                 raise UpstreamError(f"cannot write {target}: {error.strerror}") from None
-            # Somebody else was faster and built the same.
+            # Another process was faster and built the same repository.
 
 
 def _source(repo: str, base_commit: str, cache: Path) -> Path:
-    """The upstream repository, if it has that commit."""
+    """Return the upstream repository. Raise an error if it does not have that commit."""
     if base_commit not in _commits(_patches(repo)):
         raise UpstreamError(f"{base_commit!r} is not a commit of {repo}")
     return upstream(repo, cache)
 
 
 def _fetch(source: Path, commit: str, folder: Path, *options: str) -> None:
-    """Make a repository in `folder` whose branch `main` is the commit."""
+    """Create a repository in `folder` whose branch `main` is the commit."""
     _git(folder, "init", "--quiet", "--initial-branch=main", "--template=", *options)
     try:
         # A reflog would name the repository that has the fix.
@@ -181,7 +184,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _empty(folder: Path, remove: bool) -> None:
-    """Leave nothing of what went wrong."""
+    """Delete the content of a failed checkout."""
     if remove:
         shutil.rmtree(folder, ignore_errors=True)
         return
@@ -194,7 +197,7 @@ def _empty(folder: Path, remove: bool) -> None:
 
 @contextmanager
 def _temporary(parent: Path) -> Iterator[Path]:
-    """A temporary folder inside of another one."""
+    """Create a temporary folder inside another one."""
     try:
         made = tempfile.TemporaryDirectory(
             prefix=".making-", dir=parent, ignore_cleanup_errors=True
@@ -206,7 +209,7 @@ def _temporary(parent: Path) -> Iterator[Path]:
 
 
 def _git(folder: Path, *arguments: str, check: bool = True) -> str:
-    """What git prints; one clear line if it fails."""
+    """Run git and return its output. On failure raise an `UpstreamError` of one clear line."""
     finished = _run(folder, arguments)
     if check and finished.returncode != 0:
         lines = finished.stderr.decode("utf-8", "replace").strip().splitlines()
@@ -232,18 +235,18 @@ def _run(folder: Path, arguments: tuple[str, ...]) -> subprocess.CompletedProces
 
 
 def _command(arguments: tuple[str, ...]) -> str:
-    """The subcommand, without the settings in front of it."""
+    """Return the subcommand, without the settings in front of it."""
     return arguments[2] if arguments[0] == "-c" else arguments[0]
 
 
 def _environment() -> dict[str, str]:
-    """An environment in which the user's configuration has no say."""
+    """Return an environment in which git ignores the user's configuration."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return {
         **kept,
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_CONFIG_NOSYSTEM": "1",
-        # Ours in every case: whoever owns the cache, nobody but us writes there.
+        # Safe with any owner of the cache folder, because only Durabench writes there.
         "GIT_CONFIG_COUNT": "4",
         "GIT_CONFIG_KEY_0": "safe.directory",
         "GIT_CONFIG_VALUE_0": "*",

@@ -1,1 +1,1 @@
-"""Prefect flows, and the command line over them: the only package that knows Prefect."""
+"""Prefect flows and the command line over them. This is the only package that imports Prefect."""

@@ -1,4 +1,4 @@
-"""A whole experiment: every cell solved and graded, then the report."""
+"""A whole experiment: solve and grade every cell, then write the report."""
 
 import asyncio
 from collections import Counter
@@ -8,23 +8,24 @@ from functools import partial
 from prefect import flow
 
 from agent.errors import BudgetExhausted, Interrupted
-from flows import journals
-from flows.cells import Cell
-from flows.ends import End, ended
+from flows.display.terminal import say
 from flows.errors import IncompleteRun
-from flows.events import Announcements
-from flows.experiment import Experiment
-from flows.fanout import Told, run_elsewhere
-from flows.image_schedule import scheduled
-from flows.plan import Plan, prepare
-from flows.preflight import Gate, Refused
-from flows.progress import Progress, say
-from flows.recorded import cell_at
+from flows.experiments.cell_state import End, cell_at, ended
+from flows.experiments.cells import Cell
+from flows.experiments.declaration import Experiment
+from flows.experiments.plan import Plan, prepare
+from flows.experiments.stop import Stop
+from flows.images.preflight import Gate, Refused
+from flows.images.schedule import scheduled
 from flows.report import report
+from flows.server.events import Announcements
+from flows.server.fanout import Told, run_elsewhere
+from flows.server.progress import Progress
+from flows.server.stopping import graceful_stop
+from flows.server.turns import Slot, in_turn
 from flows.solve import work
-from flows.stopping import Stop, graceful_stop
-from flows.sweeping import swept
-from flows.turns import Slot, in_turn
+from flows.storage import journals
+from flows.storage.cleanup import swept
 
 Work = Callable[[Cell, Slot], Awaitable[str]]
 
@@ -37,7 +38,7 @@ _UNFINISHED: Mapping[End, str] = {
     "budget": "were stopped by a budget. Raise it and run the experiment again to continue from "
     "there",
 }
-"""What is said of cells that did not come to an end, what needs attention first."""
+"""Message for each kind of unfinished cell, the most urgent first."""
 
 
 @flow(name="benchmark", flow_run_name="{experiment.name}")
@@ -48,19 +49,19 @@ async def benchmark(
     grade: bool = True,
     fresh: bool = False,
 ) -> str:
-    """Run an experiment; where it was run before, only what is missing. The report's page.
+    """Run an experiment, or the missing part of it. Return the location of the report page.
 
     Args:
-        experiment: What is run on what.
-        lake: Where results are, a folder as the worker sees it or s3://…; by default its
-            DURABENCH_LAKE.
+        experiment: The experiment declaration.
+        lake: Location of the results, a folder as the worker sees it or s3://…; by default the
+            worker's DURABENCH_LAKE.
         grade: Grade the patches now, or leave that to a later run.
-        fresh: Take nothing from before: the results get a name that ends with the time.
+        fresh: Reuse no earlier results: the experiment gets a new name that ends with the time.
 
     Raises:
-        IncompleteRun: cells ended as infrastructure; the report says which. Run again to
-            continue.
-        Interrupted: the operator asked to stop, and what was in flight is recorded.
+        IncompleteRun: some cells are unfinished; the message gives the reason and the next step.
+            Run again to continue.
+        Interrupted: the operator asked to stop; calls in flight are recorded.
     """
     if fresh:
         experiment = experiment.afresh()
@@ -90,7 +91,7 @@ async def benchmark(
 
 
 async def _here(plan: Plan, told: Told, stop: Stop, *, grade: bool) -> Counter[End]:
-    """Run every cell, as many at once as the experiment says; how many ended in which way.
+    """Run every cell in this process, up to the declared concurrency. Return counts by end state.
 
     Raises:
         ImageError: no Docker daemon answers.
@@ -100,8 +101,8 @@ async def _here(plan: Plan, told: Told, stop: Stop, *, grade: bool) -> Counter[E
     slots = asyncio.Semaphore(declared.concurrency)
     gate = Gate(plan.lake)
 
-    # Where only so many images are kept, a cell may wait for those before it to end: whoever
-    # waits for another run has to find its slot again without them.
+    # With a limit on images, a cell may wait for earlier cells to end. A cell that waits for
+    # another run must therefore get its slot back without waiting for them.
     is_kept = declared.images.keep_gb is not None
 
     async def placed_work(cell: Cell, slot: Slot) -> str:
@@ -121,9 +122,9 @@ async def _here(plan: Plan, told: Told, stop: Stop, *, grade: bool) -> Counter[E
 
 
 async def _run(cell: Cell, do: Work, slot: Slot, told: Told, stop: Stop) -> End:
-    """Run one cell; how that ended.
+    """Run one cell. Return its end state.
 
-    Whatever broke, the task has recorded it, and the other cells have nothing to do with it.
+    The task records its own failures; they do not affect other cells.
     """
     end: End = "done"
     async with slot:
@@ -145,7 +146,7 @@ async def _run(cell: Cell, do: Work, slot: Slot, told: Told, stop: Stop) -> End:
 async def _elsewhere(
     plan: Plan, lake: str | None, told: Told, stop: Stop, *, grade: bool
 ) -> Counter[End]:
-    """Have workers run the cells that are not recorded; how many ended in which way.
+    """Have workers run the cells that have no recorded result. Return counts by end state.
 
     Raises:
         UsageError: the server has no deployment for the cells.

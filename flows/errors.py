@@ -1,18 +1,22 @@
-"""What the command line shows in one line, and with which exit code.
+"""Errors that the command line prints as one line, with their exit codes.
 
-UsageError             something the operator wrote or asked for cannot be: exit code 2
-└── Mismatch           a lake, a journal and who works with them do not belong together
-IncompleteRun          cells ended as infrastructure: exit code 3, run again to continue
+UsageError             an invalid file, option or request: exit code 2
+└── Mismatch           a lake, a journal and the program using them do not belong together
+IncompleteRun          some cells are unfinished: exit code 3, run again to continue
 """
 
 
 class UsageError(Exception):
-    """The operator has to change something; nothing was written."""
+    """The operator has to change something. Nothing was written."""
 
 
 class Mismatch(UsageError):
-    """A lake and a journal do not belong together, or not to the run that ordered the work."""
+    """A lake and a journal do not belong together, or not to the run that scheduled the work."""
 
 
 class IncompleteRun(Exception):
-    """Some cells could not be carried out; what was finished is kept."""
+    """Some cells could not be finished. Finished work is kept."""
+
+
+REFUSAL = "preflight failed"
+"""Prefix of an attempt's detail if its image failed the preflight."""

@@ -1,4 +1,4 @@
-"""Verdicts on patches: those of our own attempts, and anybody's predictions file."""
+"""Verdicts on patches: from our own attempts, and from any predictions file."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from prefect import flow
 
 from agent.errors import InfrastructureError
 from agent.journal import Journal
-from agent.leasing import held
+from agent.journal.holding import held
 from eval import grading
 from eval.audit import (
     Audit,
@@ -26,29 +26,32 @@ from eval.audit import (
     results,
 )
 from eval.types import Evaluation, EvaluationOutcome
-from flows import foreign, places, rows
-from flows.cells import Submission
 from flows.errors import IncompleteRun, UsageError
-from flows.experiment import Images
-from flows.image_schedule import scheduled
-from flows.journals import open_journal
-from flows.keys import audit_key, verdict_key
-from flows.lake import Lake
-from flows.progress import Progress
-from flows.recorded import verdict_at
-from flows.stopping import Stop
-from flows.tasks import is_kept, kept, result_storage
-from flows.turns import Slot, in_turn
+from flows.experiments import records, workspaces
+from flows.experiments.cell_state import verdict_at
+from flows.experiments.cells import Submission
+from flows.experiments.declaration import Images
+from flows.experiments.keys import audit_key, is_cached, verdict_key
+from flows.experiments.stop import Stop
+from flows.images.schedule import scheduled
+from flows.imports import predictions as predictions_files
+from flows.server.caching import kept, result_storage
+from flows.server.progress import Progress
+from flows.server.turns import Slot, in_turn
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
 
 _TURNS: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
 
 @kept("evaluation", "{submission.label}", lambda parameters: verdict_key(parameters["submission"]))
 async def evaluate(submission: Submission, lake: Lake) -> list[str]:
-    """Grade a submission in a fresh workspace, audit the verdict and record both; where.
+    """Grade a submission in a fresh workspace, audit the verdict and record both.
+
+    Return experiment, arm and unit of the row.
 
     Raises:
-        InfrastructureError: nothing is known about the patch; recorded, never cached.
+        InfrastructureError: the patch could not be graded; recorded, never cached.
     """
     started_at = datetime.now(UTC)
     try:
@@ -72,16 +75,17 @@ async def evaluate(submission: Submission, lake: Lake) -> list[str]:
 
 @kept("audit", "{submission.label}, again", lambda parameters: audit_key(parameters["submission"]))
 async def grade_again(submission: Submission, where: list[str], lake: Lake) -> AuditedVerdict:
-    """Grade a submission once more whose verdict is recorded, and record what that says of it.
+    """Grade a submission with a recorded verdict again. Record and return the audited verdict.
 
-    The official verdict stays that of the first grading. `where` is what `evaluate` returned.
+    The official verdict remains that of the first grading. `where` is the result of `evaluate`.
 
     Raises:
-        InfrastructureError: nothing is known of the second grading; never cached.
+        InfrastructureError: the second grading failed; never cached.
     """
     evaluation, audited = await _in_fresh_workspace(submission, "audit")
     _raise_if_broken(evaluation)
-    [row] = lake.read("evaluations", *where)
+    experiment, arm, unit = where
+    [row] = lake.read("evaluations", experiment, arm, unit)
     first = Results(
         row["outcome"], frozenset(row["fail_to_pass_success"] + row["pass_to_pass_success"])
     )
@@ -89,23 +93,23 @@ async def grade_again(submission: Submission, where: list[str], lake: Lake) -> A
     reasons = dict.fromkeys([*(row.get("audit_reasons") or []), *map(str, found)])
     verdict = audited_verdict(first.outcome, in_doubt=bool(reasons))
     gradings = (row.get("gradings") or 1) + 1
-    row |= rows.audit_columns(verdict, reasons, gradings)
-    lake.write("evaluations", *where, [row])
+    row |= records.audit_columns(verdict, reasons, gradings)
+    lake.write("evaluations", experiment, arm, unit, [row])
     return verdict
 
 
 async def graded(submission: Submission, lake: Lake, *, twice: bool) -> EvaluationOutcome:
-    """The recorded verdict on a submission; `twice` has another grading confirm it.
+    """Return the recorded outcome for a submission. With `twice`, confirm it by a second grading.
 
     Raises:
-        InfrastructureError: nothing is known about the patch.
-        LeaseHeld: another run is grading what has the same verdict.
+        InfrastructureError: the patch could not be graded.
+        LeaseHeld: another run is grading a submission with the same verdict key.
     """
     storage = await result_storage(lake)
     first = evaluate.with_options(result_storage=storage)
     async with _turn(submission, lake, twice=twice):
         where = await first(submission, lake)
-        # Prefect remembers a verdict whose row somebody has removed.
+        # Prefect still has the cached result of a verdict whose row was removed.
         is_gone = not lake.has("evaluations", *where)
         if is_gone:
             where = await first.with_options(refresh_cache=True)(submission, lake)
@@ -117,10 +121,10 @@ async def graded(submission: Submission, lake: Lake, *, twice: bool) -> Evaluati
 
 @asynccontextmanager
 async def _turn(submission: Submission, lake: Lake, *, twice: bool) -> AsyncIterator[None]:
-    """One grading at a time of what has the same verdict: the others then find it recorded.
+    """Serialize gradings with the same verdict key; later ones find the verdict recorded.
 
     Raises:
-        LeaseHeld: another program is at it.
+        LeaseHeld: another program is grading it.
     """
     key = verdict_key(submission)
     async with _TURNS.setdefault(key, asyncio.Lock()):
@@ -136,13 +140,13 @@ async def _turn(submission: Submission, lake: Lake, *, twice: bool) -> AsyncIter
 
 
 def _is_graded(submission: Submission, lake: Lake, *, twice: bool) -> bool:
-    if not is_kept("evaluation", verdict_key(submission), lake):
+    if not is_cached("evaluation", verdict_key(submission), lake):
         return False
-    return not twice or is_kept("audit", audit_key(submission), lake)
+    return not twice or is_cached("audit", audit_key(submission), lake)
 
 
 def _journal(lake: Lake) -> Journal | None:
-    """Where programs agree on who grades what. An object store alone has no such place."""
+    """Return the journal for leases on verdicts; None for an object store without a database."""
     try:
         return open_journal(lake)
     except UsageError:
@@ -150,7 +154,7 @@ def _journal(lake: Lake) -> Journal | None:
 
 
 def _taken_over(submission: Submission, where: list[str], lake: Lake) -> EvaluationOutcome:
-    """The verdict recorded at `where`, as that of this submission too."""
+    """Copy the row at `where` to this submission's own row. Return its outcome."""
     [row] = lake.read("evaluations", *where)
     own = row | {"attempt_id": submission.attempt_id, "repeat": submission.repeat}
     if lake.read("evaluations", *_where(submission)) != [own]:
@@ -162,7 +166,7 @@ def _taken_over(submission: Submission, where: list[str], lake: Lake) -> Evaluat
 async def _in_fresh_workspace(submission: Submission, purpose: str) -> tuple[Evaluation, Audit]:
     instance, patch = submission.instance, submission.patch
     unit = f"{purpose}-{submission.attempt_id[:12]}-{verdict_key(submission)[:12]}"
-    async with places.workspace(instance, submission.place, unit) as workspace:
+    async with workspaces.workspace(instance, submission.place, unit) as workspace:
         of_image = await image_changes(instance, workspace)
         evaluation = await grading.grade(instance, patch, workspace, timeout_s=submission.timeout_s)
     audited = await asyncio.to_thread(audit, instance, patch, evaluation, of_image)
@@ -170,21 +174,21 @@ async def _in_fresh_workspace(submission: Submission, purpose: str) -> tuple[Eva
 
 
 def _record(evaluation: Evaluation, submission: Submission, audited: Audit, lake: Lake) -> None:
-    row = rows.evaluation_row(evaluation, submission, audited)
+    row = records.evaluation_row(evaluation, submission, audited)
     lake.write("evaluations", *_where(submission), [row])
 
 
 def _where(submission: Submission) -> tuple[str, str, str]:
-    """Experiment, arm and unit of the row.
+    """Return experiment, arm and unit of the row.
 
-    A verdict may be given again after an upgrade, beside the first: so the key names the file.
+    The unit contains the verdict key, because an upgrade may add a second verdict beside the first.
     """
     unit = f"{submission.attempt_id}-{verdict_key(submission)[:12]}"
     return submission.experiment, submission.arm, unit
 
 
 def _told(submission: Submission, outcome: str, lake: Lake) -> str:
-    """A recorded outcome with its reason, where there is one."""
+    """Return the recorded outcome, with its reason if there is one."""
     [row] = lake.read("evaluations", *_where(submission))
     return f"{outcome}: {row['reason']}" if row["reason"] else outcome
 
@@ -208,27 +212,27 @@ async def grade(
     audit: bool = False,
     keep_gb: float | None = None,
 ) -> dict[str, str]:
-    """Grade a predictions file as the experiment `name`; outcome by instance id.
+    """Grade a predictions file as the experiment `name`. Return outcomes by instance id.
 
     Args:
         predictions: `all_preds.jsonl` or `preds.json`, as the worker sees it.
-        name: What the results are filed under.
+        name: Name of the experiment that the results are recorded under.
         dataset: `bundled`, a Hugging Face id, a .parquet/.jsonl/.json file or a task repo.
         split: Split of a Hugging Face dataset or task repo.
-        environment: auto is docker where a daemon answers, else host.
+        environment: auto uses docker if a daemon answers, else host.
         timeout_s: Seconds for the tests of one prediction.
-        concurrency: Gradings at the same time.
-        network: Whether containers reach the network, as some eval scripts need.
-        lake: Where results are, a folder as the worker sees it or s3://…; by default its
-            DURABENCH_LAKE.
-        audit: Grade twice; what differs between the two is in doubt. One grading is audited too.
-        keep_gb: Gigabytes of images to keep of those that are brought; none: all of them.
+        concurrency: Maximum number of concurrent gradings.
+        network: Allow containers to use the network, as some eval scripts need.
+        lake: Location of the results, a folder as the worker sees it or s3://…; by default the
+            worker's DURABENCH_LAKE.
+        audit: Grade twice; differences make the verdict suspect. A single grading is audited too.
+        keep_gb: Gigabytes of pulled or built images to keep; None keeps all of them.
 
     Raises:
-        IncompleteRun: infrastructure broke for some; run again to continue.
+        IncompleteRun: the infrastructure failed for some predictions; run again to continue.
     """
-    source = foreign.Source(name, dataset, split)
-    submissions, store = await foreign.submissions(
+    source = predictions_files.Source(name, dataset, split)
+    submissions, store = await predictions_files.submissions(
         predictions, source, environment, timeout_s, lake, network=network
     )
     slots = asyncio.Semaphore(concurrency)

@@ -1,4 +1,4 @@
-"""The paired report of an experiment, as a flow: a page, Markdown, and Prefect artifacts."""
+"""The flow that writes an experiment's paired report: a page, Markdown and Prefect artifacts."""
 
 import asyncio
 from collections.abc import Iterable
@@ -13,19 +13,19 @@ from prefect.artifacts import (
 )
 from prefect.settings import PREFECT_API_URL
 
-from flows import reporting
-from flows.lake import Lake
-from flows.progress import artifact_key
-from flows.server_settings import is_local
+from flows.server.progress import artifact_key
+from flows.server.settings import is_local
+from flows.storage import report_files
+from flows.storage.lake import Lake
 
 if TYPE_CHECKING:
     from reports.types import Cell, Report
 
 SHOWN_CELLS = 300
-"""Rows of the table of cells: a page that a browser still scrolls well."""
+"""Maximum rows in the table of cells; a browser still scrolls this many well."""
 
 _ATTENTION = {"infrastructure": 0, "stopped": 1, "ungraded": 1, "missing": 3}
-"""States of cells that come before all others, which are 2, or after them."""
+"""Sort rank of cell states that need attention or are not started. All other states rank 2."""
 
 _DETAIL_CHARACTERS = 200
 
@@ -37,21 +37,22 @@ async def report(
     candidate: str | None = None,
     lake: str | None = None,
 ) -> str:
-    """Write the report of an experiment, finished or not; the path of its page.
+    """Write the report of an experiment, finished or not. Return the location of its page.
 
     Args:
         experiment: Name of the experiment.
         baseline: Name of the arm to compare with; by default that of the primary comparison.
-        candidate: Name of the arm that has to be worth its cost; by default likewise.
-        lake: Where results are, a folder as the worker sees it or s3://…; by default its
-            DURABENCH_LAKE.
+        candidate: Name of the arm that has to be worth its cost; by default that of the primary
+            comparison.
+        lake: Location of the results, a folder as the worker sees it or s3://…; by default the
+            worker's DURABENCH_LAKE.
 
     Raises:
-        ReportError: there is nothing to report on, or no such arm.
+        ReportError: there is nothing to report on, or the arm does not exist.
     """
     store = Lake.existing(lake)
-    built = await asyncio.to_thread(reporting.read, store, experiment, baseline, candidate)
-    markdown = await asyncio.to_thread(reporting.write, store, built)
+    built = await asyncio.to_thread(report_files.read, store, experiment, baseline, candidate)
+    markdown = await asyncio.to_thread(report_files.write, store, built)
     await acreate_markdown_artifact(
         markdown=markdown, key=artifact_key("report", experiment), description=experiment
     )
@@ -60,7 +61,7 @@ async def report(
         key=artifact_key("cells", experiment),
         description=_title(built),
     )
-    page = reporting.page_path(store, experiment)
+    page = report_files.page_path(store, experiment)
     if isinstance(page, Path) and is_local(PREFECT_API_URL.value()):
         await acreate_link_artifact(
             link=page.absolute().as_uri(),
@@ -72,9 +73,9 @@ async def report(
 
 
 def most_telling(cells: "Iterable[Cell]") -> "list[Cell]":
-    """As many cells as a table shows: what broke, then what is in doubt, then what cost most.
+    """Return the cells of the table: broken ones first, then suspect ones, then the most expensive.
 
-    Cells for which nothing was done yet come last.
+    Cells without any work come last. Return at most SHOWN_CELLS.
     """
 
     def order(cell: "Cell") -> tuple[int, bool, float]:

@@ -17,59 +17,64 @@ from prefect.states import Failed
 from agent import models
 from agent.arms import ARMS
 from agent.errors import BudgetExhausted, InfrastructureError, Interrupted
-from agent.journal import Attempt, Journal, Lease, Limit
-from agent.leasing import free, held
+from agent.journal import Journal, Lease, Limit
+from agent.journal.holding import free, held
+from agent.journal.pacing import Pace, Sending
 from agent.models.spec import ModelSpec
-from agent.pacing import Pace, Sending
-from agent.session import Session
-from agent.steplog import JournalLog
-from agent.steps import Step, from_record
+from agent.session.log import JournalLog
+from agent.session.session import Session
+from agent.session.steps import Step, from_record
 from agent.types import Outcome
-from flows import places, rows
-from flows.cells import Cell
-from flows.ends import REFUSED
 from flows.errors import IncompleteRun, UsageError
-from flows.experiment import Experiment
+from flows.experiments import records, workspaces
+from flows.experiments.cell_state import REFUSED, cell_at, submission
+from flows.experiments.cells import Cell
+from flows.experiments.declaration import Experiment
+from flows.experiments.keys import attempt_key, is_cached
+from flows.experiments.plan import prepare
+from flows.experiments.stop import Stop
 from flows.grade import graded
-from flows.image_schedule import scheduled
-from flows.journals import Home, blobs, check_home, open_journal
-from flows.keys import agent_spec, attempt_key
-from flows.lake import Lake
-from flows.patience import cell_slot
-from flows.plan import prepare
-from flows.recorded import cell_at, submission
-from flows.steps_shown import shown_as_task_runs
-from flows.stopping import Stop, graceful_stop
-from flows.sweeping import swept
-from flows.tasks import is_kept, kept, result_storage
-from flows.turns import in_turn
+from flows.images.schedule import scheduled
+from flows.server.caching import kept, result_storage
+from flows.server.retry import cell_slot
+from flows.server.step_task_runs import shown_as_task_runs
+from flows.server.stopping import graceful_stop
+from flows.server.turns import in_turn
+from flows.storage.cleanup import swept
+from flows.storage.journals import (
+    Home,
+    blobs,
+    check_home,
+    open_journal,
+)
+from flows.storage.lake import Lake
 
 if TYPE_CHECKING:
-    from flows.preflight import Gate
+    from flows.images.preflight import Gate
 
 on_step: ContextVar[Callable[[Cell, Step], None]] = ContextVar(
     "on_step", default=lambda cell, step: None
 )
-"""Called after every step of an attempt; what shows progress sets it."""
+"""Callback after every step of an attempt; set by code that shows progress."""
 
 
 @kept("attempt", "{cell.label}", lambda parameters: attempt_key(parameters["cell"]))
 async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
-    """Solve a cell, from where an earlier run left it; the id of the attempt.
+    """Solve a cell, resuming an earlier run of it. Return the attempt id.
 
-    Its steps are in the journal as they happen, its rows in the lake when it ends. `stop` is that
-    of the run, if it can be asked to stop.
+    Steps are written to the journal as they happen, rows to the lake when the attempt ends. `stop`
+    is the stop request of the run, if the run has one.
 
     Raises:
-        InfrastructureError: it cannot be carried on now; recorded, never cached.
+        InfrastructureError: the attempt cannot continue now; recorded, never cached.
         Interrupted: the operator asked to stop.
-        LeaseHeld: another run is working on it.
+        LeaseHeld: another run is working on the cell.
     """
     stop = stop or Stop()
     stop.check()
     journal = await asyncio.to_thread(open_journal, lake)
     attempt_id = attempt_key(cell)[:32]
-    await asyncio.to_thread(journal.start, declared(cell, attempt_id))
+    await asyncio.to_thread(journal.start, records.journaled(cell, attempt_id))
     async with held(journal, attempt_id) as lease:
         if await asyncio.to_thread(journal.pruned_at, attempt_id) is not None:
             await asyncio.to_thread(_check_rows, cell, attempt_id, lake)
@@ -78,10 +83,10 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
             return attempt_id
         clock = _Clock()
 
-        async def finish(outcome: Outcome | rows.Interruption, run: rows.Run) -> None:
+        async def finish(outcome: Outcome | records.Interruption, run: records.Run) -> None:
             recorded = await asyncio.to_thread(journal.steps, attempt_id)
             account = await asyncio.to_thread(journal.account, attempt_id)
-            finished = rows.AttemptRecord(
+            finished = records.AttemptRecord(
                 attempt_id,
                 cell,
                 outcome,
@@ -89,28 +94,29 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
                 account.billed_usd,
                 run,
             )
-            # The rows are the holder's: who lost the attempt must not write over its successor's.
+            # Only the lease holder writes rows: a run that lost its lease must not overwrite its
+            # successor's.
             await asyncio.to_thread(journal.check, lease)
-            record(lake, finished)
+            records.write(lake, finished)
 
         try:
             outcome, run = await _carried_on(cell, journal, lease, lake, clock, stop)
         except BudgetExhausted as error:
-            await finish(rows.Interruption("budget_stop", str(error)), clock.run)
+            await finish(records.Interruption("budget_stop", str(error)), clock.run)
             raise
         except Interrupted as error:
-            await finish(rows.Interruption("interrupted", str(error)), clock.run)
+            await finish(records.Interruption("interrupted", str(error)), clock.run)
             raise
         except Exception as error:
             told = f"{type(error).__name__}: {error}"
-            await finish(rows.Interruption("infrastructure", told), clock.run)
+            await finish(records.Interruption("infrastructure", told), clock.run)
             raise
         await finish(outcome, run)
     return attempt_id
 
 
 def _is_filed(cell: Cell, journal: Journal, attempt_id: str, lake: Lake) -> bool:
-    """Return whether the attempt has ended with its rows written, which then stay as they are."""
+    """Return True if the attempt has ended and its rows are written. They are then final."""
     ended = journal.outcome(attempt_id)
     tables = ("attempts", "predictions")
     if ended is None or not all(lake.has(table, *cell.partition, attempt_id) for table in tables):
@@ -120,10 +126,10 @@ def _is_filed(cell: Cell, journal: Journal, attempt_id: str, lake: Lake) -> bool
 
 
 def _check_rows(cell: Cell, attempt_id: str, lake: Lake) -> None:
-    """Return if the rows of an attempt are there that can only be written from its steps.
+    """Check that the lake has the rows that can only be written from the attempt's pruned steps.
 
     Raises:
-        InfrastructureError: some are not.
+        InfrastructureError: a row is missing.
     """
     for table in ("attempts", "predictions"):
         if not lake.has(table, *cell.partition, attempt_id):
@@ -135,47 +141,39 @@ def _check_rows(cell: Cell, attempt_id: str, lake: Lake) -> None:
             )
 
 
-def declared(cell: Cell, attempt_id: str) -> Attempt:
-    """The attempt at a cell, as the journal keeps it."""
-    return Attempt(
-        attempt_id,
-        *cell.partition,
-        cell.instance.instance_id,
-        cell.repeat,
-        json.dumps(agent_spec(cell), sort_keys=True),
-    )
-
-
 class _Clock:
-    """The time of a run from when this was made."""
+    """Time of a run since this object was created."""
 
     def __init__(self) -> None:
         self._started_at, self._began = datetime.now(UTC), time.perf_counter()
 
     @property
-    def run(self) -> rows.Run:
-        """The run so far."""
-        return rows.Run(self._started_at, time.perf_counter() - self._began)
+    def run(self) -> records.Run:
+        """Start time and duration up to now."""
+        return records.Run(self._started_at, time.perf_counter() - self._began)
 
 
 async def _carried_on(
     cell: Cell, journal: Journal, lease: Lease, lake: Lake, clock: _Clock, stop: Stop
-) -> tuple[Outcome, rows.Run]:
-    """Return the recorded outcome, or run the arm again over the recorded steps. The second value
-    is the run that reached the outcome, an earlier one where only the rows are missing."""
+) -> tuple[Outcome, records.Run]:
+    """Return the recorded outcome, or replay the arm over the recorded steps.
+
+    The second value is the run that reached the outcome: an earlier one if only the rows are
+    missing.
+    """
     ended = await asyncio.to_thread(journal.outcome, lease.attempt_id)
     if ended is not None:
-        return rows.from_ended(ended, clock.run)
+        return records.from_ended(ended, clock.run)
     recorded = await asyncio.to_thread(journal.steps, lease.attempt_id)
     log = JournalLog(journal, lease, blobs(lake), recorded, _limits(cell, lease))
     outcome = await _solve(cell, log, stop)
     run = clock.run
-    await asyncio.to_thread(journal.end, lease, rows.ended(outcome, run))
+    await asyncio.to_thread(journal.end, lease, records.ended(outcome, run))
     return outcome, run
 
 
 def _limits(cell: Cell, lease: Lease) -> tuple[Limit, ...]:
-    """The budgets that a call of this attempt counts against."""
+    """Return the budgets that the attempt's calls count against."""
     experiment, arm = cell.partition
     names = {
         "attempt": lease.attempt_id,
@@ -196,7 +194,7 @@ async def _solve(cell: Cell, log: JournalLog, stop: Stop) -> Outcome:
     async with Session(
         attempt_id=attempt_id,
         models=built,
-        workspaces=places.AttemptWorkspaces(cell.instance, cell.place, attempt_id, origin),
+        workspaces=workspaces.AttemptWorkspaces(cell.instance, cell.place, attempt_id, origin),
         log=log,
         on_step=lambda step: show(cell, step),
         may_go_on=stop.check,
@@ -206,7 +204,7 @@ async def _solve(cell: Cell, log: JournalLog, stop: Stop) -> Outcome:
 
 
 def _models(cell: Cell, own: ModelSpec, journal: Journal, stop: Stop) -> dict[str, models.Model]:
-    """What answers each role; all that have nothing of their own are one model."""
+    """Return the model of each role. Roles without a model of their own share one."""
     limits = cell.experiment.rate_limits
     pace = Pace(journal, limits, stop.sleep) if limits else None
     sending = Sending(stop.check, stop.sleep, pace)
@@ -215,30 +213,22 @@ def _models(cell: Cell, own: ModelSpec, journal: Journal, stop: Stop) -> dict[st
 
 
 def _origin(journal: Journal, attempt_id: str) -> str:
-    """The attempt that this one was forked from first: its paths stand in the conversation."""
+    """Return the id of the original attempt of a chain of forks.
+
+    Its paths appear in the conversation.
+    """
     while (attempt := journal.attempt(attempt_id)) is not None and attempt.parent_id is not None:
         attempt_id = attempt.parent_id
     return attempt_id
 
 
-def record(lake: Lake, finished: rows.AttemptRecord) -> None:
-    """Write an attempt's rows; `attempts` last, so that what is listed there is complete."""
-    where = (*finished.cell.partition, finished.attempt_id)
-    lake.write("llm_calls", *where, rows.call_rows(finished))
-    lake.write("steps", *where, rows.step_rows(finished))
-    if isinstance(finished.outcome, Outcome):
-        patch = rows.text(finished.outcome.patch)
-        lake.write("predictions", *where, [rows.prediction_row(finished, patch)])
-    lake.write("attempts", *where, [rows.attempt_row(finished)])
-
-
 async def work(cell: Cell, gate: "Gate", lake: Lake, stop: Stop, *, grade: bool) -> str:
-    """Everything that is still to do at a cell whose image is here; what came of it.
+    """Do the remaining work of a cell whose image is local. Return its result.
 
     Raises:
-        Refused: the image is not fit.
-        InfrastructureError, BudgetExhausted, Interrupted: a later run goes on from there.
-        LeaseHeld: another run is working on it.
+        Refused: the image failed the preflight.
+        InfrastructureError, BudgetExhausted, Interrupted: a later run resumes from there.
+        LeaseHeld: another run is working on the cell.
     """
     here = cell.place.image_digest
     if cell.experiment.preflight and cell_at(cell, here, lake, grade=grade) is None:
@@ -247,26 +237,26 @@ async def work(cell: Cell, gate: "Gate", lake: Lake, stop: Stop, *, grade: bool)
 
 
 async def solve_and_grade(cell: Cell, lake: Lake, stop: Stop) -> str:
-    """Both halves of a cell; the outcome of the grading."""
+    """Solve and grade a cell. Return the outcome of the grading."""
     attempt_id = await solve_only(cell, lake, stop)
     stop.check()
     return await graded(submission(cell, attempt_id, lake), lake, twice=cell.experiment.audit)
 
 
 async def solve_only(cell: Cell, lake: Lake, stop: Stop) -> str:
-    """The first half of a cell; the id of its attempt.
+    """Solve a cell without grading it. Return the attempt id.
 
     Raises:
-        LeaseHeld: another run is working on it.
+        LeaseHeld: another run is working on the cell.
     """
     key = attempt_key(cell)
-    if not await asyncio.to_thread(is_kept, "attempt", key, lake):
-        # The task would say so too, and count as failed.
+    if not await asyncio.to_thread(is_cached, "attempt", key, lake):
+        # The task would raise LeaseHeld as well, but count as failed.
         await free(await asyncio.to_thread(open_journal, lake), key[:32])
     kept = attempt.with_options(result_storage=await result_storage(lake))
     attempt_id = await kept(cell, lake, stop)
     if not lake.has("attempts", *cell.partition, attempt_id):
-        # Prefect remembers an attempt whose rows somebody has removed.
+        # Prefect still has the cached result of an attempt whose rows were removed.
         attempt_id = await kept.with_options(refresh_cache=True)(cell, lake, stop)
     return attempt_id
 
@@ -283,25 +273,26 @@ async def solve(
     trace: Literal["off", "steps"] = "off",
     home: Home | None = None,
 ) -> str | State[str]:
-    """Solve and grade one cell of an experiment; what is already there is not done again.
+    """Solve and grade one cell of an experiment. Recorded results are reused.
 
     Args:
         experiment: The experiment that the cell belongs to.
         instance_id: Id of the instance.
         arm: Name of the arm.
-        repeat: Which attempt, counted from 0, where cells repeat.
-        lake: Where results are, a folder as the worker sees it or s3://…; by default its
-            DURABENCH_LAKE.
+        repeat: Index of the attempt, counted from 0, if cells repeat.
+        lake: Location of the results, a folder as the worker sees it or s3://…; by default the
+            worker's DURABENCH_LAKE.
         grade: Grade the patch now, or leave that to a later run.
         trace: With `steps`, every step is a task run with its input and result.
-        home: The lake and the journal of the benchmark that ordered the cell, which fills it in;
-            a worker with others refuses the cell.
+        home: The lake and the journal of the benchmark that scheduled the cell; set by the
+            benchmark. A worker that uses others refuses the cell.
 
     Raises:
-        IncompleteRun: infrastructure broke; run again to continue.
-        Interrupted: the operator asked to stop, and what was in flight is recorded.
+        IncompleteRun: the infrastructure failed, a budget is exhausted or the image failed the
+            preflight; run again to continue.
+        Interrupted: the operator asked to stop; calls in flight are recorded.
     """
-    from flows.preflight import Gate, Refused  # which records by what is here
+    from flows.images.preflight import Gate, Refused
 
     if home is not None:
         try:

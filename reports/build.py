@@ -1,4 +1,4 @@
-"""One experiment's report, from the lake."""
+"""Build the report of one experiment from the lake."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reports.analysis.failing import read_failures
+from reports.analysis.paired import (
+    read_arms,
+    read_cells,
+    read_comparisons,
+    read_rows,
+)
+from reports.analysis.plans import judge_margin, read_plans
+from reports.analysis.resampled import read_resampled
+from reports.analysis.spending import read_spending
 from reports.errors import ReportError
-from reports.failing import read_failures
 from reports.lake import near
-from reports.notes import write_notes
-from reports.paired import read_arms, read_cells, read_comparisons, read_rows
-from reports.plans import judge_margin, read_plans
 from reports.relations import open_marts, run_audits
-from reports.resampled import read_resampled
-from reports.spending import read_spending
-from reports.trajectories import find_trajectories
+from reports.rendering.notes import write_notes
+from reports.rendering.trajectories import find_trajectories
 from reports.types import ArmSummary, Pair, Report, Role, Source
 
 if TYPE_CHECKING:
@@ -26,15 +31,15 @@ if TYPE_CHECKING:
     from upath import UPath
 
 CONTROLS = ("gold", "null")
-"""Agents that prove images and graders; a comparison nobody declared leaves them out."""
+"""Agents that validate images and graders. A comparison that was not declared omits them."""
 
 
 def build(
     lake: Path | UPath, experiment: str, baseline: str | None = None, candidate: str | None = None
 ) -> Report:
-    """The report of one experiment, complete or not.
+    """Build the report of one experiment, complete or not.
 
-    `baseline` and `candidate` put another pair of arms than the declared one first. Raises
+    `baseline` and `candidate` put another pair of arms first than the declared one. Raise
     ReportError for a missing lake, an unknown experiment or arm, and an experiment that
     declares nothing.
     """
@@ -91,7 +96,7 @@ def _read_source(connection: DuckDBPyConnection, experiment: str) -> Source:
 
 
 def _merge_versions(row: dict[str, Any]) -> Mapping[str, str]:
-    """Package to version over all attempts; more than one version shows as a list."""
+    """Map each package to its version over all attempts. Several versions become a list."""
     seen: dict[str, set[str]] = defaultdict(set)
     for text in row["versions"] or ():
         for package, version in json.loads(text).items():
@@ -106,7 +111,7 @@ def _first_pair(
     baseline: str | None,
     candidate: str | None,
 ) -> tuple[Pair | None, Role]:
-    """The pair of arms that the report leads with, and why it does."""
+    """Return the pair of arms that the report leads with, and its role."""
     names = [arm.name for arm in arms]
     for name in (baseline, candidate):
         if name is not None and name not in names:
@@ -121,14 +126,14 @@ def _first_pair(
 
 
 def _latest_primary(source: Source, names: list[str]) -> Pair | None:
-    """The primary comparison as it was declared last, of arms that are still there."""
+    """Return the latest declared primary comparison whose arms still exist."""
     plans = (source.plan, *source.later_plans)
     declared = [plan.primary for plan in plans if plan.primary and set(plan.primary) <= set(names)]
     return declared[-1] if declared else None
 
 
 def _default_pair(arms: tuple[ArmSummary, ...]) -> Pair | None:
-    """The first two arms that are no controls, or the first two there are."""
+    """Return the first two arms, preferring arms that are not controls."""
     by_interest = sorted(arms, key=lambda arm: arm.agent in CONTROLS)
     first, second = (*(arm.name for arm in by_interest[:2]), None, None)[:2]
     return None if first is None or second is None else (first, second)
@@ -140,7 +145,7 @@ def _complete_pair(
     baseline: str | None,
     candidate: str | None,
 ) -> Pair:
-    """Both arms of a pair of which at least one is given."""
+    """Complete a pair of which at least one arm is given."""
     declared = primary or (None, None)
     first, second = baseline or declared[0], candidate or declared[1]
     given = baseline or candidate

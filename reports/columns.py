@@ -1,10 +1,10 @@
 """The tables of the lake, declared once: name, type, unit, meaning.
 
-The Arrow schema, the writer and the documentation all come from here. Each table is a
-folder of Parquet files, `<table>/experiment=<name>/arm=<name>/<unit>.parquet`, one
-immutable file per finished unit of work; `experiment` and `arm` are columns too, taken
-from the path. Tables that experiments share lie in no such folders. Times are UTC, text is
-UTF-8, `null` means unknown and never zero.
+The Arrow schema, the writer and the documentation are all generated from this module. Each
+table is a folder of Parquet files, `<table>/experiment=<name>/arm=<name>/<unit>.parquet`, one
+immutable file per finished unit of work. `experiment` and `arm` are columns too, taken from the
+path. Tables that experiments share have no such folders. Times are UTC, text is UTF-8, and
+`null` means unknown, never zero.
 """
 
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ class Column:
     meaning: str
     unit: str = ""
     required: bool = True
-    """False where `null` has a meaning of its own, which `meaning` gives."""
+    """False if `null` has a meaning of its own, which `meaning` states."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """One table: what a row is, and its columns without the two of the path."""
+    """One table: the grain of a row, and its columns except the two of the path."""
 
     name: str
     grain: str
@@ -34,7 +34,7 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema of one file."""
+        """Arrow schema of one file."""
         return pa.schema([pa.field(c.name, c.type, nullable=not c.required) for c in self.columns])
 
 
@@ -71,7 +71,7 @@ ATTEMPTS = Table(
     (
         *_CELL,
         Column("repo", TEXT, "repository of the instance"),
-        Column("agent", TEXT, "kind of arm: mini, gold, null or imported"),
+        Column("agent", TEXT, "kind of arm: mini, durable, gold, null or imported"),
         Column("model", TEXT, "model string; `none` for arms without a model"),
         Column("provider", TEXT, "litellm, scripted, recorded, simulated or none"),
         Column("environment", TEXT, "docker, host, or imported where the run was elsewhere"),
@@ -350,7 +350,7 @@ TABLES = {
     table.name: table
     for table in (ATTEMPTS, LLM_CALLS, STEPS, PREDICTIONS, EVALUATIONS, EXPERIMENTS)
 }
-"""The tables of experiments, in folders by experiment and arm."""
+"""Tables of experiments, in folders by experiment and arm."""
 
 SHARED_TABLES = {table.name: table for table in (PREFLIGHTS, IMAGES)}
-"""What belongs to no experiment: `<table>/<unit>.parquet`."""
+"""Tables that belong to no experiment: `<table>/<unit>.parquet`."""

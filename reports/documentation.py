@@ -1,6 +1,6 @@
-"""The tables of the lake as Markdown, from their declaration.
+"""Markdown documentation of the lake's tables, generated from their declaration.
 
-`python -m reports.documentation` rewrites `reports/TABLES.md`; a test fails when it is stale.
+`python -m reports.documentation` rewrites `reports/TABLES.md`. A test fails if it is stale.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ Times are UTC; null means unknown, never zero.
 
 
 def tables_markdown() -> str:
-    """The whole document: a section per table with its grain and columns."""
+    """Return the whole document: one section per table with its grain and columns."""
     tables = [*TABLES.values(), *SHARED_TABLES.values()]
     return "\n".join([_INTRODUCTION, *(_section(table) for table in tables)])
 

@@ -1,8 +1,8 @@
-"""What can go wrong in `reports`.
+"""Errors of `reports`.
 
-ReportError    the report cannot be made as asked; one line that says what to do
+ReportError    the report cannot be built as requested; one line that says what to do
 """
 
 
 class ReportError(Exception):
-    """The lake, the experiment or the arms asked for cannot give a report."""
+    """The requested lake, experiment or arms cannot give a report."""

@@ -1,27 +1,27 @@
-"""Numbers as a reader sees them; the same in Markdown, page and figures."""
+"""Number formats, the same in Markdown, page and figures."""
 
 from datetime import datetime
 
 UNKNOWN = "unknown"
 DASH = "\N{EN DASH}"
-"""Stands where a number is undefined."""
+"""Shown in place of an undefined number."""
 
 
 def percent(share: float) -> str:
-    """A share as a percentage with one decimal."""
+    """Format a share as a percentage with one decimal."""
     return f"{100 * share:.1f} %"
 
 
 def points(difference: float) -> str:
-    """A difference of shares in percentage points, with its sign unless it rounds to zero."""
+    """Format a difference of shares in percentage points, signed unless it rounds to zero."""
     rounded = round(100 * difference, 1)
     return f"{rounded:+.1f}".replace("-", "\N{MINUS SIGN}") if rounded else "0.0"
 
 
 def usd(amount: float | None, at_least: bool = False) -> str:
-    """Cents above ten dollars, three significant digits below; `unknown` is never zero.
+    """Format dollars: with cents from ten dollars up, with three significant digits below.
 
-    `at_least` marks a lower bound with `≥`.
+    An unknown amount is `unknown`, never zero. `at_least` marks a lower bound with `≥`.
     """
     if amount is None:
         return UNKNOWN
@@ -35,56 +35,59 @@ def usd(amount: float | None, at_least: bool = False) -> str:
 
 
 def p_value(value: float) -> str:
-    """Three significant digits."""
+    """Format a p-value with three significant digits."""
     return f"{value:#.3g}"
 
 
 def ratio(value: float | None) -> str:
-    """A factor with three significant digits, or a dash where it is undefined."""
+    """Format a factor with three significant digits, or as a dash if it is undefined."""
     if value is None:
         return DASH
     return f"{_significant(value) if value else 0}\N{MULTIPLICATION SIGN}"
 
 
 def mean(value: float | None, unit: str = "") -> str:
-    """A mean with one decimal, or a dash where there is none."""
+    """Format a mean with one decimal, or as a dash if there is none."""
     return DASH if value is None else f"{value:,.1f}{unit}"
 
 
 def count(number: int) -> str:
-    """An integer with thousands separators."""
+    """Format an integer with thousands separators."""
     return f"{number:,}"
 
 
 def of(text: str, cells: int, planned: int) -> str:
-    """A mean with the cells that it is over, where those are not all that are planned."""
+    """Add the number of cells behind a mean if that is not the number of planned cells."""
     return f"{text} (of {count(cells)})" if 0 < cells < planned else text
 
 
 def total(number: int | None, at_least: bool = False) -> str:
-    """A sum with thousands separators; `unknown` is never zero, `≥` marks a lower bound."""
+    """Format a sum with thousands separators.
+
+    An unknown sum is `unknown`, never zero. `at_least` marks a lower bound with `≥`.
+    """
     if number is None:
         return UNKNOWN
     return f"≥ {number:,}" if at_least else count(number)
 
 
 def plural(number: int, noun: str) -> str:
-    """A number with its noun in the right form."""
+    """Format a number with its noun in singular or plural."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def moment(time: datetime) -> str:
-    """A UTC time to the minute."""
+    """Format a UTC time to the minute."""
     return f"{time:%Y-%m-%d %H:%M} UTC"
 
 
 def listing(words: list[str]) -> str:
-    """Words joined as in a sentence."""
+    """Join words as in a sentence."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
 def _significant(value: float) -> str:
-    """Three significant digits in plain notation, however small the number."""
+    """Format with three significant digits in plain notation, however small the number."""
     digits = f"{value:.2e}"
     exponent = int(digits.partition("e")[2])
     return f"{float(digits):,.{max(0, 2 - exponent)}f}"

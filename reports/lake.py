@@ -1,7 +1,7 @@
-"""The lake as DuckDB views: one view per table, over one experiment or over what all share.
+"""The lake as DuckDB views: one view per table, over one experiment or a shared table.
 
-A lake is a folder, or a prefix on an object store, of which the views read a copy. A view has
-the declared columns whatever the files hold: a table without files is an empty view, and a
+A lake is a folder or a prefix on an object store. From an object store the views read a local
+copy. A view always has the declared columns: a table without files is an empty view, and a
 column that older files lack is null.
 """
 
@@ -27,14 +27,14 @@ _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
-"""A report never fetches a DuckDB extension; what it needs is built in."""
+"""A report never fetches a DuckDB extension. The built-in ones are enough."""
 
 
 def location(given: str | Path | UPath) -> Path | UPath:
-    """Where a lake is: the absolute path of a folder, or a prefix on an object store.
+    """Return the location of a lake: the absolute path of a folder, or an object-store prefix.
 
-    Endpoint and credentials of a store are those of the AWS environment variables. Raises
-    ReportError for a URL that no lake can have, and for variables that cannot be used.
+    The AWS environment variables give a store's endpoint and credentials. Raise ReportError for
+    a URL that cannot be a lake, and for variables that cannot be used.
     """
     text = str(given)
     if "://" not in text:
@@ -42,12 +42,12 @@ def location(given: str | Path | UPath) -> Path | UPath:
     if not re.fullmatch(r"s3://[^/]+(/.*)?", text):
         raise ReportError(f"{text} is no lake: give a folder, or s3://bucket/prefix")
     from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]
-    from upath import UPath  # together a quarter of a second, which folders do not need
+    from upath import UPath  # both take a quarter of a second, and folders do not need them
 
-    # From a remembered listing the objects of other processes would be missing.
+    # A cached listing would miss the objects of other processes.
     path = UPath(text.rstrip("/"), use_listings_cache=False)
     try:
-        path.fs.connect()  # here, so that all paths below this one share the connections
+        path.fs.connect()  # connect now, so that all paths below this one share the connections
     except (ValueError, BotoCoreError) as error:
         raise ReportError(
             f"no object store for {text}: {error}; see AWS_ENDPOINT_URL and AWS_PROFILE"
@@ -56,9 +56,10 @@ def location(given: str | Path | UPath) -> Path | UPath:
 
 
 def matching(folder: Path | UPath, pattern: str) -> Sequence[Path | UPath]:
-    """The files below a folder whose relative path matches a shell pattern, sorted.
+    """Return the files below a folder whose relative path matches a shell pattern, sorted.
 
-    Of an object store only what begins like the pattern is listed, 1,000 names a request.
+    An object store lists only names that share the pattern's literal beginning, 1,000 names a
+    request.
     """
     if isinstance(folder, Path):
         return sorted(folder.glob(pattern))
@@ -70,9 +71,9 @@ def matching(folder: Path | UPath, pattern: str) -> Sequence[Path | UPath]:
 
 
 def list_experiments(lake: Path | UPath) -> list[str]:
-    """Names of the experiments that have a folder in any table, sorted.
+    """Return the names of the experiments that have a folder in any table, sorted.
 
-    Raises ReportError when `lake` is not a folder.
+    Raise ReportError if `lake` is not a folder.
     """
     if not lake.is_dir():
         raise ReportError(
@@ -84,13 +85,13 @@ def list_experiments(lake: Path | UPath) -> list[str]:
 
 
 def open_lake(lake: Path | UPath, experiment: str) -> DuckDBPyConnection:
-    """A connection in memory with one view per table of the lake, over one experiment.
+    """Open an in-memory connection with one view per table of the lake, over one experiment.
 
-    The views of `preflights` and `images` hold what belongs to no experiment. Times come out
-    in UTC. The caller closes the connection, and keeps it for as long as it reads. Raises
+    The views of `preflights` and `images` hold rows that belong to no experiment. Times are in
+    UTC. The caller closes the connection, and must keep a reference to it while reading. Raise
     ReportError for a missing lake and for an experiment that is not in it.
     """
-    import duckdb  # here because it costs the command line a tenth of a second
+    import duckdb  # imported late because it costs the command line a tenth of a second
 
     _require(experiment, lake)
     connection = duckdb.connect(config=_OFFLINE)
@@ -109,12 +110,12 @@ def open_lake(lake: Path | UPath, experiment: str) -> DuckDBPyConnection:
 
 
 def unit_file(lake: Path | UPath, table: str, experiment: str, arm: str, unit: str) -> Path | UPath:
-    """Where the rows of one unit of work are, if there are any."""
+    """Return the path of the file for one unit of work. The file need not exist."""
     return lake / table / f"experiment={experiment}" / f"arm={arm}" / f"{unit}.parquet"
 
 
 def near(name: str, known: list[str]) -> str:
-    """The second half of an "unknown name" message: near matches, or all names there are."""
+    """Return the second half of an "unknown name" message: near matches, or all known names."""
     matches = get_close_matches(name, known)
     if matches:
         return f"did you mean {' or '.join(matches)}?"
@@ -134,10 +135,10 @@ def _names(folder: Path | UPath) -> Iterator[str]:
 
 
 def _copy(lake: UPath, experiment: str, copy: Path) -> Path:
-    """What the views of an experiment read of a lake on an object store, in a local folder.
+    """Copy the files that an experiment's views read from an object store to a local folder.
 
     Many files are fetched at a time, each with one request. DuckDB itself would make a dozen
-    requests for each, one after the other.
+    requests for each file, one after the other.
     """
     own = [f"{table}/experiment={experiment}" for table in TABLES]
     found = [path for folder in own for path in matching(lake / folder, "arm=*/*.parquet")]
@@ -164,7 +165,10 @@ def _create_view(
     folder: Path,
     files: str,
 ) -> None:
-    """Declared columns from an empty table of the declared types, rows from the files."""
+    """Create the view of one table.
+
+    The columns come from an empty table of the declared types, the rows from the files.
+    """
     import pyarrow as pa
 
     from_path = [pa.field(name, pa.string(), nullable=False) for name in partition]
@@ -180,9 +184,10 @@ def _create_view(
 
 
 def _scan(folder: Path, files: str, partition: tuple[str, ...]) -> str:
-    """The table function that reads a folder; DuckDB takes no parameters in a view.
+    """Return the table function that reads a folder, as SQL without parameters.
 
-    Partition values stay text: an arm called `007` is not the number 7.
+    DuckDB allows no parameters in a view. Partition values stay text, because an arm called
+    `007` is not the number 7.
     """
     pattern = f"{_literal_glob(str(folder))}/{files}".replace("'", "''")
     types = ", ".join(f"'{name}': varchar" for name in partition)
@@ -195,5 +200,5 @@ def _scan(folder: Path, files: str, partition: tuple[str, ...]) -> str:
 
 
 def _literal_glob(path: str) -> str:
-    """A path in which DuckDB's glob characters mean themselves."""
+    """Escape DuckDB's glob characters in a path."""
     return "".join(f"[{char}]" if char in "*?[" else char for char in path)

@@ -1,4 +1,4 @@
-"""What did not become a resolved cell: failures by class, and money by what it went into."""
+"""Types of losses: failures by class, and money by purpose."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ FAILURES: Mapping[FailureClass, str] = {
     "infrastructure": "infrastructure",
     "missing": "never run",
 }
-"""Every reason for which a planned cell is not resolved, and its name for a reader."""
+"""Every reason for a planned cell not to be resolved, with its display name."""
 
 ENDINGS: Mapping[str | None, str] = {
     "submitted": "submitted a patch",
@@ -44,7 +44,7 @@ ENDINGS: Mapping[str | None, str] = {
     "infrastructure": "infrastructure",
     None: "never run",
 }
-"""Every way in which an attempt ends by its own account (`attempts.outcome`)."""
+"""Every way in which an attempt itself reports its end (`attempts.outcome`)."""
 
 PHASES: Mapping[str | None, str] = {
     "not_reproduced": "not reproduced",
@@ -55,7 +55,7 @@ PHASES: Mapping[str | None, str] = {
     "accepted_unreproduced": "accepted, never reproduced",
     "accepted": "accepted by its own review",
 }
-"""How far an arm with phases came, by its own statements."""
+"""Progress of an arm with phases, as the arm itself reports it."""
 
 Purpose = Literal["resolved", "unresolved", "no_verdict", "superseded", "lost", "unpriced"]
 
@@ -67,7 +67,7 @@ PURPOSES: Mapping[Purpose, str] = {
     "lost": "lost calls",
     "unpriced": "calls of unknown price",
 }
-"""What money went into; the parts add up to what was spent."""
+"""Purposes of spending. The parts add up to the total spent."""
 
 
 @dataclass(frozen=True)
@@ -77,15 +77,15 @@ class FailureCount:
     arm: str
     kind: FailureClass
     ended: str | None
-    """`attempts.outcome` of the attempt that counts; None where nothing ran."""
+    """`attempts.outcome` of the attempt that counts, or None if nothing ran."""
     phase: str | None
-    """How far the attempt came by its own statements; None for arms without phases."""
+    """Progress that the attempt itself reports. None for arms without phases."""
     cells: int
 
 
 @dataclass(frozen=True)
 class Example:
-    """One cell that failed so."""
+    """One cell that failed in a given way."""
 
     kind: FailureClass
     arm: str
@@ -96,32 +96,32 @@ class Example:
 
 @dataclass(frozen=True)
 class Failures:
-    """Why planned cells are not resolved."""
+    """Reasons for planned cells not to be resolved."""
 
     counts: tuple[FailureCount, ...]
     examples: tuple[Example, ...]
-    """A few of each class."""
+    """A few examples of each class."""
 
 
 @dataclass(frozen=True)
 class Spending:
-    """What one arm was billed over all its attempts at planned cells, in USD."""
+    """Costs of one arm over all its attempts at planned cells, in USD."""
 
     arm: str
     attempts: int
     unbilled_attempts: int
-    """Those of which nobody says what was billed: `billed_usd` is then a lower bound."""
+    """Attempts with an unknown bill. If there are any, `billed_usd` is a lower bound."""
     unknown_attempts: int
-    """Those of which not even a cost is known: `spent_usd` is then a lower bound."""
+    """Attempts with neither bill nor cost known. If any, `spent_usd` is a lower bound."""
     billed_usd: float | None
-    """Everything ever sent; None when nothing is known."""
+    """Bill for everything ever sent. None if nothing is known."""
     credited_usd: float | None
-    """What the attempts that count cost, calls that a fork took over included."""
+    """Cost of the attempts that count, including the calls that a fork reused."""
     spent_usd: float | None
-    """What was billed, and the cost of attempts of which nobody says it."""
+    """The bills, plus the cost of attempts with an unknown bill."""
     parts: Mapping[Purpose, float]
-    """They add up to `spent_usd`."""
+    """USD by purpose. The parts add up to `spent_usd`."""
 
     def share(self, purpose: Purpose) -> float | None:
-        """Part of what was spent; None where nothing was, or nobody knows."""
+        """Return a purpose's share of the spending, or None if that is zero or unknown."""
         return self.parts[purpose] / self.spent_usd if self.spent_usd else None

@@ -1,6 +1,6 @@
-"""The SQL files turned into relations: lake views → `staging` → `marts`.
+"""Relations created from the SQL files: lake views → `staging` → `marts`.
 
-A file is one query; its name is the relation's name. Reports, audits and notebooks read the
+A file is one query, and its name is the relation's name. Reports, audits and notebooks read the
 same relations.
 """
 
@@ -22,8 +22,8 @@ SQL = Path(__file__).parent / "sql"
 STAGING = ("experiments", "attempts", "evaluations", "predictions", "llm_calls")
 
 SCANNED_ONCE = ("llm_calls",)
-"""Stays a view: by far the longest table, and one mart reads it. The others become tables, as
-every scan of a lake opens all of its many small files again."""
+"""Relations that stay views. `llm_calls` is by far the longest table, and only one mart reads it.
+The others become tables, because every scan of a lake reopens all of its many small files."""
 
 MARTS = (
     "attempt_calls",
@@ -43,22 +43,22 @@ MARTS = (
     "plans",
     "source",
 )
-"""In the order in which they build on each other."""
+"""The marts, in order of dependency."""
 
 AUDIT_EXAMPLES = 3
-"""Rows of a failed audit that a report shows."""
+"""Number of rows of a failed audit that a report shows."""
 
 
 CELLS = ("planned_cells", "counted_attempts", "counted_evaluations", "cells")
-"""The marts that `marts.cells` is built on, and itself."""
+"""`marts.cells` and the marts that it depends on."""
 
 
 def open_marts(
     lake: Path | UPath, experiment: str, marts: Sequence[str] = MARTS
 ) -> DuckDBPyConnection:
-    """A connection with the lake's views, the schema `staging` and the schema `marts`.
+    """Open a connection with the lake's views, the schema `staging` and the schema `marts`.
 
-    The caller closes it. Raises ReportError as `reports.lake.open_lake` does.
+    The caller closes the connection. Raise ReportError as `reports.lake.open_lake` does.
     """
     connection = open_lake(lake, experiment)
     connection.execute("create schema staging; create schema marts")
@@ -71,7 +71,7 @@ def open_marts(
 
 
 def run_audits(connection: DuckDBPyConnection) -> tuple[AuditFailure, ...]:
-    """The audits that returned rows, by name."""
+    """Run all audits and return those that found rows, by name."""
     found = (_audit(connection, path) for path in sorted((SQL / "audits").glob("*.sql")))
     return tuple(failure for failure in found if failure is not None)
 
@@ -95,6 +95,6 @@ def _audit(connection: DuckDBPyConnection, path: Path) -> AuditFailure | None:
 
 
 def _first_comment(path: Path) -> str:
-    """What an audit looks for, from the first line of its file."""
+    """Return the description of an audit from the first line of its file."""
     first, _, _ = path.read_text().partition("\n")
     return first.removeprefix("-- Must be empty:").strip()

@@ -1,4 +1,4 @@
-"""What a report is made of. All shares are between 0 and 1, all costs in USD."""
+"""Types of a report. All shares are between 0 and 1, all costs are in USD."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ STATES: Mapping[State, str] = {
     "ungraded": "not graded",
     "missing": "never run",
 }
-"""Every way in which a planned cell can stand, and its name for a reader."""
+"""Every state of a planned cell, with its display name."""
 
 Role = Literal["primary", "declared", "chosen", "exploratory"]
 
@@ -40,23 +40,23 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Plan:
-    """What a declaration says of the analysis."""
+    """The declared analysis."""
 
     primary: Pair | None = None
     margin: float | None = None
-    """Largest loss with which the primary candidate counts as not worse, a share."""
+    """Largest loss, as a share, with which the primary candidate counts as not worse."""
     family: tuple[Pair, ...] = ()
     """The other declared comparisons."""
     declared_at: datetime | None = None
-    """UTC; None where nothing was declared."""
+    """Time in UTC, or None if nothing was declared."""
 
     @property
     def comparisons(self) -> tuple[Pair, ...]:
-        """All that are declared, the primary one first."""
+        """All declared comparisons, the primary one first."""
         return ((self.primary,) if self.primary else ()) + self.family
 
     def role_of(self, pair: Pair) -> Role:
-        """What the comparison of these arms was declared as; the other way round it is the same."""
+        """Return the declared role of the comparison of these arms, in either direction."""
         if self.primary and set(self.primary) == set(pair):
             return "primary"
         if any(set(declared) == set(pair) for declared in self.family):
@@ -64,7 +64,10 @@ class Plan:
         return "exploratory"
 
     def is_same_as(self, other: "Plan") -> bool:
-        """Whether both plan the same analysis; only a margin gives a comparison a direction."""
+        """Return True if both plan the same analysis.
+
+        The direction of the primary comparison matters only with a margin.
+        """
         return self._content == other._content
 
     @property
@@ -83,61 +86,61 @@ class Interval:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its interval, by a bootstrap over clusters."""
+    """A number with its interval from a bootstrap over clusters."""
 
     value: float
     interval: Interval
-    """A limit is infinite where too many resamples are degenerate, both are with one cluster."""
+    """A limit is infinite with too many degenerate resamples. Both are with one cluster."""
     clusters: int
-    """Instances or repositories that were resampled."""
+    """Number of instances or repositories that were resampled."""
     degenerate: int
-    """Resamples in which the number is undefined or infinite, as a cost per resolved instance
-    is where none is resolved."""
+    """Number of resamples in which the number is undefined or infinite. An example is the cost
+    per resolved instance if none is resolved."""
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """Sums over the attempts that count and whose tokens are known; None where none are."""
+    """Sums over the attempts that count and have known tokens. None if none have."""
 
     input: int | None
-    """Cached ones included."""
+    """Input tokens, including cached ones."""
     cache_read: int | None
     cache_write: int | None
     output: int | None
-    """Reasoning included."""
+    """Output tokens, including reasoning."""
     reasoning: int | None
     unknown_cells: int = 0
-    """Cells that ran and whose tokens are not known: the sums are then lower bounds."""
+    """Cells that ran with unknown tokens. If there are any, the sums are lower bounds."""
 
     @property
     def is_lower_bound(self) -> bool:
-        """Whether there may be more tokens than the sums say."""
+        """True if the true numbers of tokens may be higher than the sums."""
         return self.unknown_cells > 0
 
     @property
     def total(self) -> int | None:
-        """Input and output."""
+        """Input plus output."""
         return None if None in (self.input, self.output) else (self.input or 0) + (self.output or 0)
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What an arm's counted attempts cost."""
+    """Cost of an arm's counted attempts."""
 
     usd: float | None
-    """Sum of what is known; None when nothing is."""
+    """Sum of the known costs, or None if none is known."""
     incomplete_cells: int
-    """Cells that ran and whose cost is not fully known: `usd` is then a lower bound."""
+    """Cells that ran without a fully known cost. If there are any, `usd` is a lower bound."""
     unpriced_calls: int
     """Calls without a known price."""
 
     @property
     def is_lower_bound(self) -> bool:
-        """Whether the true cost may be higher than `usd`."""
+        """True if the true cost may be higher than `usd`."""
         return self.incomplete_cells > 0
 
     def per(self, count: int) -> float | None:
-        """USD per one of `count`; None when the cost is unknown or there is none of them."""
+        """Return `usd` divided by `count`, or None if the cost is unknown or the count is 0."""
         return None if self.usd is None or count == 0 else self.usd / count
 
 
@@ -151,41 +154,41 @@ class ArmSummary:
     simulated: bool
     on_host: bool
     planned: int
-    """Cells: instances × repeats. The denominator."""
+    """Planned cells: instances × repeats. The denominator of all rates."""
     started: int
     """Cells with at least one attempt."""
     states: Mapping[State, int]
-    """Planned cells by state; they sum to `planned`."""
+    """Number of planned cells by state. They add up to `planned`."""
     suspect: int
     """Resolved cells that the audit doubts."""
     unaudited: int
-    """Resolved cells that nobody audited."""
+    """Resolved cells without an audit."""
     interval: Interval
     """95 % Wilson interval of `rate`, with each instance as one trial."""
     tokens: Tokens
     cost: Cost
     cells_with_cost: int
-    """Cells that ran and of which a cost is known, perhaps in part."""
+    """Cells that ran and have a known cost, at least in part."""
     cells_with_unpriced_calls: int
     mean_calls: float | None
-    """Model calls per cell that ran and whose calls are known."""
+    """Mean number of model calls, over `cells_with_calls`."""
     cells_with_calls: int
-    """Cells that ran and whose calls are known."""
+    """Cells that ran and have a known number of calls."""
     mean_duration_s: float | None
     cells_tried_again: int
     superseded_attempts: int
-    """Attempts that do not count, because a later one at the same cell does."""
+    """Attempts that do not count because a later attempt at the same cell does."""
     superseded_cost_usd: float | None
-    """Of those with a known cost; None where none has one."""
+    """Known cost of superseded attempts, or None if none has a known cost."""
 
     @property
     def resolved(self) -> int:
-        """Cells that are resolved."""
+        """Number of resolved cells."""
         return self.states["resolved"]
 
     @property
     def rate(self) -> float:
-        """Share of the planned cells that is resolved."""
+        """Resolved share of the planned cells."""
         return self.resolved / self.planned
 
     @property
@@ -195,15 +198,15 @@ class ArmSummary:
 
     @property
     def cost_per_resolved(self) -> float | None:
-        """USD spent on all cells per resolved one; None when none is resolved."""
+        """USD spent on all cells per resolved cell, or None if none is resolved."""
         return self.cost.per(self.resolved)
 
 
 @dataclass(frozen=True)
 class PairedTable:
-    """Cells planned in both arms, by which arm resolved them.
+    """Cells planned in both arms, counted by the arms that resolved them.
 
-    Raises ValueError for a count below 0.
+    Raise ValueError for a count below 0.
     """
 
     both: int
@@ -212,20 +215,20 @@ class PairedTable:
     neither: int
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be counted."""
+        """Reject negative counts."""
         if min(self.both, self.only_baseline, self.only_candidate, self.neither) < 0:
             raise ValueError(f"{self}: a count cannot be below 0")
 
     @property
     def pairs(self) -> int:
-        """All of them."""
+        """Number of all pairs."""
         return self.both + self.only_baseline + self.only_candidate + self.neither
 
     @property
     def difference(self) -> float:
         """Rate of the candidate minus rate of the baseline.
 
-        Raises ValueError without pairs.
+        Raise ValueError if there are no pairs.
         """
         if not self.pairs:
             raise ValueError("a table without pairs has no difference")
@@ -238,28 +241,28 @@ class PairedTable:
 
 
 class PValues(NamedTuple):
-    """Two-sided, of one test."""
+    """Two-sided p-values of one test."""
 
     exact: float
     mid_p: float
-    """Counts half of the outcome at hand."""
+    """Counts half of the probability of the observed outcome."""
 
 
 @dataclass(frozen=True)
 class InstanceLeads:
-    """By how many resolved cells the candidate leads, instance by instance."""
+    """The candidate's lead in resolved cells, instance by instance."""
 
     instances: int
-    """All of them, also where the arms resolve as many."""
+    """Number of all instances, including those with equal counts in both arms."""
     effective: float
-    """Pairs that they are worth if the repeats of an instance say nothing new: as many as
-    there are instances, or fewer where these have different numbers of pairs."""
+    """Number of pairs that the instances are worth if repeats add no information. It is the
+    number of instances, or less if the instances have different numbers of pairs."""
     counts: Mapping[int, int]
-    """Instances by lead, below 0 where the baseline resolves more; a lead of 0 is left out."""
+    """Number of instances by lead, without a lead of 0. It is negative if the baseline leads."""
 
     @property
     def differing(self) -> int:
-        """Instances at which one arm resolves more cells than the other."""
+        """Number of instances at which one arm resolves more cells than the other."""
         return sum(self.counts.values())
 
 
@@ -270,28 +273,28 @@ class Comparison:
     baseline: str
     candidate: str
     role: Role
-    """Declared beforehand as the primary one or in its family, chosen for this report, or one
-    of the other pairs."""
+    """Declared in advance as the primary comparison or in its family, chosen for this report, or
+    exploratory."""
     table: PairedTable
     leads: InstanceLeads
     interval: Interval
     """95 % interval of the difference, Newcombe's method 10 with each instance as one pair."""
     p_value: float
-    """Exact two-sided sign-flip test over instances: McNemar's where cells do not repeat."""
+    """Of the exact two-sided sign-flip test over instances. It is McNemar's without repeats."""
     mid_p_value: float
-    """Of the same test, less conservative."""
+    """Mid-p-value of the same test, which is less conservative."""
     adjusted_p_value: float | None
-    """The decisive one after Holm's correction over all declared comparisons; None for a
-    comparison that is not one of them."""
+    """The decisive p-value after Holm's correction over all declared comparisons. None for an
+    undeclared comparison."""
     priced_pairs: int
     """Pairs in which both cells ran and both costs are fully known."""
     baseline_cost_usd: float
-    """Over the priced pairs."""
+    """Sum over the priced pairs."""
     candidate_cost_usd: float
 
     @property
     def has_repeats(self) -> bool:
-        """True with more than one pair of cells at an instance."""
+        """True if an instance has more than one pair of cells."""
         return self.leads.instances != self.table.pairs
 
     @property
@@ -301,26 +304,26 @@ class Comparison:
 
     @property
     def decisive(self) -> str:
-        """Name of the p-value that headline, pair table and Holm's correction take."""
+        """Name of the p-value that headline, pair table and Holm's correction use."""
         return "mid-p sign-flip p" if self.has_repeats else "exact McNemar p"
 
     def decides(self, p_values: PValues) -> float:
-        """The decisive one of two p-values of this pair.
+        """Return the decisive one of two p-values of this pair.
 
-        It is the exact one without repeats, as published tables have it. With repeats it is the
-        mid-p-value: designs with repeats tend to have few instances, where the exact test rejects
-        far less often than its level says (2 % instead of 5 % at 8 instances with 3 repeats).
+        Without repeats it is the exact p-value, as in published tables. With repeats it is the
+        mid-p-value: designs with repeats tend to have few instances, and then the exact test
+        rejects far less often than its level (2 % instead of 5 % at 8 instances with 3 repeats).
         """
         return p_values.mid_p if self.has_repeats else p_values.exact
 
     @property
     def decisive_p_value(self) -> float:
-        """That of the comparison itself."""
+        """The decisive p-value of the comparison itself."""
         return self.decides(PValues(self.p_value, self.mid_p_value))
 
     @property
     def cost_ratio(self) -> float | None:
-        """Candidate's cost over baseline's on the priced pairs; None where that is undefined."""
+        """Candidate's cost over baseline's on the priced pairs, or None if undefined."""
         if not self.priced_pairs or not self.baseline_cost_usd:
             return None
         return self.candidate_cost_usd / self.baseline_cost_usd
@@ -328,84 +331,89 @@ class Comparison:
 
 @dataclass(frozen=True)
 class NonInferiority:
-    """The primary comparison against its margin."""
+    """The primary comparison tested against its margin."""
 
     candidate: str
-    """The arm that has to be not worse, whichever way round the report shows the comparison."""
+    """The arm that must not be worse, in whichever direction the report shows the comparison."""
     margin: float
-    """A share."""
+    """The declared margin, as a share."""
     low: float
-    """Lower limit of the 95 % interval of candidate minus baseline that the report leads with."""
+    """Lower limit of the leading 95 % interval of candidate minus baseline."""
     is_shown: bool
 
 
 @dataclass(frozen=True)
 class Amounts:
-    """What two arms take of one thing, over the pairs in which both amounts are known."""
+    """Two arms' use of one resource, over the pairs in which both amounts are known."""
 
     pairs: int
     ratio: Estimate | None
-    """Candidate's sum over baseline's."""
+    """Candidate's sum divided by baseline's."""
     difference: Estimate | None
     """Candidate's mean per cell minus baseline's."""
 
 
 @dataclass(frozen=True)
 class UnknownCosts:
-    """Ratios of cost over all pairs that ran in both arms, with values put in for the costs that
-    are not known. Ratios are candidate over baseline."""
+    """Ratios of cost, candidate over baseline, with unknown costs imputed.
+
+    The ratios are over all pairs that ran in both arms.
+    """
 
     cells: int
-    """Cells of which the cost is not fully known."""
+    """Number of cells without a fully known cost."""
     pairs: int
     at_mean: float
-    """With each at the mean of its arm."""
+    """Ratio with each unknown cost at the mean of its arm."""
     at_maximum: float
-    """With each at the maximum of its arm."""
+    """Ratio with each unknown cost at the maximum of its arm."""
     bounds: Interval
-    """With one arm's at what is known of them, at least 0, and the other's at its maximum; and
-    the other way round."""
+    """Lower and upper bound of the ratio. For each, one arm's unknown costs are at their known
+    part, at least 0, and the other arm's at that arm's maximum."""
 
 
 @dataclass(frozen=True)
 class Resampled:
-    """Two arms compared by resampling, and the sensitivity of their comparison."""
+    """A comparison of two arms by resampling, with its sensitivity analyses."""
 
     baseline: str
     candidate: str
     resamples: int
     seed: int
     difference: Estimate | None
-    """Of the resolution rates, by instance: an indication where few instances differ."""
+    """Difference of the resolution rates, resampled by instance. Only an indication if few
+    instances differ."""
     difference_by_repository: Estimate | None
-    """The same number, resampled by repository: an indication where these are few or one of
-    them holds most instances."""
+    """The same difference, resampled by repository. Only an indication if there are few
+    repositories or one of them holds most instances."""
     complete: PairedTable
-    """Without the pairs of which a cell was lost."""
+    """The pairs in which both cells have a verdict."""
     complete_leads: InstanceLeads
     trusted: PairedTable
-    """All pairs, where a suspect verdict counts as not resolved."""
+    """All pairs, with suspect verdicts counted as not resolved."""
     trusted_leads: InstanceLeads
     cost: Amounts
-    """USD."""
+    """In USD."""
     unknown_costs: UnknownCosts | None
-    """None where all costs of the pairs that ran are known, or none of an arm is."""
+    """None if all costs of the pairs that ran are known, or if an arm has no known cost above
+    0."""
     tokens: Amounts
-    """Input and output."""
+    """Input plus output tokens."""
     duration: Amounts
-    """Seconds."""
+    """In seconds."""
     baseline_cost_per_resolved: Estimate | None
-    """USD over all cells of which the cost is fully known in both arms; so are the next two."""
+    """USD, over all cells with a fully known cost in both arms. The next two fields use the same
+    cells."""
     candidate_cost_per_resolved: Estimate | None
     ratio_of_costs_per_resolved: Estimate | None
     baseline_pass_at: Mapping[int, Estimate | None]
-    """By k, from 1 to the repeats."""
+    """pass@k by k, from 1 to the number of repeats."""
     candidate_pass_at: Mapping[int, Estimate | None]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One planned cell and the attempt that counts there."""
+    """One planned cell and the attempt that counts for it."""
 
     arm: str
     instance_id: str
@@ -414,18 +422,18 @@ class Cell:
     attempt_id: str | None
     cost_usd: float | None
     is_cost_complete: bool | None
-    """None where nothing ran."""
+    """None if nothing ran."""
     model_calls: int | None
     outcome: str | None
-    """The attempt's own."""
+    """Outcome of the attempt."""
     detail: str | None
     reason: str | None
-    """The grading's."""
+    """Reason of the grading's outcome."""
     is_suspect: bool
-    """Whether it counts as resolved and the audit doubts that."""
+    """True if the cell counts as resolved and the audit doubts that."""
     audit_reasons: tuple[str, ...]
     failure: FailureClass | None
-    """None where it is resolved."""
+    """None if the cell is resolved."""
 
 
 @dataclass(frozen=True)
@@ -448,7 +456,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Source:
-    """Where the numbers come from. Times are UTC."""
+    """Provenance of the numbers. Times are UTC."""
 
     experiment: str
     dataset: str
@@ -456,44 +464,44 @@ class Source:
     declaration_digest: str
     declared_at: datetime
     declarations: int
-    """Different declarations under this name; the report uses the latest."""
+    """Number of different declarations under this name. The report uses the latest."""
     instances: int
     repeats: int
     environment: str
     plan: Plan
-    """What was declared when the first result came; nothing else counts as declared."""
+    """The plan declared before the first result. Nothing else counts as declared."""
     later_plans: tuple[Plan, ...]
-    """How it was changed when results existed, by time."""
+    """Changes of the plan after results existed, by time."""
     first_attempt: datetime | None
     last_activity: datetime | None
     """Start of the latest attempt or grading."""
     versions: Mapping[str, str]
-    """Package to version; several versions are joined by commas."""
+    """Version by package. Several versions are joined by commas."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that Markdown, page and terminal show, in order of importance."""
+    """The content of Markdown, page and terminal output, in order of importance."""
 
     source: Source
     audits: tuple[AuditFailure, ...]
     notes: tuple[Note, ...]
     arms: tuple[ArmSummary, ...]
-    """In declared order."""
+    """Arms in declared order."""
     comparisons: tuple[Comparison, ...]
-    """Every pair of arms once; the primary or chosen one first."""
+    """Every pair of arms once, the primary or chosen pair first."""
     resampled: Resampled | None
-    """Of the first comparison; None where there is none."""
+    """Resampling of the first comparison, or None if there is no comparison."""
     non_inferiority: NonInferiority | None
-    """None unless the first comparison is the primary one and has a margin."""
+    """Test against the margin. None unless the first comparison is primary and has a margin."""
     cells: tuple[Cell, ...]
-    """By instance, repeat, arm, all in declared order."""
+    """Cells by instance, repeat and arm, all in declared order."""
     failures: Failures
     spending: tuple[Spending, ...]
-    """In declared order of the arms."""
+    """Spending by arm, in declared order."""
     trajectories: frozenset[str]
-    """Attempts that the report refers to and of which the lake has the steps."""
+    """Ids of attempts that the report refers to and whose steps are in the lake."""
 
     def arm(self, name: str) -> ArmSummary:
-        """The arm of this name."""
+        """Return the arm of this name."""
         return next(arm for arm in self.arms if arm.name == name)

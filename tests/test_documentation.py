@@ -1,5 +1,6 @@
 """Documents that would go stale: each states something that can be checked."""
 
+import ast
 import importlib
 import re
 from pathlib import Path
@@ -9,12 +10,45 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from flows.cli import app
+from agent.timings import Timings, variable
+from flows.cli.app import app
 from reports.columns import TABLES
 
 ROOT = Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text()
 DEPLOYMENTS = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
+
+LONGEST = {
+    "README.md": 120,
+    "CONTRIBUTING.md": 100,
+    "agent/README.md": 100,
+    "eval/README.md": 100,
+    "flows/README.md": 100,
+    "reports/README.md": 100,
+}
+"""Pages that have to stay short, with their greatest number of lines."""
+
+OTHERS = (
+    "CHANGELOG.md",
+    "agent/ARCHITECTURE.md",
+    "eval/tasks/README.md",
+    "flows/COMMANDS.md",
+    "flows/EXPERIMENTS.md",
+    "flows/operation/README.md",
+    "reports/MEASUREMENTS.md",
+    "reports/TABLES.md",
+    "reports/cases/README.md",
+    "tests/walkthrough/README.md",
+)
+
+PAGES = {name: (ROOT / name).read_text() for name in (*LONGEST, *OTHERS)}
+"""Text of every page by its path."""
+
+WRITTEN = {name: text for name, text in PAGES.items() if name != "CHANGELOG.md"}
+"""Those that state how things are now."""
+
+COMMANDS = PAGES["flows/COMMANDS.md"]
+EXPERIMENTS = PAGES["flows/EXPERIMENTS.md"]
+MANUAL = PAGES["tests/walkthrough/README.md"]
 
 
 def commands() -> list[str]:
@@ -26,49 +60,183 @@ def commands() -> list[str]:
     return found
 
 
+def options() -> set[str]:
+    """Every long option of every command."""
+    found: set[str] = set()
+    for command in get_command(app).commands.values():  # type: ignore[attr-defined]
+        for each in getattr(command, "commands", {"": command}).values():
+            for parameter in each.params:
+                found.update(parameter.opts, parameter.secondary_opts)
+    return {name for name in found if name.startswith("--")}
+
+
+def variables() -> list[str]:
+    """Every variable of the environment that the programs and the tests read."""
+    found: set[str] = set()
+    for package in ("agent", "eval", "flows", "reports", "tests"):
+        for path in (ROOT / package).rglob("*.py"):
+            tree = ast.parse(path.read_text())
+            texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+            names = (text for text in texts if isinstance(text, str))
+            found |= {name for name in names if re.fullmatch(r"DURABENCH_[A-Z_]*[A-Z]", name)}
+    return sorted(found)
+
+
+def anchors(page: str) -> set[str]:
+    """The names of a page's headings, as links have them."""
+    headings = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+def links(page: str) -> list[str]:
+    """The targets of a page's links inside of the repository."""
+    return [link for link in re.findall(r"\]\(([^)]+)\)", PAGES[page]) if "://" not in link]
+
+
+def broken(page: str) -> list[str]:
+    """The links of a page that lead nowhere, headings included."""
+    found = []
+    for link in links(page):
+        target, _, anchor = link.partition("#")
+        path = (ROOT / page).parent / target if target else ROOT / page
+        if not path.exists() or (anchor and anchor not in anchors(path.read_text())):
+            found.append(link)
+    return found
+
+
+@pytest.mark.parametrize("page", LONGEST)
+def test_a_page_is_short(page: str) -> None:
+    """It is read from top to bottom."""
+    assert len(PAGES[page].splitlines()) <= LONGEST[page]
+
+
+def test_every_page_is_checked() -> None:
+    """A page that is added is added above. Those of the bundled packages are parts of tasks."""
+    there = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.md")}
+    prompts = re.compile(
+        r"\.venv/|\.\w+_cache/|agent/(arms/)?durable/|eval/tasks/(tasks|repos|base)/"
+    )
+    assert {name for name in there if not prompts.match(name)} == {*PAGES}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    """Files, folders and headings that a page points at exist."""
+    assert broken(page) == []
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    """From the README every page is reached by links."""
+    found, waiting = set(), ["README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in found or page not in PAGES:
+            continue
+        found.add(page)
+        for link in links(page):
+            path = ((ROOT / page).parent / link.partition("#")[0]).resolve()
+            waiting.append(path.relative_to(ROOT).as_posix())
+    assert found == {*PAGES}
+
+
 @pytest.mark.parametrize("command", commands())
-def test_the_readme_names_every_command(command: str) -> None:
-    """In the table of commands, with the program's name."""
-    assert f"`durabench {command}" in README
+def test_the_page_of_commands_has_every_command(command: str) -> None:
+    """In a table, with the program's name."""
+    assert f"| `durabench {command}" in COMMANDS
 
 
-def test_every_command_of_the_readme_exists() -> None:
+def test_every_command_of_a_page_exists() -> None:
     """Nothing is promised that the program does not have."""
-    named = re.findall(r"durabench ((?:images|import)? ?[a-z]+)", README)
-    assert {" ".join(name.split()) for name in named} <= {*commands()}
+    calls = r"(?:`|\$ (?:\S*/)?)durabench\s+((?:images|import)\s+[a-z]+|[a-z]+)"
+    named = {
+        " ".join(name.split()) for page in WRITTEN.values() for name in re.findall(calls, page)
+    }
+    assert named
+    assert named <= {*commands(), "import"}
+
+
+def test_every_option_of_the_page_of_commands_exists() -> None:
+    """An option that was renamed is renamed there, too."""
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", COMMANDS))
+    assert named
+    assert named <= options() | {"--help"}
+
+
+@pytest.mark.parametrize("variable", variables())
+def test_every_setting_is_on_a_page(variable: str) -> None:
+    """Of the programs and of the tests."""
+    assert any(f"`{variable}" in page for page in WRITTEN.values())
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_the_readme_names_every_table(table: str) -> None:
+def test_the_page_of_reports_has_every_table(table: str) -> None:
     """The columns are in reports/TABLES.md, which has a test of its own."""
-    assert f"`{table}`" in README
+    assert f"| `{table}` |" in PAGES["reports/README.md"]
 
 
-def test_links_of_the_readme_lead_somewhere() -> None:
-    """Files and folders that the README points at are there."""
-    links = [link for link in re.findall(r"\]\(([^)]+)\)", README) if "://" not in link]
-    assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
+@pytest.mark.parametrize("package", ["agent", "eval", "flows", "reports"])
+def test_the_page_of_a_package_has_every_room(package: str) -> None:
+    """Each folder of code or of data in it has a line of a table."""
+    folders = {path.name for path in (ROOT / package).iterdir() if path.is_dir()}
+    rooms = {name for name in folders if name.isidentifier() and not name.startswith("_")}
+    page = PAGES[f"{package}/README.md"]
+    assert {name for name in rooms if not re.search(rf"`(\w+/)?{name}/", page)} == set()
 
 
-def test_make_targets_of_the_readme_exist() -> None:
-    """`make x` in the README is a target of the Makefile."""
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"make ([a-z]+)", README)) <= targets
+def test_make_targets_exist() -> None:
+    """`make x` on a page is a target of the Makefile."""
+    name = r"[a-z]+(?:-[a-z]+)*"
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(rf"^({name}):", makefile, re.MULTILINE))
+    call = re.compile(rf"(?:`|^\$ )make ({name})", re.MULTILINE)
+    named = {target for page in WRITTEN.values() for target in call.findall(page)}
+    assert {"demo", "test"} <= named <= targets
 
 
-def test_the_example_experiment_of_the_readme_is_valid() -> None:
-    """Whoever copies it gets no error."""
-    from flows import experiment
+def test_the_experiments_of_the_pages_are_valid() -> None:
+    """They can be copied: the README's alone, and with each block of the page of experiments."""
+    from flows.experiments import declaration
 
-    blocks = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
-    contents = [yaml.safe_load(block) for block in blocks]
-    together = {k: v for block in contents if isinstance(block, dict) for k, v in block.items()}
-    assert experiment.parse(together, "README").primary is not None
-    [arm] = [arm for block in contents if isinstance(block, list) for arm in block]
-    assert experiment.parse(
-        {**together, "arms": [arm], "primary": None, "family": []}, "README"
-    ).arms
+    [written] = re.findall(r"```yaml\n(.*?)```", PAGES["README.md"], re.DOTALL)
+    whole = yaml.safe_load(written)
+    assert declaration.parse(whole, "README").primary is not None
+    blocks = re.findall(r"```yaml\n(.*?)```", EXPERIMENTS, re.DOTALL)
+    assert blocks
+    for block in map(yaml.safe_load, blocks):
+        changed = {**whole, **block}
+        if "arms" in block:
+            changed["primary"] = None
+        assert declaration.parse(changed, "EXPERIMENTS")
+
+
+def test_the_page_of_experiments_has_every_field() -> None:
+    """A field that is added to the declaration is explained."""
+    from flows.experiments.declaration import Experiment
+
+    known = EXPERIMENTS + PAGES["README.md"]
+    missing = {f for f in Experiment.model_fields if not re.search(rf"(`|^){f}\b", known, re.M)}
+    assert missing == set()
+
+
+def test_the_manual_lists_its_tests_in_order() -> None:
+    """Every test of the folder, file by file."""
+    written = [
+        name
+        for path in sorted((ROOT / "tests" / "walkthrough").glob("test_*.py"))
+        for name in re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE)
+    ]
+    assert re.findall(r"^- `(test_\w+)`$", MANUAL, re.MULTILINE) == written
+    assert len(written) >= 25
+
+
+def test_the_changelog_has_the_released_version() -> None:
+    """A heading for each release with its date, the newest first, behind what is unreleased."""
+    headings = re.findall(r"^## (.*)$", PAGES["CHANGELOG.md"], re.MULTILINE)
+    assert all(re.fullmatch(r"Unreleased|\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)", h) for h in headings)
+    version = re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version is not None
+    released = [heading for heading in headings if heading != "Unreleased"]
+    assert released[0].startswith(f"{version[1]} (")
 
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda deployment: deployment["name"])
@@ -79,7 +247,18 @@ def test_deployments_resolve(deployment: dict[str, Any]) -> None:
     parameters = deployment.get("parameters", {})
     assert parameters.keys() <= flow.parameters.properties.keys()
     if "experiment" in parameters and isinstance(parameters["experiment"], dict):
-        from flows.experiment import Experiment
+        from flows.experiments.declaration import Experiment
 
         Experiment.model_validate(parameters["experiment"])
     assert deployment["description"]
+
+
+def test_the_page_of_operation_has_every_timing() -> None:
+    """With its default and its reason, in the order of the class."""
+    page = (ROOT / "flows" / "operation" / "README.md").read_text()
+    rows = [line for line in page.splitlines() if re.match(r"\| `DURABENCH_\w+_S`", line)]
+    reasons = {name: field.description or "" for name, field in Timings.model_fields.items()}
+    assert rows == [
+        f"| `{variable(name)}` | {getattr(Timings(), name):g} | {' '.join(reason.split())} |"
+        for name, reason in reasons.items()
+    ]

@@ -1,11 +1,11 @@
-"""The arms under comparison: each solves one task through a session.
+"""The arms under comparison. Each solves one task through a session.
 
-| agent | what it is |
+| agent | description |
 |---|---|
 | `mini` | mini-swe-agent's own `DefaultAgent`, its own SWE-bench prompts and limits |
-| `durable` | plans, reproduces, makes and verifies step by step: see `agent.durable` |
+| `durable` | plans, reproduces, implements and verifies step by step: see `agent.arms.durable` |
 | `gold` | applies the reference patch: proves that image and grader work |
-| `null` | changes nothing: proves that the tests notice |
+| `null` | changes nothing: proves that the tests detect this |
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 from agent.arms import reference
 from agent.arms.options import ArmOptions, DurableOptions, MiniOptions
-from agent.session import Session
+from agent.session.session import Session
 from agent.types import Outcome, Task
 
 Solve = Callable[[Task, Session, Any], Awaitable[Outcome]]
-"""The options are those of the agent."""
+"""Solves a task through a session, with the options of the agent."""
 
 ArmKind = Literal["mini", "durable", "gold", "null"]
 
@@ -31,8 +31,11 @@ class Arm:
     options: type[ArmOptions]
     needs_model: bool
     version: int = 1
-    """Raised when the agent itself changes so much that its earlier attempts are those of another
-    agent. It is part of the key of an attempt: raising it buys every attempt again."""
+    """Version of the agent, a part of an attempt's key.
+
+    Raise it when the agent changes so much that its earlier attempts are those of another agent.
+    Raising it buys every attempt again.
+    """
 
 
 async def _mini(task: Task, session: Session, options: MiniOptions) -> Outcome:
@@ -43,7 +46,7 @@ async def _mini(task: Task, session: Session, options: MiniOptions) -> Outcome:
 
 
 async def _durable(task: Task, session: Session, options: DurableOptions) -> Outcome:
-    from agent.durable import arm
+    from agent.arms.durable import arm
 
     return await arm.solve(task, session, options)
 

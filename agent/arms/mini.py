@@ -1,9 +1,9 @@
 """The lightweight baseline: mini-swe-agent's own agent on our model and workspace.
 
-`DefaultAgent`, its prompts, its limits, its parsing of replies and its formatting of
-observations come from the package, unchanged. What is ours is where a model call and a
-command go: through the session. The agent is synchronous code, so each attempt gives it a
-thread of its own, which waits on the session's event loop.
+`DefaultAgent`, its prompts, its limits, its parsing of replies and its formatting of observations
+come from the package, unchanged. Durabench only routes model calls and commands through the
+session. The agent is synchronous code, so each attempt runs it in its own thread, which waits on
+the session's event loop.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from minisweagent.models.utils.actions_toolcall import (
 from agent.arms.options import MiniOptions
 from agent.errors import ContextWindowExceeded, OutOfTime, Undone
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
-from agent.session import Session
+from agent.session.session import Session
 from agent.types import Outcome, OutcomeStatus, Task
 from agent.workspaces.protocol import CommandResult
 
@@ -40,14 +40,17 @@ T = TypeVar("T")
 Settings = dict[str, Any]
 
 _TEXT_ACTION = r"```mswea_bash_command\s*\n(.*?)\n```"
-"""How the package's text prompt (`swebench_backticks.yaml`) asks for an action."""
+"""Regex that extracts an action from a reply.
+
+The package's text prompt `swebench_backticks.yaml` asks for this form.
+"""
 
 
 async def solve(task: Task, session: Session, options: MiniOptions) -> Outcome:
-    """Run the agent to its own end.
+    """Run the agent until it ends by its own rules.
 
     Raises:
-        InfrastructureError: the model or the workspace broke.
+        InfrastructureError: the model or the workspace failed.
     """
     settings = _settings(session.model().info, session.root, options)
     door = _Door(asyncio.get_running_loop())
@@ -82,9 +85,9 @@ def _status(info: Settings, agent: DefaultAgent) -> OutcomeStatus:
 
 
 def _settings(model: ModelInfo, root: str, options: MiniOptions) -> Settings:
-    """The package's own SWE-bench settings, with the experiment's limits.
+    """Return the package's own SWE-bench settings, with the experiment's limits.
 
-    The prompts name `/testbed`; on the host the repository is elsewhere, and they say where.
+    The prompts name `/testbed`. On the host, they name the repository's actual location instead.
     """
     name = "swebench.yaml" if model.native_tools else "swebench_backticks.yaml"
     text = (Path(builtin_config_dir) / "benchmarks" / name).read_text()
@@ -114,7 +117,7 @@ class _Door:
         return future.result()
 
     def close(self) -> None:
-        """Cancel what the thread waits for, and everything it would still ask for."""
+        """Cancel the coroutine that the thread waits for, and all later ones."""
         self._closed = True
         if self._waiting is not None:
             self._waiting.cancel()
@@ -133,7 +136,7 @@ class _SessionModel:
         sent = [{k: v for k, v in message.items() if k != "extra"} for message in messages]
         tools = [BASH_TOOL] if self._info.native_tools else []
         reply = self._door.wait(self._session.call(ModelRequest(sent, tools)))
-        # The agent's own cost limit needs a number; the records keep an unknown cost unknown.
+        # The agent's own cost limit needs a number. The records keep an unknown cost unknown.
         cost = {"cost": reply.usage.cost_usd or 0.0}
         try:
             actions = self._actions(reply)
@@ -214,12 +217,12 @@ class _SessionEnvironment:
 
 
 def _tool_call(call: Settings) -> SimpleNamespace:
-    """A tool call with attributes, as the package's parser reads it."""
+    """Return a tool call with attributes, as expected by the package's parser."""
     return SimpleNamespace(id=call["id"], function=SimpleNamespace(**call["function"]))
 
 
 def _output(command: str, result: CommandResult, timeout: float) -> Settings:
-    """A command's result in the package's own form."""
+    """Convert a command's result to the package's own form."""
     if not result.timed_out:
         return {"output": result.output, "returncode": result.exit_code, "exception_info": ""}
     error = subprocess.TimeoutExpired(command, timeout)

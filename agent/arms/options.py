@@ -1,13 +1,13 @@
-"""What an experiment may set about an arm, by agent; everything else is the agent's own."""
+"""Arm options of an experiment, by agent. Everything else is set by the agent itself."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent.durable.profile import Profile
+from agent.arms.durable.profile import Profile
 from agent.models.spec import ModelSpec
 
 
 class ArmOptions(BaseModel):
-    """Limits that every agent heeds. `null` sets none."""
+    """Limits that every agent respects. `null` sets none."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -16,9 +16,9 @@ class ArmOptions(BaseModel):
     )
 
     def models(self, own: ModelSpec) -> dict[str, ModelSpec]:
-        """Return the model of each role that has one of its own.
+        """Return the models of the roles that have their own.
 
-        The empty role stands for all others; `own` is the model of the arm.
+        The empty role is for all other roles. `own` is the model of the arm.
         """
         return {"": own}
 
@@ -38,16 +38,16 @@ class MiniOptions(ArmOptions):
 
 
 class DurableOptions(ArmOptions):
-    """Settings of the durable agent; budgets limit what it spends."""
+    """Settings of the durable agent. Budgets limit its spending."""
 
     profile: Profile = Field(
         default_factory=Profile, description="models by role, and the settings of each phase"
     )
 
     def models(self, own: ModelSpec) -> dict[str, ModelSpec]:
-        """Return the model of each role that has one of its own.
+        """Return the models of the roles that have their own.
 
         Raises:
-            InvalidSpec: as `Profile.models`.
+            InvalidSpec: as in `Profile.models`.
         """
         return self.profile.models(own)

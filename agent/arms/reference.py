@@ -1,22 +1,22 @@
-"""The two arms that know the answer: `gold` applies it, `null` does nothing.
+"""The two arms that need no model: `gold` applies the reference patch, `null` does nothing.
 
-Both go through a real workspace, so a `gold` attempt that is graded as resolved shows that
-image, workspace, patch and grader work together, and a `null` attempt that is not shows
-that the tests of the instance notice.
+Both use a real workspace. A `gold` attempt that is graded as resolved shows that image, workspace,
+patch and grader work together. A `null` attempt that is graded as unresolved shows that the
+instance's tests detect a missing fix.
 """
 
 import base64
 
 from agent.arms.options import ArmOptions
 from agent.errors import WorkspaceError
-from agent.session import Session
+from agent.session.session import Session
 from agent.types import Outcome, Task
 
 _APPLY_TIMEOUT_S = 60.0
 
 
 async def gold(task: Task, session: Session, options: ArmOptions) -> Outcome:
-    """Apply the reference patch and hand in what the workspace then differs by.
+    """Apply the reference patch and submit the resulting diff.
 
     Raises:
         WorkspaceError: the patch does not apply, so the image is not the instance's.
@@ -36,5 +36,5 @@ async def gold(task: Task, session: Session, options: ArmOptions) -> Outcome:
 
 
 async def null(task: Task, session: Session, options: ArmOptions) -> Outcome:
-    """Hand in what an untouched workspace differs by: nothing."""
+    """Submit the diff of an untouched workspace, which is empty."""
     return Outcome("submitted", await session.diff(), "no change")

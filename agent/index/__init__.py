@@ -1,10 +1,10 @@
-"""What there is in a repository: its text, its symbols, its tests, and a map of it for a task.
+"""The index of a repository: its text, its symbols, its tests, and a map of it for a task.
 
-`sources` reads the text out of a workspace; everything else is pure and works on paths and
-texts. `syntax` says what one Python file says by itself, `modules` which file an import means,
-`resolution` follows names from file to file, and `symbols` answers by all three: definitions,
-callers, callees. `tests_of` names the tests that likely cover a file. `relevance` weighs files
-and names by a task, and `repository_map` draws the most relevant ones within a budget of tokens.
+`sources` reads the text from a workspace. Everything else is pure and works on paths and texts.
+`syntax` parses a single Python file, `modules` finds the file that an import refers to, and
+`resolution` follows names from file to file. `symbols` combines all three to find definitions,
+callers and callees. `tests_of` finds the tests that likely cover a file. `relevance` scores files
+and names for a task, and `repository_map` shows the most relevant ones within a budget of tokens.
 """
 
 from agent.index.repository_map import draw

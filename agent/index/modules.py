@@ -1,7 +1,7 @@
-"""Which file of a repository a module's name means, seen from the file that imports it.
+"""Find the file that a module's name refers to, as seen from the importing file.
 
-Nothing is installed or executed: the folders themselves say it, by the usual layouts
-(packages at the root or in `src`, namespace packages, scripts and tests beside their helpers).
+Nothing is installed or executed. The folders determine the result, by the usual layouts (packages
+at the root or in `src`, namespace packages, scripts and tests beside their helpers).
 """
 
 import sys
@@ -13,8 +13,11 @@ _USUAL_ROOTS = ("", "src", "lib", "python")
 
 
 class Modules:
-    """The modules of a repository. A module is named by the path of its file, a package by its
-    `__init__.py`, and a package without one by its folder's path with a `/` at the end."""
+    """The modules of a repository.
+
+    A module is named by the path of its file, a package by its `__init__.py`, and a package without
+    one by its folder's path with a `/` at the end.
+    """
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._files = {path for path in paths if path.endswith((".py", ".pyi"))}
@@ -24,7 +27,7 @@ class Modules:
         self._found: dict[tuple[str, str], str | None] = {}
 
     def name(self, path: str) -> str:
-        """The dotted name by which a file is most likely imported."""
+        """Return the dotted name by which a file is most likely imported."""
         parts = PurePosixPath(path).with_suffix("").parts
         start = len(PurePosixPath(self._root(path)).parts)
         if start == len(parts) - 1:  # in no package: as seen from the root
@@ -33,8 +36,11 @@ class Modules:
         return ".".join(names[:-1] if names[-1] == "__init__" and len(names) > 1 else names)
 
     def imported(self, module: str, level: int, importer: str) -> str | None:
-        """The module that `import module` means in a file, None where it is none of the
-        repository; `level` counts the dots of a relative import."""
+        """Return the module that `import module` refers to in a file, or None.
+
+        The result is None if the module is not in the repository. `level` counts the dots of a
+        relative import.
+        """
         parts = module.split(".") if module else []
         if level:
             folder = PurePosixPath(importer).parent
@@ -50,7 +56,7 @@ class Modules:
         return found
 
     def submodule(self, module: str, name: str) -> str | None:
-        """A module inside of a package, None if there is none."""
+        """Return a module inside a package, or None if there is none."""
         if module.endswith("/"):
             return self._in(module.rstrip("/"), name)
         path = PurePosixPath(module)
@@ -81,11 +87,11 @@ class Modules:
         near = [str(own), *map(str, own.parents), *_USUAL_ROOTS]
         roots = near if name in sys.stdlib_module_names else [*near, *self._package_roots]
         found = [path for root in roots if (path := self._in(root, name)) is not None]
-        # A folder without an `__init__.py` counts when no root has a real module.
+        # A folder without an `__init__.py` counts if no root has a real module.
         return next((path for path in found if not path.endswith("/")), next(iter(found), None))
 
     def _root(self, path: str) -> str:
-        """The folder that has to be on Python's path for a file to be imported."""
+        """Return the folder that has to be on Python's path for a file to be imported."""
         folder = PurePosixPath(path).parent
         while folder.name and self._is_package(folder):
             folder = folder.parent
@@ -96,7 +102,7 @@ class Modules:
 
     @cached_property
     def _package_roots(self) -> list[str]:
-        """The folders with packages in them, the least deep ones first."""
+        """The folders that contain packages, the least deep ones first."""
         packages = (PurePosixPath(path).parent for path in self._files if "/__init__.py" in path)
         roots = {folder.parent for folder in packages if not self._is_package(folder.parent)}
         return [str(root) for root in sorted(roots, key=lambda root: (len(root.parts), root))]

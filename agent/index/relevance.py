@@ -1,4 +1,4 @@
-"""How much a task's text has to do with the files and names of a repository."""
+"""Relevance of a repository's files and names to a task's text."""
 
 import math
 import re
@@ -15,8 +15,8 @@ _MOST_TERMS = 64
 _SHORTEST_TERM = 3
 _MOST_PARTS = 12
 _WEIGHT_OF_CODE = 3
-_TERMS_OF_A_NAME = 3  # that a definition shares with the task to fit it fully
-# BM25's usual parameters: how soon repetition stops to count, and how much length does.
+_TERMS_OF_A_NAME = 3  # shared terms at which a definition fits the task fully
+# BM25's usual parameters: the saturation of repetition, and the influence of length.
 _SATURATION, _LENGTH = 1.2, 0.75
 
 _STOP_WORDS = frozenset(
@@ -36,7 +36,7 @@ _STOP_WORDS = frozenset(
 
 
 class Relevance:
-    """Files and names weighed by one task; pure arithmetic on text, the same every time."""
+    """Scores of files and names for one task. Deterministic arithmetic on text."""
 
     def __init__(self, task: str, texts: Mapping[str, str]) -> None:
         """`texts` are the files of the repository by their paths."""
@@ -52,21 +52,27 @@ class Relevance:
         self._most = sum(sorted(self._weights.values(), reverse=True)[:_TERMS_OF_A_NAME]) or 1.0
 
     def of_file(self, path: str) -> float:
-        """How well a file fits the task, from 0 to 1: BM25 over its path and content, where a
-        term counts inside of a longer word as well. A file that the task names gets 1 more."""
+        """Return how well a file fits the task, from 0 to 1, plus 1 if the task names the file.
+
+        The score is BM25 over its path and content. A term also counts inside a longer word.
+        """
         return self._fit[path] + self._names_path(path)
 
     def of_name(self, name: str, explanation: str) -> float:
-        """How well a definition fits the task by its name and what is said of it: from 0 to 1
-        by the words they share, rare ones for more, and up to 1 more where the task has the
-        very name."""
+        """Return how well a definition fits the task by its name and explanation.
+
+        Shared words score from 0 to 1, rare ones more. A name that the task contains scores up to 1
+        more.
+        """
         shared = {*terms(name), *terms(explanation)} & self._weights.keys()
         fit = math.fsum(self._weights[term] for term in shared) / self._most
         return min(1.0, fit) + self._mentions(name)
 
     def _terms(self) -> list[str]:
-        """The task's words and the parts of its identifiers; of a long text those that are
-        used most, in code for more."""
+        """Return the task's words and the parts of its identifiers.
+
+        For a long text, return only the most frequent ones. Occurrences in code count more.
+        """
         counts: dict[str, int] = {}
         for name in _WORD.findall(self._task):
             weight = _WEIGHT_OF_CODE if name in self._marked or is_code_like(name) else 1
@@ -75,7 +81,9 @@ class Relevance:
         return sorted(counts, key=lambda term: (-counts[term], term))[:_MOST_TERMS]
 
     def _names_path(self, path: str) -> bool:
-        """Whether the task has a file's name or the end of its path or of its dotted module."""
+        """Return True if the task contains a file's name or the end of its path or dotted
+        module.
+        """
         pure = PurePosixPath(path)
         module = pure.with_suffix("").parts
         named = {"/".join(pure.parts[start:]) for start in range(len(pure.parts))}
@@ -85,19 +93,22 @@ class Relevance:
         return not named.isdisjoint(self._paths)
 
     def _mentions(self, name: str) -> float:
-        """Less for a word that may be English: one that is not marked as code."""
+        """Score a mention of the name.
+
+        A word that may be English and is not marked as code scores less.
+        """
         if name not in self._names:
             return 0.0
         return 1.0 if name in self._marked or is_code_like(name) else 0.3
 
 
 def is_code_like(name: str) -> bool:
-    """Whether a name is hardly a word of a language: `read_csv`, `DataFrame`, `utf8`."""
+    """Return True if a name is hardly a natural word: `read_csv`, `DataFrame`, `utf8`."""
     return "_" in name.strip("_") or any(map(str.isdigit, name)) or name[1:].lower() != name[1:]
 
 
 def terms(name: str) -> list[str]:
-    """The parts of an identifier or word that tell something, without plural endings."""
+    """Return the meaningful parts of an identifier or word, without plural endings."""
     parts = (part.lower() for part in _PART.findall(name))
     return [
         _singular(part) for part in parts if len(part) >= _SHORTEST_TERM and part not in _STOP_WORDS
@@ -110,8 +121,10 @@ def _singular(word: str) -> str:
 
 
 def _runs(path: str) -> Iterator[str]:
-    """Every part of a path or dotted name that begins and ends with a name in it: of
-    `a.b.c` also `a.b` and `b.c`."""
+    """Yield every part of a path or dotted name that begins and ends with a name.
+
+    For `a.b.c`, these include `a.b` and `b.c`.
+    """
     names = [match.span() for match in re.finditer(r"[\w-]+", path)]
     for index, (start, _) in enumerate(names):
         for _, end in names[index : index + _MOST_PARTS]:
@@ -119,7 +132,7 @@ def _runs(path: str) -> Iterator[str]:
 
 
 def _rarity(wanted: Sequence[str], lowered: Collection[str]) -> dict[str, float]:
-    """BM25's weight of every term that is there: the fewer texts have it, the more."""
+    """Return BM25's weight of every term that occurs. Rarer terms weigh more."""
     having = {term: sum(term in text for text in lowered) for term in wanted}
     return {
         term: math.log(1 + (len(lowered) - count + 0.5) / (count + 0.5))
@@ -141,6 +154,6 @@ def _bm25(lowered: Mapping[str, str], weights: Mapping[str, float]) -> dict[str,
 
 
 def _scaled(scores: Mapping[str, float]) -> dict[str, float]:
-    """The best one is 1."""
+    """Scale the scores so that the best one is 1."""
     best = max(scores.values(), default=0.0) or 1.0
     return {path: score / best for path, score in scores.items()}

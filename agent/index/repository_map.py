@@ -1,7 +1,7 @@
 """A map of a repository for one task, within a budget of tokens.
 
-It shows the definitions that matter most by what the task says and by how much they are used,
-file by file, then the test files, then how many files there are that it does not show.
+It shows the definitions that matter most according to the task and to how often they are used, by
+file. Then it shows the test files, and the number of files that are not shown.
 """
 
 import math
@@ -17,36 +17,36 @@ from agent.index.symbols import Definition, SymbolIndex
 from agent.index.tests_of import find_tests
 from agent.paths import is_test_file
 
-_CHARS_PER_TOKEN = 4  # as `agent.models.chat.tokens` counts
+_CHARS_PER_TOKEN = 4  # as counted by `agent.models.chat.tokens`
 
-# Of the budget: what test files and what is left out get at most. Files get the rest.
+# Maximum shares of the budget for test files and for omitted files. Other files get the rest.
 _TESTS_SHARE, _LEFT_OUT_SHARE = 0.2, 0.1
-# Of the room for test files: what those get that are named, where there is none for all.
+# Share of the test files' room for named ones, if there is no room to name all.
 _NAMED_SHARE = 0.6
 
 _SIGNATURE_CHARS, _DOC_CHARS, _PATH_CHARS = 120, 80, 200
-_MORE_CHARS = 24  # of the line that counts a file's other definitions
+_MORE_CHARS = 24  # for the line that counts a file's other definitions
 _DEEPEST_FOLDER = 3
 
 # A definition's score is the sum of the first three, times the others that apply.
 _WEIGHT_OF_FILE, _WEIGHT_OF_NAME, _WEIGHT_OF_USE = 1.0, 1.5, 0.15
 _WEIGHT_OF_KIND = {"class": 1.0, "function": 1.0, "method": 0.8, "variable": 0.4}
 _WEIGHT_OF_PRIVATE = 0.6
-# The next ones of the same file count ever less, so that no file takes the whole map.
+# Further definitions of a file count ever less, so that no file takes the whole map.
 _DECAY = 0.1
-# Of a file without definitions that is not Python.
+# For a file without definitions that is not Python.
 _WEIGHT_OF_OTHER_FILE = 0.3
 
 _PYTHON = (".py", ".pyi")
 _OVERLOAD = re.compile(r"@(\w+\.)?overload ")
 
 _Showable = Mapping[str, Sequence[Definition]]
-"""By path, the definitions that can have a line."""
+"""Definitions that can have a line, by path."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What may become a line of the map: a definition, or a file that has none."""
+    """A possible line of the map: a definition, or a file without definitions."""
 
     score: float
     path: str
@@ -54,12 +54,12 @@ class _Entry:
 
 
 def draw(texts: Mapping[str, str], index: SymbolIndex, task: str, budget_tokens: int) -> str:
-    """The map as text, never more than `budget_tokens` by the estimate of four characters each.
+    """Return the map as text, at most `budget_tokens` as estimated by four characters each.
 
     Args:
         texts: the files of the repository by their paths.
         index: their symbols.
-        task: what the map is for; it decides what is shown, and none of it is in the map.
+        task: the task that decides what is shown. The map contains none of its text.
     """
     room = max(0, budget_tokens) * _CHARS_PER_TOKEN
     relevance = Relevance(task, texts)
@@ -76,7 +76,7 @@ def draw(texts: Mapping[str, str], index: SymbolIndex, task: str, budget_tokens:
 
 
 def _ranked(showable: _Showable, index: SymbolIndex, relevance: Relevance) -> list[_Entry]:
-    """Everything that could be shown, the most important first."""
+    """Return everything that could be shown, the most important first."""
     entries = (
         entry
         for path, definitions in showable.items()
@@ -86,7 +86,7 @@ def _ranked(showable: _Showable, index: SymbolIndex, relevance: Relevance) -> li
 
 
 def _order(entry: _Entry) -> tuple[float, bool, str, int]:
-    """By score, and Python first where nothing else decides."""
+    """Return the sort key: by score, and Python first among equals."""
     line = entry.definition.line if entry.definition else 0
     return -entry.score, not entry.path.endswith(_PYTHON), entry.path, line
 
@@ -107,8 +107,10 @@ def _entries(
 
 
 def _showable(definitions: Iterable[Definition]) -> list[Definition]:
-    """Without the module and what is local to a function, and one of each name: of overloads
-    the implementation, of a property its getter."""
+    """Return the definitions without the module and without those local to a function.
+
+    Each name occurs once: an overloaded function as its implementation, a property as its getter.
+    """
     by_name: dict[str, Definition] = {}
     for definition in definitions:
         owner = by_name.get(definition.qualified.rpartition(".")[0])
@@ -135,11 +137,11 @@ def _score(
 
 
 class _Drawing:
-    """The files of the map as it fills up."""
+    """The files of the map, filled one entry at a time."""
 
     def __init__(self, index: SymbolIndex, showable: _Showable, room: int) -> None:
         self.paths: dict[str, dict[str, Definition]] = {}
-        """The files that are shown, and of each the definitions by their qualified name."""
+        """The shown files, with their shown definitions by qualified name."""
         self._index = index
         self._showable = showable
         self._room = room
@@ -156,11 +158,11 @@ class _Drawing:
             shown |= {definition.qualified: definition for definition in new}
 
     def text(self) -> str:
-        """Files in the order in which they were added, definitions in that of their lines."""
+        """Return the files in the order of addition, with their definitions by line."""
         return "".join(chain.from_iterable(self._lines(path) for path in self.paths))
 
     def _missing(self, entry: _Entry) -> list[Definition]:
-        """The definitions that have to be shown for an entry and are not yet."""
+        """Return the definitions that an entry requires and that are not shown yet."""
         if entry.definition is None:
             return []
         names = entry.definition.qualified.split(".")
@@ -195,13 +197,13 @@ def _definition_line(definition: Definition) -> str:
 
 
 def _short(text: str, limit: int) -> str:
-    """In one line."""
+    """Shorten a text to one line."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def _tests(paths: Sequence[str], relevance: Relevance, room: int) -> str:
-    """All test files by name, or the most relevant ones and the others by folder."""
+    """Return all test files by name, or the most relevant ones and the others by folder."""
     if not paths:
         return ""
     heading = f"\nTests: {len(paths)} files"
@@ -224,8 +226,10 @@ def _tests(paths: Sequence[str], relevance: Relevance, room: int) -> str:
 
 
 def _counted(heading: str, paths: Sequence[str], room: int) -> str:
-    """A heading and the names of files, or how many there are by folder, as deep as there is
-    room for."""
+    """Return a heading and the names of files, or else their counts by folder.
+
+    Folders are as deep as there is room for.
+    """
     if not paths or len(heading) + 1 > room:
         return ""
     names = ", ".join(_short(path, _PATH_CHARS) for path in sorted(paths))

@@ -1,7 +1,7 @@
-"""From a chain of names at a place to the definition that it leads to, across files.
+"""Resolve a chain of names at a location to its definition, across files.
 
-What is known is what the text says: imports, scopes, base classes, annotations, and
-assignments of what a class or an annotated function returns. Nothing is executed or guessed.
+Only the text is used: imports, scopes, base classes, annotations, and assignments from classes or
+annotated functions. Nothing is executed or guessed.
 """
 
 import builtins
@@ -29,8 +29,10 @@ from agent.index.syntax import (
 _FUNCTIONS = ("function", "method")
 
 _DEEPEST = 40
-"""Names that may lead from one to the next before nothing more is found out: far from the
-interpreter's own limit, and more than code has."""
+"""Maximum number of names to follow before the search ends without a result.
+
+It is far below the interpreter's own limit, and more than real code needs.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +40,18 @@ class Entity:
     """A module, class or function of the repository, or an instance of such a class."""
 
     path: str
-    """Of a package without a file: its folder, with a `/` at the end."""
+    """For a package without a file: its folder, with a `/` at the end."""
     scope: int = 0
     is_instance: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """Something of another distribution, the standard library or the language."""
+    """An object of another distribution, the standard library or the language."""
 
 
 Found = Entity | Foreign | None
-"""What a chain leads to; None where the text does not say."""
+"""The object that a chain leads to; None if the text does not determine it."""
 
 FOREIGN = Foreign()
 
@@ -57,15 +59,15 @@ _Question = tuple[str, int, Chain]
 """A chain in a scope of a file."""
 
 _FROM_OUTSIDE = -1
-"""Instead of a scope: a name of the module as importers see it."""
+"""Used instead of a scope: a name of the module as seen by importers."""
 
 
 class Resolver:
-    """Answers for one state of the repository, and remembers the answers.
+    """Resolves names in one state of the repository, and caches the results.
 
-    Imports, base classes and assignments may be cyclic. What is found out on the way of a
-    question that met a cycle may be incomplete and is forgotten after it, so that no answer
-    depends on what was asked before.
+    Imports, base classes and assignments may be cyclic. Intermediate results of a query that met a
+    cycle may be incomplete. They are discarded after the query, so that no result depends on
+    earlier queries.
     """
 
     def __init__(self, files: Mapping[str, FileSyntax], modules: Modules) -> None:
@@ -74,18 +76,18 @@ class Resolver:
         self._known: dict[_Question, Found] = {}
         self._ancestors: dict[Entity, tuple[Entity, ...]] = {}
         self._starred: dict[str, tuple[Entity, ...]] = {}
-        # Of the present question:
+        # State of the current query:
         self._asked: list[_Question] = []
         self._found_out: dict[_Question, Found] = {}
         self._met_a_cycle = False
 
     def scope(self, entity: Entity) -> Scope | None:
-        """The inside of an entity, None for a package without a file."""
+        """Return the scope of an entity, or None for a package without a file."""
         file = self._files.get(entity.path)
         return file.scopes[entity.scope] if file else None
 
     def resolve(self, path: str, scope: int, chain: Chain) -> Found:
-        """What a chain leads to from a scope of a file."""
+        """Return the object that a chain leads to from a scope of a file."""
         question = (path, scope, chain)
         if question not in self._known:
             found = self._answer(question)
@@ -94,13 +96,15 @@ class Resolver:
         return self._known[question]
 
     def member(self, owner: Found, name: str) -> Found:
-        """What a name means after `owner.`; `CALL` and `ENTER` are such names as well."""
+        """Return the object that a name refers to after `owner.`; `CALL` and `ENTER` are names,
+        too.
+        """
         found = self._member(owner, name)
         self._settle()
         return found
 
     def ancestors(self, entity: Entity) -> tuple[Entity, ...]:
-        """The base classes of a class that are in the repository, and theirs, nearest first."""
+        """Return the base classes of a class in the repository, and theirs, nearest first."""
         found = self._above(entity)
         self._settle()
         return found
@@ -149,8 +153,11 @@ class Resolver:
         return FOREIGN if hasattr(builtins, name) else None
 
     def _bound(self, path: str, bindings: Iterable[Binding]) -> Found:
-        """What all the bindings of a name agree on. A definition or import that is in the
-        repository wins over others, which are for another platform or version."""
+        """Return the object that all bindings of a name agree on.
+
+        A definition or import in the repository takes precedence over others, which are for another
+        platform or version.
+        """
         found: set[Found] = set()
         for binding in bindings:
             match binding:
@@ -177,7 +184,7 @@ class Resolver:
             return Entity(module)
         return self._member(Entity(module), binding.name)
 
-    # What stands after a dot
+    # Members of an object
 
     def _member(self, owner: Found, name: str) -> Found:
         if isinstance(owner, Foreign):
@@ -202,7 +209,7 @@ class Resolver:
         return scope is not None and scope.definition.kind in _FUNCTIONS
 
     def _result(self, owner: Entity, scope: Scope) -> Found:
-        """What calling an entity returns."""
+        """Return the result of calling an entity."""
         if scope.definition.kind == "class":
             return None if owner.is_instance else replace(owner, is_instance=True)
         if scope.returns is None:
@@ -224,7 +231,7 @@ class Resolver:
         return found if found is not None else self._by_star(module.path, name)
 
     def _by_star(self, path: str, name: str) -> Found:
-        """What `from module import *` gives a name, in any of the modules that it reaches."""
+        """Return the object bound to a name by `from module import *`, in any module it reaches."""
         if name.startswith("_"):
             return None
         for module in self._reached_by_star(path):
@@ -250,7 +257,7 @@ class Resolver:
         return self._first_member([owner, *self._above(owner)], name)
 
     def _of_super(self, path: str, scope: int, name: str) -> Found:
-        """What `super().name` means."""
+        """Return the object that `super().name` refers to."""
         scopes = self._files[path].scopes
         while scope and scopes[scope].definition.kind != "class":
             scope = scopes[scope].parent

@@ -1,8 +1,8 @@
-"""The text files of a repository, read out of a workspace in two commands.
+"""The text files of a repository, read from a workspace with two commands.
 
-The first lists the files that git tracks or would track, with their sizes and stamps; the
-second fetches, as one archive, those of them that are wanted and not known already. So
-reading again after an edit fetches what the edit changed.
+The first lists the files that git tracks or would track, with their sizes and stamps. The second
+fetches, as one archive, those that are wanted and not already known. A second reading after an edit
+therefore fetches only the changed files.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ _ARCHIVE_END_BYTES = 64 * 2**10
 _TICKS_NS = 20_000_000  # more than the kernel's clock tick
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
-# Comes after whatever a profile prints.
+# Follows any text that a profile prints.
 _MARK = "=== sources ==="
 
-# What `find` sees as a regular file without following a link, and git does not ignore. The
-# last record says what time it is.
+# Lists regular files that `find` sees without following links and that git does not ignore. The
+# last record is the current time.
 _LIST = f"""
 printf '\\n%s\\n' '{_MARK}'
 export LC_ALL=C GIT_OPTIONAL_LOCKS=0
@@ -47,7 +47,7 @@ set -o pipefail
 }} 2>/dev/null | base64 -w 0
 """
 
-# A file that cannot be read is not in the archive, and tar says so by its exit status.
+# A file that cannot be read is not in the archive. tar reports it by its exit status.
 _FETCH = f"""
 printf '\\n%s\\n' '{_MARK}'
 printf %s {{paths}} | base64 -d |
@@ -57,20 +57,23 @@ printf %s {{paths}} | base64 -d |
 
 @dataclass(frozen=True)
 class Sources:
-    """The files of a work tree at one moment; paths are relative to its root."""
+    """The files of a work tree at one moment. Paths are relative to its root."""
 
     texts: Mapping[str, str]
-    """Path to content, line ends as they are; bytes that are not UTF-8 are replaced."""
+    """Content by path, with original line ends. Bytes that are not UTF-8 are replaced."""
     skipped: Mapping[str, SkipReason]
-    """Files that are there and have no text here."""
+    """Existing files without an entry in `texts`."""
     stamps: Mapping[str, str]
-    """Size, time of change and inode of every file. Equal ones mean equal content; an empty
-    one, of a file that changed a moment ago, means nothing."""
+    """Size, time of change and inode of every file.
+
+    Equal stamps mean equal content. A file that changed a moment ago has an empty stamp, which
+    means nothing.
+    """
 
 
 @dataclass(frozen=True)
 class _Listed:
-    """A file that is there."""
+    """An existing file."""
 
     path: str
     size: int
@@ -84,15 +87,15 @@ async def read_sources(
     max_file_bytes: int = MAX_FILE_BYTES,
     max_total_bytes: int = MAX_TOTAL_BYTES,
 ) -> Sources:
-    """All text files that git tracks or does not ignore, as they are in the work tree.
+    """Return all text files that git tracks or does not ignore, as they are in the work tree.
 
-    Symbolic links are not followed, other repositories inside this one not entered, and
-    files whose name is not UTF-8 left out. Python files use up the total first, and small
-    files before large ones. With `known`, an earlier reading of this or another workspace,
-    only files whose stamps differ from it are fetched.
+    Symbolic links are not followed, repositories inside this one are not entered, and files whose
+    name is not UTF-8 are left out. Python files use up the total first, and small files before
+    large ones. With `known`, an earlier reading of this or another workspace, only files with
+    different stamps are fetched.
 
     Raises:
-        WorkspaceError: git lists nothing here (retrying does not help), or the shell is gone.
+        WorkspaceError: git lists no files (a retry does not help), or the shell is gone.
     """
     files = _parse_listing(await _run(workspace, _LIST, keep_bytes=_LISTING_BYTES))
     skipped = _over_a_limit(files, max_file_bytes, max_total_bytes)
@@ -110,14 +113,16 @@ async def read_sources(
 
 
 def lines(text: str) -> list[str]:
-    """The lines of a text without their ends, numbered as Python numbers them: a form feed
-    or another of Unicode's separators ends none."""
+    """Return the lines of a text without their ends, numbered as by Python.
+
+    A form feed or another separator of Unicode does not end a line.
+    """
     found = _LINE_END.split(text)
     return found if found[-1] else found[:-1]
 
 
 def _reused(files: Sequence[_Listed], known: Sources) -> dict[str, str | None]:
-    """What is known of the files that have not changed; None for a binary one."""
+    """Return the known content of the unchanged files, or None for a binary one."""
     return {
         file.path: known.texts.get(file.path)
         for file in files
@@ -130,7 +135,7 @@ def _reused(files: Sequence[_Listed], known: Sources) -> dict[str, str | None]:
 def _over_a_limit(
     files: Sequence[_Listed], max_file_bytes: int, max_total_bytes: int
 ) -> dict[str, SkipReason]:
-    """The files that are not read for their size or for what comes before them."""
+    """Return the files that are not read because they or the files before them are too large."""
     over: dict[str, SkipReason] = {}
     room = max_total_bytes
     for file in sorted(files, key=lambda file: (not file.path.endswith(".py"), file.size)):
@@ -144,7 +149,7 @@ def _over_a_limit(
 
 
 def _parse_listing(listing: bytes) -> list[_Listed]:
-    """The files in the order of their paths."""
+    """Return the files, sorted by path."""
     *records, clock = listing.split(b"\0")
     now = _nanoseconds(clock.split(b" ")[1])
     files = []
@@ -166,10 +171,10 @@ def _nanoseconds(seconds: bytes) -> int:
 
 
 async def _fetch(workspace: Workspace, files: Sequence[_Listed]) -> dict[str, str | None]:
-    """The text of each file that could be read, None for a binary one."""
+    """Return the text of each readable file, or None for a binary one."""
     if not files:
         return {}
-    # The prefix keeps tar from taking a name for an option.
+    # The prefix keeps tar from mistaking a name for an option.
     names = b"".join(f"./{file.path}\0".encode() for file in files)
     command = _FETCH.format(paths=base64.b64encode(names).decode())
     room = sum(file.size + len(file.path.encode()) + _ARCHIVE_OVERHEAD_BYTES for file in files)
@@ -193,7 +198,7 @@ def _text(content: bytes) -> str | None:
 
 
 async def _run(workspace: Workspace, command: str, *, keep_bytes: int) -> bytes:
-    """What a command prints in base64 after the mark."""
+    """Return the decoded base64 output of a command after the mark."""
     done = await workspace.run(command, timeout_s=_TIMEOUT_S, max_output_bytes=keep_bytes)
     if done.exit_code or done.truncated:
         reason = "there are too many" if done.truncated else f"exit {done.exit_code}"

@@ -1,4 +1,4 @@
-"""Definitions, callers and callees of the Python code of a repository, by its syntax trees."""
+"""Definitions, callers and callees of a repository's Python code, from its syntax trees."""
 
 import re
 from collections import Counter
@@ -35,15 +35,17 @@ class Definition:
 
     path: str
     module: str
-    """Dotted, as it is most likely imported."""
+    """Dotted name by which it is most likely imported."""
     qualified: str
-    """Within the module: `Reader.load`, and `Reader.load.helper` for a nested function; empty
-    for the module itself."""
+    """Name within the module: `Reader.load`, and `Reader.load.helper` for a nested function.
+
+    Empty for the module itself.
+    """
     kind: Kind
     start: int
-    """First line, 1-based, decorators included."""
+    """First line, 1-based, including decorators."""
     line: int
-    """Where `def` or `class` stands."""
+    """Line of `def` or `class`."""
     end: int
     """Last line, inclusive."""
     signature: str
@@ -62,20 +64,24 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A place where a definition is called, or otherwise used: passed on, decorated with,
-    derived from, read as a property."""
+    """A location at which a definition is called or otherwise used.
+
+    Other uses are passing it on, decorating with it, deriving from it, or reading it as a property.
+    """
 
     path: str
     line: int
     text: str
-    """What is evaluated there, such as `self.reader.load`; `…` stands for an expression."""
+    """The evaluated expression, such as `self.reader.load`; `…` replaces a subexpression."""
     inside: Definition
-    """The innermost definition around the place, the module at the least."""
+    """The innermost definition around the use, at least the module."""
     targets: tuple[Definition, ...]
-    """What it leads to; of a possible use, every definition that it could be."""
+    """The used definition; for a possible use, every definition that it could be."""
     is_certain: bool
-    """Whether imports, scopes and types say so; otherwise only the name agrees, or a subclass
-    overrides what they say."""
+    """True if imports, scopes and types determine the target.
+
+    Otherwise only the name agrees, or a subclass overrides the determined target.
+    """
     is_call: bool
 
 
@@ -86,35 +92,40 @@ Key = tuple[str, str]
 class SymbolIndex:
     """The symbols of one state of a repository.
 
-    Files that have not changed since another index was made, in this process, are not parsed
-    again. All answers are in a fixed order: code before tests, then by path and line.
+    Files that have not changed since this process made another index are not parsed again. All
+    results are in a fixed order: code before tests, then by path and line.
     """
 
     def __init__(self, texts: Mapping[str, str]) -> None:
-        """`texts` are files by their paths; those that are not Python are passed over."""
+        """Index the Python files among `texts`, files by their paths."""
         python = sorted(path for path in texts if path.endswith((".py", ".pyi")))
         parsed = {path: parse(texts[path]) for path in sorted(python, key=_reading_order)}
         self._files = {path: file for path, file in parsed.items() if isinstance(file, FileSyntax)}
         self.unparsed = {path: file for path, file in parsed.items() if isinstance(file, str)}
-        """Python files that this Python cannot read, and why in one line."""
+        """Python files that this Python cannot parse, with the reason in one line."""
         self._modules = Modules(python)
         self._names = {path: self._modules.name(path) for path in self._files}
         self._resolver = Resolver(self._files, self._modules)
 
     @property
     def paths(self) -> list[str]:
-        """The files that are in the index."""
+        """The files in the index."""
         return list(self._files)
 
     def defined_in(self, path: str) -> list[Definition]:
-        """The definitions of a file in the order of their lines, the module first; none where
-        the file is not in the index."""
+        """Return the definitions of a file by line, the module first.
+
+        The result is empty if the file is not in the index.
+        """
         return list(self._definitions.get(path, ()))
 
     def definitions(self, symbol: str) -> list[Definition]:
-        """What a symbol names: `load`, `Reader.load`, `package.module.Reader.load`,
+        """Return the definitions that a symbol names.
+
+        A symbol is `load`, `Reader.load`, `package.module.Reader.load`,
         `path/to/module.py::Reader.load`, or an inherited or re-exported name such as
-        `package.Reader`."""
+        `package.Reader`.
+        """
         parts = _parts(symbol)
         if not parts:
             return []
@@ -128,8 +139,10 @@ class SymbolIndex:
         return []
 
     def callers(self, symbol: str) -> list[Use]:
-        """Where the classes, functions and methods that a symbol names are used, certain uses
-        before possible ones."""
+        """Return the uses of the classes, functions and methods that a symbol names.
+
+        Certain uses come before possible ones.
+        """
         targets = [found for found in self.definitions(symbol) if found.kind in _USABLE]
         uses = (
             self._use(path, reference, hits, is_certain)
@@ -140,8 +153,10 @@ class SymbolIndex:
         return sorted(dict.fromkeys(uses), key=_certain_first)
 
     def callees(self, symbol: str) -> list[Use]:
-        """What the definitions of a symbol use of the repository, in the order of the code:
-        calls, properties that are read and functions that are passed on."""
+        """Return the repository's definitions that a symbol uses, in the order of the code.
+
+        Uses are calls, properties that are read and functions that are passed on.
+        """
         uses = (
             self._use(definition.path, reference, targets, is_certain)
             for definition in self.definitions(symbol)
@@ -153,7 +168,7 @@ class SymbolIndex:
 
     @cached_property
     def use_counts(self) -> Mapping[Key, int]:
-        """How many certain uses every definition has."""
+        """The number of certain uses of every definition."""
         return Counter(
             self._key(found)
             for path, file in self._files.items()
@@ -162,8 +177,10 @@ class SymbolIndex:
         )
 
     def imports(self, path: str) -> list[str]:
-        """The files of the repository that a file imports, and those in which the names that
-        it imports are defined, sorted."""
+        """Return the repository's files that a file imports, sorted.
+
+        They include the files in which the imported names are defined.
+        """
         file = self._files.get(path)
         found: set[str] = set()
         for imported in file.imports if file else ():
@@ -179,7 +196,7 @@ class SymbolIndex:
     # From references to definitions
 
     def _lead(self, path: str, reference: Reference) -> Found:
-        """The definition that is used, not an instance of it."""
+        """Return the definition that is used, not an instance of it."""
         found = self._resolver.resolve(path, reference.scope, reference.chain)
         if isinstance(found, Entity) and found.is_instance:
             return self._resolver.member(found, "__call__") if reference.is_call else FOREIGN
@@ -188,7 +205,7 @@ class SymbolIndex:
     def _hits(
         self, path: str, reference: Reference, targets: Sequence[Definition]
     ) -> tuple[list[Definition], bool]:
-        """Those of the targets that a reference leads to, and whether that is certain."""
+        """Return the targets that a reference leads to, and True if that is certain."""
         found = self._lead(path, reference)
         if found is None:
             return [target for target in targets if self._may_be(target, path, reference)], False
@@ -203,7 +220,7 @@ class SymbolIndex:
         return (exact, True) if exact else ([t for t in targets if self._overrides(t, key)], False)
 
     def _targets(self, path: str, reference: Reference) -> tuple[Sequence[Definition], bool]:
-        """What a reference leads to as far as it is executed, and whether that is certain."""
+        """Return the definitions that a reference executes, and True if that is certain."""
         found = self._lead(path, reference)
         if found is None:
             named = self._by_name.get(reference.chain[-1], ())
@@ -215,7 +232,7 @@ class SymbolIndex:
         return [target for target in targets if target.kind in executed], True
 
     def _may_be(self, target: Definition, path: str, reference: Reference) -> bool:
-        """Whether a reference of which nothing is known could mean a definition of its name."""
+        """Return True if an unresolved reference could refer to a definition of its name."""
         if target.name != reference.chain[-1]:
             return False
         if len(reference.chain) > 1:
@@ -225,7 +242,7 @@ class SymbolIndex:
         return is_global and bool(self._files[path].stars)
 
     def _overrides(self, target: Definition, key: Key) -> bool:
-        """Whether a method is what a call of a base class's method may run."""
+        """Return True if a call of a base class's method may run this method."""
         path, qualified = key
         owner, _, name = qualified.rpartition(".")
         if target.kind != "method" or target.name != name:
@@ -240,7 +257,7 @@ class SymbolIndex:
     # From names to references
 
     def _names_of(self, targets: Iterable[Definition]) -> list[str]:
-        """The last names by which definitions can be referred to."""
+        """Return the last names by which definitions can be referred to."""
         names: set[str] = set()
         for target in targets:
             names.add(target.name)
@@ -257,7 +274,7 @@ class SymbolIndex:
                     yield path, reference
 
     def _inside(self, definition: Definition) -> Iterator[Reference]:
-        """What stands in a definition, nested ones included."""
+        """Yield the references in a definition, including those in nested ones."""
         file = self._files[definition.path]
         within: set[int] = set()
         for index, scope in enumerate(file.scopes):
@@ -270,7 +287,7 @@ class SymbolIndex:
 
     @cached_property
     def _aliases(self) -> dict[str, set[str]]:
-        """By the name of a definition: what imports call it instead."""
+        """Aliases in imports, by the name of the definition."""
         found: dict[str, set[str]] = {}
         for file in self._files.values():
             for scope in file.scopes:
@@ -320,7 +337,7 @@ class SymbolIndex:
         return entity.path, scope.definition.qualified if scope else ""
 
     def _members(self, owner: Definition, names: Sequence[str]) -> list[Definition]:
-        """The definitions that names lead to from a module or class."""
+        """Return the definitions that names lead to from a module or class."""
         found: Found = self._entity(_key(owner)) if owner.kind in ("module", "class") else None
         for name in names:
             found = self._resolver.member(found, name)
@@ -370,7 +387,7 @@ def _owner(definition: Definition) -> str:
 
 
 def _constructed(definition: Definition) -> Key | None:
-    """The class that a constructor belongs to, whose calls are the constructor's."""
+    """Return the class of a constructor. Calls of the class are calls of the constructor."""
     is_constructor = definition.kind == "method" and definition.name in _CONSTRUCTORS
     return (definition.path, _owner(definition)) if is_constructor else None
 
@@ -385,7 +402,7 @@ def _text(chain: Chain) -> str:
 
 
 def _parts(symbol: str) -> list[str]:
-    """The names in a symbol, which may begin with a path or end in a call."""
+    """Return the names in a symbol, which may begin with a path or end in a call."""
     text = symbol.strip().strip("`").partition("(")[0].removeprefix("self.").removeprefix("cls.")
     if match := _PATH.fullmatch(text):
         text = f"{match['stem'].removesuffix('/__init__').replace('/', '.')}.{match['rest'] or ''}"
@@ -393,7 +410,7 @@ def _parts(symbol: str) -> list[str]:
 
 
 def _ends(definition: Definition, parts: Sequence[str]) -> bool:
-    """Whether parts are the end of a definition's full name, or of its path and name."""
+    """Return True if parts are the end of a definition's full name, or of its path and name."""
     inside = definition.qualified.split(".") if definition.qualified else []
     path = str(PurePosixPath(definition.path).with_suffix("")).removesuffix("/__init__")
     names = ([*definition.module.split("."), *inside], [*path.split("/"), *inside])

@@ -1,10 +1,10 @@
-"""What one Python file says by itself: definitions, what its names are bound to, references.
+"""The syntax of one Python file: definitions, bindings of names, and references.
 
-Nothing here looks at another file, so the result depends on the text alone and is remembered
-by it. `agent.index.symbols` puts the files together.
+No other file is read, so the result depends only on the text and is cached by it.
+`agent.index.symbols` combines the files.
 
-An expression that may lead to a definition is written as a *chain*, the way from its first
-name: `self.reader.load(path).close` is `("self", "reader", "load", "()", "close")`.
+An expression that may lead to a definition is written as a *chain*, the path from its first name:
+`self.reader.load(path).close` is `("self", "reader", "load", "()", "close")`.
 """
 
 import ast
@@ -26,11 +26,11 @@ Kind = Literal["module", "class", "function", "method", "variable"]
 Chain = tuple[str, ...]
 
 CALL = "()"
-"""In a chain: what the part before returns."""
+"""In a chain: the result of calling the part before."""
 ENTER = "with"
-"""In a chain: what a `with` statement binds of the part before."""
+"""In a chain: the value that a `with` statement binds for the part before."""
 ANYTHING = "?"
-"""First in a chain: an expression of which nothing is known."""
+"""First in a chain: an expression of unknown value."""
 LITERAL = "literal"
 """First in a chain: a value of a type that is built into Python."""
 
@@ -49,24 +49,24 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True, slots=True)
 class Defined:
-    """A name is a class or function of the file."""
+    """The name is a class or function of the file."""
 
     scope: int
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A name is a module, or a name of a module where there is one."""
+    """The name is a module, or, if `name` is set, a name of a module."""
 
     module: str
     level: int
-    """Dots before the module's name."""
+    """Number of dots before the module's name."""
     name: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """A name has the value of an expression, seen from a scope."""
+    """The name has the value of an expression, as seen from a scope."""
 
     chain: Chain
     scope: int
@@ -74,7 +74,7 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """A name is `self` or `cls` of a class."""
+    """The name is `self` or `cls` of a class."""
 
     scope: int
     is_instance: bool
@@ -82,12 +82,12 @@ class Receiver:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A name is bound to something that cannot be told."""
+    """The name has an unknown value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """A name is None, until it is bound to something else."""
+    """The name is None until it is bound to something else."""
 
 
 Binding = Defined | Imported | Assigned | Receiver | Unknown | Empty
@@ -95,17 +95,17 @@ Binding = Defined | Imported | Assigned | Receiver | Unknown | Empty
 
 @dataclass(frozen=True, slots=True)
 class DefinitionSyntax:
-    """A definition where it stands; lines are 1-based and inclusive."""
+    """A definition and its location. Lines are 1-based and inclusive."""
 
     qualified: str
-    """Within the file, without `<locals>`: `Reader.load.helper`; empty for the module."""
+    """Name within the file, without `<locals>`: `Reader.load.helper`; empty for the module."""
     kind: Kind
     start: int
-    """With the decorators."""
+    """First line, including decorators."""
     line: int
     end: int
     signature: str
-    """The header in one line: decorators without arguments, then what stands before the colon."""
+    """The header in one line: decorators without arguments, then the text before the colon."""
     doc: str
     """The first line of the docstring."""
 
@@ -124,7 +124,7 @@ class Scope:
 
 
 class Reference(NamedTuple):
-    """A place where a chain is evaluated; there are so many that a tuple's speed shows."""
+    """A location at which a chain is evaluated. A tuple, because its speed matters for so many."""
 
     line: int
     chain: Chain
@@ -138,18 +138,18 @@ class FileSyntax:
 
     scopes: tuple[Scope, ...]
     definitions: tuple[DefinitionSyntax, ...]
-    """In the order of their lines; variables of modules and classes are among them."""
+    """Definitions by line, including variables of modules and classes."""
     references: dict[str, tuple[Reference, ...]]
-    """By the last name of the chain, in the order of their lines."""
+    """References by the last name of the chain, in the order of their lines."""
     imports: tuple[Imported, ...]
-    """Every import, wherever it stands; those of `*` included."""
+    """Every import at any location, including those of `*`."""
     stars: tuple[Imported, ...]
     """`from module import *`."""
 
 
 @lru_cache(maxsize=_CACHED_FILES)
 def parse(text: str) -> FileSyntax | str:
-    """What a file says, or in one line why this Python cannot read it."""
+    """Return the syntax of a file, or in one line the reason why this Python cannot parse it."""
     source = text.removeprefix("\ufeff")
     try:
         with _undisturbed():
@@ -165,9 +165,12 @@ _one_at_a_time = threading.Lock()
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Without the warnings that other people's code gives rise to, and without collecting
-    garbage, which takes longer than parsing and finds none, for trees have no cycles. Both
-    are settings of the whole process, so that only one thread may change them at a time."""
+    """Suppress warnings and garbage collection while parsing.
+
+    The warnings are about other people's code. Garbage collection takes longer than parsing and
+    finds nothing, because trees have no cycles. Both are settings of the whole process, so only one
+    thread may change them at a time.
+    """
     with _one_at_a_time, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         collects = gc.isenabled()
@@ -180,7 +183,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def chain(node: ast.expr) -> Chain:
-    """How an expression is reached; it starts with `ANYTHING` where that cannot be told."""
+    """Return the chain of an expression. It starts with `ANYTHING` if the expression is unknown."""
     match node:
         case ast.Name(id=name):
             return (name,)
@@ -195,7 +198,7 @@ def chain(node: ast.expr) -> Chain:
 
 
 def annotated(node: ast.expr | None) -> Chain | None:
-    """The chain of a value with that annotation, None where it names no single class."""
+    """Return the chain of a value with that annotation, or None if it names no single class."""
     match node:
         case ast.Constant(value=str(text)):
             try:
@@ -229,8 +232,10 @@ def _is_none(node: ast.expr) -> bool:
 
 
 def enclosing(scopes: Sequence[Scope], scope: int) -> Iterator[int]:
-    """The scopes in which a name is looked up, from the inside out: a class's names are seen
-    by what stands in its body directly and not by its methods."""
+    """Yield the scopes in which a name is looked up, from the inside out.
+
+    The names of a class are visible directly in its body and not in its methods.
+    """
     yield scope
     while scope:
         scope = scopes[scope].parent
@@ -270,7 +275,7 @@ class _Builder:
         return {name: tuple(references) for name, references in found.items()}
 
     def _leads_nowhere(self, reference: Reference) -> bool:
-        """Whether it is a lone name that is no definition's, such as a parameter."""
+        """Return True for a single name that refers to no definition, such as a parameter."""
         if len(reference.chain) > 1:
             return False
         name = reference.chain[0]
@@ -282,7 +287,7 @@ class _Builder:
                 return not leads and self._is_function(index)
         return name in _BUILTINS
 
-    # Scopes and what their names are bound to
+    # Scopes and the bindings of their names
 
     def _enter(self, scope: Scope, body: Iterable[ast.AST]) -> None:
         self._definitions.append(scope.definition)
@@ -296,7 +301,7 @@ class _Builder:
         self._scopes[scope].bindings.setdefault(name, []).append(binding)
 
     def _bind_local(self, name: str) -> None:
-        """Bind a name that lives shorter than the scope, if that can hide a definition."""
+        """Bind a name that exists for only a part of the scope, if it can hide a definition."""
         if self._is_function(self._current):
             self._bind(name, Unknown())
 
@@ -330,7 +335,7 @@ class _Builder:
                 self._visit(target)
 
     def _bind_attribute(self, receiver: str, name: str, binding: Binding) -> None:
-        """`self.name = ...` in a method binds the name in the class."""
+        """Bind `name` in the class for `self.name = ...` in a method."""
         for found in self._scopes[self._current].bindings.get(receiver, ()):
             if isinstance(found, Receiver):
                 self._scopes[found.scope].bindings.setdefault(name, []).append(binding)
@@ -397,7 +402,7 @@ class _Builder:
         self._enter(scope, node.body)
 
     def _decorators(self, decorators: list[ast.expr]) -> None:
-        """`@name` calls what it names."""
+        """Record that `@name` calls the named function."""
         self._called.update(decorators)
         self._visit_all(decorators)
 
@@ -491,7 +496,7 @@ class _Builder:
         self._visit_all(ast.iter_child_nodes(node))
 
     def _leaf(self, node: ast.AST) -> None:
-        """Nothing is in it."""
+        """Do nothing, because the node has no children of interest."""
 
     def _call(self, node: ast.Call) -> None:
         self._called.add(node.func)
@@ -510,7 +515,7 @@ class _Builder:
     def _refer(self, node: ast.expr, reached: Chain) -> None:
         if reached[0] == ANYTHING:
             reached = (ANYTHING, reached[-1])
-        line = node.end_lineno or node.lineno  # where the last name of a long chain stands
+        line = node.end_lineno or node.lineno  # the line of the last name of a long chain
         self._references.add(Reference(line, reached, self._current, node in self._called))
 
 
@@ -547,7 +552,7 @@ def _parameters(arguments: ast.arguments) -> list[ast.arg]:
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
-    """`a, b = x, y` as two assignments."""
+    """Split `a, b = x, y` into two assignments."""
     match target, value:
         case (ast.Tuple(elts=targets), ast.Tuple(elts=values)) if len(targets) == len(values):
             if not any(isinstance(part, ast.Starred) for part in (*targets, *values)):
@@ -556,7 +561,7 @@ def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]
 
 
 def _rest(arguments: ast.arguments) -> list[ast.arg]:
-    """`*args` and `**kwargs`, whose annotation is that of one element."""
+    """Return `*args` and `**kwargs`, whose annotation is that of one element."""
     return [argument for argument in (arguments.vararg, arguments.kwarg) if argument]
 
 

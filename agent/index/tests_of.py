@@ -1,4 +1,4 @@
-"""Which existing test files likely cover given files, by names and imports."""
+"""Find existing test files that likely cover given files, by names and imports."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -19,24 +19,24 @@ _TEST_MARKS = re.compile(r"^test_|_(test|spec)$|\.(test|spec|cy)$")
 
 @dataclass(frozen=True, slots=True)
 class Covering:
-    """A test file and why it is believed to test something."""
+    """A test file and the reasons to expect that it covers a source file."""
 
     path: str
     points: int
-    """More is likelier; meaningful in comparison only."""
+    """A higher value is likelier. Meaningful only in comparison."""
     reasons: tuple[str, ...]
-    """Such as `imports it: src/reader.py`."""
+    """Reasons such as `imports it: src/reader.py`."""
 
 
 def find_tests(paths: Iterable[str]) -> list[str]:
-    """The files that a test runner collects tests from, sorted."""
+    """Return the files that a test runner collects tests from, sorted."""
     return sorted(path for path in paths if is_test_module(path))
 
 
 def covering(
     index: SymbolIndex, texts: Mapping[str, str], sources: Iterable[str]
 ) -> list[Covering]:
-    """The test files that likely cover any of the source files, the likeliest first.
+    """Return the test files that likely cover any of the source files, the likeliest first.
 
     `texts` are all files of the repository by their paths, `index` their symbols.
     """
@@ -57,7 +57,7 @@ def covering(
 
 
 def _importers(index: SymbolIndex, sources: Iterable[str]) -> dict[str, set[str]]:
-    """The files other than tests and packages that import each source."""
+    """Return the files, except tests and packages, that import each source."""
     imports = {
         path: set(index.imports(path))
         for path in index.paths
@@ -85,7 +85,10 @@ def _reasons(
 
 
 def _is_named_after(test: str, source: str) -> bool:
-    """`test_reader.py` and `test_reader_errors.py` are named after `reader.py`."""
+    """Return True if a test is named after a source file.
+
+    `test_reader.py` and `test_reader_errors.py` are named after `reader.py`.
+    """
     stem = PurePosixPath(source).stem
     if stem in ("__init__", "index"):
         stem = PurePosixPath(source).parent.name
@@ -99,7 +102,7 @@ def _conftests(test: str) -> list[str]:
 
 
 def _names_module(text: str, test: str, source: str) -> bool:
-    """Whether a test that is not Python has the source's name in quotes as modules are named."""
+    """Return True if a test that is not Python has the source's module name in quotes."""
     if test.endswith(".py"):
         return False
     stem = re.escape(PurePosixPath(source).stem)

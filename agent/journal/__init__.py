@@ -1,18 +1,18 @@
 """The append-only journal of steps, with its leases, ledger and budgets.
 
-journal     the one class that is used from outside
-types       what goes in and comes out
+journal     the only class that is used from outside
+types       input and output types
 attempts    rows of attempts
 leases      one writer per attempt, fenced by its epoch
 records     rows of steps
 ledger      reservations, settlements and limits
-bodies      requests and results as they lie in the database
-ties        which lakes a journal belongs to
-progress    how far the attempts of an experiment are
-retention   what is kept of attempts, and how it becomes less
-tables      the schema as queries see it
-migrations  the schema as databases get it
-database    transactions that survive the database's absence
+bodies      storage format of requests and results
+ties        lakes that a journal belongs to
+progress    progress of the attempts of an experiment
+retention   sizes of attempts, and pruning
+tables      the schema as used by queries
+migrations  the schema as created in databases
+database    transactions that are retried while the database is unreachable
 """
 
 from agent.journal.journal import Journal

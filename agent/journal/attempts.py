@@ -1,4 +1,4 @@
-"""The rows of attempts: declared once, looked up, ended."""
+"""Rows of attempts: declare, find and end them."""
 
 from dataclasses import asdict
 
@@ -20,7 +20,7 @@ _DECLARE = {
     )
 }
 
-# That of an attempt that was removed is still there.
+# The lease of a removed attempt still exists.
 _OPEN = {
     dialect: insert_into(leases)
     .values(epoch=0, worker="", expires_at=0.0, ordinal=0)
@@ -32,10 +32,10 @@ FIELDS = tuple(column for column in attempts.c if column.name not in ("outcome",
 
 
 def declare(connection: Connection, attempt: Attempt) -> bool:
-    """Insert an attempt with a lease that nobody holds; False if it is there already.
+    """Insert an attempt with a free lease. Return False if the attempt already exists.
 
     Raises:
-        JournalError: another attempt has its id.
+        JournalError: another attempt has the same id.
     """
     declared = _DECLARE[connection.dialect.name]
     if connection.execute(declared, asdict(attempt)).first() is None:
@@ -49,26 +49,26 @@ def declare(connection: Connection, attempt: Attempt) -> bool:
 
 
 def open_lease(connection: Connection, name: str) -> None:
-    """Insert a free lease, unless there is one of that name."""
+    """Insert a free lease, unless a lease of that name exists."""
     connection.execute(_OPEN[connection.dialect.name], {"attempt_id": name})
 
 
 def find(connection: Connection, attempt_id: str) -> Attempt | None:
-    """The attempt of that id."""
+    """Return the attempt with that id, or None."""
     row = connection.execute(select(*FIELDS).where(attempts.c.attempt_id == attempt_id)).first()
     return None if row is None else Attempt(**row._mapping)
 
 
 def with_prefix(connection: Connection, prefix: str) -> list[Attempt]:
-    """The attempts whose id starts so, by id."""
-    # LIKE knows wildcards, and on SQLite no case.
+    """Return the attempts whose id starts with a prefix, by id."""
+    # LIKE has wildcards and, on SQLite, ignores case.
     starts = func.substr(attempts.c.attempt_id, 1, len(prefix)) == prefix
     rows = connection.execute(select(*FIELDS).where(starts)).all()
     return sorted((Attempt(**row._mapping) for row in rows), key=lambda one: one.attempt_id)
 
 
 def outcome(connection: Connection, attempt_id: str) -> str | None:
-    """How the attempt ended; None while it has not."""
+    """Return the outcome of the attempt, or None while it has not ended."""
     found = connection.execute(
         select(attempts.c.outcome).where(attempts.c.attempt_id == attempt_id)
     )
@@ -76,7 +76,7 @@ def outcome(connection: Connection, attempt_id: str) -> str | None:
 
 
 def pruned_at(connection: Connection, attempt_id: str) -> float | None:
-    """When the attempt's steps were removed, in seconds since 1970; None if they were not."""
+    """Return when the attempt's steps were removed, in seconds since 1970, or None."""
     found = connection.execute(
         select(attempts.c.pruned_at).where(attempts.c.attempt_id == attempt_id)
     )
@@ -84,14 +84,17 @@ def pruned_at(connection: Connection, attempt_id: str) -> float | None:
 
 
 def set_outcome(connection: Connection, attempt_id: str, outcome: str | None) -> None:
-    """End the attempt, or open it again."""
+    """End the attempt, or reopen it."""
     connection.execute(
         update(attempts).where(attempts.c.attempt_id == attempt_id).values(outcome=outcome)
     )
 
 
 def _compare(known: Attempt, given: Attempt) -> None:
-    """A fork may be started again by its id alone, without its parent."""
+    """Check that both declarations agree.
+
+    A fork may be restarted by its id alone, without its parent.
+    """
     for field in ("experiment", "arm", "instance_id", "repeat", "spec"):
         there, here = getattr(known, field), getattr(given, field)
         if there != here:

@@ -1,9 +1,9 @@
-"""How requests and results lie in the database: a byte that says how, then the content."""
+"""Storage format of requests and results: one byte for the encoding, then the content."""
 
 import zlib
 
-from agent.blobs import Blobs
 from agent.errors import JournalError
+from agent.journal.blobs import Blobs
 
 PLAIN, COMPRESSED, BLOB = 0, 1, 2
 
@@ -13,26 +13,26 @@ BLOB_ABOVE = 256 * 1024
 
 
 class Bodies:
-    """Packs and unpacks; what is large goes to `blobs` where there are any."""
+    """Packs and unpacks payloads. Large payloads go to `blobs`, if given."""
 
     def __init__(self, blobs: Blobs | None) -> None:
         self._blobs = blobs
 
     def pack(self, body: bytes) -> bytes:
-        """The form for the database; a blob is on the disk when this returns."""
+        """Return the stored form. A blob is on the disk before this returns."""
         if len(body) <= COMPRESS_ABOVE:
             return bytes([PLAIN]) + body
-        # The fastest level: a step of 20 kB may take a millisecond altogether.
+        # The fastest level: a step of 20 kB may take a millisecond in all.
         packed = bytes([COMPRESSED]) + zlib.compress(body, 1)
         if self._blobs is None or len(body) <= BLOB_ABOVE:
             return packed
         return bytes([BLOB]) + self._blobs.put(packed).encode("ascii")
 
     def unpack(self, packed: bytes) -> bytes:
-        """The body that was packed.
+        """Return the payload that was packed.
 
         Raises:
-            JournalError: it lies in blobs that are not at hand, or are damaged.
+            JournalError: the payload is in blobs that are unavailable or damaged.
         """
         how, content = packed[0], packed[1:]
         if how == PLAIN:

@@ -1,4 +1,4 @@
-"""The connection to SQLite or PostgreSQL: transactions that survive its absence."""
+"""Connection to SQLite or PostgreSQL. Transactions are retried while it is unreachable."""
 
 import math
 import sqlite3
@@ -24,17 +24,17 @@ WRITES = "journal_writes"
 """Execution option of connections whose transactions write."""
 
 SQLITE_BUSY_MS = 10_000
-"""How long SQLite itself waits for another program's lock."""
+"""Time that SQLite itself waits for another program's lock."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 
 SQLITE_PASSES = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN")
 POSTGRES_PASSES = ("08", "40", "53", "55P03", "57P", "25P03")
-"""Beginnings of the error names and SQLSTATEs that another try may not meet again."""
+"""Prefixes of the error names and SQLSTATEs that may disappear on a retry."""
 
 
 class clock(FunctionElement[float]):  # noqa: N801  # reads as the SQL function it is
-    """Seconds since 1970 by the database's own clock, the same for all of its workers."""
+    """Seconds since 1970 by the database's clock, which is the same for all of its workers."""
 
     type = Double()
     inherit_cache = True
@@ -51,34 +51,34 @@ def _clock_postgresql(element: clock, compiler: Any, **options: Any) -> str:
 
 
 class _Outage:
-    """Since when the database is away, as all threads together see it.
+    """Start of the current outage, shared by all threads.
 
-    Where every call waited on its own, an attempt that fails, cleans up after itself and is
-    tried again would wait many times over. That another call succeeds does not end it: a full
-    disk can be read, and written to where nothing is new.
+    If every call waited on its own, an attempt that fails, cleans up and is retried would wait many
+    times over. Success of another call does not end the outage: a full disk can be read, and can be
+    written to where no new data is added.
     """
 
     def __init__(self) -> None:
         self._began = self._last = -math.inf
 
     def began(self, now: float, patience_s: float) -> float:
-        """When the absence that is seen now was first seen."""
+        """Return when the current outage was first seen."""
         if now - self._last > patience_s:
             self._began = now
         self._last = now
         return self._began
 
     def over(self) -> None:
-        """What failed before has succeeded."""
+        """Record that a call which failed before has succeeded."""
         self._last = -math.inf
 
 
 class Database:
-    """Runs transactions, again where the database was away for less than `patience_s`.
+    """Runs transactions, and retries them while the database is unreachable, up to `patience_s`.
 
-    An absence is waited for once: what is called when it has lasted that long fails at once.
-    Work may run more than once, the last time after a commit whose answer got
-    lost, and has to leave the same behind as if it had run once.
+    All calls share one wait: a call that is made when an outage has lasted that long fails at once.
+    Work may run more than once, the last time after a commit whose answer was lost. Running it
+    again must leave the same result as running it once.
     """
 
     def __init__(self, url: URL, patience_s: float) -> None:
@@ -93,18 +93,18 @@ class Database:
             self._writing = threading.Lock()
 
     def read(self, work: Work[T]) -> T:
-        """The result of `work` in a transaction that only reads.
+        """Return the result of `work` in a read-only transaction.
 
         Raises:
-            JournalError: the database cannot be reached, or refuses.
+            JournalError: the database is unreachable or rejects the transaction.
         """
         return self._patiently(lambda: _transaction(self._engine, work), self.patience_s)
 
     def write(self, work: Work[T], patience_s: float | None = None) -> T:
-        """The result of `work` in a transaction that is on the disk when this returns.
+        """Return the result of `work` in a transaction that is on the disk when this returns.
 
         Raises:
-            JournalError: the database cannot be reached, or refuses.
+            JournalError: the database is unreachable or rejects the transaction.
         """
 
         def run() -> T:
@@ -114,12 +114,12 @@ class Database:
         return self._patiently(run, self.patience_s if patience_s is None else patience_s)
 
     def compact(self) -> int:
-        """Give the room that SQLite's file does not use any more back to the disk; its bytes.
+        """Return the unused space in SQLite's file to the disk. Return the number of bytes freed.
 
-        PostgreSQL sees to that itself, and 0 is returned.
+        PostgreSQL does so by itself, so the result is 0.
 
         Raises:
-            JournalError: the file cannot be reached, or the disk has no room for the new one.
+            JournalError: the file is unreachable, or the disk has no room for the new one.
         """
         if self.url.get_backend_name() != "sqlite":
             return 0
@@ -127,7 +127,7 @@ class Database:
             return self._patiently(lambda: _vacuum(self._engine), self.patience_s)
 
     def close(self) -> None:
-        """Drop all connections."""
+        """Close all connections."""
         self._engine.dispose()
 
     def _patiently(self, run: Callable[[], T], patience_s: float) -> T:
@@ -158,7 +158,7 @@ class Database:
 
 
 def shown(url: URL) -> str:
-    """A database URL for people: without passwords and without the driver."""
+    """Return a database URL for display, without passwords and without the driver."""
     secrets = [name for name in url.query if "password" in name.lower()]
     open_to_all = url.difference_update_query(secrets).set(drivername=url.get_backend_name())
     return open_to_all.render_as_string(hide_password=True)
@@ -170,7 +170,7 @@ def _transaction(engine: Engine, work: Work[T]) -> T:
 
 
 def _passes(error: Exception) -> bool:
-    """Whether the same transaction may succeed later."""
+    """Return True if the same transaction may succeed later."""
     if isinstance(error, PoolTimeout):
         return True
     if isinstance(error, DBAPIError) and error.connection_invalidated:
@@ -180,7 +180,7 @@ def _passes(error: Exception) -> bool:
         return (getattr(cause, "sqlite_errorname", None) or "").startswith(SQLITE_PASSES)
     state = getattr(cause, "sqlstate", None)
     if state is None:
-        # The driver itself speaks: there was no server to give a state.
+        # The error is the driver's own: no server responded with a state.
         return type(cause).__name__ == "OperationalError"
     return str(state).startswith(POSTGRES_PASSES)
 
@@ -192,7 +192,7 @@ def _engine(url: URL) -> Engine:
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
-    # The encoding for clusters that were made without one, as in a locale of C.
+    # The encoding is for clusters that were created without one, as in a locale of C.
     wanted = {"connect_timeout": 10, "tcp_user_timeout": 30_000, "client_encoding": "utf8"}
     unset = {name: value for name, value in wanted.items() if name not in url.query}
     engine = create_engine(url, connect_args=unset)
@@ -209,7 +209,7 @@ def _prepare_sqlite(connection: sqlite3.Connection, record: object) -> None:
 
 
 def _vacuum(engine: Engine) -> int:
-    """Write SQLite's file anew, outside of any transaction; by how many bytes it shrank."""
+    """Rewrite SQLite's file, outside of any transaction. Return by how many bytes it shrank."""
     pooled = engine.raw_connection()
     try:
         connection = pooled.driver_connection
@@ -228,13 +228,13 @@ def _vacuum(engine: Engine) -> int:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # A reader that turns writer half way can fail for good; a writer is one from the start.
+    # A reader that turns writer half way can fail for good, so a writer is one from the start.
     writes = connection.get_execution_options().get(WRITES)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 def _prepare_postgresql(connection: Any, record: object) -> None:
-    # A worker that is stopped inside a transaction must not hold up all the others.
+    # A worker that is stopped inside a transaction must not block all the others.
     connection.execute("SET idle_in_transaction_session_timeout = '10s'")
     connection.execute("SET lock_timeout = '30s'")
     connection.execute("SET synchronous_commit = on")

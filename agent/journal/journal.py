@@ -1,4 +1,4 @@
-"""The journal: every step of every attempt, written down before and after it happens."""
+"""The journal: every step of every attempt, recorded as it happens."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -7,9 +7,9 @@ from pathlib import Path
 from sqlalchemy import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError
 
-from agent.blobs import Blobs
 from agent.errors import JournalError, OtherJournal
 from agent.journal import attempts, leases, ledger, progress, rates, records, ties
+from agent.journal.blobs import Blobs
 from agent.journal.bodies import Bodies
 from agent.journal.database import Database, shown
 from agent.journal.migrations import journal_id, migrate
@@ -24,28 +24,23 @@ from agent.journal.types import (
     RecordedStep,
     Reservation,
 )
-
-PATIENCE_S = 60.0
-"""How long a database may be away before its absence is an error."""
-
-PATIENCE_TO_OPEN_S = 5.0
-"""The same for the first contact: a wrong address should not take a minute to notice."""
+from agent.timings import timings
 
 
 class Journal:
     """Append-only steps, with their leases and their ledger, in SQLite or PostgreSQL.
 
     Any number of threads, processes and machines may use one journal. Every method is one
-    transaction, durable when it returns, and is tried again until the database has been away
-    for `PATIENCE_S`. All of them raise JournalError when it stays away. Steps are named by
-    (scope, seq) within an attempt; amounts are USD.
+    transaction, durable when it returns. It is retried until the database has been unreachable for
+    `Timings.journal_patience_s`, and then raises JournalError. Steps are named by (scope, seq)
+    within an attempt. Amounts are in USD.
     """
 
     def __init__(self, database: Database, blobs: Blobs | None, own_id: str) -> None:
         self.id = own_id
-        """Which journal it is, wherever it lies: made once with its tables."""
+        """Identity of the journal, independent of its location. Created once, with its tables."""
         self.retention = Retention(database)
-        """How the journal comes to keep less."""
+        """Pruning."""
         self._database = database
         self._bodies = Bodies(blobs)
         self._counted_in: dict[str, ledger.Names] = {}
@@ -56,19 +51,20 @@ class Journal:
         url: str,
         blobs: Blobs | None = None,
         *,
-        patience_s: float = PATIENCE_S,
+        patience_s: float | None = None,
         expected_id: str | None = None,
     ) -> "Journal":
-        """The journal at `sqlite:///path` or `postgresql://user@host/database`.
+        """Open the journal at `sqlite:///path` or `postgresql://user@host/database`.
 
-        What is not there yet is created, unless a journal with an id is expected. Bodies above
-        256 kB go to `blobs`; by default that is a folder beside the file on SQLite, and on
-        PostgreSQL the database itself.
+        A missing journal is created, unless one with an id is expected. Payloads above 256 kB go to
+        `blobs`. The default is a folder beside the file on SQLite, and the database itself on
+        PostgreSQL.
 
         Raises:
-            OtherJournal: it is not the one that is expected; nothing was changed.
+            OtherJournal: the journal is not the expected one; nothing was changed.
             JournalError: there is no such database, or a newer release has written it.
         """
+        patience_s = timings().journal_patience_s if patience_s is None else patience_s
         address = _address(url)
         if expected_id is not None and not _may_exist(address):
             raise OtherJournal(None)
@@ -85,7 +81,7 @@ class Journal:
             return own_id
 
         try:
-            own_id = database.write(prepare, min(patience_s, PATIENCE_TO_OPEN_S))
+            own_id = database.write(prepare, min(patience_s, timings().journal_contact_s))
         except BaseException:
             database.close()
             raise
@@ -93,7 +89,7 @@ class Journal:
 
     @staticmethod
     def id_at(url: str) -> str | None:
-        """The id of the journal at a URL; None if there is none, or one without an id yet.
+        """Return the id of the journal at a URL, or None if there is no journal or no id yet.
 
         Creates nothing.
 
@@ -103,14 +99,14 @@ class Journal:
         address = _address(url)
         if not _may_exist(address):
             return None
-        database = _connected(address, PATIENCE_TO_OPEN_S)
+        database = _connected(address, timings().journal_contact_s)
         try:
             return database.read(journal_id)
         finally:
             database.close()
 
     def close(self) -> None:
-        """Drop all connections."""
+        """Close all connections."""
         self._database.close()
 
     def claim(self, experiment: str, wanted: Claim) -> Claim:
@@ -118,47 +114,47 @@ class Journal:
         return self._database.write(lambda connection: ties.claim(connection, experiment, wanted))
 
     def hand_over(self, to: Claim) -> int:
-        """Give all experiments to one lake. Return how many were another's."""
+        """Assign all experiments to one lake. Return how many belonged to another."""
         return self._database.write(lambda connection: ties.hand_over(connection, to))
 
     def leave_sign(self, sign: str) -> None:
-        """Write down a sign by which others recognise this journal, copies excluded."""
+        """Record a sign that identifies this journal, but not its copies."""
         self._database.write(lambda connection: ties.leave_sign(connection, sign))
 
     def has_sign(self, sign: str) -> bool:
-        """Whether a sign was written down here."""
+        """Return True if a sign was recorded in this journal."""
         return self._database.read(lambda connection: ties.has_sign(connection, sign))
 
     def start(self, attempt: Attempt) -> None:
-        """Put an attempt into the journal, unless it is there.
+        """Add an attempt to the journal, unless it exists.
 
         Raises:
-            JournalError: another attempt has its id.
+            JournalError: another attempt has the same id.
         """
         self._database.write(lambda connection: attempts.declare(connection, attempt))
 
     def attempt(self, attempt_id: str) -> Attempt | None:
-        """The attempt of that id."""
+        """Return the attempt with that id, or None."""
         return self._database.read(lambda connection: attempts.find(connection, attempt_id))
 
     def find(self, prefix: str) -> list[Attempt]:
-        """The attempts whose id starts so, by id."""
+        """Return the attempts whose id starts with a prefix, by id."""
         return self._database.read(lambda connection: attempts.with_prefix(connection, prefix))
 
     def progress(self, experiment: str) -> list[Progress]:
-        """How far the attempts of an experiment are, by id."""
+        """Return the progress of the attempts of an experiment, by id."""
         return self._database.read(
             lambda connection: progress.of_experiment(connection, experiment)
         )
 
     def outcome(self, attempt_id: str) -> str | None:
-        """What `end` was given; None while the attempt is open."""
+        """Return the outcome that `end` was given, or None while the attempt is open."""
         return self._database.read(lambda connection: attempts.outcome(connection, attempt_id))
 
     def fork(self, parent_id: str, child: Attempt, scope: str, seq: int) -> int:
-        """Start `child` with the results of all steps that the parent began before that one.
+        """Start `child` with the results of all steps that the parent began before the given step.
 
-        They are credited to the child and not billed again. Returns how many they are.
+        They are credited to the child and not billed again. Return the number of these steps.
 
         Raises:
             JournalError: the parent has no such step, or another attempt has the child's id.
@@ -173,10 +169,10 @@ class Journal:
         return self._database.write(work)
 
     def acquire(self, attempt_id: str, worker: str, ttl_s: float) -> Lease:
-        """The right to write the attempt, for `ttl_s` seconds unless it is renewed.
+        """Acquire the right to write the attempt, for `ttl_s` seconds unless it is renewed.
 
-        A worker may take its own lease over, so its name must be its own. Calls of earlier
-        epochs that have no result are lost, and billed at their reservation.
+        A worker may acquire its own lease again, so worker names must be unique. Calls of earlier
+        epochs that have no result are lost and billed at their reservation.
 
         Raises:
             LeaseHeld: another worker's lease has not expired.
@@ -191,45 +187,46 @@ class Journal:
         return self._database.write(work)
 
     def offer(self, name: str) -> None:
-        """Make a free lease of that name, unless there is one: for work other than an attempt
-        that only one worker may do at a time.
+        """Create a free lease of that name, unless it exists.
+
+        Use it for work other than an attempt that only one worker may do at a time.
         """
         self._database.write(lambda connection: attempts.open_lease(connection, name))
 
     def renew(self, lease: Lease, ttl_s: float) -> None:
-        """Keep the lease until `ttl_s` seconds from now.
+        """Extend the lease until `ttl_s` seconds from now.
 
         Raises:
-            FencedError: it was taken over.
+            FencedError: another worker has acquired the lease.
         """
         self._database.write(lambda connection: leases.renew(connection, lease, ttl_s))
 
     def check(self, lease: Lease) -> None:
-        """Return if the lease was not taken over until now.
+        """Check that the lease is still valid.
 
         Raises:
-            FencedError: it was.
+            FencedError: another worker has acquired the lease.
         """
         self._database.read(lambda connection: leases.check(connection, lease))
 
     def release(self, lease: Lease) -> None:
-        """Give the lease back; nothing happens if it was taken over."""
+        """Release the lease. Do nothing if another worker has acquired it."""
         self._database.write(lambda connection: leases.release(connection, lease))
 
     def holder(self, attempt_id: str) -> str | None:
-        """The worker whose lease on the attempt has not expired."""
+        """Return the worker whose lease on the attempt has not expired, or None."""
         return self._database.read(lambda connection: leases.holder(connection, attempt_id))
 
     def disown(self, attempt_id: str, worker: str) -> None:
-        """End the lease of a worker that is known to be dead."""
+        """Expire the lease of a worker that is known to be dead."""
         self._database.write(lambda connection: leases.disown(connection, attempt_id, worker))
 
     def living(self) -> set[str]:
-        """The ids of the attempts whose lease has not expired."""
+        """Return the ids of the attempts whose lease has not expired."""
         return self._database.read(leases.living)
 
     def steps(self, attempt_id: str) -> list[RecordedStep]:
-        """The attempt's steps by scope and seq, intents without a result among them."""
+        """Return the attempt's steps by scope and seq, including intents without a result."""
         return self._database.read(
             lambda connection: records.read(connection, attempt_id, self._bodies)
         )
@@ -244,14 +241,14 @@ class Journal:
         request: bytes,
         reservation: Reservation | None = None,
     ) -> None:
-        """Write down that a step is about to happen, and reserve what it can cost.
+        """Record that a step is about to happen, and reserve its highest possible cost.
 
-        It takes the place of an intent that an earlier epoch left without a result.
+        The intent replaces one that an earlier epoch left without a result.
 
         Raises:
-            BudgetExhausted: a limit does not allow it; nothing is written.
-            FencedError: the attempt was taken over.
-            JournalError: the step is recorded, or was begun with another request.
+            BudgetExhausted: a limit does not allow the step; nothing is written.
+            FencedError: another worker has acquired the attempt.
+            JournalError: the step is already recorded, or was begun with another request.
         """
         row = {
             "scope": scope,
@@ -281,14 +278,14 @@ class Journal:
         duration_s: float,
         tree: str | None,
     ) -> None:
-        """Write down what came of a step, and settle its reservation.
+        """Record the result of a step, and settle its reservation.
 
         An unknown cost (None) settles at the reservation and counts as unpriced.
 
         Raises:
-            FencedError: the attempt was taken over.
-            JournalError: the step was not begun in this epoch, is recorded with another result,
-                or costs something without having reserved anything.
+            FencedError: another worker has acquired the attempt.
+            JournalError: the step was not begun in this epoch, is recorded with another result, or
+                has a cost without a reservation.
         """
         row = {
             "result": self._bodies.pack(result),
@@ -323,10 +320,10 @@ class Journal:
         duration_s: float,
         tree: str | None,
     ) -> None:
-        """Write down a step that costs nothing, after it happened: `intend` and `record` in one.
+        """Record a step that costs nothing, after it happened: `intend` and `record` in one.
 
         Raises:
-            FencedError: the attempt was taken over.
+            FencedError: another worker has acquired the attempt.
             JournalError: the step was begun or recorded before.
         """
         row = {
@@ -350,10 +347,10 @@ class Journal:
         self._database.write(work)
 
     def refuse(self, lease: Lease, scope: str, seq: int) -> None:
-        """Take back an intent whose call never reached anybody, and its reservation.
+        """Cancel an intent whose call did not reach a provider, and its reservation.
 
         Raises:
-            FencedError: the attempt was taken over.
+            FencedError: another worker has acquired the attempt.
         """
 
         def work(connection: Connection) -> None:
@@ -365,19 +362,19 @@ class Journal:
         self._database.write(work)
 
     def end(self, lease: Lease, outcome: str) -> None:
-        """Write down how the attempt ended, as JSON text of the caller's own.
+        """Record the outcome of the attempt, as JSON text defined by the caller.
 
         Raises:
-            FencedError: the attempt was taken over.
+            FencedError: another worker has acquired the attempt.
         """
         self._set_outcome(lease, outcome)
 
     def reopen(self, lease: Lease) -> None:
-        """Forget how the attempt ended, so that it can go on.
+        """Remove the outcome of the attempt, so that it can resume.
 
         Raises:
-            FencedError: the attempt was taken over.
-            JournalError: its steps were pruned: it would buy them again.
+            FencedError: another worker has acquired the attempt.
+            JournalError: its steps were pruned, so it would buy them again.
         """
         if self.pruned_at(lease.attempt_id) is not None:
             raise JournalError(
@@ -386,23 +383,25 @@ class Journal:
         self._set_outcome(lease, None)
 
     def account(self, attempt_id: str) -> Account:
-        """What the attempt has cost so far; all zero for one that is not there."""
+        """Return the cost of the attempt so far; all zero if it does not exist."""
         return self._database.read(lambda connection: ledger.account(connection, attempt_id))
 
     def spent(self, limit: Limit) -> tuple[float, int]:
-        """USD and calls that count against a limit now: settled, reserved and lost."""
+        """Return the USD and calls that count against a limit now: settled, reserved and lost."""
         return self._database.read(lambda connection: ledger.spent(connection, limit))
 
     def take_turn(self, rate: str, seconds: float, burst_s: float) -> float:
-        """Take `seconds` of a rate that all workers share; how many seconds to wait before
-        using them. As much as `burst_s` of what was left unused may be used at once.
+        """Acquire `seconds` of a rate that all workers share.
+
+        Return how many seconds to wait before using them. Unused capacity of up to `burst_s` may be
+        used at once.
         """
         return self._database.write(
             lambda connection: rates.take_turn(connection, rate, seconds, burst_s)
         )
 
     def pruned_at(self, attempt_id: str) -> datetime | None:
-        """When the attempt's steps were removed, UTC; None if they were not."""
+        """Return when the attempt's steps were removed, UTC, or None if they were not."""
         at = self._database.read(lambda connection: attempts.pruned_at(connection, attempt_id))
         return None if at is None else datetime.fromtimestamp(at, UTC)
 
@@ -414,7 +413,7 @@ class Journal:
         self._database.write(work)
 
     def _names(self, connection: Connection, lease: Lease) -> ledger.Names:
-        """The totals that a held attempt counts in; they never change."""
+        """Return the totals that a held attempt counts in. They never change."""
         names = self._counted_in.get(lease.attempt_id)
         if names is None:
             attempt = attempts.find(connection, lease.attempt_id)
@@ -424,25 +423,25 @@ class Journal:
 
 
 def place(url: str) -> str:
-    """Where a journal is, without what is secret, as the variable takes it.
+    """Return the location of a journal without secrets, in the form of the environment variable.
 
     Raises:
-        JournalError: the URL is not one.
+        JournalError: the URL is invalid.
     """
     return shown(_address(url))
 
 
 def is_missing(url: str) -> bool:
-    """Whether no journal can be at a URL, as far as that is known without connecting.
+    """Return True if no journal can exist at a URL. This is decided without connecting.
 
     Raises:
-        JournalError: the URL is not one.
+        JournalError: the URL is invalid.
     """
     return not _may_exist(_address(url))
 
 
 def _may_exist(address: URL) -> bool:
-    """Whether there is something to connect to, as far as that is known without connecting."""
+    """Return True if there may be a journal to connect to. This is decided without connecting."""
     return address.get_backend_name() != "sqlite" or Path(str(address.database)).is_file()
 
 
@@ -457,7 +456,7 @@ def _connected(address: URL, patience_s: float) -> Database:
 
 
 def _address(url: str) -> URL:
-    """A database URL with the drivers of this package, whichever driver it names."""
+    """Parse a database URL and set this package's driver, whichever driver the URL names."""
     try:
         address = make_url(url)
     except ArgumentError as error:

@@ -1,4 +1,4 @@
-"""One writer per attempt: who it is, until when, and what every write checks."""
+"""One writer per attempt: its holder, its expiry, and the check of every write."""
 
 from sqlalchemy import Connection, bindparam, or_, select, update
 from sqlalchemy.sql.elements import ColumnElement
@@ -22,17 +22,17 @@ _RELEASE = update(leases).where(*_HELD).values(expires_at=0.0)
 
 
 def check(connection: Connection, lease: Lease) -> None:
-    """Keep the attempt from changing hands until the transaction ends.
+    """Prevent other workers from acquiring the attempt until the transaction ends.
 
     Raises:
-        FencedError: it already has.
+        FencedError: another worker has already acquired it.
     """
     if connection.execute(_CHECK, _key(lease)).first() is None:
         raise _fenced(lease)
 
 
 def begin_step(connection: Connection, lease: Lease) -> tuple[int, float]:
-    """Like `check`, and: the ordinal of a step that begins now, and the time."""
+    """Check the lease like `check`. Return the ordinal of a step that begins now, and the time."""
     begun = connection.execute(_BEGIN, _key(lease)).first()
     if begun is None:
         raise _fenced(lease)
@@ -40,7 +40,7 @@ def begin_step(connection: Connection, lease: Lease) -> tuple[int, float]:
 
 
 def acquire(connection: Connection, attempt_id: str, worker: str, ttl_s: float) -> Lease:
-    """The next epoch of an attempt that nobody else is alive on.
+    """Start the next epoch of an attempt without another active worker.
 
     Raises:
         LeaseHeld: another worker's lease has not expired.
@@ -59,22 +59,22 @@ def acquire(connection: Connection, attempt_id: str, worker: str, ttl_s: float) 
 
 
 def renew(connection: Connection, lease: Lease, ttl_s: float) -> None:
-    """Let the lease end `ttl_s` seconds from now.
+    """Set the expiry of the lease to `ttl_s` seconds from now.
 
     Raises:
-        FencedError: it was taken over.
+        FencedError: another worker has acquired the lease.
     """
     if connection.execute(_EXTEND, {**_key(lease), "ttl_s": ttl_s}).rowcount == 0:
         raise _fenced(lease)
 
 
 def release(connection: Connection, lease: Lease) -> None:
-    """Let the lease end now, if it is still held."""
+    """Expire the lease now, if it is still held."""
     connection.execute(_RELEASE, _key(lease))
 
 
 def holder(connection: Connection, attempt_id: str) -> str | None:
-    """The worker whose lease on the attempt has not expired."""
+    """Return the worker whose lease on the attempt has not expired, or None."""
     found = connection.execute(
         select(leases.c.worker).where(
             leases.c.attempt_id == attempt_id, leases.c.expires_at > clock()
@@ -84,7 +84,7 @@ def holder(connection: Connection, attempt_id: str) -> str | None:
 
 
 def disown(connection: Connection, attempt_id: str, worker: str) -> None:
-    """Let a lease end now, if that worker has it."""
+    """Expire a lease now, if that worker has it."""
     connection.execute(
         update(leases)
         .where(leases.c.attempt_id == attempt_id, leases.c.worker == worker)
@@ -93,7 +93,7 @@ def disown(connection: Connection, attempt_id: str, worker: str) -> None:
 
 
 def living(connection: Connection) -> set[str]:
-    """The attempts whose lease has not expired."""
+    """Return the ids of the attempts whose lease has not expired."""
     found = connection.execute(select(leases.c.attempt_id).where(leases.c.expires_at > clock()))
     return set(found.scalars())
 

@@ -1,8 +1,8 @@
-"""What was sent and what it cost: reservations, their settlement, and the limits on both.
+"""Calls and their costs: reservations, their settlement, and the limits on both.
 
-Every call is one row: `reserved` before it is sent, `settled` at its cost with its result, `lost`
-at its reservation when its worker died in between. What a limit bounds is kept as a total per
-attempt, arm and experiment; a transaction locks those rows always in one order.
+Every call is one row. It is `reserved` before it is sent, `settled` at its cost when its result
+arrives, and `lost` at its reservation when its worker died in between. Limited amounts are kept as
+totals per attempt, arm and experiment. A transaction always locks those rows in the same order.
 """
 
 import math
@@ -29,7 +29,7 @@ from agent.journal.tables import ledger, steps, totals
 from agent.journal.types import Account, Attempt, Lease, Limit, Reservation
 
 NUSD = 1_000_000_000
-"""Billionths of a dollar in one."""
+"""Billionths of a dollar in one dollar."""
 
 _COUNTED_IN = or_(
     *(
@@ -66,11 +66,11 @@ _SETTLE = (
 _WITHDRAW = delete(ledger).where(*_CALL).returning(ledger.c.reserved_nusd)
 
 Names = Mapping[str, str]
-"""The totals that an attempt counts in: their kinds and names."""
+"""The totals that an attempt counts in, as names by kind."""
 
 
 def names(attempt: Attempt) -> Names:
-    """The totals of an attempt."""
+    """Return the totals that an attempt counts in."""
     return {
         "attempt": attempt.attempt_id,
         "arm": f"{attempt.experiment}/{attempt.arm}",
@@ -79,7 +79,7 @@ def names(attempt: Attempt) -> Names:
 
 
 def open_totals(connection: Connection, counted_in: Names) -> None:
-    """See to it that the totals are there."""
+    """Create the totals that are missing."""
     sqlite = connection.dialect.name == "sqlite"
     statement = (sqlite_insert if sqlite else postgresql_insert)(totals).on_conflict_do_nothing()
     for kind, name in counted_in.items():
@@ -94,11 +94,11 @@ def reserve(
     reservation: Reservation,
     counted_in: Names,
 ) -> None:
-    """Set aside what a call can cost.
+    """Reserve the highest possible cost of a call.
 
     Raises:
-        BudgetExhausted: it does not fit under a limit.
-        JournalError: a limit is on something that the attempt does not count in.
+        BudgetExhausted: a limit does not allow the call.
+        JournalError: a limit is on a total that the attempt does not count in.
     """
     nusd = to_nusd(reservation.usd)
     after = _count_and_tell(connection, counted_in, nusd)
@@ -129,9 +129,9 @@ def settle(
     cost_usd: float | None,
     counted_in: Names,
 ) -> int | None:
-    """Turn a reservation into a cost, or where that is unknown into a bill of the same size.
+    """Settle a reservation at the call's cost, or at the reserved amount if the cost is unknown.
 
-    Returns what was settled, in billionths of a dollar; None if nothing is reserved.
+    Return the settled amount in billionths of a dollar, or None if nothing is reserved.
     """
     cost = None if cost_usd is None else to_nusd(cost_usd)
     call = connection.execute(_SETTLE, {**_key(lease, scope, seq), "cost_nusd": cost}).first()
@@ -143,14 +143,17 @@ def settle(
 
 
 def withdraw(connection: Connection, lease: Lease, scope: str, seq: int, counted_in: Names) -> None:
-    """Forget the reservation of a call that was never sent, if there is one."""
+    """Remove the reservation of a call that was never sent, if there is one."""
     reserved = connection.execute(_WITHDRAW, _key(lease, scope, seq)).scalar()
     if reserved is not None:
         _count(connection, counted_in, -reserved, -1)
 
 
 def forfeit(connection: Connection, attempt_id: str) -> None:
-    """Everything that is still reserved was perhaps sent, and its answer will never be known."""
+    """Mark every open reservation as lost.
+
+    Such a call was perhaps sent, and its answer will never be known.
+    """
     connection.execute(
         update(ledger)
         .where(ledger.c.attempt_id == attempt_id, ledger.c.state == "reserved")
@@ -159,7 +162,7 @@ def forfeit(connection: Connection, attempt_id: str) -> None:
 
 
 def forget(connection: Connection, attempt: Attempt) -> None:
-    """Take everything that an attempt was billed out of the ledger and its totals."""
+    """Remove the whole bill of an attempt from the ledger and its totals."""
     billed = _billed(connection, attempt.attempt_id)
     _count(connection, names(attempt), -int(billed.nusd), -billed.calls)
     connection.execute(delete(ledger).where(ledger.c.attempt_id == attempt.attempt_id))
@@ -169,7 +172,7 @@ def forget(connection: Connection, attempt: Attempt) -> None:
 
 
 def account(connection: Connection, attempt_id: str) -> Account:
-    """What the attempt has cost so far."""
+    """Return the cost of the attempt so far."""
     credited = connection.execute(
         select(
             func.coalesce(func.sum(steps.c.settled_nusd), 0).label("nusd"),
@@ -188,7 +191,7 @@ def account(connection: Connection, attempt_id: str) -> Account:
 
 
 def spent(connection: Connection, limit: Limit) -> tuple[float, int]:
-    """USD and calls that count against a limit: settled, reserved and lost."""
+    """Return the USD and calls that count against a limit: settled, reserved and lost."""
     total = connection.execute(
         select(totals.c.nusd, totals.c.calls).where(
             totals.c.kind == limit.kind, totals.c.name == limit.name
@@ -198,10 +201,10 @@ def spent(connection: Connection, limit: Limit) -> tuple[float, int]:
 
 
 def to_nusd(usd: float) -> int:
-    """An amount in billionths of a dollar.
+    """Return an amount in billionths of a dollar.
 
     Raises:
-        ValueError: it is negative or not a number.
+        ValueError: the amount is negative or not a number.
     """
     if not (math.isfinite(usd) and usd >= 0):
         raise ValueError(f"{usd} is not an amount of money")
@@ -209,7 +212,7 @@ def to_nusd(usd: float) -> int:
 
 
 def _billed(connection: Connection, attempt_id: str) -> Any:
-    """The sum of an attempt's calls, `nusd`, and their number, `calls`."""
+    """Return the sum of an attempt's calls, `nusd`, and their number, `calls`."""
     return connection.execute(
         select(
             func.coalesce(func.sum(ledger.c.billed_nusd), 0).label("nusd"),
@@ -225,15 +228,15 @@ def _count(connection: Connection, counted_in: Names, nusd: int, calls: int) -> 
 
 
 def _count_and_tell(connection: Connection, counted_in: Names, nusd: int) -> dict[str, Any]:
-    """Add a call to the totals; what they are then, by kind."""
+    """Add a call to the totals. Return the new totals by kind."""
     _lock(connection, counted_in)
     added = {**counted_in, "more_nusd": nusd, "more_calls": 1}
     return {row.kind: row for row in connection.execute(_ADD_AND_TELL, added)}
 
 
 def _lock(connection: Connection, counted_in: Names) -> None:
-    """Everybody locks the totals in one order, so nobody waits for good."""
-    if connection.dialect.name != "sqlite":  # where a write transaction is alone anyway
+    """Lock the totals. All transactions use the same order, which prevents deadlocks."""
+    if connection.dialect.name != "sqlite":  # a write transaction on SQLite is exclusive anyway
         connection.execute(_LOCK, counted_in).all()
 
 

@@ -1,6 +1,6 @@
-"""How a database comes to have the journal's tables, from whatever version it has.
+"""Create the journal's tables, or upgrade them from any earlier version.
 
-A migration that was ever released is never edited; a change of `tables` is a new one.
+A released migration is never edited. A change of `tables` is a new migration.
 """
 
 import uuid
@@ -108,14 +108,16 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """,
     ),
 )
-"""Statements per version, the first version first; `{bytes}` is the dialect's byte string, and
-`{new_id}` an id that no other journal has."""
+"""Statements per version, the first version first.
+
+`{bytes}` is the dialect's byte string type, and `{new_id}` is an id that no other journal has.
+"""
 
 BYTES = {"sqlite": "BLOB", "postgresql": "BYTEA"}
 
 
 def migrate(connection: Connection, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> None:
-    """Bring the database to the newest version, within the caller's write transaction.
+    """Upgrade the database to the newest version, within the caller's write transaction.
 
     Raises:
         JournalError: the database was written by a newer release.
@@ -139,7 +141,7 @@ def migrate(connection: Connection, migrations: Sequence[Sequence[str]] = MIGRAT
 
 
 def journal_id(connection: Connection) -> str | None:
-    """The id of the journal in a database; None if there is no journal, or one without an id yet.
+    """Return the id of the journal in a database, or None without a journal or without an id.
 
     Changes nothing.
     """
@@ -153,13 +155,16 @@ def journal_id(connection: Connection) -> str | None:
 
 
 def _lock(connection: Connection) -> None:
-    # On SQLite a write transaction is alone anyway.
+    # On SQLite a write transaction is exclusive anyway.
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
 
 
 def _version(connection: Connection) -> int:
-    """The version in the database; 0, and the table to keep it in, for an empty one."""
+    """Return the version in the database.
+
+    For an empty database, create the version table and return 0.
+    """
     if not inspect(connection).has_table(_VERSION):
         connection.execute(text("CREATE TABLE journal_version (version INTEGER NOT NULL)"))
         connection.execute(text("INSERT INTO journal_version VALUES (0)"))

@@ -1,4 +1,4 @@
-"""Progress of the attempts of an experiment, in three queries however many there are."""
+"""Progress of the attempts of an experiment, in three queries regardless of their number."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ _ATTEMPTS = (
 )
 _STEPS = select(
     steps.c.attempt_id,
-    # A fork was given the others, with their times.
+    # A fork's other steps were copied, with their times.
     func.min(case((steps.c.epoch > 0, steps.c.started_at))).label("first"),
     func.max(
         case((steps.c.epoch > 0, steps.c.started_at + func.coalesce(steps.c.duration_s, 0.0)))
@@ -49,7 +49,7 @@ _LEDGER = select(
 
 
 def of_experiment(connection: Connection, experiment: str) -> list[Progress]:
-    """The attempts of an experiment by id."""
+    """Return the progress of the attempts of an experiment, by id."""
     its = attempts.c.experiment == experiment
     ids = select(attempts.c.attempt_id).where(its)
     stepped = _by_attempt(connection, _STEPS.where(steps.c.attempt_id.in_(ids)))

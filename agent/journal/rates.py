@@ -1,7 +1,7 @@
-"""How often something may happen, over all workers: one row for each rate.
+"""Rate limits over all workers, with one row per rate.
 
-The generic cell rate algorithm (ITU-T I.371), which is a token bucket kept as one time: a row
-holds when everything that was admitted is paid off. Whoever dies has used its turn and holds
+The generic cell rate algorithm (ITU-T I.371) is a token bucket kept as one time: a row holds the
+time at which all admitted requests are paid off. A worker that dies has used its share and holds
 nothing.
 """
 
@@ -17,9 +17,9 @@ _FREE_AT = case((rates.c.free_at > clock(), rates.c.free_at), else_=clock()) + _
 
 
 def take_turn(connection: Connection, name: str, seconds: float, burst_s: float) -> float:
-    """Take `seconds` of a rate; how many seconds to wait before using them.
+    """Acquire `seconds` of a rate. Return how many seconds to wait before using them.
 
-    As much as `burst_s` of what was left unused may be used at once.
+    Unused capacity of up to `burst_s` may be used at once.
     """
     insert = sqlite_insert if connection.dialect.name == "sqlite" else postgresql_insert
     statement = (

@@ -1,4 +1,4 @@
-"""The rows of steps: begun, finished, taken back, read and copied."""
+"""Rows of steps: begin, finish, cancel, read and copy them."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -26,7 +26,7 @@ _RESULT = ("result", "cost_usd", "settled_nusd", "duration_s", "tree")
 
 
 def _begin(insert_into: Any, fields: tuple[str, ...]) -> Any:
-    """Insert a step, or put it in the place of an intent that an earlier epoch left."""
+    """Insert a step, or replace an intent that an earlier epoch left."""
     statement = insert_into(steps)
     new = statement.excluded
     return statement.on_conflict_do_update(
@@ -47,7 +47,7 @@ _TAKE_BACK = delete(steps).where(*_MINE)
 
 
 def begin(connection: Connection, lease: Lease, row: dict[str, Any]) -> bool:
-    """Write an intent down; False if this very intent is there already.
+    """Write an intent. Return False if this very intent already exists.
 
     Raises:
         JournalError: the step is recorded, or was begun with another request.
@@ -64,10 +64,10 @@ def begin(connection: Connection, lease: Lease, row: dict[str, Any]) -> bool:
 
 
 def finish(connection: Connection, lease: Lease, scope: str, seq: int, row: dict[str, Any]) -> bool:
-    """Write a result down; False if this very result is there already.
+    """Write a result. Return False if this very result already exists.
 
     Raises:
-        JournalError: there is no intent of this epoch, or another result.
+        JournalError: there is no intent of this epoch, or the step has another result.
     """
     values = {f"new_{name}": value for name, value in row.items()}
     place = _key(lease, scope, seq)
@@ -82,10 +82,10 @@ def finish(connection: Connection, lease: Lease, scope: str, seq: int, row: dict
 
 
 def enter(connection: Connection, lease: Lease, row: dict[str, Any]) -> None:
-    """Write a whole step down, unless this very step is there already.
+    """Write a whole step, unless this very step already exists.
 
     Raises:
-        JournalError: another one is.
+        JournalError: another step exists at this position.
     """
     mine = {**row, "attempt_id": lease.attempt_id, "epoch": lease.epoch}
     if connection.execute(_ENTER[connection.dialect.name], mine).first() is not None:
@@ -98,12 +98,12 @@ def enter(connection: Connection, lease: Lease, row: dict[str, Any]) -> None:
 
 
 def take_back(connection: Connection, lease: Lease, scope: str, seq: int) -> None:
-    """Remove an intent of this epoch, if it is there."""
+    """Remove an intent of this epoch, if it exists."""
     connection.execute(_TAKE_BACK, {**_key(lease, scope, seq), "held": lease.epoch})
 
 
 def read(connection: Connection, attempt_id: str, bodies: Bodies) -> list[RecordedStep]:
-    """An attempt's steps by scope and seq."""
+    """Return an attempt's steps by scope and seq."""
     rows = connection.execute(select(steps).where(steps.c.attempt_id == attempt_id)).all()
     # Not in SQL: PostgreSQL sorts text by the rules of a language.
     return sorted(
@@ -131,7 +131,7 @@ def read(connection: Connection, attempt_id: str, bodies: Bodies) -> list[Record
 def copy_before(
     connection: Connection, parent_id: str, child_id: str, scope: str, seq: int
 ) -> None:
-    """Give a new attempt the results of all steps that the parent began before that one.
+    """Copy the results of all steps that the parent began before the given step to a new attempt.
 
     Raises:
         JournalError: the parent has no such step.
@@ -147,14 +147,14 @@ def copy_before(
         steps.c.attempt_id == parent_id, steps.c.ordinal < ordinal, steps.c.result.is_not(None)
     )
     connection.execute(insert(steps).from_select([column.name for column in steps.c], prefix))
-    # What the child does next comes after what it was given.
+    # The child's own steps follow the copied ones.
     connection.execute(
         update(leases).where(leases.c.attempt_id == child_id).values(ordinal=ordinal)
     )
 
 
 def copied(connection: Connection, attempt_id: str) -> int:
-    """How many of an attempt's steps came from its parent."""
+    """Return how many of an attempt's steps were copied from its parent."""
     found = connection.execute(
         select(func.count()).where(steps.c.attempt_id == attempt_id, steps.c.epoch == 0)
     )
@@ -162,7 +162,7 @@ def copied(connection: Connection, attempt_id: str) -> int:
 
 
 def _key(lease: Lease, scope: str, seq: int) -> dict[str, str | int]:
-    """The parameters that name a step in this module's statements."""
+    """Return the parameters that identify a step in this module's statements."""
     return {"attempt": lease.attempt_id, "at_scope": scope, "at_seq": seq}
 
 

@@ -1,4 +1,4 @@
-"""What the journal keeps of each attempt, and how it comes to keep less."""
+"""Sizes of attempts in the journal, and pruning."""
 
 from collections.abc import Callable, Collection, Iterator
 
@@ -14,53 +14,53 @@ from agent.journal.tables import attempts, leases, steps
 from agent.journal.types import Attempt, Holding, References
 
 WORKER = "retention"
-"""Who takes an attempt to remove something of it: whoever lost it before is fenced then."""
+"""The worker that acquires an attempt to remove its data. The previous holder is fenced by it."""
 
 UNRETURNED_S = 24 * 3600.0
-"""How long a worker counts as writing that stopped without a word: it may only be slow."""
+"""Time for which a worker that never released its lease counts as writing. It may only be slow."""
 
 
 class Retention:
-    """The part of a journal that removes what is in it.
+    """The part of a journal that removes data.
 
     As in the journal, every method is one transaction that raises JournalError when the database
-    stays away. No step or bill of an attempt goes while somebody holds it.
+    stays unreachable. No step or bill of an attempt is removed while the attempt is leased.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def holdings(self) -> list[Holding]:
-        """What is kept of each attempt, by its id."""
+        """Return the data that is kept of each attempt, by its id."""
         return self._database.read(_holdings)
 
     def prune(self, attempt_id: str) -> None:
-        """Remove the steps of an attempt that has ended; its outcome and its bill stay.
+        """Remove the steps of an attempt that has ended. Its outcome and its bill are kept.
 
         Raises:
-            LeaseHeld: somebody works on it.
-            JournalError: it has not ended, or there is none.
+            LeaseHeld: a worker holds the attempt.
+            JournalError: the attempt has not ended or does not exist.
         """
         self._database.write(lambda connection: _prune(connection, attempt_id))
 
     def remove(self, attempt_id: str) -> None:
-        """Forget an attempt with its outcome and its bill, as if it had never been started.
+        """Remove an attempt with its outcome and its bill, as if it had never been started.
 
         Raises:
-            LeaseHeld: somebody works on it.
-            JournalError: there was none.
+            LeaseHeld: a worker holds the attempt.
+            JournalError: the attempt does not exist.
         """
         self._database.write(lambda connection: _remove(connection, attempt_id))
 
     def references(self, without: Collection[str] = ()) -> References:
-        """What steps refer to in content-addressed storage, apart from those of some attempts."""
+        """Return all references to content-addressed storage, except those of some attempts."""
         return self._database.read(lambda connection: _references(connection, without))
 
     def undisturbed(self, turns: int, work: Callable[[], None]) -> bool:
-        """Do a piece of work, of seconds at most, while nobody can take an attempt.
+        """Run `work`, of seconds at most, while no attempt can be acquired.
 
-        False, and nothing is done, if somebody has taken one since `turns` was counted. `work`
-        may run more than once, and has to leave the same behind as if it had run once.
+        Return False without running it if an attempt was acquired since `turns` was counted. `work`
+        may run more than once, and running it again must leave the same result as running it once.
         """
 
         def when_still(connection: Connection) -> bool:
@@ -73,10 +73,10 @@ class Retention:
         return self._database.write(when_still)
 
     def compact(self) -> int:
-        """Give the room that SQLite's file does not use any more back to the disk; its bytes.
+        """Return the unused space in SQLite's file to the disk. Return the number of bytes freed.
 
-        Everybody else waits meanwhile, so it is for when nobody holds an attempt. PostgreSQL
-        sees to it itself, and 0 is returned.
+        Blocks all other writers, so run it only while no attempt is leased. PostgreSQL does so by
+        itself, so the result is 0.
         """
         return self._database.compact()
 
@@ -126,8 +126,11 @@ def _prune(connection: Connection, attempt_id: str) -> None:
 
 
 def _remove(connection: Connection, attempt_id: str) -> None:
-    """The row of the lease stays: the epochs of an attempt that is started anew go on from
-    there, so that nobody who held it before can write to it."""
+    """Remove an attempt, but keep the row of its lease.
+
+    If the attempt is started again, its epochs continue from there, so that no earlier holder can
+    write to it.
+    """
     release(connection, acquire(connection, attempt_id, WORKER, 0.0))
     attempt = find(connection, attempt_id)
     if attempt is None:
@@ -139,15 +142,17 @@ def _remove(connection: Connection, attempt_id: str) -> None:
 
 
 def _references(connection: Connection, without: Collection[str]) -> References:
-    # Counted first: who takes an attempt meanwhile is noticed before anything goes.
+    # Counted first, so that an attempt acquired in the meantime is noticed before any removal.
     turns = _turns(connection)
     names = {name for attempt_id, name in _named(connection) if attempt_id not in without}
     return References(frozenset(names), turns)
 
 
 def _named(connection: Connection) -> Iterator[tuple[str, str]]:
-    """Attempts and what they refer to. Work trees are the caller's own words, and each of them
-    may be a name."""
+    """Yield attempts and their references.
+
+    Work trees are the caller's own words, and each word may be a name.
+    """
     for column in (steps.c.request, steps.c.result):
         how = func.substr(column, 1, 1, type_=LargeBinary)
         digest = func.substr(column, 2, type_=LargeBinary).label("digest")
@@ -161,7 +166,7 @@ def _named(connection: Connection) -> Iterator[tuple[str, str]]:
 
 
 def _turns(connection: Connection) -> int | None:
-    """How often attempts were taken, ever; None while somebody may be writing to one."""
+    """Return how often attempts were acquired in all, or None during possible writes."""
     writing = case((leases.c.expires_at > clock() - UNRETURNED_S, 1), else_=0)
     row = connection.execute(
         select(
@@ -173,6 +178,6 @@ def _turns(connection: Connection) -> int | None:
 
 
 def _stand_still(connection: Connection) -> None:
-    """Let nobody take an attempt until the transaction ends."""
-    if connection.dialect.name == "postgresql":  # on SQLite a write transaction is alone anyway
+    """Block new leases until the transaction ends."""
+    if connection.dialect.name == "postgresql":  # on SQLite a write transaction is exclusive anyway
         connection.execute(text("LOCK TABLE leases IN SHARE ROW EXCLUSIVE MODE"))

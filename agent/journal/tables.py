@@ -1,8 +1,8 @@
-"""The journal's tables, as its queries see them; `migrations` is what creates them.
+"""The journal's tables as used by its queries; `migrations` creates them.
 
-Money is counted in whole billionths of a dollar, so that sums are exact and a limit holds
-to the last digit. `totals` repeats what the ledger adds up to, so that a reservation costs the
-same however long the experiment is; the two change in one transaction.
+Money is counted in whole billionths of a dollar, so that sums are exact and a limit holds to the
+last digit. `totals` repeats the sums of the ledger, so that a reservation costs the same however
+long the experiment is. Both change in one transaction.
 """
 
 from sqlalchemy import BigInteger, Column, Double, Integer, LargeBinary, MetaData, Table, Text
@@ -22,7 +22,7 @@ attempts = Table(
     Column("fork_scope", Text),
     Column("fork_seq", Integer),
     Column("outcome", Text),
-    Column("pruned_at", Double),  # seconds since 1970; NULL: the steps are there
+    Column("pruned_at", Double),  # seconds since 1970; NULL: steps not removed
 )
 
 leases = Table(
@@ -71,7 +71,7 @@ claims = Table(
     metadata,
     Column("experiment", Text, primary_key=True),
     Column("lake_id", Text, nullable=False),
-    Column("lake", Text, nullable=False),  # where it was then, for people
+    Column("lake", Text, nullable=False),  # its location at that time, for display
 )
 
 signs = Table(

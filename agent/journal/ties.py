@@ -1,6 +1,7 @@
-"""What ties a journal to lakes: whose an experiment is, and signs that prove which journal it is.
+"""Links between a journal and lakes: the owner of each experiment, and signs of identity.
 
-An id is copied with its database. A sign that was made after the copy is not.
+A copy of a database has the same id. A sign that was made after the copy proves which journal it
+is.
 """
 
 from sqlalchemy import Connection, delete, select
@@ -12,7 +13,7 @@ from agent.journal.tables import attempts, claims, signs
 from agent.journal.types import Claim
 
 SIGN_S = 90 * 24 * 3600.0
-"""How long a sign is kept: longer than any run."""
+"""Retention time of a sign: longer than any run."""
 
 _CLAIM = {
     dialect: insert_into(claims).on_conflict_do_nothing()
@@ -21,7 +22,7 @@ _CLAIM = {
 
 
 def claim(connection: Connection, experiment: str, wanted: Claim) -> Claim:
-    """Claim an experiment for a lake, unless one has it; the claim that holds."""
+    """Claim an experiment for a lake, unless one has it. Return the claim that holds."""
     values = {"experiment": experiment, "lake_id": wanted.lake_id, "lake": wanted.lake}
     connection.execute(_CLAIM[connection.dialect.name], values)
     found = connection.execute(
@@ -31,7 +32,7 @@ def claim(connection: Connection, experiment: str, wanted: Claim) -> Claim:
 
 
 def hand_over(connection: Connection, to: Claim) -> int:
-    """Give all experiments of the journal to one lake; how many were another's."""
+    """Assign all experiments of the journal to one lake. Return how many belonged to another."""
     others = claims.c.lake_id != to.lake_id
     return connection.execute(
         claims.update().where(others).values(lake_id=to.lake_id, lake=to.lake)
@@ -39,18 +40,18 @@ def hand_over(connection: Connection, to: Claim) -> int:
 
 
 def forget(connection: Connection, experiment: str) -> None:
-    """Drop the claim on an experiment that no attempt is left of."""
+    """Remove the claim on an experiment that has no attempts left."""
     left = select(attempts.c.attempt_id).where(attempts.c.experiment == experiment)
     connection.execute(delete(claims).where(claims.c.experiment == experiment, ~left.exists()))
 
 
 def leave_sign(connection: Connection, sign: str) -> None:
-    """Write down a sign, and forget the oldest ones."""
+    """Record a sign, and remove the oldest ones."""
     connection.execute(delete(signs).where(signs.c.made_at < clock() - SIGN_S))
     connection.execute(delete(signs).where(signs.c.sign == sign))
     connection.execute(signs.insert().values(sign=sign, made_at=clock()))
 
 
 def has_sign(connection: Connection, sign: str) -> bool:
-    """Whether a sign was written down."""
+    """Return True if a sign was recorded."""
     return connection.execute(select(signs.c.sign).where(signs.c.sign == sign)).first() is not None

@@ -1,4 +1,4 @@
-"""What goes into the journal and what comes out of it."""
+"""Input and output types of the journal."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,9 +15,9 @@ class Attempt:
     instance_id: str
     repeat: int
     spec: str
-    """JSON text of the caller's own; whatever would make it another attempt belongs here."""
+    """JSON text defined by the caller, with everything that makes it another attempt."""
     parent_id: str | None = None
-    """The attempt that this one was forked from, before the step named by the next two."""
+    """The attempt that this one was forked from, before the step named by the next two fields."""
     fork_scope: str | None = None
     fork_seq: int | None = None
 
@@ -28,12 +28,12 @@ class Claim:
 
     lake_id: str
     lake: str
-    """Where it was when it claimed the experiment, for people."""
+    """Location of the lake when it claimed the experiment, for display."""
 
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to write an attempt; void once the attempt's epoch has moved on."""
+    """The right to write an attempt. It is void once the attempt has a later epoch."""
 
     attempt_id: str
     epoch: int
@@ -42,7 +42,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """One step as it was written down."""
+    """One step as recorded."""
 
     scope: str
     seq: int
@@ -50,23 +50,23 @@ class RecordedStep:
     digest: str
     request: bytes
     result: bytes | None
-    """None for an intent that nothing came of yet."""
+    """None for an intent without a result."""
     cost_usd: float | None
-    """None where it is unknown or the step is an intent."""
+    """None if the cost is unknown or the step is an intent."""
     started_at: datetime
     """By the journal's clock, UTC."""
     duration_s: float | None
     tree: str | None
-    """The work tree after it, in the caller's own words; None where it did not change."""
+    """The work tree after the step, in a form defined by the caller; None if it did not change."""
     ordinal: int = 0
-    """Place in the order in which the attempt's steps were begun, over all scopes."""
+    """Position in the order in which the attempt's steps were begun, over all scopes."""
     copied: bool = False
-    """Whether a fork took it over from its parent."""
+    """True if a fork copied the step from its parent."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """An upper bound on what may be sent, in USD, in calls, or both."""
+    """An upper bound on the calls that may be sent, in USD, in calls, or both."""
 
     kind: Literal["attempt", "arm", "experiment"]
     name: str
@@ -77,7 +77,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Reservation:
-    """The most that a call can cost, and the limits that it has to fit under."""
+    """The highest possible cost of a call, and the limits that it must not exceed."""
 
     usd: float
     limits: tuple[Limit, ...]
@@ -85,72 +85,81 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Account:
-    """What an attempt has cost."""
+    """The cost of an attempt."""
 
     billed_usd: float
-    """Everything ever sent: settled calls at cost, lost ones and those in flight at their
-    reservation."""
+    """All calls ever sent.
+
+    Settled calls count at their cost, lost ones and those in flight at their reservation.
+    """
     credited_usd: float
-    """The calls among the attempt's recorded steps, those copied by a fork included; none of
-    those that were pruned."""
+    """The calls among the attempt's recorded steps.
+
+    Calls copied by a fork are included, pruned ones are not.
+    """
     calls_billed: int
     calls_credited: int
     unpriced_calls: int
-    """Credited calls whose cost is unknown; they count at their reservation."""
+    """Credited calls whose cost is unknown. They count at their reservation."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an attempt is, and what it has cost. Times are by the journal's clock, UTC."""
+    """The progress of an attempt and its cost. Times are by the journal's clock, UTC."""
 
     attempt: Attempt
     has_ended: bool
     is_pruned: bool
     worker: str | None
-    """The last holder of its lease; None if it was never held."""
+    """The last holder of the lease; None if it was never held."""
     lease_left_s: float | None
-    """Seconds until the lease runs out, negative if it has; None if it was given back or never
-    held."""
+    """Seconds until the lease expires; negative if it has expired.
+
+    None if it was released or never held.
+    """
     now: datetime
     first_step_at: datetime | None
-    """Start of its first step; None if it has none of its own."""
+    """Start of the attempt's first own step; None if it has no own step."""
     last_step_at: datetime | None
-    """End of its last step, or start of one that has no result yet."""
+    """End of the last step, or start of one that has no result yet."""
     steps: int
-    """Those with a result, like the next three, and those copied by a fork among them."""
+    """Steps with a result, including those copied by a fork.
+
+    The next three fields count likewise.
+    """
     calls: int
     cost_usd: float
-    """Of the calls whose cost is known."""
+    """Cost of the calls whose cost is known."""
     unpriced_calls: int
     billed_usd: float
     """As in `Account`."""
     unanswered_calls: int
-    """Calls in flight, and those that were lost in a crash."""
+    """Calls in flight, and calls that were lost in a crash."""
     unanswered_usd: float
-    """What is reserved for them, the part of `billed_usd` that may never have been spent."""
+    """Reservations of these calls, the part of `billed_usd` that may never have been spent."""
 
 
 @dataclass(frozen=True)
 class Holding:
-    """What the journal keeps of one attempt."""
+    """The data that the journal keeps of one attempt."""
 
     attempt: Attempt
     has_ended: bool
     is_pruned: bool
     is_held: bool
     steps: int
-    """Those with a result."""
+    """Steps with a result."""
     size_bytes: int
-    """Of the requests and results of all steps, as they lie in the database."""
+    """Stored size of the requests and results of all steps."""
     idle_s: float | None
-    """Since its last step; None if it has none."""
+    """Seconds since the last step; None if there is none."""
 
 
 @dataclass(frozen=True)
 class References:
-    """What the steps of a journal refer to in content-addressed storage."""
+    """The references of a journal's steps to content-addressed storage."""
 
     names: frozenset[str]
-    """The names of everything referred to; other words may be among them."""
+    """All referenced names; other words may be among them."""
     turns: int | None
-    """How often attempts had been taken until then; None if somebody may be writing to one."""
+    """Number of times that attempts had been acquired by then; None during possible writes."""

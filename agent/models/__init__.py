@@ -1,19 +1,20 @@
-"""What answers an arm: a model that LiteLLM reaches, or one of three that need no key.
+"""The models of an arm: a model that LiteLLM reaches, or one of three that need no key.
 
-spec.py           what an experiment may ask for, as data; `parse` reads it
+spec.py           model specifications in an experiment; `parse` reads them
 protocol.py       messages in, one assistant message and its usage out
 litellm_api.py    any LiteLLM model string
-retry.py          which failures of it are tried again, and after how long
+retry.py          retry policy for its failures
 simulated/        a seeded stand-in that knows the reference patch
-damage.py         how it gets a patch wrong
+damage.py         makes wrong patches for it
 patches.py        unified diffs as data, for both
 recorded.py       replays the model side of an earlier run
-trajectory.py     reads what mini-swe-agent leaves of a run
+trajectory.py     reads the trajectory of a mini-swe-agent run
 durabench_trajectory.py  reads and writes the model side of our own attempts
 scripted.py       a fixed list of replies
 usage.py, chat.py token counts and messages, for all of them
 """
 
+from agent.journal.pacing import Sending
 from agent.models.litellm_api import LiteLLMModel
 from agent.models.protocol import (
     CostSource,
@@ -35,7 +36,6 @@ from agent.models.spec import (
     SimulatedSpec,
     parse,
 )
-from agent.pacing import Sending
 from agent.types import Task
 
 __all__ = [
@@ -57,8 +57,10 @@ __all__ = [
 
 
 def build(spec: ModelSpec, task: Task, seed: int, sending: Sending | None = None) -> Model:
-    """The model of one attempt at one task; `seed` is the attempt's own. `sending` says when a
-    request may be sent to a provider; without it, at any time.
+    """Return the model of one attempt at one task.
+
+    `seed` is the attempt's own. `sending` controls when a request may be sent to a provider;
+    without it, requests are sent at any time.
 
     Raises:
         InvalidSpec: there is no recording of the task, or no reference patch to simulate with.

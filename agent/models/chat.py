@@ -1,4 +1,4 @@
-"""Chat messages: what goes back to the provider, and what a text weighs."""
+"""Chat messages: the parts that are sent back to the provider, and estimates of their size."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -6,15 +6,15 @@ from typing import Any
 
 from agent.models.protocol import Message
 
-# Besides role, content and tool calls: what a provider wants to see again to go on
-# from its own reasoning.
+# Besides role, content and tool calls: fields that a provider needs again to continue from its own
+# reasoning.
 _CONTINUATION = ("reasoning_content", "reasoning_details", "thinking_blocks", "reasoning_items")
 
 CHARS_PER_TOKEN = 4
 
 
 def essential(message: Mapping[str, Any]) -> Message:
-    """An assistant message reduced to what the next request must repeat."""
+    """Return an assistant message reduced to the parts that the next request must repeat."""
     kept: Message = {"role": "assistant", "content": message.get("content")}
     if calls := message.get("tool_calls"):
         kept["tool_calls"] = [_without_empty(call) for call in calls]
@@ -27,19 +27,19 @@ def essential(message: Mapping[str, Any]) -> Message:
 
 
 def tool_call(name: str, arguments: str, *, call_id: str, content: str | None = None) -> Message:
-    """An assistant message that calls one tool; `arguments` is JSON, as models write it."""
+    """Return an assistant message that calls one tool, with `arguments` as JSON."""
     call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
     return {"role": "assistant", "content": content, "tool_calls": [call]}
 
 
 def bash_call(command: str, *, call_id: str, content: str | None = None) -> Message:
-    """An assistant message that runs a command through the `bash` tool."""
+    """Return an assistant message that runs a command through the `bash` tool."""
     arguments = json.dumps({"command": command})
     return tool_call("bash", arguments, call_id=call_id, content=content)
 
 
 def tokens(messages: Iterable[Mapping[str, Any]]) -> int:
-    """About how many tokens messages are: four characters each, without a tokenizer."""
+    """Estimate the tokens of messages without a tokenizer: one per four characters."""
     return sum(_characters(message) for message in messages) // CHARS_PER_TOKEN
 
 

@@ -1,4 +1,4 @@
-"""Making a right patch wrong, in a way that still applies."""
+"""Turn a correct patch into a wrong one that still applies."""
 
 import random
 import re
@@ -26,7 +26,7 @@ _CODE_SWAPS: tuple[tuple[str, str], ...] = (
     (r"\breturn (?!None\b)\S.*?(?=\r?$)", "return None"),
 )
 PROSE = (".md", ".rst", ".txt")
-"""How names of files end that hold no code."""
+"""File name endings of files without code."""
 
 _UNRELATED = """\
 diff --git a/left_undone.txt b/left_undone.txt
@@ -36,17 +36,17 @@ new file mode 100644
 @@ -0,0 +1 @@
 +Nothing was changed.
 """
-"""For a patch with nothing in it to get half right: one binary file, one renaming."""
+"""For a patch that cannot be made half right, such as one binary file or one renaming."""
 
 T = TypeVar("T")
 Files = list[FilePatch]
 
 
 def damage(patch: str, rng: random.Random) -> str:
-    """A patch for the same base commit that applies, and differs from the right one.
+    """Return a patch that applies to the same base commit and differs from the correct one.
 
-    Lines that the base commit must have are left alone; only what is added, and how much of
-    the change is made, varies.
+    Lines that the base commit must have are not changed. Only the added lines, and how much of the
+    change is made, vary.
     """
     files = parse(patch)
     unchanged = {"", patch, _text(files)}
@@ -64,7 +64,7 @@ def _text(files: Files) -> str:
 
 
 def _wrong_logic(files: Files, rng: random.Random) -> Iterator[Files]:
-    """Every added line of one hunk that has logic in it says something else."""
+    """Change the logic in every added line of one hunk."""
     for index, number in _hunks(files, rng):
         if not str(files[index].new_path).endswith(PROSE):
             lines = tuple(_twisted(line, rng) for line in files[index].hunks[number].lines)
@@ -83,7 +83,7 @@ def _twisted(line: str, rng: random.Random) -> str:
 
 
 def _part_missing(files: Files, rng: random.Random) -> Iterator[Files]:
-    """One file or one hunk of several is left undone."""
+    """Leave out one file or one hunk of several."""
     code = [i for i, file in enumerate(files) if not str(file.new_path).endswith(PROSE)]
     if len(code) > 1:
         drop = rng.choice(code)
@@ -95,7 +95,7 @@ def _part_missing(files: Files, rng: random.Random) -> Iterator[Files]:
 
 
 def _line_missing(files: Files, rng: random.Random) -> Iterator[Files]:
-    """One added line is left out."""
+    """Leave out one added line."""
     for index, number in _hunks(files, rng):
         lines = files[index].hunks[number].lines
         for at in _shuffled([i for i, line in enumerate(lines) if line.startswith("+")], rng):
@@ -104,7 +104,7 @@ def _line_missing(files: Files, rng: random.Random) -> Iterator[Files]:
 
 
 def _not_removed(files: Files, rng: random.Random) -> Iterator[Files]:
-    """One line that should go stays; in a deleted file this keeps the file."""
+    """Keep one line that should be removed. In a deleted file, this keeps the file."""
     for index, number in _hunks(files, rng):
         lines = files[index].hunks[number].lines
         for at in _shuffled([i for i, line in enumerate(lines) if line.startswith("-")], rng):
@@ -125,7 +125,7 @@ def _with_lines(files: Files, index: int, number: int, lines: tuple[str, ...]) -
 
 
 def _with_hunks(files: Files, index: int, hunks: tuple[Hunk, ...]) -> Files:
-    """The files with these hunks in one of them, as far as they still change anything."""
+    """Replace the hunks of one file. Drop hunks and files that no longer change anything."""
     file = replace(files[index], hunks=tuple(hunk for hunk in hunks if hunk.changes))
     if file.deletes and any(hunk.new_count for hunk in file.hunks):
         file = _kept(file)
@@ -134,7 +134,7 @@ def _with_hunks(files: Files, index: int, hunks: tuple[Hunk, ...]) -> Files:
 
 
 def _kept(file: FilePatch) -> FilePatch:
-    """A deletion as a change of the file that stays."""
+    """Convert the deletion of a file to a change of that file."""
     old = next(line for line in file.header if line.startswith("--- "))
     new = old.replace("--- a/", "+++ b/", 1).replace('--- "a/', '+++ "b/', 1)
     header = [line for line in file.header if not line.startswith(("deleted file", "index "))]
@@ -142,7 +142,7 @@ def _kept(file: FilePatch) -> FilePatch:
 
 
 def _ends_file(lines: tuple[str, ...], at: int) -> bool:
-    """Whether the line is followed by git's mark for a file without a final newline."""
+    """Return True if git's marker for a missing final newline follows the line."""
     return lines[at + 1 : at + 2] != () and lines[at + 1].startswith("\\")
 
 

@@ -1,4 +1,4 @@
-"""The model side of one of our own attempts as a file, so that it can be replayed elsewhere."""
+"""The model side of one of our own attempts as a file that can be replayed elsewhere."""
 
 import json
 from collections import Counter
@@ -12,7 +12,7 @@ from agent.errors import InvalidSpec
 from agent.models.protocol import Message, ModelReply, Usage
 
 EndReason = Literal["time", "too_long"]
-"""Time had run out, or a model refused to read so much."""
+"""Time had run out, or a model rejected the length of the conversation."""
 
 Format = Literal["durabench-trajectory-1"]
 FORMAT: Format = "durabench-trajectory-1"
@@ -27,7 +27,7 @@ class ScopedReply(NamedTuple):
 
 
 class ScopedEnd(NamedTuple):
-    """A step of an attempt that nothing came of: no model was asked after it in its scope."""
+    """A step of an attempt without a result. No model was called after it in its scope."""
 
     scope: str
     why: EndReason
@@ -35,7 +35,7 @@ class ScopedEnd(NamedTuple):
 
 
 class RecordedReply(BaseModel):
-    """One answer, and the question that it belongs to."""
+    """One answer, and the position of its call."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -48,7 +48,7 @@ class RecordedReply(BaseModel):
 
 
 class RecordedEnd(BaseModel):
-    """Why there is no answer after the last one of a scope."""
+    """The reason why a scope has no further answers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -78,8 +78,10 @@ def to_json(
     model: str,
     native_tools: bool,
 ) -> str:
-    """The file's text. `replies` and `ends` are those of one attempt; replies of each scope in
-    their order, while scopes may alternate.
+    """Return the text of the file.
+
+    `replies` and `ends` belong to one attempt. The replies of each scope are in order, while scopes
+    may alternate.
     """
     answered: Counter[str] = Counter()
     calls = []
@@ -103,12 +105,12 @@ def to_json(
         calls=calls,
         ends=[RecordedEnd(**end._asdict()) for end in ends],
     )
-    # Not pydantic's own JSON, which refuses what `surrogateescape` makes of foreign encodings.
+    # Not pydantic's own JSON, which rejects surrogate escapes of foreign encodings.
     return json.dumps(trajectory.model_dump(), indent=1)
 
 
 def is_one(path: Path) -> bool:
-    """Whether a file says that it is such a trajectory."""
+    """Return True if a file claims to be such a trajectory."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -120,7 +122,7 @@ def load(path: Path) -> DurabenchTrajectory:
     """Read a file.
 
     Raises:
-        InvalidSpec: it cannot be read, or something is missing or wrong in it.
+        InvalidSpec: the file cannot be read or is invalid.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))

@@ -18,23 +18,25 @@ from agent.models.spec import LiteLLMSpec
 from agent.models.usage import usage_of
 
 Admit = Callable[[Collection[str], int], Awaitable[None]]
-"""Waits until a request may be sent: to what, by its provider's and its own name, and about how
-many tokens."""
+"""Waits until a request may be sent.
+
+Takes the names of the provider and of the model, and the approximate number of tokens.
+"""
 
 _ASSUMED_OUTPUT_TOKENS = 64_000
-"""What a call may generate where neither the experiment nor LiteLLM's list sets a limit."""
+"""Output tokens assumed for a call if neither the experiment nor LiteLLM's list sets a limit."""
 
 _MARKED_BY = {"anthropic", "azure_ai", "bedrock", "databricks", "openrouter", "vertex_ai"}
-"""Through whom Claude models take cache markers, by LiteLLM's documentation."""
+"""Providers that accept cache markers for Claude models, according to LiteLLM's documentation."""
 
 
 @functools.cache
 def load() -> ModuleType:
-    """LiteLLM, set up for us. Takes seconds the first time, so it is not imported above."""
-    # Its price list comes with the package; without this it is fetched on import.
+    """Return LiteLLM, configured. The first call takes seconds, so there is no import above."""
+    # Its price list is in the package. Without this, it is downloaded on import.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    # Sends OpenAI requests as it sends everyone else's. Through OpenAI's SDK, which matches
-    # every message against its types, a call with 100 messages costs 25 ms more.
+    # Sends OpenAI requests like those of all other providers. OpenAI's SDK matches every message
+    # against its types, so a call with 100 messages costs 25 ms more through it.
     os.environ.setdefault("EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER", "true")
     import litellm
 
@@ -63,8 +65,10 @@ class LiteLLMModel:
         self._uniform = uniform
 
     def ceiling_usd(self, request: ModelRequest) -> float | None:
-        """Every byte of the request a token that is written to a cache, and all the output that
-        the model may give; None for a model whose price is not known.
+        """Return the highest possible cost, or None for a model whose price is unknown.
+
+        Every byte of the request counts as a token that is written to a cache, and the output is
+        the most that the model may generate.
         """
         price = self._highest_price
         if price is None:
@@ -79,7 +83,7 @@ class LiteLLMModel:
         spec = self._spec
         try:
             listed: dict[str, Any] = load().get_model_info(spec.name)
-        except Exception:  # LiteLLM raises a bare Exception for a model that it does not list
+        except Exception:  # LiteLLM raises a bare Exception for an unlisted model
             listed = {}
         limit = int(listed.get("max_output_tokens") or _ASSUMED_OUTPUT_TOKENS)
         if spec.input_cost_per_token is not None and spec.output_cost_per_token is not None:
@@ -94,7 +98,7 @@ class LiteLLMModel:
         Raises:
             ContextWindowExceeded: the conversation is longer than the model can read.
             ModelError: no usable answer after the retries that the error's class allows.
-            Interrupted: `admit` or `sleep` raised it; NotSent where nothing can have been charged.
+            Interrupted: raised by `admit` or `sleep`; NotSent if nothing can have been charged.
         """
         litellm = await asyncio.to_thread(load)
 
@@ -130,7 +134,7 @@ class LiteLLMModel:
             "model": spec.name,
             "messages": request.messages,
             "timeout": spec.timeout_s,
-            # Ours is the only retry policy: LiteLLM's own would multiply with it.
+            # Only our own retry policy applies: LiteLLM's would multiply with it.
             "num_retries": 0,
             "max_retries": 0,
         }
@@ -154,7 +158,11 @@ class LiteLLMModel:
     def _cost(
         self, litellm: ModuleType, response: Any, usage: dict[str, Any]
     ) -> tuple[float | None, CostSource]:
-        """US dollars: the provider's own figure, a declared price, LiteLLM's list, or unknown."""
+        """Return US dollars and their source.
+
+        In order of preference: the provider's own figure, a declared price, LiteLLM's list, or
+        unknown.
+        """
         spec = self._spec
         if usage.get("cost") is not None:
             return float(usage["cost"]), "provider"
@@ -166,24 +174,27 @@ class LiteLLMModel:
         try:
             cost = litellm.completion_cost(response, model=spec.name)
             known = cost > 0 or _is_free(litellm, spec.name)
-        except Exception:  # LiteLLM raises a bare Exception for a model that it does not list
+        except Exception:  # LiteLLM raises a bare Exception for an unlisted model
             return None, "unknown"
         return (cost, "litellm") if known else (None, "unknown")
 
 
 def _cache_points() -> dict[str, Any]:
-    """Cache up to the instructions, which all conversations of a role share, and up to the end,
-    for the next call of this one."""
+    """Return cache points after the instructions and at the end of the conversation.
+
+    All conversations of a role share the instructions. The next call of this conversation shares
+    the rest.
+    """
     points = [{"location": "message", "role": "system"}, {"location": "message", "index": -1}]
     return {"cache_control_injection_points": points}
 
 
 @functools.cache
 def _takes_cache_markers(name: str) -> bool:
-    """Whether a model caches what is marked, and nothing else.
+    """Return True if a model caches only marked text.
 
-    Most providers cache by themselves. Google's, which do so too, would take the markers for an
-    order to keep the text, at a charge.
+    Most providers cache by themselves. So do Google's models, but they would treat the markers as a
+    request to store the text, at a charge.
     """
     marked = _provider(name) in _MARKED_BY and "claude" in name.lower()
     return marked and bool(load().utils.supports_prompt_caching(name))
@@ -191,7 +202,7 @@ def _takes_cache_markers(name: str) -> bool:
 
 @functools.cache
 def _provider(name: str) -> str:
-    """LiteLLM's name for the provider of a model; nothing where it cannot place it."""
+    """Return LiteLLM's name for the provider of a model, or '' if LiteLLM does not know it."""
     try:
         return str(load().get_llm_provider(name)[1])
     except Exception:  # LiteLLM has several classes for that
@@ -199,11 +210,13 @@ def _provider(name: str) -> str:
 
 
 def _prices(listed: dict[str, Any], *kinds: str) -> list[float]:
-    """The prices of some kinds, whatever the tier; all in US dollars per token."""
+    """Return the prices of some kinds in all tiers, in US dollars per token."""
     return [value for name, value in listed.items() if name.startswith(kinds) and value]
 
 
 def _is_free(litellm: ModuleType, name: str) -> bool:
-    """Whether the price list itself says 0: LiteLLM also answers 0 for a name that only
-    resembles one of its list."""
+    """Return True if the price list itself has a price of 0.
+
+    LiteLLM also returns 0 for a name that only resembles a listed one.
+    """
     return litellm.get_model_info(name)["key"] in litellm.model_cost

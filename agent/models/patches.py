@@ -14,7 +14,7 @@ _SIDES = (
     ("old mode ", "new mode "),
     ("new file mode ", "deleted file mode "),
 )
-"""How header lines begin that say the same of the old and of the new side."""
+"""Pairs of header line prefixes with the same meaning for the old and for the new side."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Hunk:
     old_start: int
     new_start: int
     section: str
-    """What follows the second `@@`."""
+    """Text after the second `@@`."""
     lines: tuple[str, ...]
 
     @property
@@ -37,12 +37,12 @@ class Hunk:
 
     @property
     def old_lines(self) -> tuple[str, ...]:
-        """The lines before, without their first character."""
+        """The lines before the change, without their first character."""
         return tuple(line[1:] for line in self.lines if _kind(line) in " -")
 
     @property
     def new_lines(self) -> tuple[str, ...]:
-        """The lines after, without their first character."""
+        """The lines after the change, without their first character."""
         return tuple(line[1:] for line in self.lines if _kind(line) in " +")
 
     @property
@@ -52,7 +52,7 @@ class Hunk:
 
 @dataclass(frozen=True)
 class FilePatch:
-    """What a diff does to one file."""
+    """The part of a diff that changes one file."""
 
     header: tuple[str, ...]
     """Every line before the first hunk; for a binary file, all of them."""
@@ -60,12 +60,12 @@ class FilePatch:
 
     @property
     def old_path(self) -> str | None:
-        """The path before, None for a new file."""
+        """The path before the change; None for a new file."""
         return self._path("--- ", "rename from ", 0)
 
     @property
     def new_path(self) -> str | None:
-        """The path after, None for a deleted file."""
+        """The path after the change; None for a deleted file."""
         return self._path("+++ ", "rename to ", 1)
 
     @property
@@ -75,7 +75,7 @@ class FilePatch:
 
     @property
     def name(self) -> str:
-        """The path to speak of: the new one, where there is one."""
+        """The path to display: the new one, if there is one."""
         return self.paths[-1]
 
     @property
@@ -103,7 +103,7 @@ class FilePatch:
 
 
 def parse(patch: str) -> list[FilePatch]:
-    """The files of a diff, in order. `render(parse(p)) == p` for what git writes."""
+    """Return the files of a diff, in order. `render(parse(p)) == p` for git's output."""
     lines = patch.split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -147,7 +147,7 @@ def _read_hunk(found: re.Match[str], lines: list[str], position: int) -> tuple[H
 
 
 def render(files: Iterable[FilePatch]) -> str:
-    """The diff as text, with line numbers that fit what is left of it."""
+    """Return the diff as text, with line numbers recomputed from its hunks."""
     return "".join(f"{line}\n" for file in files for line in _file_lines(file))
 
 
@@ -161,7 +161,7 @@ def _file_lines(file: FilePatch) -> Iterator[str]:
 
 
 def renumbered(file: FilePatch) -> FilePatch:
-    """The same hunks, with new-side line numbers that follow from their old-side ones."""
+    """Return the same hunks, with new-side line numbers computed from their old-side ones."""
     shift, hunks = 0, []
     for hunk in file.hunks:
         # An empty side names the line before it, hence the two corrections.
@@ -172,8 +172,10 @@ def renumbered(file: FilePatch) -> FilePatch:
 
 
 def undoing(file: FilePatch) -> FilePatch:
-    """The patch that takes a change back, binary ones included. Of renamed files it knows
-    nothing: `Workspace.diff` writes them as one that goes and one that comes.
+    """Return the patch that reverts a change, including a binary one.
+
+    Renamed files are not supported: `Workspace.diff` writes a renaming as a deletion and an
+    addition.
     """
     hunks = tuple(
         Hunk(hunk.new_start, hunk.old_start, hunk.section, tuple(map(_swapped, hunk.lines)))
@@ -189,7 +191,7 @@ def _swapped(line: str) -> str:
 def _undoing_header(header: tuple[str, ...]) -> tuple[str, ...]:
     end = header.index(_BINARY) + 1 if _BINARY in header else len(header)
     lines = [_other_side(line) for line in header[:end]]
-    for at in range(len(lines) - 1):  # the old side stands before the new one
+    for at in range(len(lines) - 1):  # the old side precedes the new one
         if lines[at].startswith(("+++ ", "new mode ")):
             lines[at], lines[at + 1] = lines[at + 1], lines[at]
     there, back = _halves(header[end:])
@@ -207,7 +209,7 @@ def _other_side(line: str) -> str:
 
 
 def _halves(data: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """A binary change and the way back, each of which ends in an empty line."""
+    """Return a binary change and its reverse. Each of them ends in an empty line."""
     middle = data.index("") + 1 if "" in data else 0
     return data[:middle], data[middle:]
 
@@ -221,7 +223,7 @@ def _kind(line: str) -> str:
 
 
 def _git_path(line: str) -> str:
-    """The path in `diff --git a/P b/P`, where P may hold spaces."""
+    """Return the path in `diff --git a/P b/P`, where P may contain spaces."""
     both = line.removeprefix("diff --git ").rstrip("\r")
     return _unquote(both[: (len(both) - 1) // 2]).split("/", 1)[1]
 

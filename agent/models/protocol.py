@@ -1,4 +1,4 @@
-"""What a model is, to an arm: messages in, one assistant message and its usage out."""
+"""The model interface of an arm: messages in, one assistant message and its usage out."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -9,27 +9,29 @@ Message = dict[str, Any]
 Provider = Literal["litellm", "scripted", "recorded", "simulated"]
 
 CostSource = Literal["provider", "declared", "litellm", "recorded", "simulated", "none", "unknown"]
-"""Where a cost comes from: the provider's own figure, a price declared with the model,
-LiteLLM's price list, the recording that is replayed, the simulated price list, no money
-involved (`none`), or nobody knows."""
+"""Sources of a cost.
+
+In this order: the provider's own figure, a price declared with the model, LiteLLM's price list, the
+recording that is replayed, the simulated price list, no money involved (`none`), or `unknown`.
+"""
 
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens and money of one model call, or of several added up."""
+    """Tokens and money of one model call, or the sum of several."""
 
     input_tokens: int = 0
-    """All prompt tokens; `cache_read_tokens` and `cache_write_tokens` are inside."""
+    """All prompt tokens, including `cache_read_tokens` and `cache_write_tokens`."""
     cache_read_tokens: int = 0
     """The part of the prompt that the provider read from its cache."""
     cache_write_tokens: int = 0
     """The part of the prompt that the provider wrote to its cache."""
     output_tokens: int = 0
-    """All generated tokens; `reasoning_tokens` are inside."""
+    """All generated tokens, including `reasoning_tokens`."""
     reasoning_tokens: int = 0
     """The part of the output that was hidden reasoning."""
     cost_usd: float | None = 0.0
-    """US dollars; None when the price is unknown, which is not the same as free."""
+    """US dollars; None if the price is unknown, which is not the same as free."""
 
     def __add__(self, other: "Usage") -> "Usage":
         unknown = self.cost_usd is None or other.cost_usd is None
@@ -45,18 +47,20 @@ class Usage:
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """One call: the whole conversation so far and the tools on offer."""
+    """One call: the whole conversation so far and the offered tools."""
 
     messages: list[Message]
     tools: list[dict[str, Any]] = field(default_factory=list)
     """OpenAI function definitions; empty for a text protocol."""
     number: int = 0
-    """Calls of the scope that were answered before this one; the session counts them."""
+    """Answered calls of the scope before this one, as counted by the session."""
     role: str = ""
-    """What the answer is for, such as `planner` or `step_reviewer`; `""` where an arm has one
-    conversation only."""
+    """The role of the model, such as `planner` or `step_reviewer`.
+
+    `""` if an arm has only one conversation.
+    """
     scope: str = ""
-    """The branch of the attempt that asks, such as `step-2/candidate-1`; `""` for its trunk."""
+    """The calling branch of the attempt, such as `step-2/candidate-1`; `""` for its trunk."""
 
 
 @dataclass(frozen=True)
@@ -70,22 +74,22 @@ class ModelReply:
     """The model that answered, by the provider's own name."""
     finish_reason: str | None = None
     latency_s: float = 0.0
-    """Wall time of the call that succeeded, seconds."""
+    """Wall time of the successful call, seconds."""
     retries: int = 0
-    """Calls that failed before this one."""
+    """Failed calls before this one."""
 
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What reports and arms need to know of a model without calling it."""
+    """Facts about a model that reports and arms need without calling it."""
 
     name: str
     """LiteLLM model string, or the name of a provider that needs no key."""
     provider: Provider
     native_tools: bool = True
-    """False when the model speaks a text protocol: actions in fenced blocks."""
+    """False if the model uses a text protocol: actions in fenced blocks."""
     action_regex: str | None = None
-    """How an action stands in the text, where it differs from the arm's own default."""
+    """Regex that extracts an action from the text, if it differs from the arm's own default."""
 
 
 class Model(Protocol):
@@ -95,7 +99,7 @@ class Model(Protocol):
     def info(self) -> ModelInfo: ...
 
     def ceiling_usd(self, request: ModelRequest) -> float | None:
-        """The most that answering the request can cost, US dollars; None where nobody knows."""
+        """Return the highest possible cost of the answer in US dollars, or None if unknown."""
         ...
 
     async def complete(self, request: ModelRequest) -> ModelReply:

@@ -13,7 +13,7 @@ from agent.types import Task
 
 
 class RecordedModel:
-    """Answers call n of a scope with the n-th answer recorded there, whatever is asked."""
+    """Answers call n of a scope with the n-th answer recorded in it, whatever the request."""
 
     def __init__(
         self,
@@ -28,16 +28,16 @@ class RecordedModel:
         self._ends = {end.scope: end for end in ends}
 
     def ceiling_usd(self, request: ModelRequest) -> float:
-        """What the recorded call cost."""
+        """Return the cost of the recorded call."""
         call = self._calls.get((request.scope, request.number))
         return (call.usage.cost_usd or 0.0) if call else 0.0
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        """The recorded answer.
+        """Return the recorded answer.
 
         Raises:
-            OutOfTime, ContextWindowExceeded: so it ended in the recording.
-            ModelError: the recording has ended, or another role was asked at this place.
+            OutOfTime, ContextWindowExceeded: the recording ended with this error.
+            ModelError: the recording has ended, or has another role at this position.
         """
         call = self._calls.get((request.scope, request.number))
         if call is None:
@@ -66,10 +66,10 @@ class RecordedModel:
 
 
 def for_task(spec: RecordedSpec, task: Task) -> RecordedModel:
-    """The recording of this task's run.
+    """Return the recording of this task's run.
 
     Raises:
-        InvalidSpec: there is no such file, or it is no recording of this task.
+        InvalidSpec: there is no such file, or it is not a recording of this task.
     """
     path = _file(spec.path, task.id)
     recorded: Trajectory | DurabenchTrajectory

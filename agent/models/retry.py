@@ -1,4 +1,4 @@
-"""When a failed model call is tried again, and after how long."""
+"""Retry policy for failed model calls."""
 
 import asyncio
 import random
@@ -16,14 +16,16 @@ T = TypeVar("T")
 Kind = Literal[
     "rate limit", "server error", "timeout", "connection", "malformed answer", "context", "refused"
 ]
-"""`context` and `refused` are final: the same request would be answered the same way."""
+"""`context` and `refused` are final: the same request would get the same answer."""
 
 _REFUSALS: frozenset[Kind] = frozenset({"rate limit", "server error"})
-"""Failures that the provider itself answered with: it charges nothing for them. After any other
-one it may have done the work."""
+"""Failures that the provider itself reports, and does not charge for.
+
+After any other failure, the provider may have done the work.
+"""
 
 _MALFORMED = ("'choices'", "invalid response", "json response", "json_invalid")
-"""How LiteLLM words an answer that it cannot read; such an error carries no other mark."""
+"""LiteLLM's wording for an answer that it cannot read. Such an error has no other mark."""
 
 _HINTS = {
     401: "set the provider's key in the environment ({provider}_API_KEY, mostly)",
@@ -35,29 +37,29 @@ _HINTS = {
 
 @dataclass(frozen=True)
 class Failure:
-    """One failed call, as the retry policy sees it."""
+    """One failed call, as input of the retry policy."""
 
     kind: Kind
     message: str
-    """One line: the provider's words, and a hint where there is one."""
+    """One line: the provider's message, and a hint if there is one."""
     retry_after_s: float | None = None
-    """How long the provider asks to wait, seconds."""
+    """Seconds that the provider asks to wait."""
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Exponential backoff with full jitter; a provider's Retry-After takes its place."""
+    """Exponential backoff with full jitter, or the provider's Retry-After if given."""
 
     max_retries: int = 8
     malformed_retries: int = 3
-    """A model that answers garbage three times over will go on doing so."""
+    """A model that answers garbage three times will continue to do so."""
     first_wait_s: float = 1.0
     longest_wait_s: float = 60.0
     longest_retry_after_s: float = 600.0
     """A provider that asks for more is out of quota for the day: fail at once."""
 
     def allows(self, failure: Failure, retries: int) -> bool:
-        """Whether a call that already had `retries` retries may have another one."""
+        """Return True if a call that was retried `retries` times may be retried again."""
         if failure.kind in ("context", "refused") or self.asks_too_much(failure):
             return False
         malformed = failure.kind == "malformed answer"
@@ -71,14 +73,14 @@ class RetryPolicy:
     def wait_s(
         self, failure: Failure, retries: int, uniform: Callable[[float, float], float]
     ) -> float:
-        """Seconds before the next request; callers that fail together come back apart."""
+        """Return the seconds before the next request. Jitter spreads simultaneous failures."""
         if failure.retry_after_s is not None:
             return failure.retry_after_s * (1 + uniform(0, 0.25))
         return uniform(0, min(self.longest_wait_s, self.first_wait_s * 2**retries))
 
 
 class EmptyAnswer(Exception):
-    """The provider answered with no choice to take."""
+    """The provider's answer has no choices."""
 
 
 async def call_with_retries(
@@ -88,12 +90,12 @@ async def call_with_retries(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     uniform: Callable[[float, float], float] = random.uniform,
 ) -> tuple[T, int]:
-    """The result of `call`, and how many calls failed before it.
+    """Return the result of `call`, and the number of failed calls before it.
 
     Raises:
         ContextWindowExceeded: the conversation is longer than the model can read.
-        ModelError: what cannot be retried, or the last error when no retry is left.
-        NotSent: `call` or `sleep` raised Interrupted, and no call before it can have cost anything.
+        ModelError: an error that cannot be retried, or the last error when no retry is left.
+        NotSent: `call` or `sleep` raised Interrupted, and no earlier call can have cost anything.
         Interrupted: the same after a failure that may have been charged for.
     """
     retries, is_free = 0, True
@@ -129,7 +131,7 @@ def _final(failure: Failure, retries: int, policy: RetryPolicy) -> AgentError:
 
 
 def classify(error: Exception) -> Failure | None:
-    """The class of an error of LiteLLM's, by its status; None for what is none of them."""
+    """Classify an error of LiteLLM by its status. Return None for any other error."""
     if isinstance(error, EmptyAnswer):
         return Failure("malformed answer", str(error))
     if isinstance(error, TimeoutError):
@@ -153,8 +155,8 @@ def _kind(status: int, message: str, text: str, *, answered: bool) -> Kind:
         return "refused" if "insufficient_quota" in text else "rate limit"
     if status == 408:
         return "timeout"
-    # LiteLLM reports a body that it cannot parse under the response's own status, 200, and
-    # everything that never was a response as 500 without headers.
+    # LiteLLM reports a body that it cannot parse under the response's own status, 200. It reports
+    # errors without a response as 500 without headers.
     if status < 400 or (not answered and any(mark in text.lower() for mark in _MALFORMED)):
         return "malformed answer"
     if status >= 500:
@@ -163,14 +165,17 @@ def _kind(status: int, message: str, text: str, *, answered: bool) -> Kind:
 
 
 def _headers(error: Exception) -> Mapping[str, str]:
-    """Response headers by lower-case name; LiteLLM hangs them on the errors it maps."""
+    """Return response headers by lower-case name.
+
+    LiteLLM attaches them to the errors that it maps.
+    """
     response = getattr(error, "response", None)
     found = getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None)
     return {name.lower(): str(value) for name, value in dict(found or {}).items()}
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Seconds that `retry-after-ms` or `Retry-After` asks for; the latter may be a date."""
+    """Return the seconds in `retry-after-ms` or `Retry-After`. The latter may be a date."""
     try:
         if "retry-after-ms" in headers:
             return max(0.0, float(headers["retry-after-ms"]) / 1000)
@@ -183,7 +188,7 @@ def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> fl
 
 
 def _provider_words(error: Exception) -> str:
-    """The provider's own message on one line, out of LiteLLM's wrapping."""
+    """Extract the provider's own message from LiteLLM's wrapping, on one line."""
     text = " ".join(str(error).split())
     if found := re.search(r'"message":\s*"((?:[^"\\]|\\.)*)"', text):
         text = found.group(1)

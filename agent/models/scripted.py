@@ -1,4 +1,4 @@
-"""A fixed list of replies: for tests, and for trying an arm by hand."""
+"""A fixed list of replies, for tests and for trying an arm by hand."""
 
 from typing import Any
 
@@ -16,11 +16,11 @@ class ScriptedModel:
         self._replies = spec.replies
 
     def ceiling_usd(self, request: ModelRequest) -> float:
-        """Nothing: no money is involved."""
+        """Return 0, because no money is involved."""
         return 0.0
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        """The next reply.
+        """Return the next reply.
 
         Raises:
             ModelError: the script has ended.

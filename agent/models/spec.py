@@ -1,4 +1,4 @@
-"""What an experiment may ask of a model, as data.
+"""Model specifications of an experiment, as data.
 
 A bare string is a LiteLLM model string: `openai/gpt-5` means `{name: openai/gpt-5}`.
 """
@@ -19,7 +19,7 @@ from pydantic import (
 
 from agent.errors import InvalidSpec
 
-# What a call sets itself, and a key, which would end up in the record of the experiment.
+# Parameters that a call sets itself, and a key, which would be recorded with the experiment.
 _NOT_IN_EXTRA = {"model", "messages", "tools", "stream", "num_retries", "max_retries", "api_key"}
 
 
@@ -28,7 +28,7 @@ class _Spec(BaseModel):
 
 
 class LiteLLMSpec(_Spec):
-    """A model that LiteLLM reaches; its key comes from the provider's environment variable."""
+    """A model that LiteLLM reaches. Its key is read from the provider's environment variable."""
 
     provider: Literal["litellm"] = "litellm"
     name: str = Field(min_length=1, description="LiteLLM model string, such as `openai/gpt-5`")
@@ -72,7 +72,7 @@ class LiteLLMSpec(_Spec):
 
 
 class SimulatedSpec(_Spec):
-    """A seeded stand-in that knows the reference patch; it measures harnesses, not models."""
+    """A seeded stand-in that knows the reference patch. It measures harnesses, not models."""
 
     provider: Literal["simulated"]
     skill: float = Field(ge=0, le=1, description="chance that a whole task, done once, is right")
@@ -126,10 +126,10 @@ _AnySpec = LiteLLMSpec | SimulatedSpec | RecordedSpec | ScriptedSpec
 
 ModelSpec = Annotated[
     Annotated[_AnySpec, Field(discriminator="provider")],
-    # What may be written, for the JSON schema that forms are made of.
+    # Accepted input, for the JSON schema of forms.
     BeforeValidator(_with_provider, json_schema_input_type=str | _AnySpec),
 ]
-"""Any of the four, told apart by `provider`; without one it is `litellm`."""
+"""Any of the four, distinguished by `provider`. The default is `litellm`."""
 
 _ADAPTER: TypeAdapter[ModelSpec] = TypeAdapter(ModelSpec)
 
@@ -138,7 +138,7 @@ def parse(value: Any) -> ModelSpec:
     """Read a model specification from a string, a mapping or a specification.
 
     Raises:
-        InvalidSpec: the value is none; the message names every field that is wrong.
+        InvalidSpec: the value is invalid; the message names every wrong field.
     """
     try:
         return _ADAPTER.validate_python(value)

@@ -1,9 +1,9 @@
-"""Reading what mini-swe-agent leaves of a run: a `.traj.json` file.
+"""Reader of mini-swe-agent's trajectories, `.traj.json` files.
 
-Two formats. In `mini-swe-agent-1` (package 1.x) an assistant message holds one fenced block
-and its raw response; every reply stays in the conversation. In `mini-swe-agent-1.1` (2.x)
-messages carry `extra` with the actions, the response and the charged cost, and a reply
-without a usable action survives only inside the format error that answered it.
+There are two formats. In `mini-swe-agent-1` (package 1.x), an assistant message contains one fenced
+block and its raw response, and every reply stays in the conversation. In `mini-swe-agent-1.1`
+(2.x), messages have an `extra` field with the actions, the response and the charged cost. A reply
+without a usable action is then recorded only inside the format error that answered it.
 """
 
 import json
@@ -20,7 +20,7 @@ from agent.models.protocol import CostSource, Message, Usage
 from agent.models.usage import usage_of
 
 _TEXT_ACTION = r"```bash\s*\n(.*?)\n```"
-"""How an action stands in the text of 1.x runs that do not say otherwise."""
+"""Regex that extracts an action in 1.x runs that do not record their own."""
 
 
 @dataclass(frozen=True)
@@ -30,22 +30,22 @@ class RecordedCall:
     message: Message
     usage: Usage
     cost_source: CostSource
-    """`provider`, `litellm`, `recorded` (the file has the figure alone) or `unknown`."""
+    """`provider`, `litellm`, `recorded` (the file has only the figure) or `unknown`."""
     finish_reason: str | None
     created_at: datetime | None
     has_tokens: bool = True
-    """Whether the file says how many tokens the call took; without, those of `usage` are 0."""
+    """True if the file has the call's token counts. Otherwise those of `usage` are 0."""
 
 
 @dataclass(frozen=True)
 class RecordedCommand:
-    """One command that the agent ran; what the file does not say is None."""
+    """One command that the agent ran. Values that the file does not have are None."""
 
     call_seq: int
-    """Index into `Trajectory.calls` of the call that asked for it."""
+    """Index into `Trajectory.calls` of the call that requested the command."""
     command: str
     output: str | None
-    """As the model saw it in 1.x, whole in 2.x; the patch itself for a submission."""
+    """Output as shown to the model in 1.x, complete in 2.x; the patch itself for a submission."""
     returncode: int | None
 
 
@@ -54,7 +54,7 @@ class Trajectory:
     """One run of mini-swe-agent on one instance."""
 
     instance_id: str
-    """From the file, or its name where the file has none."""
+    """From the file's content, or else from its name."""
     exit_status: str
     submission: str
     """The patch, `""` for none."""
@@ -66,31 +66,31 @@ class Trajectory:
     mini_version: str
     native_tools: bool
     action_regex: str | None
-    """How an action stands in the text, for the text formats."""
+    """Regex that extracts an action, for the text formats."""
     messages: list[Message]
     calls: list[RecordedCall]
     commands: list[RecordedCommand]
 
     @property
     def unpriced_calls(self) -> int:
-        """Calls for which neither the provider nor the package left a cost."""
+        """Calls for which neither the provider nor the package recorded a cost."""
         return sum(call.usage.cost_usd is None for call in self.calls)
 
     @property
     def has_all_tokens(self) -> bool:
-        """Whether the file says of every call how many tokens it took."""
+        """True if the file has the token counts of every call."""
         return all(call.has_tokens for call in self.calls)
 
     @property
     def known_cost_usd(self) -> float | None:
-        """The package's own total; None where it is 0 for want of a price."""
+        """The package's own total; None if it is 0 because no price was known."""
         if self.instance_cost_usd == 0 and self.calls and self.unpriced_calls == len(self.calls):
             return None
         return self.instance_cost_usd
 
     @property
     def unattributed_cost_usd(self) -> float:
-        """What the package's total has beyond the calls' own costs, US dollars."""
+        """The package's total minus the calls' own costs, US dollars."""
         return self.instance_cost_usd - sum(call.usage.cost_usd or 0.0 for call in self.calls)
 
 
@@ -98,7 +98,7 @@ def load(path: Path) -> Trajectory:
     """Read one trajectory file.
 
     Raises:
-        InvalidSpec: the file is missing, is not a trajectory, or speaks the Responses API.
+        InvalidSpec: the file is missing, is not a trajectory, or uses the Responses API.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -141,7 +141,10 @@ def _config(data: dict[str, Any], part: str) -> dict[str, Any]:
 
 
 def _action_regex(data: dict[str, Any]) -> str | None:
-    """1.x keeps it with the agent, 2.x with the model, and tool-calling models have none."""
+    """Return the regex that extracts an action, or None for a model with tool calls.
+
+    1.x stores the regex with the agent, 2.x with the model.
+    """
     declared = _config(data, "agent").get("action_regex") or _config(data, "model").get(
         "action_regex"
     )
@@ -164,7 +167,7 @@ def _is_call(message: dict[str, Any]) -> bool:
 
 def _call(message: dict[str, Any]) -> RecordedCall:
     extra = message.get("extra") or {}
-    # The package falls back to the text of a response that it cannot turn into JSON.
+    # The package stores the text of a response that it cannot convert to JSON.
     response = extra["response"] if isinstance(extra.get("response"), dict) else {}
     choice = (response.get("choices") or [{}])[0]
     block = response.get("usage") or {}
@@ -189,8 +192,11 @@ def _answer(message: dict[str, Any], choice: dict[str, Any], extra: dict[str, An
 def _cost(
     charged: float | None, provided: float | None, *, recorded_only: bool
 ) -> tuple[float | None, CostSource]:
-    """What the package charged comes first, so that the calls add up to its own total; it
-    charges 0 where it knows no price."""
+    """Return a call's cost and its source.
+
+    The package's charge is preferred, so that the calls add up to its own total. It charges 0 if it
+    knows no price.
+    """
     if charged and charged != provided:
         return charged, "recorded" if recorded_only else "litellm"
     if provided is not None:
@@ -230,7 +236,10 @@ def _actions(message: dict[str, Any], action_regex: str | None) -> Iterable[str]
 
 
 def _is_result(message: dict[str, Any], *, alone: bool) -> bool:
-    """An observation; or the end of the run, if only one command can have caused it."""
+    """Return True for an observation or the end of the run.
+
+    The end counts only if a single command can have caused it.
+    """
     if message["role"] == "exit":
         return alone and (message.get("extra") or {}).get("exit_status") == "Submitted"
     return message["role"] in ("user", "tool")

@@ -1,4 +1,4 @@
-"""From the usage block of an OpenAI-style response to `Usage`."""
+"""Convert the usage block of an OpenAI-style response to `Usage`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,10 +7,10 @@ from agent.models.protocol import Usage
 
 
 def usage_of(block: Mapping[str, Any], cost_usd: float | None) -> Usage:
-    """Tokens by kind, with cached ones inside the input tokens.
+    """Return tokens by kind, with cached ones included in the input tokens.
 
-    LiteLLM and OpenRouter both count cache reads and writes as part of `prompt_tokens`,
-    whatever the provider behind them does, so nothing is added up here.
+    LiteLLM and OpenRouter both count cache reads and writes as part of `prompt_tokens`, regardless
+    of the provider behind them, so nothing is added up here.
     """
     prompt = block.get("prompt_tokens_details") or {}
     output = block.get("completion_tokens_details") or {}

@@ -1,9 +1,9 @@
-"""What an agent's model can do: tools over a workspace, confined to it and unable to touch tests.
+"""The tools of an agent's model: confined to its workspace and unable to change tests.
 
-`toolbox` offers the tools of a role and uses them; `reading`, `editing`, `testing` and
-`commands` are the tools; `confinement` keeps their paths inside the repository and
-`protection` undoes changes to tests; `rendering` makes a prompt's text of a `ToolResult`, and
-`artifacts` keeps what is too long for one.
+`toolbox` offers the tools of a role and uses them. `reading`, `editing`, `testing` and `commands`
+are the tools. `confinement` keeps their paths inside the repository, and `protection` reverts
+changes to tests. `rendering` turns a `ToolResult` into text for a prompt, and `artifacts` stores
+outputs that are too long for one.
 """
 
 from agent.tools.protection import Protection

@@ -1,4 +1,4 @@
-"""Outputs that are too long for a prompt, as files that commands can look into."""
+"""Outputs that are too long for a prompt, stored as files for commands to read."""
 
 import hashlib
 import json
@@ -13,11 +13,11 @@ _TIMEOUT_S = 60.0
 async def keep(
     workspace: Workspace, name: str, arguments: Mapping[str, Any] | str, output: str
 ) -> str:
-    """Write an output into a file of the workspace, outside the repository; its absolute path,
-    empty where it cannot be written.
+    """Write an output to a file of the workspace, outside the repository.
 
-    The same use of a tool gets the same file: what a model is told does not depend on how
-    often an attempt was resumed. It is gone with the workspace; the journal keeps the output.
+    Return its absolute path, or '' if it cannot be written. The same use of a tool gets the same
+    file, so that the model's input does not depend on how often an attempt was resumed. The file is
+    removed with the workspace; the journal keeps the output.
     """
     use = json.dumps([name, arguments], sort_keys=True).encode()
     # A profile may print something first.

@@ -17,7 +17,7 @@ class RunCommand(Arguments):
 async def run_command(
     workspace: Workspace, settings: ToolSettings, asked: RunCommand
 ) -> ToolResult:
-    """What the command prints, and its exit status."""
+    """Run the command. Return its output and its exit status."""
     timeout_s = settings.command_timeout_s
     done = await workspace.run(asked.command, timeout_s=timeout_s)
     output = done.output

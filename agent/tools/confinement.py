@@ -1,4 +1,4 @@
-"""Tools reach what is inside the repository and nothing else, wherever links lead."""
+"""Confinement of tools to the repository, with all links followed."""
 
 from pathlib import PurePosixPath
 
@@ -7,10 +7,10 @@ from agent.workspaces import Workspace
 
 
 async def confined(workspace: Workspace, path: str) -> str:
-    """The place in the repository that a path leads to, links followed, relative to the root.
+    """Return the target of a path with all links followed, relative to the repository's root.
 
     Raises:
-        Refused: it is outside, or empty.
+        Refused: the path is empty, or its target is outside the repository.
     """
     try:
         real = await workspace.resolve(path)
@@ -27,7 +27,7 @@ async def confined(workspace: Workspace, path: str) -> str:
 
 
 async def confined_for_writing(workspace: Workspace, path: str) -> str:
-    """As `confined`, for a file that is going to be written.
+    """Return the target as `confined` does, for a file that is going to be written.
 
     Raises:
         Refused: also for the root itself and for git's own files.

@@ -1,4 +1,4 @@
-"""Tools that change files, and keep the encoding and line ends that a file has."""
+"""Tools that change files. They preserve the encoding and the line ends of a file."""
 
 import difflib
 import re
@@ -47,7 +47,7 @@ class ApplyPatch(Arguments):
 
 
 async def write(workspace: Workspace, settings: ToolSettings, asked: Write) -> ToolResult:
-    """Replace a file in its own encoding and with its own line ends."""
+    """Create a file, or replace one in its own encoding and with its own line ends."""
     path = await confined_for_writing(workspace, asked.path)
     before = await _text_before(workspace, path)
     content = with_crlf(asked.content) if before.is_crlf else asked.content
@@ -65,7 +65,7 @@ async def write_new(workspace: Workspace, settings: ToolSettings, asked: WriteNe
 
 
 async def edit(workspace: Workspace, settings: ToolSettings, asked: Edit) -> ToolResult:
-    """Replace the one place where the old text stands."""
+    """Replace the only occurrence of the old text."""
     path = await confined_for_writing(workspace, asked.path)
     content = await _bytes_of(workspace, path)
     if content is None:
@@ -94,10 +94,10 @@ async def apply_patch(
 
 
 def replace_once(text: Text, old: str, new: str, path: str) -> str:
-    """The text with the one place where `old` stands replaced, whatever its line ends are.
+    """Return the text with the only occurrence of `old` replaced, whatever its line ends are.
 
     Raises:
-        Refused: it stands there more than once, or not at all.
+        Refused: `old` occurs more than once, or not at all.
     """
     pattern = r"\r?\n".join(map(re.escape, old.replace("\r\n", "\n").split("\n")))
     starts = [match.start() for match in re.finditer(f"(?={pattern})", text.content)]
@@ -118,7 +118,7 @@ def replace_once(text: Text, old: str, new: str, path: str) -> str:
 
 
 def _not_found(content: str, old: str, path: str) -> str:
-    """Says which lines come nearest to the first one that was looked for."""
+    """Return a message with the lines that are most similar to the first line of `old`."""
     wanted = next((line.strip() for line in old.splitlines() if line.strip()), "")
     numbers: dict[str, list[int]] = {}
     for number, line in enumerate(content.splitlines()[:_LINES_COMPARED], 1):
@@ -137,10 +137,10 @@ def _not_found(content: str, old: str, path: str) -> str:
 
 
 async def _bytes_of(workspace: Workspace, path: str) -> bytes | None:
-    """The content of a file, None where there is none.
+    """Return the content of a file, or None if there is no file.
 
     Raises:
-        Refused: it cannot be read.
+        Refused: the file cannot be read.
     """
     try:
         return await workspace.read(path)
@@ -151,7 +151,7 @@ async def _bytes_of(workspace: Workspace, path: str) -> bytes | None:
 
 
 async def _text_before(workspace: Workspace, path: str) -> Text:
-    """What is in a file that is about to be replaced; of a new or binary one, nothing."""
+    """Return the text of a file that is about to be replaced; empty for a new or binary file."""
     try:
         return decode(await _bytes_of(workspace, path) or b"", path)
     except Refused:
@@ -166,7 +166,7 @@ async def _write(workspace: Workspace, path: str, content: bytes) -> None:
 
 
 async def _with_line_ends_of_files(workspace: Workspace, patch: str) -> str:
-    """The patch with CR LF in the lines of files that have them: models see no line ends."""
+    """Add CR LF to the patch's lines for files that use it, because models do not see line ends."""
     given = patch.split("\n")
     lines = []
     crlf = in_header = False
@@ -183,7 +183,7 @@ async def _with_line_ends_of_files(workspace: Workspace, patch: str) -> str:
 
 
 async def _is_crlf(workspace: Workspace, header: str) -> bool:
-    """Whether the file that a patch names, after `a/`, has CR LF at the end of every line."""
+    """Return True if every line of the file that a patch names, after `a/`, ends in CR LF."""
     name = header.split("\t")[0].strip().partition("/")[2]
     content = await _bytes_of(workspace, await confined(workspace, name)) if name else None
     return content is not None and Text(content.decode("latin-1")).is_crlf

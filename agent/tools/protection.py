@@ -1,8 +1,8 @@
-"""Test protection: whatever was done to tests and to what runs them is undone.
+"""Test protection: changes to tests and to their configuration are reverted.
 
-After every tool that may have changed files, those that decide whether the task is solved are
-compared with the base commit, past everything that was done to git, and put back. Of files
-that hold other settings too, such as `pyproject.toml`, the sections of test runners count.
+After every tool that may have changed files, the files that decide whether the task is solved are
+compared with the base commit and restored, whatever was done to git. In files that contain other
+settings too, such as `pyproject.toml`, only the sections of test runners count.
 """
 
 import configparser
@@ -22,19 +22,21 @@ _TOML_TOOLS = ("pytest", "tox")
 
 @dataclass(frozen=True)
 class Protection:
-    """What may not be changed, and what is excepted from that."""
+    """Protected files and their exceptions."""
 
     allowed: Mapping[str, bytes] = field(default_factory=dict)
-    """Files that are to be there with exactly that content: the anchor test."""
+    """Files that must exist with exactly this content: the anchor test."""
     new_tests: bool = False
-    """Whether test files may be added, as the writer of the anchor test does. Whatever else
-    decides how tests run may not."""
+    """True if test files may be added, as by the writer of the anchor test.
+
+    Test configuration may not be added.
+    """
 
     async def enforce(self, workspace: Workspace) -> list[str]:
-        """Put back what was changed and is protected; the paths, for the model.
+        """Restore changed protected files. Return their paths, for the model.
 
-        What Python compiled of protected files goes too, unmentioned, as it would be
-        believed in place of them.
+        Compiled Python files of protected files are removed too, because Python would use them
+        instead. Their paths are not returned.
 
         Raises:
             Destroyed: there is no repository any more.
@@ -63,7 +65,7 @@ class Protection:
 
 
 def explain(put_back: Sequence[str]) -> str:
-    """What the model is told of protected files that were put back."""
+    """Return the message to the model about protected files that were restored."""
     return (
         "Test files, conftest files and the configuration of test runners are kept as they are "
         "in the base commit, so changes to these were undone: "
@@ -73,7 +75,7 @@ def explain(put_back: Sequence[str]) -> str:
 
 
 def _source(path: str) -> str:
-    """The file that a compiled one is of."""
+    """Return the source file of a compiled file."""
     pure = PurePosixPath(path)
     if pure.suffix != ".pyc":
         return path
@@ -82,20 +84,20 @@ def _source(path: str) -> str:
 
 
 def _is_of_tests(path: str) -> bool:
-    """A test file, or what stands where a folder of tests would."""
+    """Return True for a test file, or a file at the path of a test folder."""
     return is_test_file(path) or is_test_file(f"{path}/any")
 
 
 async def _keep(workspace: Workspace, path: str, content: bytes) -> bool:
-    """Make sure that a file has that content and is no link; whether it had to be written.
+    """Ensure that a file has that content and is no link. Return True if it had to be written.
 
     Raises:
-        WorkspaceError: it cannot be.
+        WorkspaceError: the file cannot be written.
     """
     try:
         if await workspace.resolve(path) == path and await workspace.read(path) == content:
             return False
-    except OSError:  # not there, or too large
+    except OSError:  # it is missing or too large
         pass
     await workspace.put_back([path])
     try:
@@ -106,7 +108,7 @@ async def _keep(workspace: Workspace, path: str, content: bytes) -> bool:
 
 
 async def _sections_differ(workspace: Workspace, path: str) -> bool:
-    """Whether a file has other sections for test runners than at first, or cannot be read."""
+    """Return True if the test runners' sections of a file changed, or the file cannot be read."""
     sections = _SECTIONS[PurePosixPath(path).name]
     before = await workspace.original(path)
     try:
@@ -122,16 +124,16 @@ async def _sections_differ(workspace: Workspace, path: str) -> bool:
 
 
 def _toml_sections(text: str) -> dict[str, Any]:
-    """The tables `[tool.pytest...]` and `[tool.tox...]` of a `pyproject.toml`."""
+    """Return the tables `[tool.pytest...]` and `[tool.tox...]` of a `pyproject.toml`."""
     tools = tomllib.loads(text).get("tool", {})
     return {name: table for name, table in tools.items() if name.startswith(_TOML_TOOLS)}
 
 
 def _ini_sections(text: str) -> dict[str, dict[str, str]]:
-    """The sections of pytest and tox of a `setup.cfg` or `tox.ini`.
+    """Return the sections of pytest and tox of a `setup.cfg` or `tox.ini`.
 
-    Lines end wherever Python's `splitlines` says, as for pytest's own parser, so that nothing
-    hides behind a form feed.
+    Lines are split by Python's `splitlines`, as by pytest's own parser, so that a form feed cannot
+    hide a section.
     """
     parser = configparser.RawConfigParser(default_section="")
     parser.optionxform = str  # type: ignore[assignment,method-assign]

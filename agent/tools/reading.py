@@ -1,4 +1,4 @@
-"""Tools that look: at files, for text, and for where names are defined and used."""
+"""Tools that read: files, search results, and definitions and uses of names."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ _TIMEOUT_S = 60.0
 _LINE_CHARS = 500
 _MOST_LINES = 50
 
-# Git's own look at what is not ignored, in the order of the paths, whatever is set for it.
+# Search all files that git does not ignore, in path order, whatever git's settings are.
 _GREP = (
     "GIT_LITERAL_PATHSPECS=1 GIT_OPTIONAL_LOCKS=0 git --no-pager -c safe.directory='*'"
     " -c grep.column=false -c grep.fullName=false -c submodule.recurse=false"
@@ -61,7 +61,7 @@ class FindCallees(Arguments):
 
 
 async def read(workspace: Workspace, settings: ToolSettings, asked: Read) -> ToolResult:
-    """The lines asked for, each after its number."""
+    """Return the requested lines with their numbers."""
     path = await confined(workspace, asked.path)
     try:
         content = await workspace.read(path)
@@ -82,7 +82,7 @@ async def read(workspace: Workspace, settings: ToolSettings, asked: Read) -> Too
 
 
 async def _folder(workspace: Workspace, name: str, path: str) -> ToolResult:
-    """What a folder holds, folders with a slash.
+    """Return the content of a folder. Subfolders end in a slash.
 
     Raises:
         Refused: there is no such file or folder.
@@ -95,17 +95,17 @@ async def _folder(workspace: Workspace, name: str, path: str) -> ToolResult:
 
 
 async def search(workspace: Workspace, settings: ToolSettings, asked: Search) -> ToolResult:
-    """`path:line:text` for every match; long lines are cut."""
+    """Return `path:line:text` for every match. Long lines are cut."""
     path = await confined(workspace, asked.path)
     found = await _matching(workspace, asked.pattern, path)
     return ToolResult("\n".join(found) or f"no line in {asked.path} matches {asked.pattern}")
 
 
 async def _matching(workspace: Workspace, pattern: str, path: str) -> list[str]:
-    """`path:line:text` of every line that matches.
+    """Return `path:line:text` of every line that matches.
 
     Raises:
-        Refused: it is no pattern, or takes too long.
+        Refused: the pattern is invalid, or the search takes too long.
     """
     command = _GREP.format(pattern=shlex.quote(pattern), path=shlex.quote(path))
     found = await workspace.run(command, timeout_s=_TIMEOUT_S)
@@ -125,7 +125,7 @@ def _cut(line: str) -> str:
 async def find_definition(
     workspace: Workspace, settings: ToolSettings, asked: FindDefinition
 ) -> ToolResult:
-    """Every definition of that name."""
+    """Return every definition of that name."""
     index = await settings.symbols.read(workspace)
     found = map(definition_line, index.definitions(asked.symbol))
     return await _listed(workspace, found, "definition", asked.symbol)
@@ -134,7 +134,7 @@ async def find_definition(
 async def find_callers(
     workspace: Workspace, settings: ToolSettings, asked: FindCallers
 ) -> ToolResult:
-    """Every known use of it."""
+    """Return every known use of the symbol."""
     index = await settings.symbols.read(workspace)
     found = map(caller_line, index.callers(asked.symbol))
     return await _listed(workspace, found, "caller", asked.symbol)
@@ -143,15 +143,17 @@ async def find_callers(
 async def find_callees(
     workspace: Workspace, settings: ToolSettings, asked: FindCallees
 ) -> ToolResult:
-    """Everything it uses that the repository defines."""
+    """Return everything that the symbol uses and the repository defines."""
     index = await settings.symbols.read(workspace)
     found = map(callee_line, index.callees(asked.symbol))
     return await _listed(workspace, found, "callee", asked.symbol)
 
 
 async def _listed(workspace: Workspace, found: Iterable[str], kind: str, symbol: str) -> ToolResult:
-    """What the index found; where that is nothing, such as of a name that is not Python's, the
-    lines in which the name stands."""
+    """Return the results of the index, or else the lines that contain the name.
+
+    The index finds nothing for names that are not Python's, for example.
+    """
     if listed := "\n".join(found):
         return ToolResult(listed)
     unknown = f"no {kind} of {symbol} is known"

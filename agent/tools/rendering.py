@@ -1,4 +1,4 @@
-"""What of a tool's result goes into the prompt: little, and what went wrong first."""
+"""Render tool results for prompts: short, errors first."""
 
 import re
 
@@ -6,7 +6,7 @@ from agent.tools.protection import explain
 from agent.tools.results import TestRun, ToolResult
 
 MAX_CHARS = 10_000
-"""Of one result in a prompt."""
+"""Maximum length of one result in a prompt."""
 
 _NAMES_SHOWN = 30
 _FRAMES_SHOWN = 3
@@ -14,8 +14,8 @@ _ASSERTION_LINES_SHOWN = 8
 _ERROR_LINES_SHOWN = 20
 _LINE_CHARS = 300
 
-# pytest's own marks: a rule with the test's name above its report, `E` before what was
-# expected, `path:line: Error` at every frame.
+# pytest's own markers: a rule with the test's name above its report, `E` before the expected value,
+# `path:line: Error` at every frame.
 _REPORT = re.compile(r"^_{3,} (?P<name>.+?) _{3,}$", re.MULTILINE)
 _RULE = re.compile(r"^={3,} .* ={3,}$", re.MULTILINE)
 _ASSERTION = re.compile(r"^E {2,}.*$", re.MULTILINE)
@@ -24,9 +24,11 @@ _ERROR = re.compile(r"(?:Error|Exception|Warning): |\b(?:error|fatal|failed|FAIL
 
 
 def render(result: ToolResult, max_chars: int = MAX_CHARS) -> str:
-    """A result as text of about `max_chars`: how a command ended, what it said, where all of
-    that is, and what was put back. Where not everything fits, errors come first, then head and
-    tail of the rest."""
+    """Return a result as text of about `max_chars`.
+
+    The text has the exit code, the output, the path of the full output, and the restored files. If
+    the output does not fit, errors come first, then head and tail of the rest.
+    """
     told = explain(result.put_back) if result.put_back else ""
     ended = "" if result.exit_code is None else f"exit code {result.exit_code}"
     room = max(0, max_chars - len(told))
@@ -42,8 +44,11 @@ def render(result: ToolResult, max_chars: int = MAX_CHARS) -> str:
 
 
 def render_tests(run: TestRun, max_chars: int = MAX_CHARS) -> str:
-    """A run of tests: the output where it fits; else what failed, the assertions and the last
-    frames of each, the counts, and the tail of the output."""
+    """Return a test run as text: the whole output if it fits, else a summary.
+
+    The summary has the failed tests, the assertions and the last frames of each, the counts, and
+    the tail of the output.
+    """
     if len(run.output) <= max_chars:
         return run.output
     counts = f"{len(run.failed)} failed, {len(run.errors)} errors, {len(run.passed)} passed"
@@ -59,7 +64,7 @@ def render_tests(run: TestRun, max_chars: int = MAX_CHARS) -> str:
 
 
 def _reports(output: str) -> list[str]:
-    """Of each test's report in pytest's output: its name, assertion lines and last frames."""
+    """Return the name, assertion lines and last frames of each test's report in pytest's output."""
     shown = []
     reports = list(_REPORT.finditer(output))
     ends = [*(report.start() for report in reports[1:]), len(output)]
@@ -77,7 +82,7 @@ def _reports(output: str) -> list[str]:
 
 
 def errors_first(output: str, max_chars: int = MAX_CHARS) -> str:
-    """The output where it fits; else the last lines that tell of errors, then head and tail."""
+    """Return the output if it fits, else the last lines with errors, then head and tail."""
     if len(output) <= max_chars:
         return output
     lines = list(
@@ -91,8 +96,10 @@ def errors_first(output: str, max_chars: int = MAX_CHARS) -> str:
 
 
 def head_and_tail(text: str, max_chars: int = MAX_CHARS) -> str:
-    """The text where it fits; else whole lines of its head and tail, and between them how much
-    is left out. A line that is too long for that is cut."""
+    """Return the text if it fits, else whole lines of its head and tail.
+
+    The size of the omitted part is stated between them. A line that is too long is cut.
+    """
     if len(text) <= max_chars:
         return text
     half = max(0, max_chars // 2)

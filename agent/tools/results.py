@@ -1,4 +1,4 @@
-"""What using a tool gives back: to the model as text, to the journal as JSON."""
+"""Results of tools: text for the model, JSON for the journal."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -6,14 +6,17 @@ from typing import ClassVar
 
 @dataclass(frozen=True)
 class TestRun:
-    """One run of tests, as the runner's exit status and summary tell it."""
+    """One run of tests, as reported by the runner's exit status and summary."""
 
-    __test__: ClassVar[bool] = False  # not a test class, whatever its name suggests to pytest
+    __test__: ClassVar[bool] = False  # not a test class, despite its name
 
     command: str
     exit_code: int
-    """0 passed, 1 tests failed, 2 to 5 nothing was run as asked (interrupted, internal error,
-    wrong usage, no tests), 124 the time was over."""
+    """Exit code of the runner.
+
+    0: passed. 1: tests failed. 2 to 5: the requested tests did not run (interrupted, internal
+    error, wrong usage, no tests). 124: timed out.
+    """
     passed: list[str]
     """Ids of tests, such as `tests/test_io.py::test_load[utf-8]`."""
     failed: list[str]
@@ -24,20 +27,18 @@ class TestRun:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What one use of a tool did."""
+    """The result of one use of a tool."""
 
     output: str
-    """Everything it says; at most 2 MiB of what a command writes."""
+    """The whole output; at most 2 MiB for a command."""
     ok: bool = True
-    """False where a command failed, and where the use was refused: `output` then says what
-    the model can do about it."""
+    """False if a command failed or the use was refused. For a refusal, `output` says what to do."""
     exit_code: int | None = None
-    """Of tools that run a command."""
+    """Set by tools that run a command."""
     changed: list[str] = field(default_factory=list)
-    """Files, relative to the root, that are not what they were before the use; ignored ones
-    and those that were put back are not among them."""
+    """Files that the use changed, relative to the root, without ignored and restored files."""
     put_back: list[str] = field(default_factory=list)
-    """Protected files that the use had changed and that are as before again."""
+    """Protected files that the use had changed and that were restored."""
     tests: TestRun | None = None
     artifact: str = ""
-    """The file that holds the whole output, where that is too long for a prompt."""
+    """The file with the whole output, if that is too long for a prompt."""

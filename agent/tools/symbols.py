@@ -1,4 +1,4 @@
-"""The symbols of a work tree as it is now, for tools that look them up."""
+"""The symbols of the current work tree, for tools that look them up."""
 
 import asyncio
 
@@ -8,16 +8,16 @@ from agent.workspaces import Workspace
 
 
 class SymbolReader:
-    """Indexes work trees; what did not change since the last one is not read again."""
+    """Indexes work trees. Files that did not change since the last index are not read again."""
 
     def __init__(self) -> None:
         self._sources: Sources | None = None
 
     async def read(self, workspace: Workspace) -> SymbolIndex:
-        """The index of the work tree.
+        """Return the index of the work tree.
 
         Raises:
-            WorkspaceError: its files cannot be listed, or the shell is gone.
+            WorkspaceError: the files cannot be listed, or the shell is gone.
         """
         sources = await read_sources(workspace, known=self._sources)
         self._sources = sources
@@ -25,19 +25,19 @@ class SymbolReader:
 
 
 def definition_line(found: Definition) -> str:
-    """Such as `src/io.py:12-40 method io.Reader.load: def load(self, path) -- Read a file.`"""
+    """Format as `src/io.py:12-40 method io.Reader.load: def load(self, path) -- Read a file.`"""
     place = f"{found.path}:{found.start}-{found.end} {found.kind} {found.full_name}"
     header = f": {found.signature}" if found.signature else ""
     return f"{place}{header}{f' -- {found.doc}' if found.doc else ''}"
 
 
 def caller_line(use: Use) -> str:
-    """Such as `src/cli.py:7 in cli.main: reader.load`"""
+    """Return a line such as `src/cli.py:7 in cli.main: reader.load`"""
     return f"{use.path}:{use.line} in {use.inside.full_name}: {use.text}{_kind(use)}"
 
 
 def callee_line(use: Use) -> str:
-    """Such as `src/cli.py:7: reader.load is io.Reader.load (src/io.py:12)`"""
+    """Return a line such as `src/cli.py:7: reader.load is io.Reader.load (src/io.py:12)`"""
     targets = ", ".join(f"{found.full_name} ({found.path}:{found.line})" for found in use.targets)
     return f"{use.path}:{use.line}: {use.text} is {targets}{_kind(use)}"
 

@@ -1,4 +1,4 @@
-"""The tool that runs tests, and how pytest's summary is read."""
+"""The tool that runs tests, and the parser of pytest's summary."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ from agent.workspaces import Workspace
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _SUMMARY = re.compile(r"^=+ short test summary info =+$", re.MULTILINE)
-# An id may hold anything between brackets; what follows ` - ` is the reason.
+# An id may contain anything between brackets. The reason follows ` - `.
 _RESULT = re.compile(
     r"^(?P<status>PASSED|XPASS|FAILED|ERROR) (?P<id>[^\[\n]+?(?:\[.*?\])?)(?: - .*)?$",
     re.MULTILINE,
@@ -30,7 +30,7 @@ class RunTests(Arguments):
 
 
 async def run_tests(workspace: Workspace, settings: ToolSettings, asked: RunTests) -> ToolResult:
-    """Run the tests at the paths, with what they say in `tests`."""
+    """Run the tests at the paths. Return their results in `tests`."""
     tests = await run_paths(workspace, settings, asked.paths)
     return ToolResult(tests.output, ok=tests.exit_code == 0, exit_code=tests.exit_code, tests=tests)
 
@@ -52,16 +52,16 @@ async def run_paths(workspace: Workspace, settings: ToolSettings, paths: Sequenc
 
 
 async def _target(workspace: Workspace, path: str) -> str:
-    """A path or test id as an argument that no runner takes for an option."""
+    """Return a path or test id as an argument that no runner mistakes for an option."""
     file, colons, name = path.partition("::")
     real = await confined(workspace, file)
     return f"{'./' if real.startswith('-') else ''}{real}{colons}{name}"
 
 
 def parse(command: str, exit_code: int, output: str) -> TestRun:
-    """What pytest's summary says; nothing is known of single tests where it has none.
+    """Parse pytest's summary. Without one, the results of single tests are unknown.
 
-    Tests can print what looks like a summary, so the last one counts.
+    Tests can print text that looks like a summary, so the last one counts.
     """
     *before, summary = _SUMMARY.split(_COLOUR.sub("", output))
     found: dict[str, list[str]] = {"PASSED": [], "XPASS": [], "FAILED": [], "ERROR": []}

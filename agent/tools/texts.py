@@ -1,4 +1,4 @@
-"""Text in files: its encoding and its line ends, which an edit must not change."""
+"""Text files with their encoding and line ends, which an edit must preserve."""
 
 import io
 import tokenize
@@ -11,22 +11,22 @@ _BINARY_LOOK_BYTES = 8000  # where git looks for a zero byte
 
 @dataclass(frozen=True)
 class Text:
-    """The content of a text file, line ends as they are."""
+    """The content of a text file, with its original line ends."""
 
     content: str
     encoding: str = "utf-8"
 
     @property
     def is_crlf(self) -> bool:
-        """Whether every line ends in CR LF."""
+        """True if every line ends in CR LF."""
         ends = self.content.count("\n")
         return ends > 0 and self.content.count("\r\n") == ends
 
     def encode(self, content: str) -> bytes:
-        """Other content for the same file.
+        """Encode new content for the same file.
 
         Raises:
-            Refused: the file's encoding has no such character.
+            Refused: the file's encoding lacks a character.
         """
         try:
             return content.encode(self.encoding)
@@ -38,8 +38,9 @@ class Text:
 
 
 def decode(content: bytes, path: str) -> Text:
-    """The text of a file: UTF-8, else what a Python file declares, else Latin-1, which any
-    bytes are.
+    """Decode a file as UTF-8, else as a Python file declares, else as Latin-1.
+
+    Latin-1 fits any bytes.
 
     Raises:
         Refused: it is a binary file.
@@ -57,7 +58,7 @@ def decode(content: bytes, path: str) -> Text:
 
 
 def with_crlf(content: str) -> str:
-    """The same lines, each ending in CR LF."""
+    """Return the same lines, each ending in CR LF."""
     return content.replace("\r\n", "\n").replace("\n", "\r\n")
 
 

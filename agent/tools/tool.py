@@ -1,4 +1,4 @@
-"""What a tool is: a name, typed arguments, and what it does in a workspace."""
+"""The definition of a tool: a name, typed arguments, and a function on a workspace."""
 
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -12,11 +12,11 @@ from agent.tools.symbols import SymbolReader
 from agent.workspaces import Workspace
 
 PYTEST = "python -m pytest -q -rA --no-header -p no:cacheprovider {paths}"
-"""Says every test's result in its summary, and leaves no cache in the work tree."""
+"""Reports every test's result in its summary, and leaves no cache in the work tree."""
 
 
 class Refused(Exception):
-    """A tool cannot do what it was asked for; the message tells the model what would help."""
+    """A tool cannot do what was requested. The message tells the model how to continue."""
 
 
 def _without_titles(schema: dict[str, Any]) -> None:
@@ -32,14 +32,14 @@ class Arguments(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _has_text_only(cls, given: Any) -> Any:
-        """JSON can hold what neither a file name nor a command can."""
+        """Reject text that JSON can contain but file names and commands cannot."""
         if not all(is_plain(text) for text in _strings(given)):
             raise ValueError("NUL characters and lone surrogates are not allowed")
         return given
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text can be a file's name and part of a command."""
+    """Return True if a text can be a file's name and part of a command."""
     return "\0" not in text and text.encode(errors="ignore").decode() == text
 
 
@@ -53,7 +53,7 @@ def _strings(given: Any) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class ToolSettings:
-    """How an attempt's tools work."""
+    """Settings of an attempt's tools."""
 
     symbols: SymbolReader = field(default_factory=SymbolReader)
     test_command: str = PYTEST
@@ -72,7 +72,7 @@ class Tool(Generic[A]):
     name: str
     arguments: type[A]
     run: Callable[[Workspace, ToolSettings, A], Awaitable[ToolResult]]
-    """Raises `Refused` where the model asked for something that cannot be."""
+    """Raises `Refused` if the model's request is impossible."""
     changes_files: bool = False
 
     @property
@@ -82,7 +82,7 @@ class Tool(Generic[A]):
 
 
 def schema(name: str, arguments: type[Arguments]) -> dict[str, Any]:
-    """The OpenAI function definition of a tool with these arguments."""
+    """Return the OpenAI function definition of a tool with these arguments."""
     parameters = arguments.model_json_schema()
     parameters.pop("description", None)
     function = {
@@ -94,10 +94,10 @@ def schema(name: str, arguments: type[Arguments]) -> dict[str, Any]:
 
 
 def parsed(name: str, kind: type[A], given: Mapping[str, Any] | str) -> A:
-    """The arguments of a tool; `given` is an object, or JSON as models send it.
+    """Return the arguments of a tool. `given` is an object, or JSON as sent by models.
 
     Raises:
-        Refused: they do not fit.
+        Refused: the arguments are invalid.
     """
     try:
         return kind.model_validate(json.loads(given) if isinstance(given, str) else given)

@@ -1,4 +1,4 @@
-"""The tools of a role: what the model is told of them, and using one."""
+"""The tools of a role: their schemas and their use."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -21,7 +21,7 @@ TOOLS: Mapping[str, Tool[Any]] = {
 
 
 class Toolbox:
-    """Some of the tools, and the protection that goes with every use of them."""
+    """Some of the tools, with protection applied to every use of them."""
 
     def __init__(
         self,
@@ -35,14 +35,15 @@ class Toolbox:
         self._protection = protection or Protection()
 
     def schemas(self) -> list[dict[str, Any]]:
-        """The tools as OpenAI function definitions."""
+        """Return the tools as OpenAI function definitions."""
         return [tool.schema for tool in self._tools.values()]
 
     async def use(
         self, workspace: Workspace, name: str, arguments: Mapping[str, Any] | str
     ) -> ToolResult:
-        """Use a tool; `arguments` are an object, or JSON as models send it. What the model
-        can repair is a result that is not ok.
+        """Use a tool. `arguments` are an object, or JSON as sent by models.
+
+        An error that the model can repair is returned as a result that is not ok.
 
         Raises:
             Destroyed: there is no repository any more.

@@ -1,9 +1,9 @@
-"""Where commands run: a private repository and a shell, in a container or on the host.
+"""Workspaces: a private repository and a shell, in a container or on the host.
 
-`protocol` says what an arm can rely on, `container` and `host` provide it, `shell` speaks
-to the small bash loop in `command_server.sh` that runs the commands of both, and
-`repository` asks git for trees and patches by `work_tree.sh`. `janitor` removes what dead
-programs left, as `ownership` tells whose it is.
+`protocol` defines what an arm can rely on. `container` and `host` implement it. `shell` is the
+client of the small bash loop in `command_server.sh`, which runs the commands of both. `repository`
+runs git through `work_tree.sh` to get trees and patches. `janitor` removes leftovers of dead
+programs, which `ownership` identifies.
 """
 
 from agent.workspaces.container import DockerWorkspace, Limits, docker_available

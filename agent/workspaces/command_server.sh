@@ -1,24 +1,25 @@
-# Runs one command after another for `agent.workspaces.shell`, which is at the other end of
-# standard input and output. Needs bash 4.4; grep and /proc for stragglers, find for changes.
+# Runs one command after another for `agent.workspaces.shell`, its client on standard input and
+# output. Needs bash 4.4; grep and /proc for stragglers, find for changes.
 #
-# Starting a process costs as much as many a command, so it does that as seldom as it can.
+# Starting a process costs as much as many a command, so the server does that as rarely as
+# possible.
 #
 # Arguments  the folder in which every command starts, and a mark for the environment of
-#            every command, by which processes that left its group are found again
+#            every command, which identifies processes that left its group
 # Request    "TOKEN SECONDS MODE COMMAND_BYTES INPUT_BYTES STAMP\n", the command, its input
-#            (MODE is `login` or `plain`; the input is text, for it passes a variable; STAMP
-#            is the path of a file, or nothing)
+#            (MODE is `login` or `plain`; the input is text, because it passes through a
+#            variable; STAMP is the path of a file, or empty)
 # Answer     "TOKEN begin\n", the output, "\nTOKEN end STATUS TIMED_OUT CHANGED\n"
-#            (CHANGED is 0 where neither the folder nor its git index changed since the stamp)
+#            (CHANGED is 0 if neither the folder nor its git index changed since the stamp)
 #
-# The token is new in each request and no command sees it: it is neither exported nor an
+# The token is new in each request and invisible to commands: it is neither exported nor an
 # argument, and the request stream is not among a command's file descriptors.
 
 root=$1 mark=$2
 
-# What each command's bash runs. A login profile may set PATH anew: the folders it added (such
-# as a conda environment's) come first, then PATH as the image or the host had it ($1). The
-# text arrives on descriptor 9, because one argument is limited to 128 KiB.
+# Script of each command's bash. A login profile may reset PATH: the folders it added (such as a
+# conda environment's) come first, then PATH as set by the image or the host ($1). The text
+# arrives on descriptor 9, because one argument is limited to 128 KiB.
 prologue='
 restore_path() {
   local IFS=: folder added=
@@ -45,8 +46,8 @@ supervise() {
   printf '%d\n' $?
 }
 
-# Whether there are processes that were not there when this one began. In a container there are
-# mostly none, and nothing to look for.
+# Returns 0 if there are processes that did not exist when this server began. In a container
+# there are usually none, so there is nothing to search.
 newcomers() {
   local process
   for process in /proc/[0-9]*; do
@@ -55,8 +56,8 @@ newcomers() {
   return 1
 }
 
-# A process can leave the group with setsid, but hardly its environment. Killing takes a
-# moment to show, hence the rounds; a process that the kernel holds must not hold us too.
+# A process can leave the group with setsid, but hardly its environment. Killing takes a moment
+# to show, hence the rounds. A process that the kernel holds must not block the server.
 kill_stragglers() {
   local round found
   for ((round = 0; round < 100; round++)); do
@@ -82,8 +83,8 @@ run() {
   exec {supervisor}<&-
 }
 
-# Whether anything in the folder, or the index of its repository, may have changed since the
-# file $stamp did. The time of a change is the kernel's own, which no command can set.
+# Returns 1 if nothing in the folder or the index of its repository has changed since the file
+# $stamp, else 0. The time of a change is set by the kernel, and no command can forge it.
 has_changed() {
   local seen finder any answer=0
   exec {seen}< <(
@@ -105,7 +106,7 @@ cd -- "$root" 2>&1 || exit 1
 exec {out}>&1 2>/dev/null # bash reports every job that a signal ended
 declare -A resident
 for process in /proc/[0-9]*; do resident[$process]=yes; done
-# Up to this size a here-string is a pipe and needs no room on a disk, in bash 5.1 and newer.
+# Up to this size a here-string is a pipe and needs no disk space, in bash 5.1 and newer.
 pipe_takes=$((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 501 ? 0 : 1000))
 while read -r token seconds mode command_bytes input_bytes stamp; do
   LC_ALL=C IFS= read -r -N "$command_bytes" command

@@ -24,19 +24,19 @@ from agent.workspaces.shell import Shell, server_command
 
 CAPABILITIES = (
     "CHOWN",  # pip, tar and test suites change owners
-    "DAC_OVERRIDE",  # root edits what another user of the image owns
+    "DAC_OVERRIDE",  # root edits files of other users of the image
     "FOWNER",  # chmod and utime on such files
     "SETUID",  # su, and services that tests start as another user
     "SETGID",
-    "KILL",  # and end those again
+    "KILL",  # and kill those processes
 )
-"""What root keeps inside. The rest (raw sockets, devices, chroot, ...) is dropped."""
+"""Capabilities that root keeps inside. The rest (raw sockets, devices, chroot, ...) is dropped."""
 
 COMMAND_ENVIRONMENT = {
     **PAGERS_OFF,
-    # SWE-bench images activate the conda environment `testbed` there, for a fifth of a second.
-    # A login shell has mostly been there through ~/.profile; bash expands this value, and
-    # passes over a file that does not exist.
+    # SWE-bench images activate the conda environment `testbed` in this file, which takes a fifth of
+    # a second. A login shell has usually read it through ~/.profile. bash expands this value and
+    # ignores a file that does not exist.
     "BASH_ENV": "/root/.bashrc$(shopt -q login_shell && [[ $CONDA_PREFIX ]] && echo .is-read)",
 }
 
@@ -44,27 +44,29 @@ OFFLINE_ENVIRONMENT = {
     "PIP_RETRIES": "0",
     "UV_HTTP_RETRIES": "0",
     "CONDA_REMOTE_MAX_RETRIES": "0",
-    "npm_config_fetch_retries": "0",  # of npm, and of pnpm before 11
+    "npm_config_fetch_retries": "0",  # for npm, and for pnpm before 11
     "pnpm_config_fetch_retries": "0",
     "YARN_HTTP_RETRY": "0",
     "BUNDLE_RETRY": "0",
     "CARGO_NET_RETRY": "0",
 }
-"""Of containers without network, where an installer that tries again only waits. They change
-how often one asks, never what it asks for. Go and composer have no such setting; those of
-Maven and Gradle share a variable with options that images and scripts set."""
+"""Variables of containers without network, where an installer's retries only waste time.
+
+They change how often an installer tries, never what it requests. Go and composer have no such
+setting. Those of Maven and Gradle share a variable with options that images and scripts set.
+"""
 
 WORKSPACE_LABEL = "durabench=workspace"
-"""On every container of a workspace."""
+"""Label of every workspace container."""
 
 NAME_PREFIX = "durabench-"
-"""Of the containers' names, which go on with the process that has the container now."""
+"""Prefix of container names, followed by the process that owns the container."""
 
 ROOT = "/testbed"
-"""Where the images of SWE-bench have the repository."""
+"""Location of the repository in SWE-bench images."""
 
 _SCRATCH = "/var/tmp/.durabench"  # noqa: S108 - inside a container of our own
-_PROCESS_MARK = "container"  # processes of other containers are out of sight anyway
+_PROCESS_MARK = "container"  # processes of other containers are invisible anyway
 _CPU_PERIOD_US = 100_000
 _STREAM_BYTES = 2**20
 _CLIENT_LOCK = threading.Lock()
@@ -74,21 +76,21 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Limits:
-    """What one container may use."""
+    """Resource limits of one container."""
 
     memory_bytes: int = 4 * 2**30
-    """The suites of the larger SWE-bench repositories stay under 3 GiB; swap is not added."""
+    """The test suites of the larger SWE-bench repositories stay under 3 GiB. No swap is added."""
     pids: int = 1024
-    """Parallel test runners need hundreds; a fork bomb stops here instead of at the host's."""
+    """Parallel test runners need hundreds. A fork bomb stops here, not at the host's limit."""
     cpus: float = 2.0
-    """As a share of time, so that a machine with fewer takes it too; equal for every arm."""
+    """A share of time, so that machines with fewer processors accept it. Equal for every arm."""
 
 
 class DockerWorkspace(ShellWorkspace):
-    """One container, without network unless asked for, and one `docker exec` in it.
+    """One container, without network unless requested, and one `docker exec` in it.
 
-    Commands run as the image's user. The host's environment is not passed on and nothing of
-    the host is mounted.
+    Commands run as the image's user. The host's environment is not passed on, and nothing of the
+    host is mounted.
     """
 
     environment: Environment = "docker"
@@ -96,7 +98,7 @@ class DockerWorkspace(ShellWorkspace):
     def __init__(
         self, container: "_Container", shell: Shell, *, root: str, base_commit: str
     ) -> None:
-        """Use `open`."""
+        """Use `open` instead."""
         super().__init__(shell, root=root, base_commit=base_commit, scratch=_SCRATCH)
         self._container = container
 
@@ -114,15 +116,15 @@ class DockerWorkspace(ShellWorkspace):
     ) -> Self:
         """Create and start a container from a local image.
 
-        With `adopt`, a label such as `durabench.attempt=17`, a container of this user that
-        carries it and is of the same image and network is taken over instead, if there is
-        one: nothing runs in it any more, its files are as they were left (`restore` puts
-        the work tree right), and whoever had it before can neither use nor remove it. Only
-        the holder of the attempt's lease may ask for that.
+        With `adopt`, a label such as `durabench.attempt=17`, reuse an existing container instead,
+        if there is one: one of this user that has the label and the same image and network. Its
+        processes are ended and its files are left as they are (`restore` restores the work tree).
+        Its previous owner can neither use nor remove it. Only the holder of the attempt's lease may
+        adopt a container.
 
         Raises:
-            WorkspaceError: no daemon, no such image, no bash or no folder `root` in it (none
-                of these is retryable), or Docker failed.
+            WorkspaceError: no daemon, no such image, no bash or no folder `root` in it (none of
+                these is retryable), or Docker failed.
         """
         if adopt is not None:
             adopted = await cls._adopt(image, adopt, _network_mode(network), root, base_commit)
@@ -144,7 +146,7 @@ class DockerWorkspace(ShellWorkspace):
     async def _adopt(
         cls, image: str, label: str, network_mode: str, root: str, base_commit: str
     ) -> Self | None:
-        """A workspace in a container that was left; one that is not fit for it is removed."""
+        """Return a workspace in an existing container, or None. Remove an unusable container."""
         container = _Container(image)
         try:
             take = functools.partial(container.adopt, label, network_mode)
@@ -154,7 +156,7 @@ class DockerWorkspace(ShellWorkspace):
             workspace = cls(container, shell, root=root, base_commit=base_commit)
             if await workspace._begin_again():
                 return workspace
-        except WorkspaceError as error:  # a new container does as well, or says what is wrong
+        except WorkspaceError as error:  # a new container works as well, or reports the error
             _log.warning("a container with %s could not be taken over: %s", label, error)
         except BaseException:
             await uninterrupted(container.close())
@@ -168,12 +170,13 @@ class DockerWorkspace(ShellWorkspace):
 
     @property
     def image_digest(self) -> str:
-        """The image's content id, `sha256:...`, whatever its tag names later."""
+        """The image's content id, `sha256:...`, even if its tag later refers to another image."""
         return self._container.image_digest
 
     async def snapshot(self) -> str:
-        """Keep the container's file system as an image; its id. What is ignored by git then
-        counts as having been there at the opening.
+        """Save the container's file system as an image. Return the image's id.
+
+        Files that git ignores then count as present at the opening.
 
         Raises:
             WorkspaceError: the container is gone, or Docker failed.
@@ -187,7 +190,7 @@ class DockerWorkspace(ShellWorkspace):
 
 
 async def docker_available() -> str | None:
-    """None when a Docker daemon answers, otherwise one line that says why not."""
+    """Return None if a Docker daemon responds, otherwise the reason in one line."""
 
     def ping() -> str | None:
         try:
@@ -201,20 +204,20 @@ async def docker_available() -> str | None:
 
 
 class _Container:
-    """The life of one container. Its methods raise `WorkspaceError`, `close` nothing."""
+    """The life of one container. Its methods raise `WorkspaceError`; `close` raises nothing."""
 
     def __init__(self, image: str) -> None:
         self.id = ""
         self.image_digest = ""
         self._image = image
-        # Chosen here, so that a creation whose answer is lost can still be undone.
+        # Chosen before creation, so that a creation whose answer is lost can still be undone.
         self._name = f"{NAME_PREFIX}{ownership.process()}-{secrets.token_hex(6)}"
         self._stream: socket.socket | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._created = False
 
     def start(self, options: dict[str, Any]) -> None:
-        """Create and start; blocking."""
+        """Create and start the container; blocking."""
         with docker_errors(self._image):
             self._created = True
             container = client().containers.create(self._image, name=self._name, **options)
@@ -223,11 +226,11 @@ class _Container:
             container.start()
 
     def adopt(self, label: str, network_mode: str) -> bool:
-        """Take over a container with that label, if there is one; blocking.
+        """Adopt a container with that label. Return False if there is none; blocking.
 
-        The new name is the claim: whoever had the container does not find it any more.
-        Starting it again ends every process in it, and an exec that hangs, and serves one
-        that Docker's own end has stopped.
+        The new name is the claim: the previous owner can no longer find the container. Restarting
+        it ends every process in it and any exec that hangs. A restart also works for a container
+        that stopped when Docker ended.
         """
         from docker.errors import ImageNotFound
 
@@ -235,7 +238,7 @@ class _Container:
             daemon = client()
             try:
                 digest = daemon.images.get(self._image).id
-            except ImageNotFound:  # which a new container is refused for, too
+            except ImageNotFound:  # a new container is rejected for this, too
                 return False
             for found in owned_containers(daemon, label):
                 host = found.attrs["HostConfig"]
@@ -251,7 +254,7 @@ class _Container:
         return False
 
     def commit(self) -> str:
-        """Keep the file system as an image with the container's labels; its id; blocking."""
+        """Save the file system as an image with the container's labels. Return its id; blocking."""
         with docker_errors(self._image):
             found = client().containers.get(self._name)
             labels = {**found.labels, "durabench": "snapshot"}
@@ -261,7 +264,7 @@ class _Container:
             return str(found.commit(changes="\n".join(lines)).id)
 
     async def connect(self, root: str) -> Shell:
-        """Start the command server and wait until it answers."""
+        """Start the command server and wait until it responds."""
         exec_id = await uninterrupted(asyncio.to_thread(self._open_exec, root))
         reader, writer = await asyncio.open_connection(sock=self._stream, limit=_STREAM_BYTES)
         self._writer = writer
@@ -283,11 +286,11 @@ class _Container:
             await asyncio.to_thread(remove_container, self._name)
 
     def _open_exec(self, root: str) -> str:
-        """Start the server and set `_stream` to its socket; returns Docker's id for it."""
+        """Start the server and set `_stream` to its socket. Return Docker's id of the exec."""
         with docker_errors(self._image):
             api = client().api
             command = server_command(root, _PROCESS_MARK)
-            # Here and not with the container, whose own environment a grading restores.
+            # Set on the exec and not on the container, whose own environment a grading restores.
             created = api.exec_create(
                 self._name, command, stdin=True, stderr=False, environment=COMMAND_ENVIRONMENT
             )
@@ -305,10 +308,10 @@ class _Container:
         return str(created["Id"])
 
     def _explain_no_start(self, exec_id: str, root: str, error: WorkspaceError) -> None:
-        """Raise what no retry helps against: the server could not start in this image."""
+        """Raise an error that is not retryable if the server could not start in this image."""
         with docker_errors(self._image):
             state = client().api.exec_inspect(exec_id)
-            for _ in range(20):  # the stream can end a moment before Docker notes why
+            for _ in range(20):  # the stream can end a moment before Docker records the exit code
                 if state["ExitCode"] is not None:
                     break
                 sleep(0.05)
@@ -343,10 +346,11 @@ def _options(labels: dict[str, str], network: bool, limits: Limits) -> dict[str,
     return {
         "entrypoint": ["sleep"],  # the image's own entrypoint might do anything
         "command": ["infinity"],
-        "init": True,  # reaps what commands leave behind
+        "init": True,  # reaps processes that commands leave behind
         "labels": {"durabench": "workspace", **labels},
         "network_mode": _network_mode(network),
-        # With the container, not with its commands: a grading restores what process 1 has.
+        # Set on the container, not on its commands: a grading restores the environment of process
+        # 1.
         "environment": {} if network else OFFLINE_ENVIRONMENT,
         "cap_drop": ["ALL"],
         "cap_add": list(CAPABILITIES),
@@ -354,7 +358,7 @@ def _options(labels: dict[str, str], network: bool, limits: Limits) -> dict[str,
         "mem_limit": limits.memory_bytes,
         "memswap_limit": limits.memory_bytes,
         "pids_limit": limits.pids,
-        # Unlike nano_cpus this is taken on machines that have fewer processors.
+        # Unlike nano_cpus, this is accepted on machines that have fewer processors.
         "cpu_period": _CPU_PERIOD_US,
         "cpu_quota": int(limits.cpus * _CPU_PERIOD_US),
     }
@@ -365,21 +369,21 @@ def _network_mode(network: bool) -> str:
 
 
 def owned_containers(daemon: Any, *labels: str) -> list[Any]:
-    """The workspaces' containers of this user on this machine, in any state."""
+    """Return the workspace containers of this user on this machine, in any state."""
     wanted = [WORKSPACE_LABEL, f"{ownership.OWNER}={ownership.owner()}", *labels]
     return list(daemon.containers.list(all=True, filters={"label": wanted}, ignore_removed=True))
 
 
 def snapshots(daemon: Any) -> list[Any]:
-    """The images that workspaces of this user on this machine were kept as."""
+    """Return the images that workspaces of this user on this machine were saved as."""
     wanted = ["durabench=snapshot", f"{ownership.OWNER}={ownership.owner()}"]
     return list(daemon.images.list(filters={"label": wanted}))
 
 
 def remove_container(name: str) -> bool:
-    """Kill and remove a container with its anonymous volumes; whether it was there.
+    """Kill and remove a container with its anonymous volumes. Return True if it existed.
 
-    Never raises: what cannot be removed is left to the janitor, with a warning.
+    Never raises: a container that cannot be removed is left to the janitor, with a warning.
     """
     from docker.errors import NotFound
 
@@ -387,28 +391,28 @@ def remove_container(name: str) -> bool:
         client().api.remove_container(name, force=True, v=True)
     except NotFound:
         return False
-    except Exception as error:  # closing never fails what came before it
+    except Exception as error:  # a failure to close must not hide an earlier error
         _log.warning("container %s is left behind: %s", name, error)
         return False
     return True
 
 
 def client() -> Any:
-    """One client for the whole process: connecting asks the daemon for its version."""
+    """Return the Docker client of the whole process. Connecting asks the daemon for its version."""
     with _CLIENT_LOCK:
         return _connect()
 
 
 @functools.cache
 def _connect() -> Any:
-    import docker  # a third of a second that no host workspace should pay
+    import docker  # takes a third of a second, which host workspaces should not pay
 
     return docker.from_env(max_pool_size=64)
 
 
 @contextmanager
 def docker_errors(image: str) -> Iterator[None]:
-    """Turn what the Docker client raises into a `WorkspaceError` that says what to do."""
+    """Convert errors of the Docker client to a `WorkspaceError` that says what to do."""
     from docker.errors import APIError, DockerException, ImageNotFound
     from requests import RequestException
 

@@ -25,7 +25,7 @@ from agent.workspaces.shell import Shell, server_command
 PREFIX = "durabench-"
 LABELS_FILE = "labels.json"
 MARK = "durabench.mark"
-"""The label that says what the processes of a folder carry in their environment."""
+"""The label with the mark that a folder's processes have in their environment."""
 
 _REPOSITORY = "repo"
 _STREAM_BYTES = 2**20
@@ -36,16 +36,16 @@ _KILL_ROUNDS = 100
 class HostWorkspace(ShellWorkspace):
     """A private folder `durabench-...` with the repository in `repo`.
 
-    Commands run as the user who runs this program and can do whatever that user can: read
-    and write every file, reach the network, use all memory. Only the environment is clean:
-    a home folder of its own, the interpreter that runs this program first on PATH, none
-    of the host's other variables. Use it for code that you would run yourself.
+    Commands run as the user who runs this program and can do whatever that user can: read and write
+    every file, reach the network, use all memory. Only the environment is clean. It has its own
+    home folder, the interpreter that runs this program first on PATH, and none of the host's other
+    variables. Use it for code that you would run yourself.
     """
 
     environment: Environment = "host"
 
     def __init__(self, folder: "_Folder", shell: Shell, *, base_commit: str) -> None:
-        """Use `open`."""
+        """Use `open` instead."""
         super().__init__(
             shell,
             root=str(folder.repository),
@@ -63,14 +63,13 @@ class HostWorkspace(ShellWorkspace):
         labels: Mapping[str, str] | None = None,
         name: str | None = None,
     ) -> Self:
-        """Make the folder and let `prepare` put the repository at the path it is given.
+        """Create the folder and let `prepare` put the repository at the given path.
 
-        The same `name` gets the same path, so that an attempt can go on in another process.
-        Whatever is there, running programs included, is gone first and whoever had it loses
-        it, so only the holder of an attempt's lease may use the attempt's name.
-
-        `prepare` is called in a thread, with a path that does not exist yet; what it raises
-        is passed on. `labels` are left in `labels.json` for whoever finds the folder.
+        The same `name` gets the same path, so that an attempt can resume in another process. An
+        existing folder of that name is removed first, including its running programs, and its
+        previous owner loses it. Only the holder of an attempt's lease may therefore use the
+        attempt's name. `prepare` is called in a thread with a path that does not exist yet, and its
+        errors are passed on. `labels` are written to `labels.json` to identify the folder.
 
         Raises:
             WorkspaceError: bash or setsid is missing, or there is no room for the folder.
@@ -87,14 +86,14 @@ class HostWorkspace(ShellWorkspace):
 
     @staticmethod
     def root_of(name: str) -> str:
-        """Where the repository of the workspace of that name is, opened or not."""
+        """Return the location of the repository in the workspace of that name, open or not."""
         return str(_path_of(name) / _REPOSITORY)
 
     async def snapshot(self) -> None:
-        """Nothing: a folder is no image."""
+        """Do nothing, because a folder cannot be saved as an image."""
 
     async def close(self) -> None:
-        """Kill every process that was started here and remove the folder."""
+        """Kill every process that was started in the workspace, and remove the folder."""
         await uninterrupted(self._folder.close())
 
 
@@ -118,7 +117,7 @@ class _Folder:
         self._closed = False
 
     async def connect(self) -> Shell:
-        """Start the command server and wait until it answers."""
+        """Start the command server and wait until it responds."""
         try:
             self._server = server = await asyncio.create_subprocess_exec(
                 *server_command(str(self.repository), self._mark),
@@ -147,15 +146,15 @@ class _Folder:
         self._closed = True
         if self._server is not None:
             await self._end(self._server)
-        if read_labels(self.path).get(MARK) == self._mark:  # else another has its place by now
+        if read_labels(self.path).get(MARK) == self._mark:  # otherwise a successor owns it now
             await asyncio.to_thread(_remove, self.path)
 
     async def _end(self, server: Process) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(server.pid, signal.SIGKILL)
         await asyncio.to_thread(_kill_marked, self._mark)
-        # Reads what is left, so that the pipes close with the loop still there. A command
-        # that another task still waits for reads to the end itself.
+        # Reads the rest, so that the pipes close while the loop still exists. If another task still
+        # waits for a command, that task reads to the end itself.
         with contextlib.suppress(TimeoutError, RuntimeError):
             await asyncio.wait_for(server.communicate(), _END_TIMEOUT_S)
 
@@ -177,7 +176,7 @@ def _named(name: str) -> Path:
 
 
 def read_labels(folder: Path) -> dict[str, str]:
-    """What `labels.json` says, or nothing."""
+    """Return the content of `labels.json`, or an empty dict."""
     try:
         return dict(json.loads((folder / LABELS_FILE).read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -185,9 +184,9 @@ def read_labels(folder: Path) -> dict[str, str]:
 
 
 def discard(folder: Path) -> None:
-    """End what runs in a folder that somebody left, and remove it; blocking.
+    """End the processes in an abandoned folder, and remove it; blocking.
 
-    It is moved away first, so that whoever had it does not remove its successor.
+    The folder is moved first, so that its previous owner does not remove its successor.
     """
     labels = read_labels(folder)
     away = folder.with_name(f"{PREFIX}{os.getpid()}-{secrets.token_hex(8)}")
@@ -198,7 +197,7 @@ def discard(folder: Path) -> None:
 
 
 def _kill_marked(mark: str) -> None:
-    """Kill the command server of that mark, all commands and what they started."""
+    """Kill the command server of that mark, all commands and the processes that they started."""
     for _ in range(_KILL_ROUNDS):
         processes = Path("/proc").glob("[0-9]*")
         found = [int(process.name) for process in processes if _is_marked(process, mark)]
@@ -210,17 +209,17 @@ def _kill_marked(mark: str) -> None:
 
 
 def _is_marked(process: Path, mark: str) -> bool:
-    """Whether the mark is in the environment, as of commands, or the last argument."""
+    """Return True if the mark is in the environment, as for commands, or is the last argument."""
     try:
         return f"WORKSPACE_MARK={mark}".encode() in (process / "environ").read_bytes() or (
             process / "cmdline"
         ).read_bytes().endswith(f"\0{mark}\0".encode())
-    except OSError:  # it ended meanwhile, or is another user's
+    except OSError:  # the process has ended or is another user's
         return False
 
 
 def _fill_home(home: Path) -> None:
-    """Debian's /etc/profile sets PATH anew; the profile of the home folder comes after it."""
+    """Set PATH in the home folder's profile. Debian's /etc/profile sets PATH first."""
     home.mkdir()
     profile = f"export PATH={shlex.quote(_path())}\n"
     (home / ".bash_profile").write_text(profile, encoding="utf-8")
@@ -231,7 +230,10 @@ def _path() -> str:
 
 
 def heed_interrupts() -> None:
-    """What was started in the background of a shell ignores them, and so would all commands."""
+    """Restore the default handling of interrupts.
+
+    Background processes of a shell ignore interrupts, and all commands would inherit that.
+    """
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
 
@@ -243,15 +245,15 @@ def _environment(folder: Path) -> dict[str, str]:
         "HOME": str(folder / "home"),
         "TMPDIR": str(folder / "tmp"),
         "LANG": "C.UTF-8",
-        # The plugins beside this program are its own, not those of the repository.
+        # The plugins installed with this program are not those of the repository.
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder, with what commands made read-only in it.
+    """Remove a folder, including parts that commands made read-only.
 
-    Its labels go last: what a killed program leaves halfway is still known to a sweep.
+    The labels are removed last, so that a sweep still recognises a half-removed folder.
     """
     for parent, _, _ in os.walk(folder):
         with contextlib.suppress(OSError):

@@ -1,8 +1,8 @@
-"""Finds what dead programs left of their workspaces, and removes it.
+"""Finds and removes workspaces that dead programs left behind.
 
-Touched is only what this user's programs made on this machine, whose process has ended and
-whose attempt is not among those living. A workspace makes one container or one folder, and no
-network or volume; the images that it may be kept as stay until their attempt has ended.
+Only workspaces are removed that were made by this user's programs on this machine, whose process
+has ended and whose attempt is not active. A workspace makes one container or one folder, and no
+network or volume. Images that workspaces are saved as are kept until their attempt has ended.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from agent.workspaces import container, host, ownership
 
 @dataclass(frozen=True)
 class Leftover:
-    """Something that nobody uses any more."""
+    """A container or folder that is no longer in use."""
 
     kind: Literal["container", "folder"]
     name: str
@@ -34,38 +34,38 @@ class Leftover:
 
 
 async def find(living: Collection[str], *, older_than_s: float = 0) -> list[Leftover]:
-    """What `sweep` would remove: containers first, then folders.
+    """Return what `sweep` would remove: containers first, then folders.
 
-    `living` are the attempts that somebody holds a lease of, by the `durabench.attempt`
-    label. Without a Docker daemon there are no containers to find.
+    `living` are the attempts with a held lease, by the `durabench.attempt` label. Without a Docker
+    daemon, no containers are found.
 
     Raises:
-        WorkspaceError: Docker answers, but fails.
+        WorkspaceError: Docker responds, but fails.
     """
     return await asyncio.to_thread(_find, frozenset(living), older_than_s)
 
 
 async def sweep(living: Collection[str], *, older_than_s: float = 0) -> list[str]:
-    """Remove what `find` finds, with the processes in it; a line for each that is gone.
+    """Remove the results of `find`, with the processes in them. Return a line for each removal.
 
     Raises:
-        WorkspaceError: Docker answers, but fails.
+        WorkspaceError: Docker responds, but fails.
     """
     found = await find(living, older_than_s=older_than_s)
     return [str(one) for one in found if await asyncio.to_thread(_remove, one)]
 
 
 async def snapshots() -> dict[str, set[str]]:
-    """The images that workspaces were kept as, by the attempt that they belong to.
+    """Return the images that workspaces were saved as, by attempt.
 
     Raises:
-        WorkspaceError: Docker answers, but fails.
+        WorkspaceError: Docker responds, but fails.
     """
     return await asyncio.to_thread(_snapshots)
 
 
 async def remove_snapshots(images: Collection[str]) -> list[str]:
-    """Remove such images; a line for each that is gone."""
+    """Remove such images. Return a line for each removal."""
     removed = [image for image in sorted(images) if await asyncio.to_thread(_remove_image, image)]
     return [f"image {image}: of an attempt that has ended" for image in removed]
 
@@ -80,7 +80,7 @@ def _snapshots() -> dict[str, set[str]]:
 
 
 def _client() -> Any | None:
-    """The Docker client, where a daemon answers."""
+    """Return the Docker client, or None if no daemon responds."""
     try:
         with container.docker_errors("none"):
             client = container.client()
@@ -102,39 +102,39 @@ def _find(living: Collection[str], older_than_s: float) -> list[Leftover]:
 
 
 def _containers() -> Iterator[tuple[Leftover, str]]:
-    """Every container of this user, with the process that has it."""
+    """Yield every container of this user, with the process that owns it."""
     if (client := _client()) is None:
         return
     with container.docker_errors("none"):
         for found in container.owned_containers(client):
-            # An adopted container has its new owner in its name; labels cannot change.
+            # An adopted container has its new owner in its name, because labels cannot change.
             process = found.name.removeprefix(container.NAME_PREFIX).rpartition("-")[0]
             attempt = found.labels.get(ownership.ATTEMPT)
             yield Leftover("container", found.name, attempt, _age_s(found)), process
 
 
 def _folders() -> Iterator[tuple[Leftover, str]]:
-    """Every folder of this user, with the process that has it."""
+    """Yield every folder of this user, with the process that owns it."""
     for folder in sorted(Path(tempfile.gettempdir()).resolve().glob(f"{host.PREFIX}*")):
         labels = host.read_labels(folder)
         if labels.get(ownership.OWNER) != ownership.owner():
             continue
         try:
             age_s = time() - (folder / host.LABELS_FILE).stat().st_mtime
-        except OSError:  # its owner closed it meanwhile
+        except OSError:  # its owner closed it in the meantime
             continue
         leftover = Leftover("folder", str(folder), labels.get(ownership.ATTEMPT), age_s)
         yield leftover, labels.get(ownership.PROCESS, "")
 
 
 def _age_s(found: Any) -> float:
-    # Docker counts nanoseconds, of which Python reads six digits.
+    # Docker reports nanoseconds, of which Python reads six digits.
     created = datetime.fromisoformat(found.attrs["Created"][:19] + "+00:00")
     return max(0.0, time() - created.timestamp())
 
 
 def _remove(leftover: Leftover) -> bool:
-    """Whether it was there to be removed."""
+    """Return True if it existed and was removed."""
     removers: dict[str, Callable[[str], bool]] = {
         "container": container.remove_container,
         "folder": _remove_folder,
@@ -143,7 +143,7 @@ def _remove(leftover: Leftover) -> bool:
 
 
 def _remove_image(image: str) -> bool:
-    """Whether it could be removed: one that another was made from stays until that is gone."""
+    """Return True if it was removed. An image remains while another is based on it."""
     from docker.errors import APIError
 
     with container.docker_errors(image):

@@ -1,4 +1,4 @@
-"""Opening and closing that cancellation cannot cut in half."""
+"""Opening and closing that cancellation cannot interrupt."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,9 +8,9 @@ T = TypeVar("T")
 
 
 async def uninterrupted(work: Coroutine[object, object, T]) -> T:
-    """Await `work` to its end even when cancelled meanwhile, and only then be cancelled.
+    """Await `work` to its end, even if cancelled meanwhile, and only then raise the cancellation.
 
-    A container whose creation is abandoned half-way has an owner nowhere.
+    A container whose creation is abandoned half-way would have no owner.
     """
     task = asyncio.ensure_future(work)
     cancelled = False

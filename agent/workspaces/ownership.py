@@ -1,4 +1,4 @@
-"""Whose a container or folder is: of which user and machine, and of which process there."""
+"""Ownership of a container or folder: its user and machine, and its process there."""
 
 import functools
 import hashlib
@@ -10,27 +10,27 @@ ATTEMPT = "durabench.attempt"
 OWNER = "durabench.owner"
 PROCESS = "durabench.process"
 
-_STATE, _START = 0, 19  # fields of /proc/PID/stat, counted behind the name
+_STATE, _START = 0, 19  # fields of /proc/PID/stat, counted after the name
 
 
 @functools.cache
 def owner() -> str:
-    """One name for this user on this machine, the same in every process and for every lake.
+    """Return one name for this user on this machine, the same in every process and for every lake.
 
-    Where process numbers mean something else, as in another container, it is another.
+    In another process namespace, as in another container, the name differs.
     """
     parts = ("durabench", str(os.getuid()), _machine(), str(Path("/proc/self/ns/pid").readlink()))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def process() -> str:
-    """This process, as `<pid>-<start time>`, which no later process is called."""
+    """Return a name for this process, `<pid>-<start time>`, which no later process gets."""
     pid = os.getpid()
     return f"{pid}-{_stat(pid)[_START]}"
 
 
 def lives(named: str) -> bool:
-    """Whether the process of that name still runs, paused or not."""
+    """Return True if the process of that name still runs, paused or not."""
     pid, _, start = named.partition("-")
     try:
         fields = _stat(int(pid))
@@ -40,7 +40,7 @@ def lives(named: str) -> bool:
 
 
 def labels(given: Mapping[str, str]) -> dict[str, str]:
-    """The labels given, and whose it is."""
+    """Return the given labels with the labels of the owner."""
     return {**given, OWNER: owner(), PROCESS: process()}
 
 

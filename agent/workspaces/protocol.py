@@ -1,4 +1,4 @@
-"""Where an arm works: one repository at its base commit, and a shell."""
+"""The workspace of an arm: one repository at its base commit, and a shell."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +11,15 @@ ChangeStatus = Literal["added", "modified", "deleted", "typechange"]
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What one command left behind. Standard error is merged into `output`."""
+    """The result of one command. Standard error is merged into `output`."""
 
     exit_code: int
-    """The command's exit status; 124 when the timeout ended it."""
+    """The command's exit status; 124 if the timeout ended it."""
     output: str
-    """Head and tail of the output, UTF-8 with replacement, a line between them that says
-    how many bytes are missing where `truncated` is true."""
+    """Head and tail of the output, UTF-8 with replacement.
+
+    If `truncated` is True, a line between them states how many bytes are missing.
+    """
     output_bytes: int
     """Bytes that the command wrote, kept or not."""
     truncated: bool
@@ -27,29 +29,29 @@ class CommandResult:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A work tree, as what makes it out of the base commit."""
+    """A work tree, as its difference from the base commit."""
 
     tree: str
     """The id of its git tree: 40 hexadecimal digits."""
     delta: bytes
-    """A binary patch from the base commit; empty where the tree is the base commit's."""
+    """A binary patch from the base commit; empty if the tree is the base commit's."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A file or symbolic link that is not what it was."""
+    """A file or symbolic link that differs from its earlier state."""
 
     path: str
     """Relative to the root; bytes that are not UTF-8 are surrogate escapes."""
     status: ChangeStatus
-    """`typechange` where a link or a pipe took the place of a file, or the other way round."""
+    """`typechange` if a link or a pipe replaced a file, or the other way round."""
 
 
 class Workspace(Protocol):
     """A repository with a shell, private to one attempt.
 
-    Every command runs in a fresh `bash -lc` in the repository's root, in a process group
-    of its own that ends with the command, with standard input closed.
+    Every command runs in a fresh `bash -lc` in the repository's root, with standard input closed.
+    Its process group is its own and ends with the command.
     """
 
     @property
@@ -57,7 +59,7 @@ class Workspace(Protocol):
 
     @property
     def root(self) -> str:
-        """Absolute path of the repository, as commands see it."""
+        """Absolute path of the repository, as seen by commands."""
         ...
 
     async def run(
@@ -71,7 +73,7 @@ class Workspace(Protocol):
         ...
 
     async def read(self, path: str) -> bytes:
-        """The content of a file; `path` is absolute or relative to the root.
+        """Return the content of a file. `path` is absolute or relative to the root.
 
         Raises:
             FileNotFoundError: there is no such file.
@@ -79,43 +81,48 @@ class Workspace(Protocol):
         ...
 
     async def write(self, path: str, content: bytes) -> None:
-        """Create or replace a file, and its folders where they are missing."""
+        """Create or replace a file, and create missing folders."""
         ...
 
     async def resolve(self, path: str) -> str | None:
-        """Where a path leads with every symbolic link followed, whether it exists or not:
-        relative to the root (`.` for the root itself), or None where that is outside it.
+        """Return the target of a path with all symbolic links followed, whether it exists or not.
+
+        The result is relative to the root (`.` for the root itself), or None if it is outside the
+        root.
 
         Raises:
-            OSError: the path cannot be one, such as an empty one.
+            OSError: the path is invalid, such as an empty one.
         """
         ...
 
     async def original(self, path: str) -> bytes | None:
-        """The content that the file at a path relative to the root had at the opening, in
-        the base commit; None if there was none. Of a symbolic link, where it leads."""
+        """Return the content that a file had at the opening, in the base commit, or None.
+
+        The path is relative to the root. For a symbolic link, return its target.
+        """
         ...
 
     async def changes(self, since: str | None = None) -> list[Change]:
-        """What differs from the base commit as it was checked out at the opening, whatever
-        was done to git since: ignored files too, if they were not there at the opening.
+        """Return the differences from the base commit as it was checked out at the opening.
 
-        With `since`, a tree id of this workspace, what differs from that tree; ignored files
-        are left out, as they are of every tree.
+        Later changes to git do not matter. Ignored files count too, if they did not exist at the
+        opening. With `since`, a tree id of this workspace, return the differences from that tree;
+        ignored files are left out, because they are not part of any tree.
 
         Raises:
-            Destroyed, WorkspaceError: as `tree`.
+            Destroyed, WorkspaceError: as in `tree`.
         """
         ...
 
     async def put_back(self, paths: Sequence[str]) -> None:
-        """Make exactly these paths what they were at the opening, in content, mode and kind,
-        and remove those that were not there. What took the place of a folder on the way,
-        such as a symbolic link, goes, and the whole of that folder is put back.
+        """Restore exactly these paths to their state at the opening, in content, mode and kind.
+
+        Paths that did not exist are removed. Anything that replaced a folder on the way, such as a
+        symbolic link, is removed, and that whole folder is restored.
 
         Raises:
             ValueError: a path is not relative to the root, leads out of it or into `.git`.
-            WorkspaceError: it cannot be done; a fresh workspace can help.
+            WorkspaceError: restoring failed; a fresh workspace can help.
         """
         ...
 
@@ -123,36 +130,41 @@ class Workspace(Protocol):
         """Apply a unified diff to the work tree: all of it, or nothing.
 
         Raises:
-            ValueError: git's reason why it does not apply.
+            ValueError: git's reason why the diff does not apply.
         """
         ...
 
     async def diff(self) -> str:
-        """Everything that differs from the base commit, untracked files included, as a
-        binary-safe unified diff that `git apply` takes."""
+        """Return all differences from the base commit, including untracked files.
+
+        The result is a binary-safe unified diff that `git apply` accepts.
+        """
         ...
 
     async def tree(self) -> str:
-        """The id of the git tree that the work tree is now: files that are tracked or not
-        ignored, with their modes. The repository's own state is not touched.
+        """Return the id of the git tree of the current work tree.
+
+        The tree contains the files that are tracked or not ignored, with their modes. The
+        repository's own state is not changed.
 
         Raises:
-            Destroyed: there is no repository any more, or more of it than can be kept.
+            Destroyed: the repository is gone or too large to be saved.
             WorkspaceError: the shell or container is gone.
         """
         ...
 
     async def checkpoint(self) -> Checkpoint:
-        """What `restore` needs, in this workspace or in a fresh one of the same kind.
+        """Return the input for `restore` in this workspace or in a fresh one of the same kind.
 
         Raises:
-            Destroyed, WorkspaceError: as `tree`.
+            Destroyed, WorkspaceError: as in `tree`.
         """
         ...
 
     async def snapshot(self) -> str | None:
-        """Keep all files, ignored ones and those outside the repository too; the id of the
-        image, or None for a workspace that is none.
+        """Save all files as an image, including ignored ones and those outside the repository.
+
+        Return the id of the image, or None for a workspace that cannot be saved as one.
 
         Raises:
             WorkspaceError: the container is gone, or Docker failed.
@@ -160,14 +172,15 @@ class Workspace(Protocol):
         ...
 
     async def restore(self, checkpoint: Checkpoint | None) -> None:
-        """Make the work tree exactly that of the checkpoint (None: that of the opening),
-        whatever it is now, with the base commit checked out, and verify it by its id.
+        """Restore the work tree of the checkpoint (None: that of the opening), and verify its id.
+
+        The current state of the work tree does not matter. The base commit is checked out.
 
         Raises:
-            WorkspaceError: it is not that tree; a fresh workspace can help.
+            WorkspaceError: the result is another tree; a fresh workspace can help.
         """
         ...
 
     async def close(self) -> None:
-        """End every process and remove the container or folder. Never raises; twice is once."""
+        """End every process and remove the container or folder. Never raises; idempotent."""
         ...

@@ -1,4 +1,4 @@
-"""What both kinds of workspace do through a shell: commands, files and the diff."""
+"""Operations that both kinds of workspace run through a shell: commands, files and the diff."""
 
 import asyncio
 import base64
@@ -21,17 +21,20 @@ PAGERS_OFF = {
     "PIP_PROGRESS_BAR": "off",
     "TQDM_DISABLE": "1",
 }
-"""Nobody pages or watches a bar in a workspace; a waiting pager would be a timeout."""
+"""Settings without pagers and progress bars.
+
+They are of no use in a workspace, and a waiting pager would end in a timeout.
+"""
 
 MAX_FILE_BYTES = 64 * 2**20
-"""Largest file that `read` and largest patch that `diff` returns."""
+"""Largest file that `read` returns, and largest patch that `diff` returns."""
 
 MAX_DELTA_BYTES = 256 * 2**20
-"""Largest delta of a checkpoint, which holds new binary files compressed."""
+"""Largest delta of a checkpoint. It contains new binary files, compressed."""
 
 _FILE_TIMEOUT_S = 60.0
 _GIT_TIMEOUT_S = 300.0
-_PIECE_BYTES = 3 * 2**20  # a multiple of 3, so that pieces of base64 stand alone
+_PIECE_BYTES = 3 * 2**20  # a multiple of 3, so that pieces of base64 can be decoded alone
 
 _READ = """
 [[ -f {path} ]] || exit 44
@@ -56,8 +59,8 @@ _STATUSES: dict[str, ChangeStatus] = {
     "T": "typechange",
 }
 
-# Set back by more than the kernel's clock tick, and before the tree is read: what changes in
-# the same tick, or meanwhile, counts as changed the next time.
+# The stamp is set back by more than the kernel's clock tick, and before the tree is read. A change
+# in the same tick, or meanwhile, counts as a change the next time.
 _STAMPED_TREE = """
 t=$(($(date +%s%N) / 1000 - 20000))
 touch -d "@$((t / 1000000)).$(printf %06d $((t % 1000000)))" "$scratch/stamp" 2>/dev/null
@@ -66,7 +69,7 @@ firmly tree
 
 
 class _Opening(NamedTuple):
-    """What is known of the repository as it was when the workspace was opened."""
+    """The state of the repository when the workspace was opened."""
 
     base: str
     tree: str
@@ -74,41 +77,43 @@ class _Opening(NamedTuple):
 
 
 class ShellWorkspace(ABC):
-    """The workspace protocol but for opening and closing, over any shell.
+    """The workspace protocol except for opening and closing, over any shell.
 
-    What is cancelled while its command runs closes the workspace: the command may be at
-    any point of its work, and has to end.
+    Cancelling a call while its command runs closes the workspace: the command may be at any point
+    of its work, and has to end.
     """
 
     def __init__(self, shell: Shell, *, root: str, base_commit: str, scratch: str) -> None:
-        """`scratch` is a folder outside the root, made where it is missing, for what git has
-        to remember of the work tree from one command to the next."""
+        """Use `scratch`, a folder outside the root, for git's data between commands.
+
+        The folder is created if it is missing.
+        """
         self._shell = shell
         self._root = root
         self._base_commit = base_commit
         self._scratch = scratch
         self._last_tree: str | None = None
-        # Whether anything changed since then. Most commands only read, and to look after each
-        # of them, on the way, costs a tenth of asking git.
+        # True if anything changed since then. Most commands only read, and checking for changes as
+        # part of each command takes a tenth of the time of asking git.
         self._changed = True
         self._opening: _Opening | None = None
 
     @property
     def root(self) -> str:
-        """Absolute path of the repository, as commands see it."""
+        """Absolute path of the repository, as seen by commands."""
         return self._root
 
     @abstractmethod
     async def close(self) -> None:
-        """End every process and remove what was made. Never raises; twice is once."""
+        """End every process and remove all that was made. Never raises. May be called twice."""
 
     async def run(
         self, command: str, *, timeout_s: float, max_output_bytes: int | None = None
     ) -> CommandResult:
         """Run a command in a fresh `bash -lc` in the root, with standard input closed.
 
-        What it leaves in the background, daemons included, is killed when it ends. Of the
-        output the first and the last half of `max_output_bytes` (2 MiB) are kept.
+        Processes that it leaves in the background, including daemons, are killed when it ends. The
+        first and the last half of `max_output_bytes` (2 MiB) of the output are kept.
 
         Raises:
             WorkspaceError: the shell or the container is gone.
@@ -125,7 +130,7 @@ class ShellWorkspace(ABC):
         )
 
     async def read(self, path: str) -> bytes:
-        """The content of a file.
+        """Return the content of a file.
 
         Raises:
             FileNotFoundError: there is no such file, or it is a folder or a device.
@@ -141,7 +146,7 @@ class ShellWorkspace(ABC):
         return base64.b64decode(done.head + done.tail)
 
     async def write(self, path: str, content: bytes) -> None:
-        """Create or replace a file, and its folders where they are missing.
+        """Create or replace a file, and create missing folders.
 
         Raises:
             OSError: the shell's reason, such as a folder of that name or a full disk.
@@ -156,11 +161,13 @@ class ShellWorkspace(ABC):
             redirect = ">>"
 
     async def resolve(self, path: str) -> str | None:
-        """Where a path leads with every symbolic link followed, whether it exists or not:
-        relative to the root (`.` for the root itself), or None where that is outside it.
+        """Return the target of a path with all symbolic links followed, whether it exists or not.
+
+        The result is relative to the root (`.` for the root itself), or None if it is outside the
+        root.
 
         Raises:
-            OSError: the path cannot be one, such as an empty one.
+            OSError: the path is invalid, such as an empty one.
         """
         names = {"root": shlex.quote(self._root), "path": shlex.quote(path)}
         done = await self._execute(_RESOLVE.format(**names))
@@ -171,8 +178,9 @@ class ShellWorkspace(ABC):
         return str(PurePosixPath(real).relative_to(root))
 
     async def original(self, path: str) -> bytes | None:
-        """The content that the file at a path relative to the root had at the opening, None
-        if there was none. Of a symbolic link, where it leads.
+        """Return the content that a file had at the opening, or None if it did not exist.
+
+        The path is relative to the root. For a symbolic link, return its target.
 
         Raises:
             Destroyed: there is no repository any more.
@@ -185,11 +193,10 @@ class ShellWorkspace(ABC):
         return self._output(done, f"original of {path}")
 
     async def changes(self, since: str | None = None) -> list[Change]:
-        """What differs from the opening, in the order of the paths.
+        """Return the differences from the opening, sorted by path.
 
-        Files that were there at the opening without being tracked, and were ignored, are left
-        out: nobody knows what they were. So is the inside of other repositories, but for
-        what is new in it.
+        Untracked files that were ignored at the opening are left out, because their earlier content
+        is unknown. The inside of other repositories is left out too, except for new files in it.
 
         Raises:
             Destroyed: there is no repository any more, or it is too large.
@@ -209,12 +216,14 @@ class ShellWorkspace(ABC):
         return sorted(found, key=lambda change: change.path)
 
     async def put_back(self, paths: Sequence[str]) -> None:
-        """Make exactly these paths what they were at the opening; a folder that gave way to
-        a link or a file on the way to one of them comes back as a whole.
+        """Restore exactly these paths to their state at the opening.
+
+        A folder on the way to one of them that was replaced by a link or a file is restored as a
+        whole.
 
         Raises:
             ValueError: a path is not relative to the root, leads out of it or into `.git`.
-            WorkspaceError: it cannot be done; a fresh workspace can help.
+            WorkspaceError: restoring failed; a fresh workspace can help.
         """
         for path in paths:
             _expect_inside(path)
@@ -223,11 +232,12 @@ class ShellWorkspace(ABC):
         await self._git("firmly put_back", "files put back", retryable=True)
 
     async def apply(self, patch: str) -> None:
-        """Apply a unified diff to the work tree: all of it, or nothing. Line counts of its
-        hunks that are wrong are put right.
+        """Apply a unified diff to the work tree: all of it, or nothing.
+
+        Wrong line counts in its hunks are corrected.
 
         Raises:
-            ValueError: git's reason why it does not apply.
+            ValueError: git's reason why the diff does not apply.
             Destroyed: there is no repository any more.
             WorkspaceError: the shell is gone.
         """
@@ -238,8 +248,10 @@ class ShellWorkspace(ABC):
             raise ValueError(done.text.strip())
 
     async def diff(self) -> str:
-        """Everything that differs from the base commit; bytes that are not UTF-8 are
-        surrogate escapes, so encode it with `errors="surrogateescape"`.
+        """Return all differences from the base commit.
+
+        Bytes that are not UTF-8 are surrogate escapes, so encode the diff with
+        `errors="surrogateescape"`.
 
         Raises:
             Destroyed: git cannot compare.
@@ -249,11 +261,10 @@ class ShellWorkspace(ABC):
         return patch.decode(errors="surrogateescape")
 
     async def tree(self) -> str:
-        """The id of the git tree that the work tree is now, of 40 hexadecimal digits.
+        """Return the id of the git tree of the current work tree, 40 hexadecimal digits.
 
-        It depends on files, modes and symbolic links alone, of everything tracked and of
-        everything else that is not ignored. Empty folders, and the inside of other
-        repositories, are not part of it.
+        It depends only on the files, modes and symbolic links of all paths that are tracked or not
+        ignored. Empty folders and the inside of other repositories are not part of it.
 
         Raises:
             Destroyed: there is no repository any more, or it is too large.
@@ -266,7 +277,7 @@ class ShellWorkspace(ABC):
         return self._last_tree
 
     async def checkpoint(self) -> Checkpoint:
-        """The tree, and what makes it out of the base commit.
+        """Return the tree and its difference from the base commit.
 
         Raises:
             Destroyed: there is no repository any more, or the delta is larger than
@@ -278,12 +289,11 @@ class ShellWorkspace(ABC):
         return Checkpoint(_tree_id(tree), delta)
 
     async def restore(self, checkpoint: Checkpoint | None) -> None:
-        """Make the work tree that of the checkpoint, or of the opening where that is None,
-        and the repository what it was at first.
+        """Restore the work tree of the checkpoint (None: that of the opening) and the repository.
 
-        Branches, settings and the index are those of the opening; ignored files are too,
-        except that what was there at the opening and changed since is left as it is.
-        Ignored files of the checkpoint are in the index, as it takes force to add them.
+        Branches, settings and the index are those of the opening. So are ignored files, except that
+        those which existed at the opening and changed since are left as they are. Ignored files of
+        the checkpoint are in the index, because adding them takes force.
 
         Raises:
             WorkspaceError: the tree is not the checkpoint's; a fresh workspace can help.
@@ -297,11 +307,11 @@ class ShellWorkspace(ABC):
         await self._git(work, "restored tree", retryable=True)
 
     async def _begin(self) -> bool:
-        """Remember how the repository is; whether there is one. Done once, before any command."""
+        """Save the repository's state, once and before any command. Return True if there is one."""
         return self._remember(await self._git("begin", "repository", retryable=True))
 
     async def _begin_again(self) -> bool:
-        """Whether another program remembered how the repository was; that is gone on with."""
+        """Continue from the state that another program saved. Return True if there is one."""
         return self._remember(await self._git("begun", "repository", retryable=True))
 
     def _remember(self, known: bytes) -> bool:
@@ -317,7 +327,7 @@ class ShellWorkspace(ABC):
         keep_bytes: int = DEFAULT_OUTPUT_BYTES,
         retryable: bool = False,
     ) -> bytes:
-        """The output of a function of `work_tree.sh`; `what` names it in the error."""
+        """Return the output of a function of `work_tree.sh`. `what` names it in the error."""
         done = await self._work_tree(work, keep_bytes=keep_bytes)
         return self._output(done, what, retryable=retryable)
 

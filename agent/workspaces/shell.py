@@ -1,8 +1,8 @@
-"""One long-lived bash that runs one command after another, from the client's side.
+"""The client of one long-lived bash that runs one command after another.
 
-`command_server.sh` is the other side and describes the framing. Output is bounded while
-it streams: whatever a command writes, at most the bytes asked for are held here, and a
-command that writes faster than they are read waits.
+`command_server.sh` is the server and describes the framing. Output is bounded while it streams:
+however much a command writes, at most the requested bytes are held in memory, and a command that
+writes faster than they are read has to wait.
 """
 
 import asyncio
@@ -14,17 +14,14 @@ from time import monotonic
 from typing import Literal, NoReturn, Protocol
 
 from agent.errors import WorkspaceError
+from agent.timings import timings
 
 Mode = Literal["login", "plain"]
-"""`login` is `bash -lc` with the profile and whatever BASH_ENV names; `plain` skips both."""
+"""`login` is `bash -lc` with the profile and the file that BASH_ENV names; `plain` skips both."""
 
 DEFAULT_OUTPUT_BYTES = 2 * 2**20
-"""Kept of one command's output where the caller names no bound: half head, half tail."""
+"""Bytes of a command's output that are kept by default: half head, half tail."""
 
-GRACE_S = 10.0
-"""How long past its own timeout a command's end may take before the shell is given up."""
-
-_START_TIMEOUT_S = 30.0
 _CHUNK_BYTES = 256 * 2**10
 _LAST_WORDS_BYTES = 2000
 
@@ -32,13 +29,13 @@ _SERVER = Path(__file__).with_name("command_server.sh")
 
 
 def server_command(root: str, mark: str) -> list[str]:
-    """The arguments that start the server: `-p` keeps bash from reading BASH_ENV for it."""
+    """Return the arguments that start the server. `-p` keeps bash from reading BASH_ENV for it."""
     return ["bash", "-p", "-c", _SERVER.read_text(encoding="utf-8"), "bash", root, mark]
 
 
 class ByteReader(Protocol):
     async def read(self, limit: int) -> bytes:
-        """At least one and at most `limit` bytes, or none at the end of the stream."""
+        """Return at least one and at most `limit` bytes, or none at the end of the stream."""
         ...
 
 
@@ -50,17 +47,17 @@ class ByteWriter(Protocol):
 
 @dataclass(frozen=True)
 class Finished:
-    """How one command ended and what is kept of its output."""
+    """The end of one command and the kept parts of its output."""
 
     exit_code: int
     timed_out: bool
     head: bytes
     tail: bytes
-    """What follows the head: without a gap where `output_bytes` is the length of both."""
+    """Output after the head. Without a gap if `output_bytes` is the length of both."""
     output_bytes: int
     duration_s: float
     changed: bool
-    """False where nothing in the server's folder changed since the stamp that was given."""
+    """False if nothing in the server's folder changed since the given stamp."""
 
     @property
     def left_out(self) -> int:
@@ -69,7 +66,7 @@ class Finished:
 
     @property
     def text(self) -> str:
-        """Head and tail as UTF-8 with replacement, and between them what is missing."""
+        """Head and tail as UTF-8 with replacement, with the number of missing bytes in between."""
         if not self.left_out:
             return (self.head + self.tail).decode(errors="replace")
         gap = f"\n[... {self.left_out} bytes left out ...]\n"
@@ -77,7 +74,7 @@ class Finished:
 
 
 class _Kept:
-    """The first and the last bytes of a stream, and how many went by."""
+    """The first and the last bytes of a stream, and its total length."""
 
     def __init__(self, limit: int) -> None:
         self.head = bytearray()
@@ -104,14 +101,14 @@ class _Kept:
 
 
 class Shell:
-    """Commands through one server, one at a time.
+    """Runs commands through one server, one at a time.
 
-    After a `WorkspaceError` or a cancelled command nothing is known about the other side:
-    `gone` says why, and every later command fails with it.
+    After a `WorkspaceError` or a cancelled command, the state of the server is unknown. `gone` is
+    the reason, and every later command fails with it.
     """
 
     def __init__(self, reader: ByteReader, writer: ByteWriter, *, name: str) -> None:
-        """`name` is what error messages call the place, such as `container 1f2e…`."""
+        """`name` identifies the shell in error messages, such as `container 1f2e…`."""
         self.gone: str | None = None
         self._reader = reader
         self._writer = writer
@@ -123,9 +120,9 @@ class Shell:
         """Wait until the server has run a first, empty command.
 
         Raises:
-            WorkspaceError: it does not answer, or has no tools to run commands with.
+            WorkspaceError: the server does not respond, or has no tools to run commands with.
         """
-        done = await self.run(":", timeout_s=_START_TIMEOUT_S, mode="plain")
+        done = await self.run(":", timeout_s=timings().shell_start_s, mode="plain")
         if done.exit_code:
             raise WorkspaceError(
                 f"{self._name} cannot run commands: {done.text.strip()}", retryable=False
@@ -143,20 +140,21 @@ class Shell:
     ) -> Finished:
         """Run `command` with `stdin`, and end every process that it leaves.
 
-        Whether anything in the server's folder, but for `.git`, has changed since the file
-        `stamp` did is seen afterwards; without one, it counts as changed.
+        Afterwards, check for changes in the server's folder, except `.git`, since the file `stamp`
+        was changed. Without a stamp, the folder counts as changed.
 
         Raises:
-            WorkspaceError: the server does not answer, in time or ever again.
+            WorkspaceError: the server does not respond in time, or has ended.
         """
+        grace_s = timings().command_grace_s
         async with self._lock:
             if self.gone:
                 raise WorkspaceError(self.gone)
             try:
-                async with asyncio.timeout(timeout_s + GRACE_S):
+                async with asyncio.timeout(timeout_s + grace_s):
                     return await self._exchange(command, stdin, mode, timeout_s, keep_bytes, stamp)
             except TimeoutError:
-                self._give_up(f"did not end a command {GRACE_S:.0f} s after its timeout")
+                self._give_up(f"did not end a command {grace_s:.0f} s after its timeout")
             except (EOFError, OSError) as error:
                 self._give_up(f"ended: {error}")
             except asyncio.CancelledError:
@@ -174,7 +172,7 @@ class Shell:
     ) -> Finished:
         start = monotonic()
         token = secrets.token_hex(16).encode()
-        with suppress(ConnectionError):  # a server that has ended said why; that is read below
+        with suppress(ConnectionError):  # a server that ended gave a reason, read below
             await self._send(token, command, stdin, mode, timeout_s, stamp)
         # A killed process may still have been writing when its command was over.
         await self._until(token + b" begin\n", _Kept(_LAST_WORDS_BYTES))

@@ -1,23 +1,23 @@
-# What the work tree holds, seen past everything that its user may have done to git: its index,
-# settings, hooks and branches are not looked at. For `agent.workspaces.repository`, which sets
-# root, scratch, base, opening, files_digest and want, and calls one function. Needs bash,
-# git 2.20, coreutils, find.
+# Reads and writes the work tree regardless of anything that its user may have done to git: the
+# index, settings, hooks and branches of the repository are ignored. For
+# `agent.workspaces.repository`, which sets root, scratch, base, opening, files_digest and want,
+# and calls one function. Needs bash, git 2.20, coreutils, find.
 #
 # In $scratch  start    .git without its objects, as it was when the workspace was opened
-#              present  what was not tracked then, ignored or not
-#              files    every file that was there then, sorted
-#              opening  the patch from the base commit to the tree that was there then
+#              present  untracked files at the opening, ignored or not
+#              files    all files at the opening, sorted
+#              opening  the patch from the base commit to the tree at the opening
 #              known    the ids of the base commit and of that tree, and the digest of `files`
 #              bytes    a git folder for checkpoints, which takes files byte by byte
-#              patch    one for patches, with the line endings that .gitattributes asks for
-#              objects  what those two write; the rest they find in the repository
+#              patch    one for patches, with the line endings that .gitattributes sets
+#              objects  the objects that those two write; all others are in the repository
 
 unset "${!GIT_@}"
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1
 export GIT_NO_REPLACE_OBJECTS=1 LC_ALL=C
 cd -- "$root" || exit
 
-# Remembers the start, once. Prints what is known of it, or nothing without a repository.
+# Saves the state at the opening, once. Prints its ids, or nothing without a repository.
 begin() {
   if [[ ! $(begun) ]]; then
     local id
@@ -36,7 +36,7 @@ begin() {
 
 begun() { [[ ! -d $scratch/start || ! -f $scratch/known ]] || cat -- "$scratch/known"; }
 
-# Whatever is no folder, in other repositories inside this one too, where git does not look.
+# Prints everything except folders, also inside nested repositories, which git ignores.
 files() { find . -name .git -prune -o ! -type d "$@" -printf '%P\0' | sort -z; }
 
 digest_of_files() { sha256sum <"$scratch/files" | cut -d ' ' -f 1; }
@@ -47,7 +47,7 @@ copy_repository() {
     -exec cp -a -t "$2" -- {} +
 }
 
-# Makes git look at the work tree through the folder of that name.
+# Makes git read the work tree through the git folder of that name.
 look() {
   if [[ ! -d .git/objects ]]; then
     echo "this is not a git repository any more: .git was removed" >&2
@@ -67,11 +67,11 @@ look() {
   echo "$base" >"$GIT_DIR/HEAD"
 }
 
-# Brings the index up to date: the base commit's files as they are now, everything new that is
-# not ignored, and what is ignored but was added by force to the user's own index.
+# Updates the index: the current files of the base commit, all new files that are not ignored,
+# and ignored files that were added by force to the user's own index.
 #
-# The index is kept, because git then reads only files that changed. So it has to be put right
-# where the rules changed: an entry that is ignored now, a file of the base that came back.
+# The index is reused, because git then reads only changed files. It has to be corrected if the
+# rules changed: an entry that is now ignored, or a file of the base that was restored.
 collect() {
   [[ ! -e $GIT_DIR/index.lock ]] || rm -f -- "$GIT_DIR/index.lock"
   [[ -f $GIT_DIR/index ]] || git read-tree "$base" || return
@@ -84,12 +84,12 @@ collect() {
   exceptions >"$GIT_DIR/settled"
 }
 
-# What cannot be read, or is a repository without a commit, is left out.
+# Leaves out unreadable files and repositories without a commit.
 add_all() {
   git add -A --ignore-errors || (($? == 1))
 }
 
-# What is in the index although it is ignored, in the user's too, and what is missing of the base.
+# Lists ignored files in the index, those in the user's index, and missing files of the base.
 list_exceptions() {
   git ls-files -zci --exclude-standard >"$GIT_DIR/ignored" &
   GIT_INDEX_FILE=$root/.git/index git ls-files -zci --exclude-standard >"$GIT_DIR/forced" &
@@ -122,7 +122,7 @@ readable() {
 
 tree() { look bytes && collect && git write-tree; }
 
-# Ignored files that are here now belong here from now on, as if they had been there at first.
+# Treats the current ignored files as if they had existed at the opening.
 settle() { look bytes && collect && git ls-files -zo --directory >"$scratch/present"; }
 
 checkpoint() {
@@ -139,8 +139,8 @@ difference() {
     "$base" --
 }
 
-# Prints what was changed since the opening: status and path in turn, each ending in NUL.
-# What is new is new though git would ignore it, and a pipe in place of a file is a change.
+# Prints the changes since the opening: status and path in turn, each ending in NUL. New files
+# count even if git would ignore them, and a pipe in place of a file is a change.
 changes() {
   look bytes && open_folders && know_opening && collect &&
     compare "$opening" --diff-filter=a >"$scratch/delta" || return
@@ -151,8 +151,8 @@ changes() {
   cat -- "$scratch/delta"
 }
 
-# Prints what is not as in the tree $want, of what is tracked or not ignored. The tree is not
-# known any more where $scratch was destroyed since.
+# Prints the differences from the tree $want among tracked and unignored files. The tree is
+# unknown if $scratch was destroyed since.
 changes_since() {
   look bytes || return
   if ! git cat-file -e "$want" 2>/dev/null; then
@@ -165,8 +165,8 @@ compare() {
   git diff-index --cached -z --name-status --no-renames --ignore-submodules=all "${@:2}" "$1" --
 }
 
-# The list is in reach of what runs in the workspace. One that was changed says nothing: then
-# only what git had in its tree was there.
+# Commands in the workspace can change the list. A changed list is not used: then only the files
+# in git's tree count as present at the opening.
 files_at_opening() {
   if [[ $(digest_of_files) == "$files_digest" ]]; then
     cat -- "$scratch/files"
@@ -180,7 +180,7 @@ know_opening() {
   git cat-file -e "$opening" 2>/dev/null || aim "$opening" "$scratch/opening"
 }
 
-# Makes the paths in $scratch/given, each ending in NUL, what they were at the opening.
+# Restores the paths in $scratch/given, each ending in NUL, to their state at the opening.
 put_back() {
   look bytes && know_opening || return
   local -x GIT_INDEX_FILE=$scratch/target GIT_LITERAL_PATHSPECS=1
@@ -193,8 +193,9 @@ put_back() {
   xargs -0r git ls-files -z -- <"$scratch/wanted" | git checkout-index -fz --stdin
 }
 
-# Sets obstacle to what has to go before a path can be put back: the path, or the first of its
-# parents that is no folder any more. False where that parent was none at the opening either.
+# Sets obstacle to the path that has to be removed before a path can be restored: the path
+# itself, or the first of its parents that is no longer a folder. Returns 1 if that parent was
+# not a folder at the opening either.
 find_obstacle() {
   local parent= rest=$1
   while [[ $rest == */* ]]; do
@@ -211,7 +212,7 @@ find_obstacle() {
 }
 
 # Applies the patch in $scratch/given to the work tree, all of it or nothing: to its files byte
-# by byte, or as a patch of ours sees them where .gitattributes asks for other line endings.
+# by byte, or as in our own patches if .gitattributes sets other line endings.
 apply() {
   local -a command=(git apply --whitespace=nowarn)
   look bytes && { "${command[@]}" -- "$scratch/given" ||
@@ -219,14 +220,14 @@ apply() {
   look patch && "${command[@]}" -- "$scratch/given" 2>/dev/null
 }
 
-# Prints what the path in $name is at the opening; exits with 44 if there is no such file.
+# Prints the content of the path $name at the opening. Exits with 44 if there is no such file.
 original() {
   look bytes && know_opening || return
   git cat-file -e "$opening:$name" 2>/dev/null || exit 44
   git cat-file blob "$opening:$name"
 }
 
-# Makes the work tree $want, which is the base commit with the patch in $scratch/given.
+# Restores the work tree $want, which is the base commit with the patch in $scratch/given.
 restore() {
   look bytes || return
   if [[ ! -d $scratch/start ]]; then
@@ -248,12 +249,12 @@ restore_opening() {
   cp -- "$scratch/opening" "$scratch/given" && want=$opening && restore
 }
 
-# A folder is opened before find looks into it.
+# Makes each folder accessible before find enters it.
 open_folders() {
   find . -path ./.git -prune -o -type d ! -perm -u=rwx -exec chmod u+rwx -- {} \;
 }
 
-# Makes the objects of the tree of that id, which is the base commit with that patch.
+# Creates the objects of the tree $1, which is the base commit with the patch $2.
 aim() {
   local -x GIT_INDEX_FILE=$scratch/target
   git read-tree "$base" || return
@@ -268,20 +269,20 @@ reset_repository() {
     copy_repository "$scratch/start" .git
 }
 
-# Repositories inside this one that the target does not have: git would leave them.
+# Removes nested repositories that the target does not have, which git would keep.
 drop_nested() {
   comm -z -23 <(nested) <(GIT_INDEX_FILE=$scratch/target nested) | xargs -0r rm -rf --
 }
 
 nested() { git ls-files -zs | grep -z '^160000' | cut -z -f2- | sort -z; }
 
-# What the image brought along, such as compiled modules, stays.
+# Removes ignored files, except those of the image, such as compiled modules.
 drop_ignored() {
   comm -z -23 <(git ls-files -zo --directory | sort -z) <(sort -z -- "$scratch/present") |
     xargs -0r rm -rf --
 }
 
-# Ignored files of the checkpoint were added by force once; only the user's index says so.
+# Ignored files of the checkpoint were added by force, which only the user's index records.
 force_ignored() {
   comm -z -12 <(git ls-files -zci --exclude-standard | sort -z) \
     <(git diff-index --cached -z --name-only --diff-filter=A "$base" | sort -z) |
@@ -289,7 +290,7 @@ force_ignored() {
       git update-index -z --add --replace --stdin
 }
 
-# Runs a function; where it fails, once more with nothing remembered but the start.
+# Runs a function. If it fails, runs it once more with only the saved opening.
 firmly() {
   [[ -d $scratch ]] || mkdir -p -m 700 -- "$scratch" || exit
   "$@" 2>"$scratch/log" && return

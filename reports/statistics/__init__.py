@@ -3,13 +3,13 @@
 proportions  a share of cells and its interval
 paired       two arms over the same cells: table, tests, interval of the difference, margin
 signflip     the exact test behind all p-values, by instance
-bootstrap    resampling of instances or repositories, for whatever is a function of sums
+bootstrap    resampling of instances or repositories, for any function of sums
 amounts      cost, tokens and time: ratios, differences, per resolved cell
-repeats      what repeated attempts at an instance add: pass@k, and how alike they are
+repeats      repeated attempts at an instance: pass@k and intraclass correlation
 families     several comparisons at once
-power        what a planned experiment will be able to see
+power        the differences that a planned experiment can detect
 
-Nothing here reads a lake or knows a mart: numbers in, numbers out.
+These functions know neither lake nor marts: numbers in, numbers out.
 """
 
 from reports.statistics.amounts import (

@@ -1,7 +1,7 @@
-"""Cost, tokens and time, resampled. Amounts are per row, and rows are cells or pairs of cells.
+"""Cost, tokens and time, resampled. Amounts are per row, and a row is a cell or a pair of cells.
 
-`clusters` names the instance of each row, or its repository. What is not known is left out
-before, for both arms of a pair: nothing here knows a missing value.
+`clusters` names the instance or the repository of each row. The caller removes rows with
+unknown amounts, for both arms of a pair. These functions accept no missing values.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ def ratio_of_sums(
     clusters: Clusters,
     bootstrap: Bootstrap,
 ) -> Estimate | None:
-    """How many times as much the candidate takes over the same rows; None if baseline takes 0.
+    """Return candidate's sum divided by baseline's, over the same rows. None if the latter is 0.
 
-    A ratio of sums and not a mean of ratios: what the whole run costs is what is paid.
+    It is a ratio of sums and not a mean of ratios, because a user pays for the whole run.
     Efron, B. and Tibshirani, R. J. (1993). An Introduction to the Bootstrap. Chapman & Hall,
     section 10.3.
     """
@@ -36,10 +36,10 @@ def difference_of_means(
     clusters: Clusters,
     bootstrap: Bootstrap,
 ) -> Estimate | None:
-    """Candidate's mean per row minus baseline's, over the same rows; None without rows.
+    """Return candidate's mean per row minus baseline's, over the same rows. None without rows.
 
-    With verdicts as 0 and 1 it is the difference of resolution rates, which stays honest where
-    cells repeat (clusters are instances) or repositories differ (clusters are repositories).
+    With verdicts as 0 and 1 it is the difference of resolution rates. Its interval stays valid
+    if cells repeat (clusters are instances) or repositories differ (clusters are repositories).
     """
     ones = [1.0] * len(clusters)
     return bootstrap.estimate(
@@ -50,10 +50,10 @@ def difference_of_means(
 def cost_per_resolved(
     cost: ArrayLike, resolved: ArrayLike, clusters: Clusters, bootstrap: Bootstrap
 ) -> Estimate | None:
-    """What all cells of an arm cost, per resolved one; None if none is resolved.
+    """Return the cost of all cells of an arm per resolved cell, or None if none is resolved.
 
-    A resample without a resolved cell is degenerate and counts as infinitely expensive: the
-    upper limit is infinite where there are many of those.
+    A resample without a resolved cell is degenerate and counts as infinitely expensive. With
+    many such resamples the upper limit is infinite.
 
     Briggs, A. H., Mooney, C. Z. and Wonderling, D. E. (1999). Constructing confidence intervals
     for cost-effectiveness ratios. Statistics in Medicine 18, 3245-3262.
@@ -69,10 +69,10 @@ def ratio_of_costs_per_resolved(
     clusters: Clusters,
     bootstrap: Bootstrap,
 ) -> Estimate | None:
-    """Candidate's cost per resolved cell over baseline's, over the same rows.
+    """Return candidate's cost per resolved cell divided by baseline's, over the same rows.
 
-    None where it is undefined: baseline costs nothing or candidate resolves nothing. A resample
-    in which that is so is degenerate.
+    The ratio is undefined, and the result None, if the baseline costs nothing or the candidate
+    resolves nothing. A resample with an undefined ratio is degenerate.
     """
     columns = [baseline_cost, baseline_resolved, candidate_cost, candidate_resolved]
     return bootstrap.estimate(

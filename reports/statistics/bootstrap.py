@@ -1,11 +1,11 @@
 """Resampling of whole clusters, for any statistic that is a function of sums.
 
-A row is a cell or a pair of cells; a cluster is what is drawn with replacement: an instance,
-so that its repeats and both its arms stay together, or a repository.
+A row is a cell or a pair of cells. Clusters are drawn with replacement. A cluster is an
+instance, so that its repeats and both its arms stay together, or a repository.
 
 The interval is the expanded percentile interval. Plain percentiles are too narrow by the
-factor by which a normal quantile is below Student's, which matters for a dozen instances and
-vanishes for hundreds; BCa covers no better for ratios of skewed costs.
+factor between a normal quantile and Student's, which matters for a dozen instances and
+vanishes for hundreds. BCa has no better coverage for ratios of skewed costs.
 
 Field, C. A. and Welsh, A. H. (2007). Bootstrapping clustered data. Journal of the Royal
 Statistical Society B 69, 369-390.
@@ -34,17 +34,17 @@ Clusters = Sequence[str] | Sequence[int]
 """The name of each row's cluster."""
 
 DRAWN_AT_ONCE = 1_000_000
-"""Clusters drawn in one go, over as many resamples as that makes."""
+"""Number of clusters drawn in one batch, which sets the number of resamples per batch."""
 
 DRAWS_KEPT = 20_000_000
-"""Up to so many draws (40 MB) are made once for all statistics of a report."""
+"""Up to this number, draws (40 MB) are cached for all statistics of a report."""
 
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """How to resample. The same seed gives the same interval, whatever the order of the rows.
+    """Resampling with a seed. The same seed gives the same interval, for any order of the rows.
 
-    Raises ValueError for less than one resample, and for a confidence outside (0, 1).
+    Raise ValueError for less than one resample, and for a confidence outside (0, 1).
     """
 
     resamples: int = 10_000
@@ -52,7 +52,7 @@ class Bootstrap:
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
-        """Refuse what gives no interval."""
+        """Reject settings that give no interval."""
         if self.resamples < 1:
             raise ValueError(f"{self.resamples} resamples: there has to be one at least")
         if not 0 < self.confidence < 1:
@@ -61,13 +61,13 @@ class Bootstrap:
     def estimate(
         self, statistic: Statistic, columns: Sequence[ArrayLike], clusters: Clusters
     ) -> Estimate | None:
-        """A statistic of the columns' sums over the rows, with its interval.
+        """Return a statistic of the columns' sums over the rows, with its interval.
 
-        `statistic` takes one array of sums per column and works element by element; what it
-        divides by 0 counts as degenerate. `clusters` names the cluster of each row. None where
-        the statistic itself is not a finite number, as without rows.
+        `statistic` takes one array of sums per column and works element by element. A division
+        by 0 makes a resample degenerate. `clusters` names the cluster of each row. Return None
+        if the statistic itself is not a finite number, for example without rows.
 
-        Raises ValueError where a column is not as long as `clusters`.
+        Raise ValueError if a column does not have the length of `clusters`.
         """
         import numpy as np
 
@@ -85,7 +85,7 @@ class Bootstrap:
         )
 
     def _sums(self, totals: Numbers) -> Numbers:
-        """Sums of each resample: resamples × columns."""
+        """Return the sums of each resample: resamples × columns."""
         import numpy as np
 
         draws = _kept_draws if self.resamples * len(totals) <= DRAWS_KEPT else _draws
@@ -94,10 +94,10 @@ class Bootstrap:
         )
 
     def _interval(self, drawn: Numbers, clusters: int) -> Interval:
-        """Percentiles of the resamples; an undefined one counts as beyond either limit."""
+        """Return percentiles of the resamples. An undefined one counts as beyond either limit."""
         import numpy as np
 
-        if clusters == 1:  # every resample is the same, which is no certainty
+        if clusters == 1:  # all resamples are equal, but that is no certainty
             return Interval(-np.inf, np.inf)
         tail = _expanded_tail((1 - self.confidence) / 2, clusters)
         undefined = np.isnan(drawn)
@@ -107,7 +107,7 @@ class Bootstrap:
 
 
 def _draws(resamples: int, clusters: int, seed: int) -> Iterator[NDArray[np.uint16]]:
-    """How often each resample has each cluster: resamples × clusters, in parts."""
+    """Yield the counts of each cluster in each resample: resamples × clusters, in batches."""
     import numpy as np
 
     generator = np.random.default_rng(seed)
@@ -122,12 +122,12 @@ def _draws(resamples: int, clusters: int, seed: int) -> Iterator[NDArray[np.uint
 
 @lru_cache(maxsize=4)
 def _kept_draws(resamples: int, clusters: int, seed: int) -> tuple[NDArray[np.uint16], ...]:
-    """The same, for everything that a report resamples by the same clusters."""
+    """Cache `_draws`, for all statistics of a report with the same clusters."""
     return tuple(_draws(resamples, clusters, seed))
 
 
 def cluster_totals(columns: Sequence[ArrayLike], clusters: Clusters) -> Numbers:
-    """Sums of each column within each cluster: clusters, by name, × columns."""
+    """Return the sums of each column within each cluster: clusters, by name, × columns."""
     import numpy as np
 
     _, index = np.unique(np.asarray(list(clusters)), return_inverse=True)
@@ -136,7 +136,7 @@ def cluster_totals(columns: Sequence[ArrayLike], clusters: Clusters) -> Numbers:
 
 
 def _expanded_tail(tail: float, clusters: int) -> float:
-    """The percentile that makes up for estimating the spread from few clusters."""
+    """Return the percentile that corrects for estimating the spread from few clusters."""
     from scipy.special import ndtr, stdtrit
 
     quantile = float(stdtrit(clusters - 1, tail))

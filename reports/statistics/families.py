@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Adjusted p-values of a family of hypotheses, in the order given.
+    """Return the adjusted p-values of a family of hypotheses, in the given order.
 
     Rejecting those at or below a level keeps the chance of any false rejection at that level,
-    however the tests depend on each other. Raises ValueError for a value outside [0, 1].
+    however the tests depend on each other. Raise ValueError for a value outside [0, 1].
 
     Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scandinavian
     Journal of Statistics 6, 65-70.

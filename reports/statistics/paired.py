@@ -10,10 +10,10 @@ from reports.types import InstanceLeads, Interval, PairedTable
 
 
 def paired_table(baseline: Sequence[bool | None], candidate: Sequence[bool | None]) -> PairedTable:
-    """Pairs of cells by which arm resolved them; None, a cell without a verdict, did not.
+    """Count pairs of cells by the arms that resolved them.
 
-    Both sequences hold the same cells in the same order; raises ValueError where their
-    lengths differ.
+    Both sequences hold the same cells in the same order. None is a cell without a verdict and
+    counts as not resolved. Raise ValueError if the lengths differ.
     """
     pairs = [(bool(a), bool(b)) for a, b in zip(baseline, candidate, strict=True)]
     return PairedTable(
@@ -29,11 +29,12 @@ def instance_leads(
     baseline: Sequence[bool | None],
     candidate: Sequence[bool | None],
 ) -> InstanceLeads:
-    """How far the candidate leads at each instance, over all pairs of cells of that instance.
+    """Return the candidate's lead at each instance, over all pairs of cells of that instance.
 
-    A pair is a place in the three sequences; None, a cell without a verdict, is not resolved.
-    Instances may have different numbers of pairs: each leads by the count that it has, as the
-    difference of the rates is over all cells. Raises ValueError where the lengths differ.
+    A pair is a position in the three sequences. None is a cell without a verdict and counts as
+    not resolved. Instances may have different numbers of pairs. A lead is a count of cells,
+    because the difference of the rates is over all cells. Raise ValueError if the lengths
+    differ.
     """
     pairs, leads = Counter[Hashable](), Counter[Hashable]()
     for instance, a, b in zip(instances, baseline, candidate, strict=True):
@@ -49,11 +50,11 @@ def instance_leads(
 
 
 def mcnemar_exact(only_first: int, only_second: int) -> float:
-    """Two-sided p-value of the hypothesis that both discordant outcomes are equally likely.
+    """Return the two-sided p-value for equally likely discordant outcomes.
 
-    Conditional on the number of discordant pairs, which is binomial with one half; 1 when
-    there is none. It is the sign-flip test with one pair per instance. Raises ValueError for a
-    count below 0.
+    It is conditional on the number of discordant pairs: either count is binomial with one
+    half. Without discordant pairs it is 1. It is the sign-flip test with one pair per instance.
+    Raise ValueError for a count below 0.
 
     McNemar, Q. (1947). Note on the sampling error of the difference between correlated
     proportions or percentages. Psychometrika 12, 153-157. Exact form: Fagerland, Lydersen and
@@ -63,10 +64,11 @@ def mcnemar_exact(only_first: int, only_second: int) -> float:
 
 
 def mcnemar_mid_p(only_first: int, only_second: int) -> float:
-    """Two-sided p-value that counts only half of the outcome at hand; 1 without discordant pairs.
+    """Return the two-sided mid-p-value, which is 1 without discordant pairs.
 
-    Less conservative than the exact test, and in practice still at its level. Half of what
-    was observed is taken off each tail; with equal counts the tails overlap in it. Raises
+    It counts only half of the observed outcome's probability. It is less conservative than the
+    exact test and in practice still keeps the level. Half of the observed outcome's probability
+    is subtracted from each tail. With equal counts the tails overlap in that outcome. Raise
     ValueError for a count below 0.
 
     Fagerland, M. W., Lydersen, S. and Laake, P. (2013). The McNemar test for binary
@@ -79,19 +81,19 @@ def mcnemar_mid_p(only_first: int, only_second: int) -> float:
 def newcombe_interval(
     table: PairedTable, confidence: float = 0.95, pairs: float | None = None
 ) -> Interval:
-    """Interval of the difference of two paired proportions; within [-1, 1], never empty.
+    """Return the interval of the difference of two paired proportions.
 
-    Newcombe's method 10: Wilson intervals of both rates, squared and added with the
-    correlation of the two arms, which is corrected for continuity where it is positive.
-    Without pairs it is [-1, 1].
+    The interval is within [-1, 1] and never empty. It is Newcombe's method 10: Wilson intervals
+    of both rates, squared and added with the correlation of the two arms, which is corrected for
+    continuity if it is positive. Without pairs it is [-1, 1].
 
-    `pairs` is the number of independent pairs that the table is worth, by default all of them.
-    Where cells repeat it is `InstanceLeads.effective`, which counts each instance as one pair:
-    the counts are divided by the design effect, and that is taken at its largest, as if the
-    repeats of an instance were copies of each other. An estimated design effect makes the
-    interval narrower, but it cannot be trusted with few instances: in simulations of 15
-    instances with 20 repeats, of which a few rare ones differ, a candidate that was worse by
-    the whole margin was called not worse in up to 10 % of the runs instead of 2.5 %.
+    `pairs` is the number of independent pairs that the table is worth, by default all pairs. If
+    cells repeat, pass `InstanceLeads.effective`, which counts each instance as one pair. Then
+    the counts are divided by the largest possible design effect, as if the repeats of an
+    instance were copies of each other. An estimated design effect makes the interval narrower,
+    but it is unreliable with few instances. In simulations of 15 instances with 20 repeats, of
+    which a few rare ones differ, a candidate that was worse by the whole margin was called not
+    worse in up to 10 % of the runs instead of 2.5 %.
 
     Newcombe, R. G. (1998). Improved confidence intervals for the difference between binomial
     proportions based on paired data. Statistics in Medicine 17, 2635-2650. Counts divided by
@@ -114,10 +116,10 @@ def newcombe_interval(
 
 
 def is_non_inferior(difference: Interval, margin: float) -> bool:
-    """Whether the candidate is shown to be worse by less than `margin`, a share above 0.
+    """Return True if the candidate is shown to be worse by less than `margin`, a share above 0.
 
-    `difference` is the two-sided interval of candidate minus baseline; at 95 % this is a
-    one-sided test at 2.5 %. Raises ValueError for a margin that is not above 0.
+    `difference` is the two-sided interval of candidate minus baseline. At 95 % this is a
+    one-sided test at 2.5 %. Raise ValueError for a margin that is not above 0.
 
     Piaggio, G. et al. (2012). Reporting of noninferiority and equivalence randomized trials.
     JAMA 308, 2594-2604.
@@ -128,21 +130,21 @@ def is_non_inferior(difference: Interval, margin: float) -> bool:
 
 
 def _distances(successes: int, trials: int, worth: float, confidence: float) -> Interval:
-    """How far the limits of Wilson's interval are from the rate."""
+    """Return the distances of the limits of Wilson's interval from the rate."""
     rate = successes / trials
     interval = wilson_interval(successes * worth / trials, worth, confidence)
     return Interval(rate - interval.low, interval.high - rate)
 
 
 def _added(first: float, second: float, correlation: float) -> float:
-    # Rounding can leave a square just below 0 where the correlation is 1.
+    # Rounding can make a square slightly negative if the correlation is 1.
     return sqrt(max(0.0, first**2 - 2 * correlation * first * second + second**2))
 
 
 def _corrected_correlation(table: PairedTable, worth: float) -> float:
-    """Correlation of the two arms' outcomes, 0 where one of them is constant.
+    """Return the correlation of the two arms' outcomes, or 0 if one arm's are constant.
 
-    The correction is that of a table of `worth` pairs with the same shares.
+    The continuity correction is that of a table of `worth` pairs with the same shares.
     """
     resolved = (table.both + table.only_baseline, table.both + table.only_candidate)
     spread = 1

@@ -1,10 +1,11 @@
-"""What a planned experiment will be able to see, by the exact two-sided McNemar test.
+"""Power of a planned experiment, by the exact two-sided McNemar test.
 
-With repeats it is the sign-flip test over instances, and `effective_pairs` leads back to pairs.
+With repeats the test is the sign-flip test over instances. `effective_pairs` converts instances
+with repeats to pairs.
 
-`discordance` is the share of pairs that only one of the two arms resolves, `difference` the
-rate of the candidate minus the baseline's: a difference of d at a discordance of s means that
-only the better arm resolves (s + d) / 2 of the pairs, and only the other (s - d) / 2.
+`discordance` is the share of pairs that only one of the two arms resolves. `difference` is the
+rate of the candidate minus the baseline's. With a difference of d at a discordance of s, only
+the better arm resolves (s + d) / 2 of the pairs, and only the other one (s - d) / 2.
 
 Duffy, S. W. (1984). Asymptotic and exact power for the McNemar test and its analogue with R
 controls per case. Biometrics 40, 1005-1015.
@@ -13,16 +14,16 @@ controls per case. Biometrics 40, 1005-1015.
 from bisect import bisect_left
 
 MOST_PAIRS = 1_000_000
-"""Where the search for a number of pairs ends."""
+"""Upper limit of the search for a number of pairs."""
 
 LEVEL = 0.05
 
 
 def mcnemar_power(pairs: int, discordance: float, difference: float, level: float = LEVEL) -> float:
-    """Chance that the test is significant at `level`, over all numbers of discordant pairs.
+    """Return the probability that the test is significant at `level`.
 
-    Raises ValueError for shares that cannot be, as |difference| <= discordance <= 1, and for a
-    number of pairs below 0.
+    It is over all numbers of discordant pairs. Raise ValueError unless
+    |difference| <= discordance <= 1, and for a number of pairs below 0.
     """
     import numpy as np
     from scipy.stats import binom
@@ -31,7 +32,7 @@ def mcnemar_power(pairs: int, discordance: float, difference: float, level: floa
     _check_pairs(pairs)
     if discordance == 0:
         return 0.0
-    # Beyond ten standard deviations there is less than rounding error.
+    # The probability beyond ten standard deviations is less than the rounding error.
     spread = 10 * (pairs * discordance * (1 - discordance)) ** 0.5 + 1
     fewest = max(0, int(pairs * discordance - spread))
     most = min(pairs, int(pairs * discordance + spread) + 1)
@@ -48,12 +49,12 @@ def mcnemar_power(pairs: int, discordance: float, difference: float, level: floa
 def pairs_needed(
     discordance: float, difference: float, power: float, level: float = LEVEL
 ) -> int | None:
-    """Pairs with which the test has this power and one pair fewer has not.
+    """Return a number of pairs that has this power while one pair fewer has not.
 
-    The fewest there are, except where nearly all pairs are discordant: there the power goes up
-    in steps, and two or three pairs fewer may do. None beyond `MOST_PAIRS`.
+    It is the smallest such number, unless nearly all pairs are discordant. Then the power rises
+    in steps, and two or three pairs fewer may be enough. Return None beyond `MOST_PAIRS`.
 
-    Raises ValueError as `mcnemar_power` does, and for a difference of 0 or a power outside
+    Raise ValueError as `mcnemar_power` does, and for a difference of 0 or a power outside
     (0, 1).
     """
     _check(discordance, difference, level)
@@ -79,10 +80,10 @@ def pairs_needed(
 def smallest_detectable_difference(
     pairs: int, discordance: float, power: float, level: float = LEVEL
 ) -> float | None:
-    """The smallest difference that the test finds with this power.
+    """Return the smallest difference that the test detects with this power.
 
-    None where it does not even find that one arm resolves all discordant pairs. Raises
-    ValueError as `mcnemar_power` does, and for a power outside (0, 1).
+    Return None if the power is not reached even when one arm resolves all discordant pairs.
+    Raise ValueError as `mcnemar_power` does, and for a power outside (0, 1).
     """
     from scipy.optimize import brentq
 
@@ -101,17 +102,19 @@ def smallest_detectable_difference(
 
 
 def effective_pairs(instances: int, repeats: int, correlation: float, level: float = LEVEL) -> int:
-    """How many independent pairs `repeats` at each instance are worth to the sign-flip test.
+    """Return the number of independent pairs that instances with repeats are worth.
 
-    Rounded down. `correlation` is that of the paired difference within an instance: at 1
-    repeats add nothing, at 0 each is worth nearly another instance. Nearly, as the spread
-    between instances is known from these instances only, which costs what Student's quantile
-    is above the normal one, squared; and where all instances together cannot reach the level,
-    repeats do not help. Against simulations of the exact test the power is at most 8 points too
-    high, and too low where few instances have repeats that are alike. The mid-p, which decides
-    where cells repeat, finds a little more.
+    The number applies to the sign-flip test and is rounded down. `correlation` is that of the
+    paired difference within an instance. At 1 repeats add nothing. At 0 each repeat is worth
+    nearly another instance: the spread between instances is known from these instances only,
+    which costs the squared ratio of Student's quantile to the normal one. If all instances
+    together cannot reach the level, repeats do not help.
 
-    Raises ValueError for a count that cannot be or a correlation outside [0, 1].
+    In simulations of the exact test, the power by this number is at most 8 points too high. It
+    is too low for few instances with similar repeats. The mid-p-value, which decides if cells
+    repeat, detects slightly more.
+
+    Raise ValueError for an impossible count or a correlation outside [0, 1].
 
     Kish, L. (1965). Survey Sampling. Wiley, chapter 5: the design effect. For the McNemar
     test: Gonen, M. (2004). Sample size and power for McNemar's test with clustered data.
@@ -132,9 +135,9 @@ def effective_pairs(instances: int, repeats: int, correlation: float, level: flo
 
 
 def instances_needed(pairs: int, repeats: int, correlation: float, level: float = LEVEL) -> int:
-    """The fewest instances that are worth so many pairs, by `effective_pairs`.
+    """Return the fewest instances that are worth this number of pairs, by `effective_pairs`.
 
-    Raises ValueError as `effective_pairs` does.
+    Raise ValueError as `effective_pairs` does.
     """
 
     return bisect_left(

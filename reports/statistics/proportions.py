@@ -6,10 +6,11 @@ from reports.types import Interval
 
 
 def wilson_interval(successes: float, trials: float, confidence: float = 0.95) -> Interval:
-    """Score interval of a binomial proportion; stays within [0, 1] and is never empty.
+    """Return the score interval of a binomial proportion.
 
-    Without trials it is [0, 1]. Counts that were divided by a design effect need not be whole.
-    Raises ValueError unless 0 <= successes <= trials and 0 < confidence < 1.
+    The interval is within [0, 1] and never empty. Without trials it is [0, 1]. Counts that were
+    divided by a design effect need not be whole numbers. Raise ValueError unless
+    0 <= successes <= trials and 0 < confidence < 1.
 
     Wilson, E. B. (1927). Probable inference, the law of succession, and statistical inference.
     Journal of the American Statistical Association 22, 209-212.

@@ -1,4 +1,4 @@
-"""What repeated attempts at an instance add."""
+"""Statistics of repeated attempts at an instance."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 
 def pass_at_k(attempts: ArrayLike, resolved: ArrayLike, k: int) -> NDArray[np.float64]:
-    """Chance that at least one of `k` attempts resolves an instance, element by element.
+    """Return the probability that at least one of `k` attempts resolves an instance.
 
-    Unbiased: the share of all choices of `k` out of the `attempts` made that hold one of the
-    `resolved`. Raises ValueError unless 1 <= k <= attempts and 0 <= resolved <= attempts.
+    The function works element by element. The estimate is unbiased: it is the share of all
+    choices of `k` out of `attempts` that include one of the `resolved`. Raise ValueError unless
+    1 <= k <= attempts and 0 <= resolved <= attempts.
 
     Chen, M. et al. (2021). Evaluating large language models trained on code. arXiv:2107.03374,
     section 2.1.
@@ -35,9 +36,10 @@ def pass_at_k(attempts: ArrayLike, resolved: ArrayLike, k: int) -> NDArray[np.fl
 def mean_pass_at_k(
     resolved: ArrayLike, instances: Clusters, k: int, bootstrap: Bootstrap
 ) -> Estimate | None:
-    """Mean pass@k over the instances of an arm, resampled by instance; None without instances.
+    """Return the mean pass@k over the instances of an arm, resampled by instance.
 
-    A row is an attempt: its verdict, and its instance. Raises ValueError as `pass_at_k` does.
+    A row is an attempt: its verdict and its instance. Return None without instances. Raise
+    ValueError as `pass_at_k` does.
     """
     totals = cluster_totals([[1.0] * len(instances), resolved], instances)
     chances = pass_at_k(totals[:, 0], totals[:, 1], k)
@@ -46,11 +48,11 @@ def mean_pass_at_k(
 
 
 def repeat_correlation(values: ArrayLike, instances: Clusters) -> float | None:
-    """How alike the repeats of an instance are: 0 as chance has it, 1 all the same.
+    """Return the similarity of the repeats of an instance: 0 as by chance, 1 all the same.
 
-    The intraclass correlation of a one-way analysis of variance, ICC(1), for values such as
-    the paired differences of verdicts; below 0 counts as 0. None where it is undefined:
-    without an instance that repeats, or with all values equal.
+    It is the intraclass correlation of a one-way analysis of variance, ICC(1), for values such
+    as the paired differences of verdicts. A value below 0 counts as 0. Return None if it is
+    undefined: without an instance that repeats, or with all values equal.
 
     Shrout, P. E. and Fleiss, J. L. (1979). Intraclass correlations: uses in assessing rater
     reliability. Psychological Bulletin 86, 420-428. Unequal numbers of repeats: Donner, A.

@@ -1,4 +1,4 @@
-"""The permutation test of two arms over instances that any number of cells may stand behind."""
+"""The permutation test of two arms over instances with any number of cells."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
     Chances = NDArray[np.float64]
 
 _NEGLIGIBLE = 1e-300
-"""Chances below this are dropped, before floating-point numbers lose their precision."""
+"""Smaller probabilities are dropped, before floating-point numbers lose their precision."""
 
 
 def sign_flip(leads: Mapping[int, int]) -> PValues:
-    """Two-sided p-values of the hypothesis that either arm is as likely to lead as the other.
+    """Return two-sided p-values of the hypothesis that either arm is equally likely to lead.
 
     `leads` has the number of instances by lead: resolved cells of the candidate minus resolved
-    cells of the baseline at one instance. If the arms are alike, the lead of an instance might
-    as well have the other sign, whatever its repeats have in common. The p-value is the share
-    of all assignments of signs whose sum is at least as far from 0 as the observed one. It is
-    exact: the chances of every sum come from convolving those of single instances, which takes
-    no simulation. An instance with equally many resolved cells says nothing either way; both
-    p-values are 1 where there is no other.
+    cells of the baseline at one instance. If the arms are equal, the lead of an instance might
+    as well have the other sign, however its repeats are correlated. The p-value is the share of
+    all assignments of signs whose sum is at least as far from 0 as the observed one. It is
+    exact: the probability of every sum is the convolution of those of single instances, without
+    simulation. An instance with equally many resolved cells is no evidence for either arm. If
+    there are no other instances, both p-values are 1.
 
-    With one cell per instance and arm all leads are -1, 0 or 1, the sum is binomial, and the
+    With one cell per instance and arm, all leads are -1, 0 or 1, the sum is binomial, and the
     test is McNemar's exact one. The smallest possible value with k differing instances is
     2^(1-k), so that it never rejects at 5 % with fewer than six.
 
-    The mid-p-value counts half of the outcome at hand. It is less conservative where few
-    instances differ, and not guaranteed to keep the level.
+    The mid-p-value counts half of the observed outcome's probability. It is less conservative
+    if few instances differ, and not guaranteed to keep the level.
 
-    Raises ValueError for a number of instances below 0.
+    Raise ValueError for a number of instances below 0.
 
     The test: Fisher, R. A. (1935). The Design of Experiments. Oliver & Boyd, section 21. The
     convolution: Pagano, M. and Tritchler, D. (1983). On obtaining permutation distributions in
@@ -57,7 +57,10 @@ def sign_flip(leads: Mapping[int, int]) -> PValues:
 
 
 def _p_values(chances: Chances, observed: int) -> PValues:
-    """The p-values of a sum, from the chances of all sums in steps of 2, symmetric about 0."""
+    """Return the p-values of a sum.
+
+    `chances` has the probabilities of all sums in steps of 2, symmetric about 0.
+    """
     place = (len(chances) - 1 + observed) // 2
     if place >= len(chances):
         return PValues(0.0, 0.0)
@@ -67,7 +70,7 @@ def _p_values(chances: Chances, observed: int) -> PValues:
 
 
 def _chances(sizes: Mapping[int, int]) -> Chances:
-    """Chance of every sum of leads of these sizes, each with a sign by the toss of a coin."""
+    """Return the probability of every sum of leads of these sizes with random signs."""
     import numpy as np
 
     chances = np.ones(1)
@@ -78,7 +81,7 @@ def _chances(sizes: Mapping[int, int]) -> Chances:
 
 
 def _spread(chances: Chances, tosses: Chances, size: int) -> Chances:
-    """The convolution with tosses that are `size` steps apart, by what is left over by `size`."""
+    """Convolve with tosses that are `size` steps apart, separately for each remainder by `size`."""
     import numpy as np
 
     spread = np.zeros(len(chances) + size * (len(tosses) - 1))
@@ -88,7 +91,7 @@ def _spread(chances: Chances, tosses: Chances, size: int) -> Chances:
 
 
 def _that_matter(chances: Chances) -> Chances:
-    """The same without either end, as far as it is negligible."""
+    """Drop the negligible probabilities at both ends."""
     import numpy as np
 
     places = np.flatnonzero(chances > _NEGLIGIBLE)
@@ -96,7 +99,10 @@ def _that_matter(chances: Chances) -> Chances:
 
 
 def _tosses(coins: int) -> Chances:
-    """Chance of every number of heads, from the middle outwards so that no factor overflows."""
+    """Return the probability of every number of heads.
+
+    It is computed from the middle outwards, so that no factor overflows.
+    """
     import numpy as np
 
     start = (coins + 1) // 2

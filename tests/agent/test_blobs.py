@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.blobs import Blobs
 from agent.errors import JournalError
+from agent.journal.blobs import Blobs
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_an_interrupted_write_leaves_nothing(blobs: Blobs, monkeypatch: pytest.M
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("agent.blobs.os.fsync", full)
+    monkeypatch.setattr("agent.journal.blobs.os.fsync", full)
     with pytest.raises(JournalError, match="cannot keep 4 bytes: .*No space left") as caught:
         blobs.put(b"data")
     assert caught.value.retryable

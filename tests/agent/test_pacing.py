@@ -10,10 +10,10 @@ import pytest
 from pydantic import ValidationError
 
 from agent.journal import Journal
+from agent.journal.pacing import BURST_S, Pace, RateLimit
 from agent.models.litellm_api import LiteLLMModel
 from agent.models.protocol import ModelRequest
 from agent.models.spec import LiteLLMSpec
-from agent.pacing import BURST_S, Pace, RateLimit
 from tests.agent.pacers import take_turns
 from tests.servers import openai_server as api
 

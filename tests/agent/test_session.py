@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from agent import models
-from agent.blobs import Blobs
-from agent.durable.candidates import together
+from agent.arms.durable.candidates import together
 from agent.errors import ContextWindowExceeded, DivergenceError, OutOfTime, Undone
 from agent.journal import Attempt, Journal
-from agent.leasing import held
+from agent.journal.blobs import Blobs
+from agent.journal.holding import held
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
-from agent.session import BASE, Session
-from agent.steplog import JournalLog
+from agent.session.log import JournalLog
+from agent.session.session import BASE, Session
 from agent.types import Task
 from agent.workspaces.protocol import Workspace
 from tests.agent.workspaces_on_host import HostWorkspaces

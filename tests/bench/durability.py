@@ -12,18 +12,18 @@ from agent.arms import ARMS
 from agent.arms.options import MiniOptions
 from agent.errors import Interrupted
 from agent.journal import Attempt, Journal, Limit
-from agent.leasing import held
+from agent.journal.holding import held
 from agent.models import ModelRequest, ScriptedSpec
-from agent.session import Session
-from agent.steplog import JournalLog
+from agent.session.log import JournalLog
+from agent.session.session import Session
 from agent.types import Task
 from agent.workspaces import Checkpoint, CommandResult, Workspace
 from eval import instances
 from eval.types import Instance
-from flows.cells import Place
-from flows.journals import blobs
-from flows.lake import Lake
-from flows.places import AttemptWorkspaces
+from flows.experiments.cells import Place
+from flows.experiments.workspaces import AttemptWorkspaces
+from flows.storage.journals import blobs
+from flows.storage.lake import Lake
 from tests.bench.timing import Bound
 
 STEPS, REQUEST_BYTES = 400, 4096

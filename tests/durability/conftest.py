@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from flows.journals import VARIABLE
+from flows.storage.journals import VARIABLE
 from tests.servers.postgres import PostgresServer
 
 NewJournal = Callable[[], str | None]

@@ -25,10 +25,12 @@ from agent.models.protocol import Model, ModelInfo, ModelReply, ModelRequest, Us
 from agent.types import Task
 from agent.workspaces.repository import ShellWorkspace
 from eval import instances
-from flows import experiment, journals, solve
-from flows.cells import Cell, Place
-from flows.lake import Lake
-from flows.sweeping import swept
+from flows import solve
+from flows.experiments import declaration
+from flows.experiments.cells import Cell, Place
+from flows.storage import journals
+from flows.storage.cleanup import swept
+from flows.storage.lake import Lake
 from tests.durability.first_wrong import FirstWrong
 
 WRITES_OF_ATTEMPTS = ("start", "acquire", "end")
@@ -202,7 +204,7 @@ def cell(environment: str, arm: ArmKind = "mini") -> Cell:
         "environment": environment,
         "arms": [{"name": arm, "agent": arm, "model": "openai/counted", "options": options}],
     }
-    declared = experiment.parse(content, "test")
+    declared = declaration.parse(content, "test")
     [instance] = (i for i in instances.load("bundled") if i.instance_id == INSTANCES[arm])
     place = Place("docker" if environment == "docker" else "host")
     return Cell(declared, declared.arms[0], instance, 0, place)

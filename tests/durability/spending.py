@@ -11,10 +11,11 @@ from agent.errors import BudgetExhausted
 from agent.models.chat import bash_call
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
 from eval import instances
-from flows import experiment, solve
-from flows.cells import Cell, Place
-from flows.lake import Lake
-from flows.sweeping import swept
+from flows import solve
+from flows.experiments import declaration
+from flows.experiments.cells import Cell, Place
+from flows.storage.cleanup import swept
+from flows.storage.lake import Lake
 from tests.durability.crashing import Setting, ask
 
 BUDGET_USD = 0.50
@@ -65,7 +66,7 @@ def cells(count: int) -> list[Cell]:
         "budgets": {"experiment": {"usd": BUDGET_USD}},
         "arms": [{"name": "mini", "agent": "mini", "model": "openai/priced"}],
     }
-    declared = experiment.parse(content, "test")
+    declared = declaration.parse(content, "test")
     instance = instances.load("bundled")[0]
     return [
         Cell(declared, declared.arms[0], instance, repeat, Place("host")) for repeat in range(count)

@@ -2,24 +2,27 @@
 
 The process is killed with SIGKILL right before and right after every journal write and every
 command in the workspace, and with every call on its way, once for each such point; then it is
-run again.
+run again. The points of each setting are shared out over several tests, of which one is in the
+sample.
 """
 
 import asyncio
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flows.journals import open_journal
-from flows.keys import attempt_key
-from flows.lake import Lake
-from flows.sweeping import leftovers
+from flows.experiments.keys import attempt_key
+from flows.storage.cleanup import leftovers
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
 from tests.durability import crashing
 from tests.durability.conftest import CountingServer, NewJournal
 from tests.durability.crashing import Setting
 from tests.durability.processes import run_attempt
+from tests.samples import Share, shares
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -45,20 +48,29 @@ def result(lake: Path, environment: str) -> dict[str, Any]:
     }
 
 
+def settings() -> Iterator[Any]:
+    """Yield the shares of the points for every environment and database.
+
+    A point takes longer in a container and on PostgreSQL, so their shares are smaller.
+    """
+    for environment, database, count in (
+        ("host", "sqlite", 7),
+        ("docker", "sqlite", 14),
+        ("host", "postgresql", 14),
+    ):
+        for share in shares(count):
+            marks = [*share.marks, *([pytest.mark.docker] if environment == "docker" else [])]
+            name = f"{environment}-{database}-{share}"
+            yield pytest.param(environment, database, share, id=name, marks=marks)
+
+
 @pytest.mark.parametrize(
-    ("environment", "new_journal", "every"),
-    [
-        pytest.param("host", "sqlite", 1, id="host"),
-        # In containers, where each costs a second, every fifth.
-        pytest.param("docker", "sqlite", 5, id="docker", marks=pytest.mark.docker),
-        pytest.param("host", "postgresql", 5, id="postgresql"),
-    ],
-    indirect=["new_journal"],
+    ("environment", "new_journal", "share"), list(settings()), indirect=["new_journal"]
 )
 def test_a_killed_attempt_goes_on_where_it_was(
     environment: str,
     new_journal: NewJournal,
-    every: int,
+    share: Share,
     counting: CountingServer,
     tmp_path: Path,
 ) -> None:
@@ -67,9 +79,10 @@ def test_a_killed_attempt_goes_on_where_it_was(
     assert run_attempt(undisturbed, environment, None) == 0
     expected = result(undisturbed.lake, environment)
     assert expected["calls"] == CALLS
-    points = crashing.points_passed(undisturbed.lake)
+    points = share.of(crashing.points_passed(undisturbed.lake))
+    assert points
     attempt_id = attempt_key(crashing.cell(environment))[:32]
-    for point in points[::every]:
+    for point in points:
         counting.counts.clear()
         setting = Setting(tmp_path / point.replace(" ", "-"), counting.url, new_journal())
         assert run_attempt(setting, environment, point) == -signal.SIGKILL, point

@@ -2,7 +2,8 @@
 
 It is killed with SIGKILL before and after journal writes and commands and with calls on their
 way, at points spread over the whole of it and over the time in which two candidates are made.
-What the candidates do at the same time has no order, so results are compared scope by scope.
+The points are others with every sample. What the candidates do at the same time has no order, so
+results are compared scope by scope.
 """
 
 import asyncio
@@ -13,21 +14,23 @@ import signal
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flows.journals import open_journal
-from flows.keys import attempt_key
-from flows.lake import Lake
-from flows.sweeping import leftovers
+from flows.experiments.keys import attempt_key
+from flows.storage.cleanup import leftovers
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
+from tests import samples
 from tests.durability import crashing
 from tests.durability.conftest import CountingServer, JsonServer, NewJournal
 from tests.durability.crashing import Setting
 from tests.durability.first_wrong import TWINS
 from tests.durability.processes import run_attempt
+from tests.samples import Share, one_in, shares
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -74,22 +77,32 @@ def left_behind(setting: Setting, environment: str) -> list[str]:
 
 
 def spread(points: Sequence[str], count: int) -> list[str]:
-    """So many of the points, evenly."""
-    return [points[(2 * number + 1) * len(points) // (2 * count)] for number in range(count)]
+    """Return so many of the points, evenly spread, beginning at another one in every sample."""
+    between = len(points) / count
+    start = samples.number() % len(points)
+    return [points[int(start + index * between) % len(points)] for index in range(count)]
 
 
-@pytest.mark.parametrize(
-    ("environment", "anywhere", "between_twins"),
-    [
-        pytest.param("host", 8, 6, id="host"),
-        pytest.param("docker", 1, 2, id="docker", marks=pytest.mark.docker),
-    ],
-)
+def of_a_twin(point: str) -> bool:
+    """Tell whether a point is in one of the candidates that are made at the same time."""
+    return any(twin in point for twin in TWINS)
+
+
+def settings() -> Iterator[Any]:
+    """Yield the shares of the points, with how many are chosen of all and of the twins'."""
+    for environment, of_each, count in (("host", 8, 4), ("docker", 3, 3)):
+        for share in shares(count):
+            marks = [*share.marks, *([pytest.mark.docker] if environment == "docker" else [])]
+            name = f"{environment}-{share} from {samples.number()}"
+            yield pytest.param(environment, of_each, share, id=name, marks=marks)
+
+
+@pytest.mark.parametrize(("environment", "of_each", "share"), list(settings()))
 @pytest.mark.parametrize("new_journal", ["sqlite"], indirect=True)
 def test_a_killed_attempt_goes_on_where_it_was(
     environment: str,
-    anywhere: int,
-    between_twins: int,
+    of_each: int,
+    share: Share,
     new_journal: NewJournal,
     counting: CountingServer,
     tmp_path: Path,
@@ -102,8 +115,9 @@ def test_a_killed_attempt_goes_on_where_it_was(
     assert expected["calls"] == calls.total() == len(calls)
     assert left_behind(undisturbed, environment) == []
     points = crashing.points_passed(undisturbed.lake)
-    twins = [point for point in points if any(twin in point for twin in TWINS)]
-    for number, point in enumerate([*spread(points, anywhere), *spread(twins, between_twins)]):
+    of_twins = [point for point in points if of_a_twin(point)]
+    chosen = [*spread(points, of_each), *spread(of_twins, of_each)]
+    for number, point in enumerate(share.of(chosen)):
         counting.counts.clear()
         setting = Setting(tmp_path / f"killed-{number}", counting.url, new_journal())
         assert run_attempt(setting, environment, point, "durable") == -signal.SIGKILL, point
@@ -112,7 +126,7 @@ def test_a_killed_attempt_goes_on_where_it_was(
         assert found | {"billed": None} == expected | {"billed": None}, point
         again = counting.counts - calls
         assert calls <= counting.counts, point
-        assert again.total() <= (AT_ONCE if point in twins else 1), (point, again)
+        assert again.total() <= (AT_ONCE if of_a_twin(point) else 1), (point, again)
         assert set(again.values()) <= {1}, (point, again)
         lost = round((found["billed"] - found["credited"]) / crashing.COST_USD)
         # A call that was sent and not recorded is billed; one that was only intended may be.
@@ -120,7 +134,9 @@ def test_a_killed_attempt_goes_on_where_it_was(
         assert left_behind(setting, environment) == [], point
 
 
-@pytest.mark.parametrize("new_journal", ["sqlite", "postgresql"], indirect=True)
+@pytest.mark.parametrize(
+    "new_journal", one_in(2, {"sqlite": ["sqlite"], "postgresql": ["postgresql"]}), indirect=True
+)
 def test_both_calls_that_are_in_flight_are_billed_and_asked_again(
     new_journal: NewJournal, tmp_path: Path
 ) -> None:

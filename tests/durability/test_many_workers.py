@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from agent.journal import Limit
-from flows.journals import open_journal
-from flows.lake import Lake
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
 from tests.durability import spending
 from tests.durability.conftest import JsonServer, NewJournal
 from tests.durability.crashing import Setting

@@ -15,12 +15,14 @@ import pytest
 
 from agent.errors import Interrupted
 from agent.journal import Account
-from flows import experiment, solve
-from flows.cells import Cell
-from flows.journals import VARIABLE, open_journal
-from flows.keys import attempt_key
-from flows.lake import Lake
-from flows.stopping import Stop, graceful_stop
+from flows import solve
+from flows.experiments import declaration
+from flows.experiments.cells import Cell
+from flows.experiments.keys import attempt_key
+from flows.experiments.stop import Stop
+from flows.server.stopping import graceful_stop
+from flows.storage.journals import VARIABLE, open_journal
+from flows.storage.lake import Lake
 from tests.durability import crashing
 from tests.durability.conftest import CountingServer
 from tests.servers import openai_server as api
@@ -64,7 +66,7 @@ def litellm_cell(server: api.OpenAIServer, *, limits: Any = None, **spec: Any) -
     made = crashing.cell("host")
     content = made.experiment.model_dump(mode="json")
     content["arms"][0]["model"] = model
-    declared = experiment.parse({**content, "rate_limits": limits or {}}, "test")
+    declared = declaration.parse({**content, "rate_limits": limits or {}}, "test")
     return replace(made, experiment=declared, arm=declared.arms[0])
 
 

@@ -3,21 +3,22 @@
 import asyncio
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flows.journals import open_journal
-from flows.keys import attempt_key
-from flows.lake import Lake
-from flows.sweeping import leftovers
+from flows.experiments.keys import attempt_key
+from flows.storage.cleanup import leftovers
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
 from tests.durability import crashing, pausing
 from tests.durability.conftest import CountingServer, NewJournal
 from tests.durability.crashing import Setting
 from tests.durability.processes import FORKS
+from tests.samples import Share
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +26,7 @@ CALLS = len(crashing.COMMANDS)
 ATTEMPT = attempt_key(crashing.cell("host"))[:32]
 PATIENCE_S = 60.0
 
-MOMENTS = [
+MOMENTS: list[tuple[str, bool, int]] = [
     # Its heart beats at once when it goes on, and tells it.
     ("after intend 2", True, 1),
     ("during call 2", True, 1),
@@ -95,13 +96,6 @@ def start(setting: Setting) -> Iterator[StartWorker]:
         worker.process.join()
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < until, "it never happens"
-        time.sleep(0.02)
-
-
 def everything(setting: Setting) -> dict[str, Any]:
     """What the journal and the lake hold of the attempt."""
     lake = Lake.existing(setting.lake)
@@ -117,7 +111,18 @@ def everything(setting: Setting) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(("moment", "beats", "in_flight"), MOMENTS)
+def moments() -> Iterator[Any]:
+    """Yield every moment in both databases; one in three is in the sample, others in each."""
+    for index, moment in enumerate(MOMENTS):
+        for shift, database in enumerate(("sqlite", "postgresql")):
+            name = f"{moment[0]}-{'beats' if moment[1] else 'late'}-{database}"
+            marks = Share((index + shift) % 3, 3).marks
+            yield pytest.param(*moment, database, id=name, marks=marks)
+
+
+@pytest.mark.parametrize(
+    ("moment", "beats", "in_flight", "new_journal"), list(moments()), indirect=["new_journal"]
+)
 def test_a_worker_that_was_paused_too_long_is_fenced(
     moment: str,
     beats: bool,

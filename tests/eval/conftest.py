@@ -1,7 +1,6 @@
 """A tiny real repository to grade patches on, and two real shells to grade them in."""
 
 import asyncio
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -107,15 +106,6 @@ def make_row() -> Callable[..., dict[str, Any]]:
 @pytest.fixture(scope="session")
 def make_instance(make_row: Callable[..., dict[str, Any]]) -> Callable[..., Instance]:
     return lambda **columns: parse(make_row(**columns), where="test")
-
-
-@pytest.fixture(scope="session")
-def shared_data() -> Path:
-    beside = Path(__file__).parents[3] / "shared" / "data"
-    folder = Path(os.environ.get("DURABENCH_SHARED_DATA", beside))
-    if not (folder / "swebench").is_dir():
-        pytest.skip("the shared data are not here; DURABENCH_SHARED_DATA names their folder")
-    return folder
 
 
 def _git(folder: Path, *arguments: str) -> None:

@@ -1,7 +1,7 @@
 """The bundled tasks in their images: nothing of the future in them, and the official verdicts."""
 
 import asyncio
-from collections.abc import Iterator
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,46 +11,65 @@ import pytest
 from agent.workspaces import DockerWorkspace
 from eval import images, instances, upstream
 from eval.grading import grade
-from eval.types import Evaluation, Instance
+from eval.types import Instance
+from tests.eval.official_runner import quick_runner
+from tests.samples import Share, shares
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
-WORKERS = 8
-"""The official runner waits 15 s for each container to stop: many can wait at once."""
+AT_ONCE = 4
+
+IDS = [instance.instance_id for instance in instances.load("bundled")]
+
+CONTROLS = ("gold", "null")
+"""The reference patch and no patch."""
+
+Verdicts = dict[tuple[str, str], bool]
+"""Whether a patch resolves its task, by instance and control."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(share, id=str(share), marks=share.marks) for share in shares(5)],
+)
+def share(request: pytest.FixtureRequest) -> Share:
+    """Return each share of the tasks in turn."""
+    found: Share = request.param
+    return found
 
 
 @pytest.fixture(scope="module")
-def tasks(docker_client: Any) -> list[Instance]:
-    """Every bundled instance, its image built."""
-    chosen = instances.load("bundled")
+def tasks(share: Share, docker_client: Any) -> list[Instance]:
+    """Return the bundled instances of the share, with their images built."""
+    ids = set(share.of(IDS))
+    chosen = [instance for instance in instances.load("bundled") if instance.instance_id in ids]
     repo = instances.task_repo("bundled")
     assert repo is not None
     list(images.build(chosen, repo, client=docker_client))
     return chosen
 
 
-def patches(tasks: list[Instance]) -> Iterator[tuple[Instance, str, str]]:
-    """The reference patch and none, of every instance."""
-    for task in tasks:
-        yield task, "gold", task.patch
-        yield task, "null", ""
+def patch_of(task: Instance, control: str) -> str:
+    return task.patch if control == "gold" else ""
 
 
 @pytest.fixture(scope="module")
-def ours(tasks: list[Instance]) -> dict[tuple[str, str], Evaluation]:
-    """Our verdicts, by instance and patch."""
-    slots = asyncio.Semaphore(4)
+def ours(tasks: list[Instance]) -> Verdicts:
+    """Grade the controls of every task."""
+    slots = asyncio.Semaphore(AT_ONCE)
 
-    async def one(task: Instance, name: str, patch: str) -> tuple[tuple[str, str], Evaluation]:
+    async def one(task: Instance, control: str) -> tuple[tuple[str, str], bool]:
         async with slots:
             shell = await DockerWorkspace.open(image=task.image, base_commit=task.base_commit)
             try:
-                return (task.instance_id, name), await grade(task, patch, shell, timeout_s=120)
+                verdict = await grade(task, patch_of(task, control), shell, timeout_s=120)
             finally:
                 await shell.close()
+            return (task.instance_id, control), verdict.resolved
 
-    async def every() -> dict[tuple[str, str], Evaluation]:
-        return dict(await asyncio.gather(*(one(*case) for case in patches(tasks))))
+    async def every() -> Verdicts:
+        cases = [one(task, control) for task in tasks for control in CONTROLS]
+        return dict(await asyncio.gather(*cases))
 
     return asyncio.run(every())
 
@@ -58,49 +77,43 @@ def ours(tasks: list[Instance]) -> dict[tuple[str, str], Evaluation]:
 @pytest.fixture(scope="module")
 def official(
     tasks: list[Instance], docker_client: Any, tmp_path_factory: pytest.TempPathFactory
-) -> dict[tuple[str, str], bool]:
-    """swebench's own verdicts, by instance and patch."""
-    from swebench.harness import run_evaluation
+) -> Verdicts:
+    """Let swebench's own runner grade the controls of every task."""
     from swebench.harness.utils import make_test_spec
 
     logs = tmp_path_factory.mktemp("logs")
 
-    def one(case: tuple[Instance, str, str]) -> tuple[tuple[str, str], bool]:
-        task, name, patch = case
+    def resolved(task: Instance, control: str) -> bool:
         prediction = {
             "instance_id": task.instance_id,
-            "model_name_or_path": name,
-            "model_patch": patch,
+            "model_name_or_path": control,
+            "model_patch": patch_of(task, control),
         }
         spec = make_test_spec(task.row)
-        ended = run_evaluation.run_instance(spec, prediction, docker_client, name, timeout=120)
-        resolved = bool(ended and ended[1][task.instance_id]["resolved"])
-        return (task.instance_id, name), resolved
+        ended = runner.run_instance(spec, prediction, docker_client, control, timeout=120)
+        return bool(ended and ended[1][task.instance_id]["resolved"])
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_evaluation, "RUN_EVALUATION_LOG_DIR", logs)
-        # Gold first, then null: the official logger shares its state by instance id.
-        verdicts: dict[tuple[str, str], bool] = {}
-        for name in ("gold", "null"):
-            cases = [case for case in patches(tasks) if case[1] == name]
-            with ThreadPoolExecutor(WORKERS) as pool:
-                verdicts.update(pool.map(one, cases))
-        return verdicts
-
-
-def test_gold_resolves_every_task_and_null_none(
-    ours: dict[tuple[str, str], Evaluation],
-) -> None:
-    """The two controls, over all bundled tasks, in containers."""
-    assert {name for (_, name), verdict in ours.items() if verdict.resolved} == {"gold"}
-    assert all(verdict.resolved == (name == "gold") for (_, name), verdict in ours.items())
+    verdicts: Verdicts = {}
+    # One control after the other: official loggers share their state by instance.
+    with quick_runner(logs) as runner, ThreadPoolExecutor(AT_ONCE) as pool:
+        for control in CONTROLS:
+            found = pool.map(resolved, tasks, [control] * len(tasks))
+            verdicts |= {
+                (task.instance_id, control): verdict
+                for task, verdict in zip(tasks, found, strict=True)
+            }
+    return verdicts
 
 
-def test_verdicts_equal_the_official_runners(
-    ours: dict[tuple[str, str], Evaluation], official: dict[tuple[str, str], bool]
-) -> None:
+def test_gold_resolves_every_task_and_null_none(tasks: list[Instance], ours: Verdicts) -> None:
+    """The two controls, in containers."""
+    assert len(ours) == len(CONTROLS) * len(tasks)
+    assert all(resolved == (control == "gold") for (_, control), resolved in ours.items())
+
+
+def test_verdicts_equal_the_official_runners(ours: Verdicts, official: Verdicts) -> None:
     """The same images and patches, swebench's `run_instance` on one side."""
-    assert {key: verdict.resolved for key, verdict in ours.items()} == official
+    assert ours == official
 
 
 async def test_no_image_holds_anything_newer_than_its_base(
@@ -126,8 +139,6 @@ async def test_no_image_holds_anything_newer_than_its_base(
 
 
 def git_objects(repository: Path, command: str) -> set[str]:
-    import subprocess
-
     done = subprocess.run(
         ["git", *command.split()], cwd=repository, capture_output=True, text=True, check=True
     )

@@ -12,8 +12,8 @@ from agent.errors import InfrastructureError
 from eval import grading, images
 from eval.types import Instance
 from flows import grade
-from flows.cells import Place, Submission
-from flows.lake import Lake, Row
+from flows.experiments.cells import Place, Submission
+from flows.storage.lake import Lake, Row
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.usefixtures("prefect")]
 

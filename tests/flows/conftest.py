@@ -1,13 +1,16 @@
-"""Experiments that run in seconds."""
+"""Experiments that run in seconds, and lakes in which one has run."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flows import experiment
-from flows.experiment import Experiment
+from flows.experiments import declaration
+from flows.experiments.declaration import Experiment
+from flows.storage import journals
+from flows.storage.lake import Lake
 from tests.servers.prefect_server import PrefectServer
 
 PREDICTION = {
@@ -33,6 +36,40 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect
         yield server
 
 
+class Finished:
+    """Experiments that this process runs once each; a test gets a copy of the lake."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lakes: dict[str, Path] = {}
+
+    async def copy(self, declared: Experiment, to: str) -> Lake:
+        """A lake in which the experiment has run, with its journal and Prefect's results."""
+        name = declared.model_dump_json()
+        if name not in self._lakes:
+            self._lakes[name] = await self._run(declared)
+        shutil.copytree(self._lakes[name], to)
+        return Lake.existing(to)
+
+    async def _run(self, declared: Experiment) -> Path:
+        from flows.benchmark import benchmark
+
+        path = self._folder / str(len(self._lakes))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.delenv(journals.VARIABLE, raising=False)
+            await benchmark(declared, str(path))
+            # What is still open is not whole on the disk.
+            journals.open_journal(Lake.existing(path)).close()
+        journals.forget()
+        return path
+
+
+@pytest.fixture(scope="session")
+def finished(prefect: None, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """Experiments for tests that begin where one has ended."""
+    return Finished(tmp_path_factory.mktemp("finished"))
+
+
 def trial(**changes: Any) -> Experiment:
     """Two bundled instances on the host: a skilled arm, an unskilled one and both controls."""
     content: dict[str, Any] = {
@@ -49,4 +86,4 @@ def trial(**changes: Any) -> Experiment:
         "evaluation_timeout_s": 120,
         **changes,
     }
-    return experiment.parse(content, "trial")
+    return declaration.parse(content, "trial")

@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from eval import instances
-from flows.cli import app
+from flows.cli.app import app
 from flows.grade import grade
-from flows.lake import Lake
+from flows.storage.lake import Lake
 from reports.relations import open_marts
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]

@@ -9,11 +9,13 @@ import pytest
 
 from agent.errors import WorkspaceError
 from eval import instances
-from flows import places, reporting, solve
+from flows import solve
 from flows.benchmark import benchmark
 from flows.errors import IncompleteRun, UsageError
-from flows.lake import Lake
-from tests.flows.conftest import trial
+from flows.experiments import workspaces
+from flows.storage import report_files
+from flows.storage.lake import Lake
+from tests.flows.conftest import Finished, trial
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
@@ -23,10 +25,10 @@ def rows(lake_path: str, table: str) -> list[dict[str, Any]]:
     return [row for unit in lake.units(table, "*") for row in lake.find(table, unit)]
 
 
-async def test_every_cell_ends_with_a_verdict(lake_path: str) -> None:
+async def test_every_cell_ends_with_a_verdict(finished: Finished, lake_path: str) -> None:
     """The able arm and gold resolve, the unable arm and null do not; the report says so."""
-    page = await benchmark(trial(), lake_path)
-    built = reporting.read(Lake.existing(lake_path), "trial")
+    lake = await finished.copy(trial(), lake_path)
+    built = report_files.read(lake, "trial")
     assert {arm.name: arm.resolved for arm in built.arms} == {
         "able": 2,
         "unable": 0,
@@ -35,13 +37,14 @@ async def test_every_cell_ends_with_a_verdict(lake_path: str) -> None:
     }
     assert built.audits == ()
     assert built.comparisons[0].table.only_candidate == 2
-    assert "simulated model" in Path(page).read_text()
-    assert "no isolation" in Path(page).with_name("report.md").read_text()
+    page = Path(lake_path) / "reports" / "trial" / "index.html"
+    assert "simulated model" in page.read_text()
+    assert "no isolation" in page.with_name("report.md").read_text()
 
 
-async def test_every_number_can_be_traced_to_its_calls(lake_path: str) -> None:
+async def test_every_number_can_be_traced_to_its_calls(finished: Finished, lake_path: str) -> None:
     """Costs and tokens of an attempt are the sums over its calls; each call is a step."""
-    await benchmark(trial(select={"sample": 1}), lake_path)
+    await finished.copy(trial(), lake_path)
     calls = rows(lake_path, "llm_calls")
     steps = {(step["attempt_id"], step["seq"]): step for step in rows(lake_path, "steps")}
     for attempt in rows(lake_path, "attempts"):
@@ -53,16 +56,19 @@ async def test_every_number_can_be_traced_to_its_calls(lake_path: str) -> None:
     assert calls
 
 
-async def test_the_same_again_buys_nothing(lake_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_same_again_buys_nothing(
+    finished: Finished, lake_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No workspace is opened and no model is called; the results are the same."""
-    await benchmark(trial(), lake_path)
+    await finished.copy(trial(), lake_path)
     before = Counter(row["attempt_id"] for row in rows(lake_path, "attempts"))
 
     async def refuse(*arguments: Any, **options: Any) -> None:
         raise AssertionError("a workspace was opened")
 
-    monkeypatch.setattr(places, "_open", refuse)
-    await benchmark(trial(concurrency=1), lake_path)
+    monkeypatch.setattr(workspaces, "_open", refuse)
+    page = await benchmark(trial(concurrency=1), lake_path)
+    assert page == str(Path(lake_path) / "reports" / "trial" / "index.html")
     assert Counter(row["attempt_id"] for row in rows(lake_path, "attempts")) == before
 
 
@@ -70,7 +76,7 @@ async def test_broken_infrastructure_is_no_result_and_is_tried_again(
     lake_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cell leaves no prediction, the others finish, and the next run completes it."""
-    real = places._open
+    real = workspaces._open
     victim = instances.load("bundled")[0].instance_id
     gold = [{"name": "gold", "agent": "gold"}]
     declared = trial(select={"ids": [victim]}, arms=gold, primary=None)
@@ -78,7 +84,7 @@ async def test_broken_infrastructure_is_no_result_and_is_tried_again(
     async def broken(*arguments: Any, **options: Any) -> None:
         raise WorkspaceError("the disk is on fire", retryable=False)
 
-    monkeypatch.setattr(places, "_open", broken)
+    monkeypatch.setattr(workspaces, "_open", broken)
     with pytest.raises(IncompleteRun, match="1 of 1 cells ended as infrastructure"):
         await benchmark(declared, lake_path)
     [attempt] = rows(lake_path, "attempts")
@@ -86,9 +92,9 @@ async def test_broken_infrastructure_is_no_result_and_is_tried_again(
     assert "the disk is on fire" in attempt["detail"]
     assert rows(lake_path, "predictions") == []
 
-    monkeypatch.setattr(places, "_open", real)
+    monkeypatch.setattr(workspaces, "_open", real)
     await benchmark(declared, lake_path)
-    built = reporting.read(Lake.existing(lake_path), "trial")
+    built = report_files.read(Lake.existing(lake_path), "trial")
     assert built.arm("gold").resolved == 1
 
 
@@ -98,7 +104,7 @@ async def test_what_may_pass_is_retried_at_once(
     """A first failure that may pass costs a retry of the task, not another run; the attempt
     goes on, and its row is that of its end."""
     monkeypatch.setattr(solve.attempt, "retry_delay_seconds", [0, 0])
-    real, failures = places._open, []
+    real, failures = workspaces._open, []
 
     async def shaky(*arguments: Any, **options: Any) -> Any:
         if not failures:
@@ -106,7 +112,7 @@ async def test_what_may_pass_is_retried_at_once(
             raise WorkspaceError("a moment, please")
         return await real(*arguments, **options)
 
-    monkeypatch.setattr(places, "_open", shaky)
+    monkeypatch.setattr(workspaces, "_open", shaky)
     declared = trial(select={"sample": 1}, arms=[{"name": "gold", "agent": "gold"}], primary=None)
     await benchmark(declared, lake_path)
     assert [row["outcome"] for row in rows(lake_path, "attempts")] == ["submitted"]
@@ -137,19 +143,19 @@ async def test_repeats_are_attempts_of_their_own(lake_path: str) -> None:
 
 async def test_one_cell_can_be_solved_alone(lake_path: str) -> None:
     """The `solve` flow does one cell of an experiment, and `benchmark` then finds it done."""
-    declared = trial(select={"sample": 1})
+    arms = [{"name": "able", "agent": "mini", "model": {"provider": "simulated", "skill": 1}}]
+    declared = trial(select={"sample": 1}, arms=arms, primary=None)
     [instance] = [i.instance_id for i in solve_instances(declared)]
     assert await solve.solve(declared, instance, "able", lake=lake_path) == "resolved"
     [only] = rows(lake_path, "attempts")
     await benchmark(declared, lake_path)
-    able = [row for row in rows(lake_path, "attempts") if row["model"] == "simulated/skill-1"]
-    assert [row["attempt_id"] for row in able] == [only["attempt_id"]]
+    assert [row["attempt_id"] for row in rows(lake_path, "attempts")] == [only["attempt_id"]]
     with pytest.raises(UsageError, match="no arm 'other'"):
         await solve.solve(declared, instance, "other", lake=lake_path)
 
 
 def solve_instances(declared: Any) -> list[Any]:
-    from flows import plan
+    from flows.experiments import plan
 
     return plan.load(declared)
 

@@ -6,8 +6,8 @@ import pytest
 
 from flows.benchmark import benchmark
 from flows.errors import IncompleteRun
-from flows.journals import open_journal
-from flows.lake import Lake
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
 from tests.flows.conftest import trial
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]

@@ -12,9 +12,9 @@ from agent.models.protocol import ModelReply, ModelRequest, Usage
 from agent.types import Task
 from flows.benchmark import benchmark
 from flows.errors import IncompleteRun
-from flows.experiment import Experiment
-from flows.journals import open_journal
-from flows.lake import Lake
+from flows.experiments.declaration import Experiment
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
 from tests.durability.first_wrong import TWINS, FirstWrong
 from tests.flows.conftest import trial
 

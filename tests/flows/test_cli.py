@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eval import instances
-from flows.cli import app
+from flows.cli.app import app
 
 GOLD = "{name: gold, agent: gold}"
 
@@ -30,7 +30,7 @@ PREDICTION = (
 @pytest.fixture
 def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine on which Prefect's server must not be asked for."""
-    monkeypatch.setattr("flows.running.prefect_api", lambda: pytest.fail("a server is started"))
+    monkeypatch.setattr("flows.cli.running.prefect_api", lambda: pytest.fail("a server is started"))
 
 
 def test_help_answers_at_once() -> None:
@@ -78,7 +78,7 @@ def test_an_unknown_key_is_refused() -> None:
 def test_an_unknown_arm_is_refused() -> None:
     """The known ones are named."""
     path = experiment("name: t\narms: [{name: a, agent: golden}]\n")
-    fails("run", path, because="'mini', 'durable', 'gold' or 'null'")
+    fails("run", path, because="'mini', 'durable', 'gold', 'null'")
 
 
 def test_a_missing_experiment_is_refused() -> None:

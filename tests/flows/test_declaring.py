@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from eval import instances
-from flows import experiment, plan, reporting, rows
 from flows.benchmark import benchmark
-from flows.cells import canonical_digest
-from flows.experiment import Experiment
-from flows.lake import Lake, Row
-from reports.paired import read_rows
+from flows.experiments import declaration, plan, records
+from flows.experiments.cells import canonical_digest
+from flows.experiments.declaration import Experiment
+from flows.storage import report_files
+from flows.storage.lake import Lake, Row
+from reports.analysis.paired import read_rows
 from reports.relations import open_marts
 from tests.flows.conftest import trial
 
@@ -38,7 +39,7 @@ async def test_a_plan_is_declared_with_the_experiment_and_cannot_be_changed_late
     """A margin and a family that come after the results are told at the top and not used."""
     lake = Lake.existing(lake_path)
     await benchmark(controls(primary=PRIMARY), lake_path)
-    before = reporting.read(lake, "trial")
+    before = report_files.read(lake, "trial")
     assert before.comparisons[0].role == "primary"
     attempts = lake.units("attempts", "*")
 
@@ -47,7 +48,7 @@ async def test_a_plan_is_declared_with_the_experiment_and_cannot_be_changed_late
     latest = lake.latest_unit("experiments", "trial")
     [row] = lake.read("experiments", "trial", "gold", latest)
     assert (row["primary_margin"], row["family"]) == (0.2, FAMILY)
-    after = reporting.read(lake, "trial")
+    after = report_files.read(lake, "trial")
     assert after.notes[0].text.startswith(
         "The declared comparisons were changed after results existed."
     )
@@ -60,7 +61,7 @@ async def test_a_plan_that_stood_before_the_run_is_followed(lake_path: str) -> N
     declared = {"primary": {**PRIMARY, "margin": 0.2}, "family": FAMILY}
     for concurrency in (1, 2):
         await benchmark(controls(**declared, concurrency=concurrency), lake_path)
-    report = reporting.read(Lake.existing(lake_path), "trial")
+    report = report_files.read(Lake.existing(lake_path), "trial")
     assert not [note for note in report.notes if "declared" in note.text]
     assert {pair.role for pair in report.comparisons} == {"primary", "declared", "exploratory"}
     assert report.source.later_plans == ()
@@ -73,7 +74,7 @@ async def test_a_verdict_of_another_experiment_does_not_date_the_results(lake_pa
     primary = {**PRIMARY, "margin": 0.05}
     await benchmark(controls(primary=None), lake_path)
     await benchmark(controls(name="second", primary=primary), lake_path)
-    report = reporting.read(Lake.existing(lake_path), "second")
+    report = report_files.read(Lake.existing(lake_path), "second")
     assert report.source.later_plans == ()
     assert report.comparisons[0].role == "primary"
     assert report.non_inferiority is not None
@@ -89,7 +90,7 @@ async def test_rows_that_are_written_again_keep_their_time(lake_path: str) -> No
     shutil.rmtree(Path(lake_path) / "attempts")
     await benchmark(controls(primary=PRIMARY), lake_path)
     assert {row["attempt_id"]: _run_of(row) for row in lake.rows("attempts", "trial")} == before
-    report = reporting.read(lake, "trial")
+    report = report_files.read(lake, "trial")
     assert [plan.primary for plan in report.source.later_plans] == [("null", "gold")]
     assert report.comparisons[0].role == "exploratory"
 
@@ -123,7 +124,7 @@ CHANGES: dict[str, Any] = {
 """Another value for every field of an experiment."""
 
 
-DECLARED = sorted(Experiment.model_fields.keys() - experiment.NOT_DECLARED - {"name"})
+DECLARED = sorted(Experiment.model_fields.keys() - declaration.NOT_DECLARED - {"name"})
 
 
 def changed(*fields: str) -> Experiment:
@@ -153,7 +154,7 @@ def test_what_an_earlier_release_took_for_a_change_is_told_only_where_it_is_one(
 ) -> None:
     """Its digests were of all fields."""
     lake = Lake.open(tmp_path)
-    for number, declared in enumerate([changed(), changed(*experiment.NOT_DECLARED)]):
+    for number, declared in enumerate([changed(), changed(*declaration.NOT_DECLARED)]):
         earlier(declared, number, lake)
     [row] = read_rows(open_marts(tmp_path, "trial"), "from marts.source")
     assert row["declarations"] == 1
@@ -181,7 +182,7 @@ def earlier(declared: Experiment, number: int, lake: Lake, without: Collection[s
     digest = canonical_digest(content)
     at = datetime(2026, 3, 1, 12, number, tzinfo=UTC)
     nothing = instances.dataset_digest([])
-    for arm, row in rows.experiment_rows(declared, [], digest, nothing, "host", at):
+    for arm, row in records.experiment_rows(declared, [], digest, nothing, "host", at):
         unit = f"{at:%Y%m%dT%H%M%S%f}-{digest[:16]}"
         lake.write("experiments", "trial", arm, unit, [{**row, "declaration": json.dumps(content)}])
     return unit

@@ -12,13 +12,13 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.utilities.callables import parameter_schema
 from prefect.workers.base import BaseJobConfiguration
 
-from flows import reporting
 from flows.benchmark import benchmark
 from flows.grade import grade
-from flows.lake import Lake
-from flows.progress import artifact_key
 from flows.report import report
+from flows.server.progress import artifact_key
 from flows.solve import solve
+from flows.storage import report_files
+from flows.storage.lake import Lake
 from tests.operation.running import wait_until
 from tests.servers.prefect_server import ROOT, PrefectServer
 
@@ -182,9 +182,9 @@ def test_the_smoke_deployment_runs_on_a_worker(deployed: PrefectServer) -> None:
     assert name.startswith("smoke-")
     server.prefect("artifact", "inspect", artifact_key("progress", name))
     assert "Arms" in server.prefect("artifact", "inspect", artifact_key("report", name))
-    resolved = {arm.name: arm.resolved for arm in reporting.read(lake, name).arms}
+    resolved = {arm.name: arm.resolved for arm in report_files.read(lake, name).arms}
     assert resolved == {"mini": 2, "gold": 2, "null": 0}
-    assert reporting.page_path(lake, name).is_file()
+    assert report_files.page_path(lake, name).is_file()
 
     wrong = {"experiment": {**smoke["parameters"]["experiment"], "concurency": 2}}
     refused = server.refuses(f"/deployments/{smoke['id']}/create_flow_run", {"parameters": wrong})

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from flows import events
-from flows.progress import artifact_key
+from flows.server import events
+from flows.server.progress import artifact_key
 from tests.flows.conftest import trial
 from tests.servers.prefect_server import PrefectServer
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from eval.errors import DatasetError
-from flows import experiment, rows
 from flows.errors import UsageError
-from flows.experiment import BUILT_IN, Experiment
+from flows.experiments import declaration, records
+from flows.experiments.declaration import BUILT_IN, Experiment
 
 MINI = {"name": "mini", "agent": "mini", "model": "openai/anything"}
 GOLD = {"name": "gold", "agent": "gold"}
@@ -18,12 +18,12 @@ FIRST = {"baseline": "null", "candidate": "mini"}
 
 
 def parse(**content: Any) -> Experiment:
-    return experiment.parse({"name": "trial", "arms": [GOLD], **content}, "trial.yaml")
+    return declaration.parse({"name": "trial", "arms": [GOLD], **content}, "trial.yaml")
 
 
 def test_the_bundled_experiment_is_valid() -> None:
     """It compares the two agents on one model and has both controls."""
-    bundled = experiment.load(BUILT_IN / "bundled.yaml")
+    bundled = declaration.load(BUILT_IN / "bundled.yaml")
     assert [arm.agent for arm in bundled.arms] == ["mini", "durable", "gold", "null"]
     assert bundled.primary is not None
     assert bundled.primary.margin is not None
@@ -142,7 +142,7 @@ def test_a_file_that_is_no_experiment_is_refused(text: str, tmp_path: Path) -> N
     path = tmp_path / "trial.yaml"
     path.write_text(text)
     with pytest.raises(UsageError, match=r"trial\.yaml") as caught:
-        experiment.load(path)
+        declaration.load(path)
     assert "\n" not in str(caught.value)
 
 
@@ -158,7 +158,7 @@ def test_options_of_another_arm_are_refused(agent: str, options: Any, because: s
     """What an arm would ignore is an error, not a surprise in the results."""
     arm = {"name": "a", "agent": agent, "model": "openai/x", "options": options}
     with pytest.raises(UsageError, match=because):
-        experiment.parse({"name": "x", "arms": [arm]}, "test")
+        declaration.parse({"name": "x", "arms": [arm]}, "test")
 
 
 def test_the_models_of_roles_are_declared_with_the_arms() -> None:
@@ -167,7 +167,7 @@ def test_the_models_of_roles_are_declared_with_the_arms() -> None:
     thinker = {**MINI, "name": "b", "agent": "durable", "options": {"profile": {"roles": roles}}}
     declared = parse(arms=[MINI, thinker, GOLD])
     now = datetime.now(UTC)
-    written = dict(rows.experiment_rows(declared, [], "", "", "host", now))
+    written = dict(records.experiment_rows(declared, [], "", "", "host", now))
     assert {arm: (row["model"], row["simulated"]) for arm, row in written.items()} == {
         "mini": ("openai/anything", False),
         "b": ("openai/anything, planner: simulated/skill-1", True),

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from agent.errors import InfrastructureError
-from flows.first_contact import ANSWER_S, CONTACT_S, contact
+from agent.timings import timings
+from flows.server.first_contact import contact
 from tests.servers.cable import Cable
 from tests.servers.postgres import PostgresServer, free_port
 from tests.servers.prefect_server import PrefectServer
@@ -97,7 +98,7 @@ def test_what_is_no_server_is_told_in_time(
     with pytest.raises(InfrastructureError) as failed:
         contact(f"http://127.0.0.1:{port}{path}")
     assert words in str(failed.value)
-    assert time.monotonic() - began < max(CONTACT_S, ANSWER_S) + 3
+    assert time.monotonic() - began < max(timings().server_contact_s, timings().server_answer_s) + 3
 
 
 @pytest.mark.parametrize("url", ["localhost:4200/api", "127.0.0.1", "http://[::1", "nonsense"])
@@ -232,8 +233,8 @@ class TestDoctor:
 
     def test_a_journal_that_is_not_that_of_the_lake(self, tmp_path: Path) -> None:
         """A problem, with both places; with the right one it shows the id."""
-        from flows import journals
-        from flows.lake import Lake
+        from flows.storage import journals
+        from flows.storage.lake import Lake
 
         lake = Lake.open(tmp_path / "lake")
         journal = journals.open_journal(lake)

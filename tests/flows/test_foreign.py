@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from flows import exporting, foreign, reporting
-from flows.cli import app
+from flows.cli.app import app
 from flows.errors import UsageError
-from flows.imported import arm_name
-from flows.lake import Lake
+from flows.imports import mini
+from flows.imports.common import arm_name
+from flows.imports.predictions import Source
+from flows.storage import exports, report_files
+from flows.storage.lake import Lake
 
 
 @pytest.fixture
@@ -21,8 +23,8 @@ def trajectories(shared_data: Path) -> Path:
 
 
 @pytest.fixture
-def source(shared_data: Path) -> foreign.Source:
-    return foreign.Source("gemini", str(shared_data / "swebench" / "verified_test.parquet"))
+def source(shared_data: Path) -> Source:
+    return Source("gemini", str(shared_data / "swebench" / "verified_test.parquet"))
 
 
 def info(path: Path) -> dict[str, Any]:
@@ -30,12 +32,10 @@ def info(path: Path) -> dict[str, Any]:
     return content
 
 
-def test_an_import_keeps_every_figure(
-    trajectories: Path, source: foreign.Source, tmp_path: Path
-) -> None:
+def test_an_import_keeps_every_figure(trajectories: Path, source: Source, tmp_path: Path) -> None:
     """Cost and calls per instance are the trajectory's own; so is the patch."""
     lake = str(tmp_path / "lake")
-    imported = foreign.import_mini(trajectories, source, "mini", lake)
+    imported = mini.import_mini(trajectories, source, "mini", lake)
     store = Lake.existing(lake)
     attempts = {
         row["instance_id"]: row
@@ -54,11 +54,9 @@ def test_an_import_keeps_every_figure(
         assert attempt["cache_read_tokens"] == sum(call["cache_read_tokens"] for call in calls)
 
 
-def test_every_step_is_numbered_once(
-    trajectories: Path, source: foreign.Source, tmp_path: Path
-) -> None:
+def test_every_step_is_numbered_once(trajectories: Path, source: Source, tmp_path: Path) -> None:
     """Calls and the commands they asked for share one sequence without gaps."""
-    foreign.import_mini(trajectories, source, "mini", str(tmp_path))
+    mini.import_mini(trajectories, source, "mini", str(tmp_path))
     store = Lake.existing(str(tmp_path))
     for unit in store.units("attempts", "*"):
         steps = sorted(store.find("steps", unit), key=lambda step: step["seq"])
@@ -68,18 +66,16 @@ def test_every_step_is_numbered_once(
         assert calls == {step["seq"] for step in steps if step["kind"] == "model"}
 
 
-def test_the_report_works_on_an_import(
-    trajectories: Path, source: foreign.Source, tmp_path: Path
-) -> None:
+def test_the_report_works_on_an_import(trajectories: Path, source: Source, tmp_path: Path) -> None:
     """No audit fails; the total is the sum of the trajectories' own figures."""
-    imported = foreign.import_mini(trajectories, source, "mini", str(tmp_path))
-    built = reporting.read(Lake.existing(str(tmp_path)), "gemini")
+    imported = mini.import_mini(trajectories, source, "mini", str(tmp_path))
+    built = report_files.read(Lake.existing(str(tmp_path)), "gemini")
     assert built.audits == ()
     assert built.arm("mini").cost.usd == pytest.approx(sum(run.cost_usd for run in imported))
 
 
 def test_calls_without_a_cost_are_counted_and_named(
-    trajectories: Path, source: foreign.Source, tmp_path: Path
+    trajectories: Path, source: Source, tmp_path: Path
 ) -> None:
     """A provider that sent no cost leaves an unknown price, which the import says aloud."""
     name = "django__django-11163"
@@ -94,12 +90,12 @@ def test_calls_without_a_cost_are_counted_and_named(
     result = CliRunner().invoke(app, ["import", "mini", str(tmp_path / "runs"), *arguments])
     assert result.exit_code == 0, result.output
     assert f"2 calls came without a cost: {name} (2)" in " ".join(result.stdout.split())
-    [cell] = reporting.read(Lake.existing(str(tmp_path / "lake")), "x").cells
+    [cell] = report_files.read(Lake.existing(str(tmp_path / "lake")), "x").cells
     assert cell.is_cost_complete is False
 
 
 def test_what_a_trajectory_does_not_say_is_unknown(
-    trajectories: Path, source: foreign.Source, tmp_path: Path
+    trajectories: Path, source: Source, tmp_path: Path
 ) -> None:
     """Tokens of calls without a usage block, and a total of 0 for want of any price."""
     name = "django__django-11163"
@@ -112,9 +108,9 @@ def test_what_a_trajectory_does_not_say_is_unknown(
     content["info"]["model_stats"]["instance_cost"] = 0.0
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / f"{name}.traj.json").write_text(json.dumps(content))
-    [run] = foreign.import_mini(tmp_path / "runs", source, "mini", str(tmp_path / "lake"))
+    [run] = mini.import_mini(tmp_path / "runs", source, "mini", str(tmp_path / "lake"))
     assert (run.cost_usd, run.unpriced_calls) == (None, len(replies))
-    report = reporting.read(Lake.existing(str(tmp_path / "lake")), "gemini")
+    report = report_files.read(Lake.existing(str(tmp_path / "lake")), "gemini")
     [arm] = report.arms
     assert report.audits == ()
     assert (arm.cost.usd, arm.tokens.input, arm.tokens.reasoning) == (None, None, None)
@@ -124,7 +120,7 @@ def test_what_a_trajectory_does_not_say_is_unknown(
 
 
 def test_another_folder_takes_the_place_of_an_arm(
-    trajectories: Path, source: foreign.Source, tmp_path: Path
+    trajectories: Path, source: Source, tmp_path: Path
 ) -> None:
     """An instance of the earlier one alone is in no table any more."""
     lake, folders = str(tmp_path / "lake"), [tmp_path / "first", tmp_path / "second"]
@@ -132,25 +128,23 @@ def test_another_folder_takes_the_place_of_an_arm(
         folder.mkdir()
         for path in sorted(trajectories.glob("*.traj.json"))[paths]:
             (folder / path.name).write_bytes(path.read_bytes())
-        foreign.import_mini(folder, source, "mini", lake)
-    report = reporting.read(Lake.existing(lake), "gemini")
+        mini.import_mini(folder, source, "mini", lake)
+    report = report_files.read(Lake.existing(lake), "gemini")
     assert (report.arm("mini").planned, report.arm("mini").started, report.audits) == (2, 2, ())
     with pytest.raises(UsageError, match="'A/B' cannot name an arm"):
-        foreign.import_mini(folders[0], source, "A/B", lake)
+        mini.import_mini(folders[0], source, "A/B", lake)
 
 
-def test_importing_again_adds_nothing(
-    trajectories: Path, source: foreign.Source, tmp_path: Path
-) -> None:
+def test_importing_again_adds_nothing(trajectories: Path, source: Source, tmp_path: Path) -> None:
     """The same files are the same attempts."""
-    foreign.import_mini(trajectories, source, "mini", str(tmp_path))
+    mini.import_mini(trajectories, source, "mini", str(tmp_path))
     before = sorted(tmp_path.rglob("*.parquet"))
-    foreign.import_mini(trajectories, source, "mini", str(tmp_path))
+    mini.import_mini(trajectories, source, "mini", str(tmp_path))
     assert sorted(tmp_path.rglob("*.parquet")) == before
 
 
 def test_two_folders_under_one_name_are_two_arms(
-    trajectories: Path, source: foreign.Source, tmp_path: Path
+    trajectories: Path, source: Source, tmp_path: Path
 ) -> None:
     """Each is planned on the instances of both; the first arm stays what it was."""
     folders = [tmp_path / "first", tmp_path / "second"]
@@ -159,8 +153,8 @@ def test_two_folders_under_one_name_are_two_arms(
             folder.mkdir(exist_ok=True)
             (folder / path.name).write_bytes(path.read_bytes())
     for folder in folders:
-        foreign.import_mini(folder, source, folder.name, str(tmp_path / "lake"))
-    built = reporting.read(Lake.existing(str(tmp_path / "lake")), "gemini")
+        mini.import_mini(folder, source, folder.name, str(tmp_path / "lake"))
+    built = report_files.read(Lake.existing(str(tmp_path / "lake")), "gemini")
     assert built.audits == ()
     assert [(arm.name, arm.planned, arm.started) for arm in built.arms] == [
         ("first", 13, 13),
@@ -169,18 +163,18 @@ def test_two_folders_under_one_name_are_two_arms(
 
 
 def test_an_export_is_the_official_format(
-    trajectories: Path, source: foreign.Source, tmp_path: Path
+    trajectories: Path, source: Source, tmp_path: Path
 ) -> None:
     """swebench's own reader takes the file."""
     from swebench.harness.utils import get_predictions_from_file
 
-    foreign.import_mini(trajectories, source, "mini", str(tmp_path))
-    [(path, count)] = exporting.predictions("gemini", None, 0, str(tmp_path))
+    mini.import_mini(trajectories, source, "mini", str(tmp_path))
+    [(path, count)] = exports.predictions("gemini", None, 0, str(tmp_path))
     read = get_predictions_from_file(str(path), source.dataset, "test")
     assert count == len(read) == 13
     assert set(read[0]) == {"instance_id", "model_name_or_path", "model_patch"}
     with pytest.raises(UsageError, match="no prediction of repeat 7"):
-        list(exporting.predictions("gemini", None, 7, str(tmp_path)))
+        list(exports.predictions("gemini", None, 7, str(tmp_path)))
 
 
 def test_arm_names_fit_into_paths() -> None:

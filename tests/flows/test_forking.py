@@ -2,62 +2,57 @@
 
 import asyncio
 import re
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from flows import forking
-from flows.benchmark import benchmark
-from flows.cli import app
+from flows.cli.app import app
 from flows.errors import UsageError
-from flows.journals import open_journal
-from flows.lake import Lake
+from flows.experiments import forking
 from flows.solve import solve
-from tests.flows.conftest import trial
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
+from tests.flows.conftest import Finished, trial
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 
-async def solved(lake_path: str) -> str:
-    """The id of a finished attempt of the able arm."""
+@pytest.fixture
+async def attempt_id(finished: Finished, lake_path: str) -> str:
+    """A finished attempt of the able arm, in the lake."""
     arms = [{"name": "able", "agent": "mini", "model": {"provider": "simulated", "skill": 1}}]
-    declared: Any = {"arms": arms, "primary": None, "select": {"sample": 1}}
-    await benchmark(trial(**declared), lake_path)
-    [attempt_id] = Lake.existing(lake_path).units("attempts", "*")
-    return attempt_id
+    lake = await finished.copy(trial(arms=arms, primary=None, select={"sample": 1}), lake_path)
+    [found] = lake.units("attempts", "*")
+    return found
 
 
-async def test_a_fork_pays_only_for_what_is_new(lake_path: str) -> None:
+async def test_a_fork_pays_only_for_what_is_new(attempt_id: str, lake_path: str) -> None:
     """The prefix is credited and not billed; the same model arrives at the same patch."""
-    parent = await solved(lake_path)
     lake = Lake.existing(lake_path)
-    made = await asyncio.to_thread(forking.fork, parent[:10], "4", lake_path)
+    made = await asyncio.to_thread(forking.fork, attempt_id[:10], "4", lake_path)
     assert made.kept_steps == 4
     outcome = await solve(made.experiment, made.instance_id, made.arm, lake=lake_path)
     assert outcome == "resolved"
     [child] = lake.units("attempts", "*", made.experiment.name)
     journal = open_journal(lake)
-    whole, forked = journal.account(parent), journal.account(child)
+    whole, forked = journal.account(attempt_id), journal.account(child)
     assert forked.calls_credited == whole.calls_credited
     assert forked.calls_billed == whole.calls_billed - 2
     assert forked.billed_usd < whole.billed_usd
-    [old], [new] = (lake.find("predictions", unit) for unit in (parent, child))
+    [old], [new] = (lake.find("predictions", unit) for unit in (attempt_id, child))
     assert new["model_patch"] == old["model_patch"]
 
 
-async def test_what_cannot_be_forked_is_told_in_one_line(lake_path: str) -> None:
+async def test_what_cannot_be_forked_is_told_in_one_line(attempt_id: str, lake_path: str) -> None:
     """An unknown attempt and an unknown step are named."""
-    parent = await solved(lake_path)
     with pytest.raises(UsageError, match="has no step 99"):
-        await asyncio.to_thread(forking.fork, parent, "99", lake_path)
+        await asyncio.to_thread(forking.fork, attempt_id, "99", lake_path)
     with pytest.raises(UsageError, match="0 attempts .* begin with 'zz'"):
         await asyncio.to_thread(forking.fork, "zz", "1", lake_path)
 
 
-async def test_a_trace_shows_every_step_and_what_it_cost(lake_path: str) -> None:
+async def test_a_trace_shows_every_step_and_what_it_cost(attempt_id: str, lake_path: str) -> None:
     """Steps by number, the outcome, and the money, from the journal."""
-    attempt_id = await solved(lake_path)
     arguments = ["trace", attempt_id[:12], "--lake", lake_path, "--follow"]
     result = await asyncio.to_thread(CliRunner().invoke, app, arguments)
     assert result.exit_code == 0, result.output

@@ -10,9 +10,9 @@ import pytest
 
 from eval import grading, harness, instances
 from eval.types import Evaluation
-from flows.cells import Place, Submission
+from flows.experiments.cells import Place, Submission
 from flows.grade import grade, graded
-from flows.lake import Lake
+from flows.storage.lake import Lake
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 

@@ -10,10 +10,11 @@ import pytest
 from agent.errors import WorkspaceError
 from eval import instances
 from flows import grade as grading_flow
-from flows import places, reporting
 from flows.errors import IncompleteRun
+from flows.experiments import workspaces
 from flows.grade import grade
-from flows.lake import Lake
+from flows.storage import report_files
+from flows.storage.lake import Lake
 from reports.types import Report
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
@@ -33,7 +34,7 @@ async def test_infrastructure_stays_in_the_denominator_and_is_tried_again(
         for instance, patch in patches
     }
     path.write_text(json.dumps(content))
-    opened, real = [], places._open
+    opened, real = [], workspaces._open
 
     async def broken(instance: Any, *arguments: Any, **options: Any) -> Any:
         opened.append(instance.instance_id)
@@ -41,7 +42,7 @@ async def test_infrastructure_stays_in_the_denominator_and_is_tried_again(
             raise WorkspaceError("the disk is on fire")
         return await real(instance, *arguments, **options)
 
-    monkeypatch.setattr(places, "_open", broken)
+    monkeypatch.setattr(workspaces, "_open", broken)
     monkeypatch.setattr(grading_flow.evaluate, "retry_delay_seconds", [0, 0])
     with pytest.raises(IncompleteRun, match="1 of 3 predictions could not be graded"):
         await grade(path, "x", environment="host", lake=lake_path)
@@ -51,13 +52,13 @@ async def test_infrastructure_stays_in_the_denominator_and_is_tried_again(
     [cell] = [c for c in read(lake_path).cells if c.state == "infrastructure"]
     assert (cell.instance_id, cell.reason) == (THIRD.instance_id, "the disk is on fire")
 
-    monkeypatch.setattr(places, "_open", real)
+    monkeypatch.setattr(workspaces, "_open", real)
     await grade(path, "x", environment="host", lake=lake_path)
     assert states(lake_path) == {"resolved": 2, "patch_failed": 1}
 
 
 def read(lake_path: str) -> Report:
-    return reporting.read(Lake.existing(lake_path), "x")
+    return report_files.read(Lake.existing(lake_path), "x")
 
 
 def states(lake_path: str) -> dict[str, int]:

@@ -23,16 +23,16 @@ from eval import instances
 from eval.image_store import ImageStore
 from eval.instances import load
 from eval.types import Instance
-from flows import reporting
 from flows.benchmark import benchmark
-from flows.cells import Place
-from flows.cli import app
+from flows.cli.app import app
 from flows.errors import IncompleteRun
-from flows.experiment import Images
-from flows.image_schedule import scheduled
-from flows.kept_images import GB, KeptImages
-from flows.lake import Lake, Row
-from flows.stopping import Stop
+from flows.experiments.cells import Place
+from flows.experiments.declaration import Images
+from flows.experiments.stop import Stop
+from flows.images.cache import GB, KeptImages
+from flows.images.schedule import scheduled
+from flows.storage import report_files
+from flows.storage.lake import Lake, Row
 from tests.flows.conftest import trial
 from tests.servers.image_registry import ImageRegistry
 
@@ -416,7 +416,7 @@ class TestRuns:
             await benchmark(declared, lake_path)
         assert max(map(len, observed.together)) == 2
         assert observed.arrivals == TASKS
-        built = reporting.read(Lake.existing(lake_path), "trial")
+        built = report_files.read(Lake.existing(lake_path), "trial")
         assert {arm.name: arm.resolved for arm in built.arms} == {"gold": 8, "null": 0}
         rows = image_rows(lake_path)
         assert {task for task, row in rows.items() if row["removed_at"] is None} == repo.here()
@@ -429,7 +429,7 @@ class TestRuns:
         brings them again."""
         declared = repo.experiment(select={"ids": TASKS[:2]}, audit=True)
         await benchmark(declared, lake_path)
-        before = reporting.read(Lake.existing(lake_path), "trial")
+        before = report_files.read(Lake.existing(lake_path), "trial")
         rows = image_rows(lake_path)
         remove_all(repo)
 
@@ -439,7 +439,7 @@ class TestRuns:
         with monkeypatch.context() as patched:
             patched.setattr(ImageStore, "bring", refuse)
             await benchmark(declared, lake_path)
-        after = reporting.read(Lake.existing(lake_path), "trial")
+        after = report_files.read(Lake.existing(lake_path), "trial")
         assert (after.arms, after.cells) == (before.arms, before.cells)
         assert repo.here() == set()
 
@@ -469,7 +469,7 @@ class TestRuns:
         with Observed(repo) as observed:
             await benchmark(declared, lake_path)
         assert max(map(len, observed.together)) == 2
-        assert reporting.read(Lake.existing(lake_path), "trial").arm("gold").resolved == 4
+        assert report_files.read(Lake.existing(lake_path), "trial").arm("gold").resolved == 4
 
     async def test_the_preflight_is_made_when_the_image_is_here(
         self, repo: Repo, lake_path: str
@@ -483,7 +483,7 @@ class TestRuns:
         with Observed(repo) as observed, refused:
             await benchmark(declared, lake_path)
         assert max(map(len, observed.together)) == 1
-        built = reporting.read(Lake.existing(lake_path), "trial")
+        built = report_files.read(Lake.existing(lake_path), "trial")
         assert built.arm("gold").resolved == 3
 
     async def test_missing_images_are_pulled(
@@ -506,7 +506,7 @@ class TestRuns:
             assert len(Lake.existing(lake_path).all_shared("images")) == 2
             checked = CliRunner().invoke(app, ["images", "check", "-d", str(dataset)])
             assert "0 of 2 images are here" in checked.stdout  # larger than the limit
-        built = reporting.read(Lake.existing(lake_path), "trial")
+        built = report_files.read(Lake.existing(lake_path), "trial")
         assert built.arm("gold").resolved == 1
         [lost] = [cell for cell in built.cells if cell.state == "infrastructure"]
         assert f"docker pull {rows[1]['image']}" in lost.detail

@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 from eval import instances
 from eval.predictions import write_jsonl
 from eval.types import Instance, Prediction
-from flows import reporting
-from flows.cli import app
+from flows.cli.app import app
 from flows.errors import UsageError
-from flows.imported import Summary
-from flows.imported_submission import import_swebench
-from flows.lake import Lake
+from flows.imports.common import Summary
+from flows.imports.swebench import import_swebench
+from flows.storage import report_files
+from flows.storage.lake import Lake
 from reports.types import Report
 
 INSTANCES = instances.load("bundled")[:8]
@@ -117,7 +117,7 @@ def lake(tmp_path: Path) -> str:
 
 
 def read(lake: str, name: str = "x") -> Report:
-    return reporting.read(Lake.existing(lake), name)
+    return report_files.read(Lake.existing(lake), name)
 
 
 def states(report: Report, arm: str) -> dict[str, int]:

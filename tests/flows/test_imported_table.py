@@ -12,11 +12,11 @@ import pytest
 from scipy.stats import norm
 from typer.testing import CliRunner
 
-from flows import reporting
-from flows.cli import app
+from flows.cli.app import app
 from flows.errors import UsageError
-from flows.imported_table import Columns, import_table
-from flows.lake import Lake
+from flows.imports.table import Columns, import_table
+from flows.storage import report_files
+from flows.storage.lake import Lake
 from reports.types import Comparison, Report
 
 Z = float(norm.ppf(0.975))
@@ -27,7 +27,7 @@ def invoke(*arguments: str) -> Any:
 
 
 def read(lake_path: Path, name: str) -> Report:
-    return reporting.read(Lake.existing(str(lake_path)), name)
+    return report_files.read(Lake.existing(str(lake_path)), name)
 
 
 @pytest.fixture

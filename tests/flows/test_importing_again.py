@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows import imported, reporting
 from flows.errors import UsageError
-from flows.imported import ImportedArm
-from flows.imported_submission import import_swebench
-from flows.imported_table import Columns, import_table
-from flows.lake import Lake, Row
+from flows.imports import common
+from flows.imports.common import ImportedArm
+from flows.imports.swebench import import_swebench
+from flows.imports.table import Columns, import_table
+from flows.storage import report_files
+from flows.storage.lake import Lake, Row
 from reports.types import Report
 
 HEADER = "arm,instance_id,resolved,cost_usd,api_calls\n"
@@ -34,7 +35,7 @@ def put(path: Path, lake: Path, name: str = "x") -> None:
 
 
 def read(lake: Path) -> Report:
-    return reporting.read(Lake.existing(str(lake)), "x")
+    return report_files.read(Lake.existing(str(lake)), "x")
 
 
 def counts(report: Report) -> dict[str, tuple[int, int, int]]:
@@ -162,7 +163,7 @@ def test_an_import_that_is_killed_anywhere_heals(
 
 def test_imports_at_the_same_time_lose_no_arm(tmp_path: Path, lake: Path) -> None:
     """They wait for each other."""
-    command = [sys.executable, "-c", "from flows.cli import app; app()", "import", "table"]
+    command = [sys.executable, "-c", "from flows.cli.app import app; app()", "import", "table"]
     running = [
         subprocess.Popen(
             [*command, str(table(tmp_path / f"{arm}.csv", f"{arm},x-{arm},1,,")), "--name", "x"],
@@ -181,10 +182,10 @@ def test_the_lock_ends_with_its_process(lake: Path) -> None:
     """However that ends."""
     store = Lake.open(lake)
     if (child := os.fork()) == 0:
-        with imported.alone(store, "x"):
+        with common.alone(store, "x"):
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
-    with imported.alone(store, "x"):
+    with common.alone(store, "x"):
         pass
 
 
@@ -203,7 +204,7 @@ def test_a_declaration_that_lacks_arms_is_passed_over(tmp_path: Path, lake: Path
     }
     store.write("experiments", "x", "a", "21000101-other", [later])
     assert counts(read(lake)).keys() == {"a", "b"}
-    assert [arm.name for arm in imported.declared(store, "x")] == ["a", "b"]
+    assert [arm.name for arm in common.declared(store, "x")] == ["a", "b"]
 
 
 def test_an_older_lake_is_read_and_healed(tmp_path: Path, lake: Path) -> None:
@@ -236,12 +237,12 @@ def test_predictions_of_several_files_are_added_up(lake: Path) -> None:
     store = Lake.open(lake)
     for ids in (("x-1",), ("x-2", "x-3")):
         arm = ImportedArm("a", "imported", "unknown", "host", "d", "d", ids, label="a")
-        imported.declare(store, "x", [arm])
-    [arm] = imported.declared(store, "x")
+        common.declare(store, "x", [arm])
+    [arm] = common.declared(store, "x")
     assert arm.instance_ids == ("x-1", "x-2", "x-3")
 
 
 def test_a_name_with_a_path_in_it_is_refused(lake: Path) -> None:
     """No lock is made outside of the lake."""
     with pytest.raises(UsageError, match="cannot name results"):
-        imported.check_name("../x")
+        common.check_name("../x")

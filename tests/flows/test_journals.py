@@ -15,12 +15,12 @@ from sqlalchemy import create_engine
 from typer.testing import CliRunner
 
 from agent.journal import Journal
-from flows import bindings, journals
-from flows.cli import app
+from flows.cli.app import app
 from flows.errors import Mismatch, UsageError
-from flows.journals import VARIABLE
-from flows.lake import Lake
 from flows.solve import solve
+from flows.storage import bindings, journals
+from flows.storage.journals import VARIABLE
+from flows.storage.lake import Lake
 from tests.flows.conftest import trial
 from tests.servers.object_store import ObjectStore
 from tests.servers.postgres import PostgresServer
@@ -222,7 +222,7 @@ async def run_gold(lake: str, **changes: Any) -> None:
 
 
 def ids(declared: Any) -> tuple[str, str]:
-    from flows.plan import load
+    from flows.experiments.plan import load
 
     return load(declared)[0].instance_id, "gold"
 

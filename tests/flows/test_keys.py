@@ -11,10 +11,10 @@ from pydantic import BaseModel
 from agent.arms import ARMS
 from agent.arms.options import MiniOptions
 from eval.types import Instance
-from flows import experiment
-from flows.cells import Cell, Place, Submission
-from flows.experiment import Experiment
-from flows.keys import (
+from flows.experiments import declaration
+from flows.experiments.cells import Cell, Place, Submission
+from flows.experiments.declaration import Experiment
+from flows.experiments.keys import (
     ALWAYS_IN_KEY,
     CELL_KEY_FIELDS,
     CELL_KEY_IGNORED,
@@ -58,7 +58,7 @@ def cell(place: Place = HERE, repeat: int = 0, **changes: Any) -> Cell:
         "model": {"provider": "simulated", "skill": 0.5},
         **changes,
     }
-    declared = experiment.parse(content, "test")
+    declared = declaration.parse(content, "test")
     return Cell(declared, declared.arms[0], INSTANCE, repeat, place)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from agent.errors import InfrastructureError
 from flows.errors import UsageError
-from flows.lake import Lake
+from flows.storage.lake import Lake
 from tests.flows.conftest import PREDICTION
 
 

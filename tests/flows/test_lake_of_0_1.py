@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from flows import experiment, forking
 from flows.benchmark import benchmark
+from flows.experiments import declaration, forking
 
 FOLDER = Path(__file__).with_name("lake_of_0_1")
 
@@ -39,7 +39,7 @@ def bought(lake: Path, name: str) -> dict[tuple[str, str, int], int]:
 async def test_a_finished_experiment_is_finished(old_lake: Path) -> None:
     """Every arm is found under its key: the default ones and those with options."""
     before = bought(old_lake, "legacy")
-    await benchmark(experiment.load(FOLDER / "legacy.yaml"), str(old_lake))
+    await benchmark(declaration.load(FOLDER / "legacy.yaml"), str(old_lake))
     assert bought(old_lake, "legacy") == before
     assert {arm for arm, *_ in before} == {"mini", "mini-strict", "durable", "careful"}
 
@@ -48,7 +48,7 @@ async def test_a_finished_experiment_is_finished(old_lake: Path) -> None:
 async def test_a_killed_attempt_is_resumed(old_lake: Path) -> None:
     """The durable arm repeats at most the call that was in flight when it was killed."""
     before = bought(old_lake, "legacy-stopped")
-    await benchmark(experiment.load(FOLDER / "legacy-stopped.yaml"), str(old_lake))
+    await benchmark(declaration.load(FOLDER / "legacy-stopped.yaml"), str(old_lake))
     after = bought(old_lake, "legacy-stopped")
     assert len(after) > len(before)
     assert sum(after[call] - count for call, count in before.items()) <= 1

@@ -13,10 +13,11 @@ from s3fs import S3FileSystem
 from typer.testing import CliRunner
 
 from agent.errors import InfrastructureError, JournalError
-from flows import checkup, exporting, journals, reporting
-from flows.cli import app
+from flows.cli.app import app
 from flows.errors import UsageError
-from flows.lake import Lake
+from flows.operation import checkup
+from flows.storage import exports, journals, report_files
+from flows.storage.lake import Lake
 from reports.errors import ReportError
 from reports.lake import list_experiments, location
 from tests.flows.conftest import PREDICTION, trial
@@ -176,11 +177,11 @@ def test_a_report_is_that_of_the_same_rows_in_a_folder(
     rows(tmp_path)
     store.upload(tmp_path, url)
     there, here = Lake.existing(url), Lake.existing(tmp_path)
-    assert reporting.read(there, "trial") == reporting.read(here, "trial")
-    text = reporting.write(there, reporting.read(there, "trial"))
-    assert text == reporting.write(here, reporting.read(here, "trial"))
+    assert report_files.read(there, "trial") == report_files.read(here, "trial")
+    text = report_files.write(there, report_files.read(there, "trial"))
+    assert text == report_files.write(here, report_files.read(here, "trial"))
     for name in ("index.html", "report.md", "trajectories/won.html"):
-        page = reporting.page_path(there, "trial").with_name(name.split("/")[0])
+        page = report_files.page_path(there, "trial").with_name(name.split("/")[0])
         page = page / "won.html" if "/" in name else page
         assert page.read_text() == (tmp_path / "reports/trial" / name).read_text()
 
@@ -209,7 +210,7 @@ def test_names_that_look_like_numbers_stay_text(
         store.upload(tmp_path / "rows", place)
     else:
         (tmp_path / "rows").rename(place)
-    report = reporting.read(Lake.existing(place), "2026")
+    report = report_files.read(Lake.existing(place), "2026")
     assert {arm.name: arm.resolved for arm in report.arms} == {"007": 1, "b": 0}
 
 
@@ -220,13 +221,13 @@ def test_pages_that_are_linked_no_more_are_gone(
     built = rows(tmp_path)
     store.upload(tmp_path, url)
     lake = Lake.existing(url)
-    reporting.write(lake, reporting.read(lake, "trial"))
+    report_files.write(lake, report_files.read(lake, "trial"))
     assert "trajectories/won.html" in store.names(f"{url}/reports/trial")
     built.cell("b", "i1", repeat=0, later_s=60)
     store.upload(tmp_path / "attempts", f"{url}/attempts")
     store.upload(tmp_path / "evaluations", f"{url}/evaluations")
     store.upload(tmp_path / "predictions", f"{url}/predictions")
-    reporting.write(lake, reporting.read(lake, "trial"))
+    report_files.write(lake, report_files.read(lake, "trial"))
     assert store.names(f"{url}/reports/trial") == ["index.html", "report.md"]
 
 
@@ -382,7 +383,7 @@ def test_exports_of_a_store_come_to_this_machine(
     rows(tmp_path / "rows")
     store.upload(tmp_path / "rows", url)
     monkeypatch.chdir(tmp_path)
-    assert list(exporting.predictions("trial", None, 0, url)) == [
+    assert list(exports.predictions("trial", None, 0, url)) == [
         (Path("exports/trial/a/all_preds.jsonl"), 1),
         (Path("exports/trial/b/all_preds.jsonl"), 2),
     ]
@@ -407,7 +408,7 @@ async def test_an_experiment_runs_and_the_same_again_writes_only_the_report(
     page = await benchmark(declared, url)
     assert page == f"{url}/reports/stored/index.html"
     before = store.versions(url)
-    report = reporting.read(Lake.existing(url), "stored")
+    report = report_files.read(Lake.existing(url), "stored")
     assert {arm.name: arm.resolved for arm in report.arms} == {"mini": 1, "null": 0}
     assert report.audits == ()
     names = store.names(url)

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli import app
+from flows.cli.app import app
 from flows.errors import UsageError
-from flows.imported import ImportedArm, arm_names
-from flows.imported_table import Columns, import_table
-from flows.lake import Lake
+from flows.imports.common import ImportedArm, arm_names
+from flows.imports.table import Columns, import_table
+from flows.storage.lake import Lake
 
 HEADER = "arm,instance_id,resolved,cost_usd,api_calls\n"
 

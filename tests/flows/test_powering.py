@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli import app
-from flows.powering import Assumption, Question, answer
+from flows.cli.app import app
+from flows.experiments.power import Assumption, Question, answer
 from reports.statistics import mcnemar_power, pairs_needed, smallest_detectable_difference
 from tests.reports.lake_fixture import LakeBuilder
 

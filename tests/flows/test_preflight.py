@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from eval import instances
 from flows.benchmark import benchmark
-from flows.cli import app
+from flows.cli.app import app
 from flows.errors import IncompleteRun
-from flows.lake import Lake
+from flows.storage.lake import Lake
 from tests.flows.conftest import trial
 
 FIT, UNFIT = instances.load("bundled")[:2]

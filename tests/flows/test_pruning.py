@@ -4,7 +4,7 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,18 @@ from typer.testing import CliRunner
 
 from agent.journal import Limit
 from agent.journal.retention import Retention
-from flows import journals, places, pruned_artifacts, pruned_files, reporting
 from flows.benchmark import benchmark
-from flows.cli import app
+from flows.cli.app import app
 from flows.errors import IncompleteRun
-from flows.experiment import Experiment
-from flows.journals import VARIABLE, blobs, open_journal
-from flows.kept_images import KeptImages
-from flows.lake import Lake
-from flows.progress import artifact_key
-from tests.flows.conftest import trial
+from flows.experiments import workspaces
+from flows.experiments.declaration import Experiment
+from flows.images.cache import KeptImages
+from flows.server import artifacts
+from flows.server.progress import artifact_key
+from flows.storage import journals, report_files
+from flows.storage.journals import VARIABLE, blobs, open_journal
+from flows.storage.lake import Lake
+from tests.flows.conftest import Finished, trial
 from tests.servers.object_store import ObjectStore
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
@@ -50,6 +52,7 @@ def _no_other_journal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def lake(lake_path: str) -> Lake:
+    """One that is not there yet."""
     return Lake.existing(lake_path)
 
 
@@ -99,7 +102,7 @@ def rows(lake: Lake) -> dict[str, bytes]:
 
 def costs(lake: Lake) -> list[Any]:
     """What each arm cost, as its report tells."""
-    built = reporting.read(lake, "trial")
+    built = report_files.read(lake, "trial")
     assert built.audits == ()
     return [(arm.name, arm.resolved, arm.cost, arm.tokens) for arm in built.arms]
 
@@ -108,15 +111,15 @@ def refuse_work(monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuse(*arguments: Any, **options: Any) -> None:
         raise AssertionError("a workspace was opened")
 
-    monkeypatch.setattr(places, "_open", refuse)
+    monkeypatch.setattr(workspaces, "_open", refuse)
 
 
 async def test_what_was_pruned_is_not_bought_again(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
+    finished: Finished, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """First only told, then done: the journal and the bodies shrink, and the same run again
     finds everything, whatever else is forgotten."""
-    await benchmark(one(), str(lake.root))
+    await finished.copy(one(), str(lake.root))
     make_old(blobs(lake).root)
     journal, before, told = open_journal(lake), files(lake), costs(lake)
     attempt_id, written = attempt_of(lake, "able"), rows(lake)
@@ -188,11 +191,13 @@ async def test_a_prune_that_was_stopped_half_way_is_no_harm(
     assert costs(lake) == told
 
 
-async def test_rows_that_are_gone_with_their_steps_are_not_invented(lake: Lake) -> None:
+async def test_rows_that_are_gone_with_their_steps_are_not_invented(
+    finished: Finished, lake: Lake
+) -> None:
     """Without row and steps the cell is lost until somebody brings the row back: no empty row
     takes its place, and nothing is bought."""
     declared = one(arms=[ABLE])
-    await benchmark(declared, str(lake.root))
+    await finished.copy(declared, str(lake.root))
     assert (await prune(lake, "--remove")).exit_code == 0
     attempt_id = attempt_of(lake, "able")
     [row] = Path(lake.root).glob("attempts/*/*/*.parquet")
@@ -207,10 +212,10 @@ async def test_rows_that_are_gone_with_their_steps_are_not_invented(lake: Lake) 
     assert costs(lake)[0][1] == 1
 
 
-async def test_steps_stay_while_the_lake_lacks_rows_of_them(lake: Lake) -> None:
+async def test_steps_stay_while_the_lake_lacks_rows_of_them(finished: Finished, lake: Lake) -> None:
     """A writer that died before its rows were whole, or a table that somebody removed: the
     journal is then the only one that knows."""
-    await benchmark(one(arms=[ABLE]), str(lake.root))
+    await finished.copy(one(arms=[ABLE]), str(lake.root))
     attempt_id = attempt_of(lake, "able")
     for table in ("attempts", "llm_calls", "steps", "predictions"):
         [file] = Path(lake.root).glob(f"{table}/*/*/*.parquet")
@@ -248,11 +253,12 @@ async def test_trace_fork_and_export_say_that_steps_were_pruned(lake: Lake) -> N
         assert (refused.exit_code, "were pruned" in line) == (2, True), line
 
 
-async def test_what_has_not_ended_keeps_everything(lake: Lake, tmp_path: Path) -> None:
+async def test_what_has_not_ended_keeps_everything(
+    finished: Finished, lake: Lake, tmp_path: Path
+) -> None:
     """An attempt that a budget stopped goes on from where it was, and pays no more than one
     that was never stopped."""
-    undisturbed = Lake.existing(str(tmp_path / "undisturbed"))
-    await benchmark(one(arms=[ABLE]), str(undisturbed.root))
+    undisturbed = await finished.copy(one(arms=[ABLE]), str(tmp_path / "undisturbed"))
     with pytest.raises(IncompleteRun, match="stopped by a budget"):
         await benchmark(one(arms=[ABLE], budgets={"attempt": {"calls": 6}}), str(lake.root))
     make_old(blobs(lake).root)
@@ -272,10 +278,10 @@ async def test_what_has_not_ended_keeps_everything(lake: Lake, tmp_path: Path) -
     assert [row["outcome"] for row in lake.find("attempts", attempt_id)] == ["submitted"]
 
 
-async def test_nothing_of_a_running_experiment_goes(lake: Lake) -> None:
+async def test_nothing_of_a_running_experiment_goes(finished: Finished, lake: Lake) -> None:
     """While somebody holds one of its attempts, the others keep their steps, all bodies stay,
     and it is not removed whole."""
-    await benchmark(one(), str(lake.root))
+    await finished.copy(one(), str(lake.root))
     make_old(blobs(lake).root)
     journal, before = open_journal(lake), files(lake)
     lease = journal.acquire(attempt_of(lake, "gold"), "somebody", 300)
@@ -290,10 +296,10 @@ async def test_nothing_of_a_running_experiment_goes(lake: Lake) -> None:
     assert journal.steps(attempt_of(lake, "able"))
 
 
-async def test_young_files_and_those_of_others_stay(lake: Lake) -> None:
+async def test_young_files_and_those_of_others_stay(finished: Finished, lake: Lake) -> None:
     """A body without a row may get one within a day; a hidden file of the operator's is nobody's
     business; what killed writers left goes after a day."""
-    await benchmark(one(arms=[GOLD]), str(lake.root))
+    await finished.copy(one(arms=[GOLD]), str(lake.root))
     root, store = Path(lake.root), blobs(lake)
     young, old = store.put(b"young"), store.put(b"old")
     results = Path(lake.results)
@@ -325,11 +331,11 @@ async def test_young_files_and_those_of_others_stay(lake: Lake) -> None:
 
 
 async def test_bodies_stay_where_another_journal_may_name_them(
-    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    finished: Finished, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who names another journal or none is refused, and loses nothing; so does who has bound the
     lake to another."""
-    await benchmark(one(arms=[ABLE]), str(lake.root))
+    await finished.copy(one(arms=[ABLE]), str(lake.root))
     make_old(blobs(lake).root)
     before = files(lake)
     monkeypatch.setenv(VARIABLE, f"sqlite:///{tmp_path / 'other.sqlite'}")
@@ -352,9 +358,11 @@ async def test_bodies_stay_where_another_journal_may_name_them(
     assert files(lake) == before
 
 
-async def test_an_experiment_is_removed_whole_when_it_is_named(lake: Lake) -> None:
+async def test_an_experiment_is_removed_whole_when_it_is_named(
+    finished: Finished, lake: Lake
+) -> None:
     """Its rows, reports, attempts and bills go, the other's stay; a later run pays again."""
-    await benchmark(one(), str(lake.root))
+    await finished.copy(one(), str(lake.root))
     await benchmark(one(name="other", arms=[GOLD]), str(lake.root))
     make_old(blobs(lake).root)
     journal, before = open_journal(lake), files(lake)
@@ -382,11 +390,11 @@ async def test_an_experiment_is_removed_whole_when_it_is_named(lake: Lake) -> No
     assert costs(lake)[0][1] == 1
 
 
-async def test_a_fork_that_goes_on_keeps_what_it_came_from(lake: Lake) -> None:
+async def test_a_fork_that_goes_on_keeps_what_it_came_from(finished: Finished, lake: Lake) -> None:
     """An experiment that an unfinished attempt was forked from is not removed before it."""
-    from flows import forking
+    from flows.experiments import forking
 
-    await benchmark(one(arms=[ABLE]), str(lake.root))
+    await finished.copy(one(arms=[ABLE]), str(lake.root))
     parent = attempt_of(lake, "able")
     made = await asyncio.to_thread(forking.fork, parent, "4", str(lake.root))
     refused = await prune(lake, "--experiment", "trial", "--results", "--remove")
@@ -410,7 +418,7 @@ async def test_of_each_artifact_the_latest_version_stays(lake: Lake) -> None:
                         key=ArtifactFilterKey(any_=[artifact_key(kind, "published")])
                     )
                 )
-                for kind in pruned_artifacts.KINDS
+                for kind in artifacts.KINDS
             }
 
     before = await versions()
@@ -448,9 +456,11 @@ def image(docker_client: Any) -> Iterator[str]:
 
 
 @pytest.mark.docker
-async def test_images_that_nothing_needed_go(lake: Lake, image: str, docker_client: Any) -> None:
+async def test_images_that_nothing_needed_go(
+    finished: Finished, lake: Lake, image: str, docker_client: Any
+) -> None:
     """Those that were brought for the lake and not needed since; first they are only told of."""
-    await benchmark(one(arms=[GOLD]), str(lake.root))
+    await finished.copy(one(arms=[GOLD]), str(lake.root))
     KeptImages.of(lake).built(image)
     young = await prune(lake, "--only", "images", "--remove", "--older-than", "1h")
     assert "0 not needed since" in young.stdout
@@ -461,12 +471,12 @@ async def test_images_that_nothing_needed_go(lake: Lake, image: str, docker_clie
 
 
 async def test_a_lake_on_an_object_store_is_pruned_alike(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_timings: Callable[..., None]
 ) -> None:
     """Bodies go with the steps, results stay, and a named experiment goes whole. Objects cannot
     be given an earlier time, so none counts as young here."""
     monkeypatch.setenv(VARIABLE, f"sqlite:///{tmp_path / 'journal.sqlite'}")
-    monkeypatch.setattr(pruned_files, "GRACE_S", -DAY_S)
+    set_timings(prune_grace_s=0.0)
     with ObjectStore() as store:
         url = store.create_lake()
         await benchmark(one(arms=[ABLE]), url)

@@ -8,10 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.benchmark import benchmark
-from flows.cli import app
-from flows.experiment import Experiment
-from flows.journals import open_journal
-from flows.lake import Lake
+from flows.cli.app import app
+from flows.experiments.declaration import Experiment
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
 from tests.flows.conftest import trial
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.timeout(600)]

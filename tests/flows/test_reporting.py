@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from flows import reporting
-from flows.lake import Lake
+from flows.storage import report_files
+from flows.storage.lake import Lake
 from tests.reports.lake_fixture import LakeBuilder
 
 
@@ -14,12 +14,12 @@ def test_the_pages_that_are_linked_are_there_and_no_others(tmp_path: Path) -> No
     built.cell("a", "i1", attempt_id="won")
     built.steps("a", "i1", "won", {})
     lake = Lake.existing(tmp_path)
-    reporting.write(lake, reporting.read(lake, "trial"))
-    page = reporting.page_path(lake, "trial")
+    report_files.write(lake, report_files.read(lake, "trial"))
+    page = report_files.page_path(lake, "trial")
     folder = page.with_name("trajectories")
     assert [path.name for path in folder.iterdir()] == ["won.html"]
     assert 'href="trajectories/won.html"' in page.read_text()
     built.cell("b", "i1")
-    reporting.write(lake, reporting.read(lake, "trial"))
+    report_files.write(lake, report_files.read(lake, "trial"))
     assert list(folder.iterdir()) == []
     assert "trajectories/" not in page.read_text()

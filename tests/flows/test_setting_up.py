@@ -17,10 +17,12 @@ from prefect.client.orchestration import get_client
 from prefect.events import Event
 from prefect.settings import PREFECT_API_URL, Settings, temporary_settings
 
-from flows import checkup, journals, server_settings, setting_up
-from flows.heartbeats import SILENT_S
-from flows.server_settings import CELLS
-from flows.setting_up import Wanted
+from agent.timings import timings
+from flows.operation import checkup
+from flows.server import settings, setup
+from flows.server.settings import CELLS
+from flows.server.setup import Wanted
+from flows.storage import journals
 from tests.operation import running
 from tests.servers.prefect_server import PrefectServer
 
@@ -76,18 +78,18 @@ async def test_an_automation_that_somebody_changed_is_brought_up_to_date(
     server: PrefectServer,
 ) -> None:
     """What an older release made, or a hand changed, is what this one wants afterwards."""
-    await setting_up.set_up(Wanted(zombie_s=60))
-    lines = await setting_up.set_up(Wanted())
+    await setup.set_up(Wanted(zombie_s=60))
+    lines = await setup.set_up(Wanted())
     assert [line for line in lines if line.startswith("updated")] == [
         "updated  automation 'durabench: dead flow runs are Crashed'"
     ]
     within = {automation["trigger"].get("within") for automation in automations(server)}
-    assert SILENT_S in within
+    assert timings().heartbeat_silence_s in within
 
 
 async def test_a_flow_run_without_heartbeats_is_crashed(server: PrefectServer) -> None:
     """Its process died without a word; one that came to its end is left alone."""
-    await setting_up.set_up(Wanted(zombie_s=10))
+    await setup.set_up(Wanted(zombie_s=10))
     flow = server.post("/flows/", {"name": "solve"})["id"]
 
     def run_with_heartbeat(final: str | None) -> str:
@@ -114,7 +116,7 @@ async def test_a_flow_run_without_heartbeats_is_crashed(server: PrefectServer) -
     wait_until(lambda: server.get(f"/flow_runs/{dead}")["state_type"] == "CRASHED")
     assert "No heartbeat" in server.get(f"/flow_runs/{dead}")["state"]["message"]
     assert server.get(f"/flow_runs/{finished}")["state_type"] == "RUNNING"
-    await setting_up.set_up(Wanted())
+    await setup.set_up(Wanted())
 
 
 @contextmanager
@@ -150,7 +152,7 @@ async def test_a_notification_tells_each_kind_of_event_once(server: PrefectServe
             allow_private_urls=True,
         )
         await block.save("team", overwrite=True)
-        await setting_up.set_up(Wanted(notify="custom-webhook/team"))
+        await setup.set_up(Wanted(notify="custom-webhook/team"))
         for name in ["cell.infrastructure"] * 3 + ["experiment.incomplete"]:
             resource = {
                 "prefect.resource.id": "durabench.experiment.noted",
@@ -195,7 +197,7 @@ def test_the_settings_are_what_doctor_looks_for(server: PrefectServer, tmp_path:
     assert "lacks" not in said
 
     by_default = Settings().model_dump(mode="json")
-    assert [name.split("=")[0] for name in server_settings.lacking(by_default)] == [
+    assert [name.split("=")[0] for name in settings.lacking(by_default)] == [
         line.split("=")[0] for line in written.read_text().splitlines() if not line.startswith("#")
     ]
 
@@ -229,7 +231,7 @@ def test_doctor_knows_a_server_that_several_workers_are_too_much_for(
     quick = server.run("durabench", "doctor", PREFECT_WORKER_QUERY_SECONDS="2").stdout
     assert "PREFECT_WORKER_QUERY_SECONDS" not in quick
     driver = {"server": {"database": {"driver": "postgresql+asyncpg"}}}
-    assert server_settings.database(driver) == "postgresql"
+    assert settings.database(driver) == "postgresql"
 
 
 def test_another_version_and_pages_that_ask_elsewhere_are_noted() -> None:
@@ -241,8 +243,8 @@ def test_another_version_and_pages_that_ask_elsewhere_are_noted() -> None:
     assert checkup._versions(prefect.__version__) == []
     pages = {"server": {"ui": {"api_url": "http://127.0.0.1:4200/api"}}}
     at = "http://127.0.0.1:{}/api"
-    assert server_settings.misdirected_ui(pages, at.format(4711)) == at.format(4200)
-    assert server_settings.misdirected_ui(pages, at.format(4200)) is None
+    assert settings.misdirected_ui(pages, at.format(4711)) == at.format(4200)
+    assert settings.misdirected_ui(pages, at.format(4200)) is None
 
 
 @pytest.mark.parametrize("database", [None, "postgresql+psycopg://journal.invalid/durabench"])
@@ -272,4 +274,4 @@ async def test_doctor_wants_one_journal_for_several_machines(
 )
 def test_which_servers_are_on_this_machine(url: str | None, local: bool) -> None:
     """A link to a file helps there and nowhere else."""
-    assert server_settings.is_local(url) is local
+    assert settings.is_local(url) is local

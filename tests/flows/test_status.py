@@ -1,6 +1,7 @@
 """How far an experiment is: from the lake, and from the journal while attempts are under way."""
 
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -8,13 +9,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from agent import leasing
-from agent.journal import Attempt, Journal, Lease, Reservation
+from agent.journal import Attempt, Journal, Lease, Reservation, holding
 from agent.workspaces import ownership
-from flows import journals, status
-from flows.cli import app
-from flows.journals import open_journal
-from flows.lake import Lake
+from flows.cli.app import app
+from flows.experiments import status
+from flows.storage import journals
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
 from tests.reports.lake_fixture import NOON, LakeBuilder
 
 IDS = [f"durabench__a-long-name-of-a-repository-{n}" for n in range(6)]
@@ -28,16 +29,16 @@ def built(tmp_path: Path) -> LakeBuilder:
     and not begun."""
     lake = LakeBuilder(tmp_path / "lake")
     lake.declare(["able"], IDS)
+    journal = open_journal(Lake.existing(lake.root))
     lake.cell("able", IDS[0], attempt_id="done")
     unfinished = {"model_calls": 1, "cost_usd": 0.25, "billed_usd": 0.25}
     for number, outcome in ((3, "interrupted"), (4, "budget_stop")):
         columns = {"attempt_id": outcome, "outcome": outcome, "detail": "for a reason"}
         lake.attempt("able", IDS[number], **columns, **unfinished)
-    journal = open_journal(Lake.existing(lake.root))
-    worked_on(journal, "running-with-a-long-id", IDS[1], leasing.worker())
+    worked_on(journal, "running-with-a-long-id", IDS[1], holding.worker())
     worked_on(journal, "killed", IDS[2], DEAD)
     for number, outcome in ((3, "interrupted"), (4, "budget_stop")):
-        journal.release(worked_on(journal, outcome, IDS[number], leasing.worker()))
+        journal.release(worked_on(journal, outcome, IDS[number], holding.worker()))
     return lake
 
 
@@ -83,10 +84,10 @@ def test_attempts_that_have_not_ended_are_told_from_the_journal(built: LakeBuild
     }
 
 
-def test_the_readme_names_everything_that_is_printed_as_json(built: LakeBuilder) -> None:
+def test_the_page_of_commands_has_everything_that_is_printed_as_json(built: LakeBuilder) -> None:
     """Programs rely on it."""
-    readme = (Path(status.__file__).parents[1] / "README.md").read_text()
-    _, _, section = readme.partition("### Status as JSON")
+    page = (Path(status.__file__).parents[1] / "COMMANDS.md").read_text()
+    _, _, section = page.partition("## Status as JSON")
     told, brief = as_json(built, "trial"), as_json(built)
     names = {*told, *told["cells"][0], *told["arms"][0], *brief, *status.STATES}
     assert {name for name in names if f"`{name}`" not in section.partition("\n## ")[0]} == set()
@@ -147,10 +148,14 @@ def test_every_experiment_has_a_line(built: LakeBuilder) -> None:
     ids=["none", "away"],
 )
 def test_without_a_journal_the_lake_is_told_of_and_one_line_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, because: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    set_timings: Callable[..., None],
+    url: str,
+    because: str,
 ) -> None:
     """As of an import, or while the database is down."""
-    monkeypatch.setattr("agent.journal.journal.PATIENCE_TO_OPEN_S", 0.1)
+    set_timings(journal_contact_s=0.1)
     if url:
         monkeypatch.setenv(journals.VARIABLE, url)
     lake = LakeBuilder(tmp_path / "lake")

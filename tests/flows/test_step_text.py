@@ -8,10 +8,16 @@ import pytest
 from rich.cells import cell_len
 
 from agent.models.protocol import ModelReply, Usage
-from agent.steps import ActionResult, CutOff, Result, Step, StepKind
+from agent.session.steps import (
+    ActionResult,
+    CutOff,
+    Result,
+    Step,
+    StepKind,
+)
 from agent.workspaces.protocol import CommandResult
-from flows import step_text
-from flows.text import in_full, in_line
+from flows.display import steps
+from flows.display.text import in_full, in_line
 
 WIDE = 100_000
 
@@ -119,11 +125,11 @@ CASES = {
 def test_a_step_is_a_line_with_everything_below(name: str) -> None:
     """Time, place, name, what it did, how it ended, tokens, cost and duration."""
     made, line, block = CASES[name]
-    shown = step_text.of_step(made)
+    shown = steps.of_step(made)
     clock = made.started_at.astimezone().strftime("%H:%M:%S")
-    assert step_text.line(shown, WIDE) == f"{clock}  step-2/candidate-1/3 {line}"
-    assert step_text.block(shown) == block
-    assert "\\n" not in step_text.block(shown)
+    assert steps.line(shown, WIDE) == f"{clock}  step-2/candidate-1/3 {line}"
+    assert steps.block(shown) == block
+    assert "\\n" not in steps.block(shown)
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
@@ -131,7 +137,7 @@ def test_a_step_is_a_line_with_everything_below(name: str) -> None:
 def test_a_line_fits_a_terminal(name: str, width: int) -> None:
     """And keeps the figures at its end, where there is room for them."""
     made, full, _ = CASES[name]
-    line = step_text.line(step_text.of_step(made), width)
+    line = steps.line(steps.of_step(made), width)
     assert cell_len(line) <= width
     if width >= 80:
         assert line.endswith(full.rsplit("  ", 1)[1])

@@ -8,11 +8,17 @@ from typing import Any
 import pytest
 
 from agent.models.protocol import ModelReply, Usage
-from agent.steps import ActionResult, CutOff, Result, Step, StepKind
+from agent.session.steps import (
+    ActionResult,
+    CutOff,
+    Result,
+    Step,
+    StepKind,
+)
 from agent.workspaces.protocol import CommandResult
 from eval import instances
-from flows import steps_shown
-from flows.lake import Lake
+from flows.server import step_task_runs
+from flows.storage.lake import Lake
 from tests.servers.prefect_server import PrefectServer
 
 ARRIVAL_S = 30.0
@@ -44,7 +50,7 @@ def step(
 )
 def test_a_step_is_called_by_what_it_does(made: Step, name: str) -> None:
     """Kind, role, place and command in one line."""
-    assert steps_shown.name(made) == f"{made.kind} {name}"
+    assert step_task_runs.name(made) == f"{made.kind} {name}"
 
 
 def test_names_and_texts_are_bounded() -> None:
@@ -52,9 +58,9 @@ def test_names_and_texts_are_bounded() -> None:
     huge = "```" + "x" * 100_000
     result = CommandResult(1, huge, 100_003, truncated=False, timed_out=False, duration_s=1)
     made = step("command", {"command": huge}, result)
-    assert len(steps_shown.name(made)) == steps_shown.NAME_CHARACTERS
-    shown = steps_shown.markdown(made)
-    assert len(shown) < 3 * steps_shown.SHOWN_CHARACTERS
+    assert len(step_task_runs.name(made)) == step_task_runs.NAME_CHARACTERS
+    shown = step_task_runs.markdown(made)
+    assert len(shown) < 3 * step_task_runs.SHOWN_CHARACTERS
     assert shown.count("````") == 4
     assert "exit code 1" in shown
 
@@ -64,7 +70,7 @@ def test_a_model_call_shows_messages_calls_and_an_unknown_price() -> None:
     call = {"function": {"name": "bash", "arguments": '{"command": "ls"}'}}
     reply = ModelReply({"role": "assistant", "tool_calls": [call]}, USAGE, "unknown", "m")
     made = step("model", {"messages": [{"role": "user", "content": "Fix it."}]}, reply)
-    shown = steps_shown.markdown(made)
+    shown = step_task_runs.markdown(made)
     assert "_user_\n\n```\nFix it.\n```" in shown
     assert "bash:\n  command: ls" in shown
     assert "10 + 2 tokens, cost unknown" in shown

@@ -3,13 +3,13 @@
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 
 import pytest
 from prefect import flow
 
 from agent.errors import Interrupted
-from flows import stopping
-from flows.stopping import graceful_stop
+from flows.server.stopping import graceful_stop
 
 pytestmark = pytest.mark.usefixtures("prefect")
 
@@ -29,9 +29,11 @@ async def test_what_ends_in_time_is_not_cut_off() -> None:
     assert await state.result() == "finished what was in flight"
 
 
-async def test_what_goes_on_for_too_long_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_goes_on_for_too_long_is_cut_off(
+    set_timings: Callable[..., None],
+) -> None:
     """And counts as interrupted, where a cancellation would count as a crash."""
-    monkeypatch.setattr(stopping, "GRACE_S", 0.1)
+    set_timings(stop_grace_s=0.1)
     state = await stopped(goes_on=True, return_state=True)
     assert state.is_failed()
     with pytest.raises(Interrupted, match="cut off after 0 s; run the same command again"):

@@ -1,21 +1,22 @@
 """Waiting for what another run holds."""
 
 import asyncio
-import time
+from collections.abc import Awaitable, Callable
+from typing import Literal
 
 import pytest
 
 from agent.errors import Interrupted, LeaseHeld
 from agent.journal import Journal
-from agent.leasing import held
+from agent.journal.holding import held
 from eval import instances
-from flows.cells import Place, Submission
+from flows.experiments.cells import Place, Submission
+from flows.experiments.keys import verdict_key
+from flows.experiments.stop import Stop
 from flows.grade import graded
-from flows.journals import VARIABLE, open_journal
-from flows.keys import verdict_key
-from flows.lake import Lake
-from flows.stopping import Stop
-from flows.turns import Slot, in_turn
+from flows.server.turns import Slot, in_turn
+from flows.storage.journals import VARIABLE, open_journal
+from flows.storage.lake import Lake
 
 NAME = "work"
 
@@ -40,48 +41,92 @@ async def use(journal: Journal) -> str:
         return "used"
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]) -> Callable[[], Awaitable[None]]:
+    """Waits until it was said once that a cell waits for another run."""
+    said = ""
+
+    def is_said() -> bool:
+        nonlocal said
+        said += capsys.readouterr().err
+        return "a cell: another run is working on it" in said
+
+    async def wait() -> None:
+        await until(is_said)
+        assert said.count("a cell: another run is working on it") == 1
+
+    return wait
+
+
+class Slots(asyncio.Semaphore):
+    """One slot, which counts how often it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.asked = 0
+
+    async def acquire(self) -> Literal[True]:
+        self.asked += 1
+        return await super().acquire()
+
+
 async def test_others_have_the_slot_meanwhile(
-    lake: Lake, journal: Journal, capsys: pytest.CaptureFixture[str]
+    lake: Lake, journal: Journal, told: Callable[[], Awaitable[None]]
 ) -> None:
     """The work is done when the other has let go, in the same slot."""
-    slots = asyncio.Semaphore(1)
+    slots = Slots()
 
     async def wait() -> str:
         async with Slot(slots) as slot:
             return await in_turn(lambda: use(journal), "a cell", lake, Stop(), slot)
 
     waiting = asyncio.create_task(wait())
-    await asyncio.sleep(0.1)
-    async with asyncio.timeout(20), slots:
+    await told()
+    async with asyncio.timeout(60), slots:
         journal.disown(NAME, "elsewhere/1-1")
-        await asyncio.sleep(1.5)
+        await until(lambda: slots.asked == 3)
         assert not waiting.done()  # the slot is not its own yet
     assert await waiting == "used"
     assert not slots.locked()
-    assert capsys.readouterr().err.count("a cell: another run is working on it") == 1
+    await told()
 
 
-async def test_a_slot_that_is_kept_is_not_given_away(lake: Lake, journal: Journal) -> None:
+async def test_a_slot_that_is_kept_is_not_given_away(
+    lake: Lake, journal: Journal, told: Callable[[], Awaitable[None]]
+) -> None:
     """Where a cell must not lose its place in the order."""
     slots = asyncio.Semaphore(1)
     async with Slot(slots, is_kept=True) as slot:
         waiting = asyncio.create_task(in_turn(lambda: use(journal), "a cell", lake, Stop(), slot))
-        await asyncio.sleep(0.3)
+        await told()
         assert slots.locked()
         journal.disown(NAME, "elsewhere/1-1")
         assert await waiting == "used"
     assert not slots.locked()
 
 
-async def test_a_stop_ends_the_waiting(lake: Lake, journal: Journal) -> None:
-    """At once, and the slot is left to others."""
+async def test_a_stop_ends_the_waiting(
+    lake: Lake, journal: Journal, told: Callable[[], Awaitable[None]]
+) -> None:
+    """Long before the other's lease runs out, and the slot is left to others."""
     slots, stop = asyncio.Semaphore(1), Stop()
-    asyncio.get_running_loop().call_later(0.3, setattr, stop, "requested", True)
-    started = time.monotonic()
-    with pytest.raises(Interrupted):
+
+    async def wait() -> str:
         async with Slot(slots) as slot:
-            await in_turn(lambda: use(journal), "a cell", lake, stop, slot)
-    assert time.monotonic() - started < 2
+            return await in_turn(lambda: use(journal), "a cell", lake, stop, slot)
+
+    waiting = asyncio.create_task(wait())
+    await told()
+    stop.requested = True
+    with pytest.raises(Interrupted):
+        async with asyncio.timeout(20):
+            await waiting
     assert not slots.locked()
 
 

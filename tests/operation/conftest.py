@@ -1,29 +1,88 @@
-"""A server as an operator makes it ready, and workers."""
+"""A server as an operator makes it ready, workers, and the same on PostgreSQL."""
 
-import subprocess
+import asyncio
 from collections.abc import Iterator
 
 import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from tests.operation.running import QUICK, kill_all, start_worker
+from flows.server.setup import Wanted, set_up
+from tests.operation.running import QUICK, Workers, make_ready
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import PrefectServer
+from tests.servers.simulated_server import Simulation
+from tests.timing import as_variables
+
+ZOMBIE_S = 50.0
+"""Heartbeats come every 30 seconds at most."""
+
+PENDING_S = 90.0
+"""Enough for nine processes that start at the same time on a busy machine."""
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
-    """A server as an operator makes it ready."""
+    """A server as an operator makes it ready. Tests tell their experiments apart by name."""
     with PrefectServer(tmp_path_factory.mktemp("installation")) as made:
-        made.environment.update(QUICK)
-        done = made.run("durabench", "setup")
-        assert done.returncode == 0, done.stderr
+        made.environment |= {**QUICK, "OPENAI_API_KEY": "throw-away"}
+        make_ready(made)
+        yield made
+
+
+@pytest.fixture(scope="session")
+def crew(server: PrefectServer) -> Iterator[Workers]:
+    """Two workers, suspended until a test needs them."""
+    made = Workers(server, 2)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def workers(crew: Workers) -> Iterator[None]:
+    """Two workers at work."""
+    with crew.awake():
+        yield
+
+
+@pytest.fixture(scope="session")
+def restartable() -> Iterator[PostgresServer]:
+    """A PostgreSQL server that a test may restart: only `on_postgres` uses it."""
+    with PostgresServer() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def on_postgres(
+    tmp_path_factory: pytest.TempPathFactory, restartable: PostgresServer
+) -> Iterator[PrefectServer]:
+    """A prepared Prefect server on PostgreSQL, with a journal on PostgreSQL for the workers.
+
+    Its programs give up flow runs of a killed worker after a short time.
+    """
+    own = restartable.create_database("asyncpg")
+    folder = tmp_path_factory.mktemp("installation")
+    with PrefectServer(folder, PREFECT_API_DATABASE_CONNECTION_URL=own) as made:
+        made.environment |= {
+            **QUICK,
+            **as_variables(pending_s=PENDING_S),
+            "DURABENCH_DATABASE_URL": restartable.create_database(),
+            "OPENAI_API_KEY": "throw-away",
+        }
+        with temporary_settings({PREFECT_API_URL: made.url}):
+            asyncio.run(set_up(Wanted(zombie_s=ZOMBIE_S)))
         made.prefect("deploy", "--all")
         yield made
 
 
 @pytest.fixture
-def workers(server: PrefectServer) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Two workers."""
-    started = [start_worker(server) for _ in range(2)]
-    yield started
-    for worker in started:
-        kill_all(worker)
+def simulation() -> Simulation:
+    """A model that counts its calls. They are slow enough for a kill to fall into one."""
+    return Simulation(latency_s=0.5)
+
+
+@pytest.fixture
+def api_base(simulation: Simulation) -> Iterator[str]:
+    """The URL of that model's API."""
+    with OpenAIServer(simulation, keep_requests=False) as made:
+        yield made.url

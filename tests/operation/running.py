@@ -4,23 +4,66 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from flows import reporting
-from flows.lake import Lake
+from flows.storage import report_files
+from flows.storage.lake import Lake
 from reports.types import Report
 from tests.servers.prefect_server import PrefectApi, PrefectServer
+from tests.timing import as_variables
 
-QUICK = {"PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
-"""Variables for workers that look for work all the time."""
+QUICK = {
+    "PREFECT_WORKER_QUERY_SECONDS": "1",
+    "PREFECT_RUNNER_POLL_FREQUENCY": "1",
+    **as_variables(fanout_poll_s=0.5, server_retry_s=0.5, server_answer_s=60.0),
+}
+"""Variables for programs that poll at short intervals, and wait for a server on a busy machine."""
 
 IN_FLIGHT = 3
 """Flow runs of a worker at a time."""
+
+
+def make_ready(server: PrefectServer) -> None:
+    """Prepare a server as an operator does."""
+    done = server.run("durabench", "setup")
+    assert done.returncode == 0, done.stderr
+    server.prefect("deploy", "--all")
+
+
+class Workers:
+    """Workers that tests share, suspended by a signal while no test needs them.
+
+    Starting a worker takes seconds of processor time, and an idle one keeps polling.
+    """
+
+    def __init__(self, server: PrefectServer, count: int) -> None:
+        self._server, self._count = server, count
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    @contextmanager
+    def awake(self) -> Iterator[None]:
+        """Let all of them work for the length of the block, and replace those that have ended."""
+        self._running = [each for each in self._running if each.poll() is None]
+        for each in self._running:
+            each.send_signal(signal.SIGCONT)
+        self._running += [
+            start_worker(self._server) for _ in range(len(self._running), self._count)
+        ]
+        try:
+            yield
+        finally:
+            for each in self._running:
+                each.send_signal(signal.SIGSTOP)
+
+    def end(self) -> None:
+        """Kill them with everything below them."""
+        for each in self._running:
+            kill_all(each)
 
 
 def start_worker(server: PrefectServer) -> "subprocess.Popen[bytes]":
@@ -79,7 +122,7 @@ def expect(server: PrefectServer, program: "subprocess.Popen[bytes]", code: int 
 
 
 def report(server: PrefectServer, name: str) -> Report:
-    return reporting.read(Lake.existing(server.folder / "lake"), name)
+    return report_files.read(Lake.existing(server.folder / "lake"), name)
 
 
 def resolved(server: PrefectServer, name: str) -> dict[str, int]:

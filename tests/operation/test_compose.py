@@ -18,7 +18,7 @@ from eval.instances import load
 from tests.operation.running import declared, order, state, wait_until
 from tests.servers.prefect_server import ROOT, PrefectApi
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.full, pytest.mark.timeout(1500)]
 
 FOLDER = ROOT / "flows" / "operation"
 STAND_INS = Path(__file__).with_name("stand_ins")

@@ -11,8 +11,8 @@ import pytest
 from agent.workspaces import ownership
 from eval.base_image import BASE_IMAGE
 from eval.instances import load
-from flows.lake import Lake
-from tests.operation.running import QUICK, declared, order, state, wait_until
+from flows.storage.lake import Lake
+from tests.operation.running import QUICK, declared, make_ready, order, state, wait_until
 from tests.servers.prefect_server import ROOT, PrefectServer
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -50,8 +50,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, docker_client: Any) -> Iter
             *["work-pool", "create", "durabench", "--type", "docker"],
             *["--base-job-template", str(path)],
         )
-        assert made.run("durabench", "setup").returncode == 0
-        made.prefect("deploy", "--all")
+        make_ready(made)
         yield made
 
 

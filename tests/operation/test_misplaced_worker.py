@@ -1,32 +1,18 @@
 """A worker with another journal or lake than the benchmark takes cells, and must buy nothing."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.operation.running import begin, expect, kill_all, resolved, start_worker, states
-from tests.servers.openai_server import OpenAIServer
+from tests.operation.running import Workers, begin, expect, resolved, states
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.simulated_server import Simulation
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-@pytest.fixture
-def simulation(server: PrefectServer) -> Simulation:
-    server.environment["OPENAI_API_KEY"] = "none"
-    return Simulation()
-
-
-@pytest.fixture
-def api_base(simulation: Simulation) -> Iterator[str]:
-    with OpenAIServer(simulation, keep_requests=False) as made:
-        yield made.url
-
-
 def test_a_worker_with_another_journal_refuses_and_nothing_is_bought_twice(
-    server: PrefectServer, simulation: Simulation, api_base: str, tmp_path: Path
+    server: PrefectServer, crew: Workers, simulation: Simulation, api_base: str, tmp_path: Path
 ) -> None:
     """The run ends, says why, and does the cells once a worker is there that belongs to it."""
     model = {
@@ -51,10 +37,7 @@ def test_a_worker_with_another_journal_refuses_and_nothing_is_bought_twice(
     assert states(server, "misplaced") == ["FAILED"] * 3
     assert (simulation.calls.total(), other.exists()) == (0, False)
 
-    worker = start_worker(server)
-    try:
+    with crew.awake():
         expect(server, begin(server, **changes))
-    finally:
-        kill_all(worker)
     assert resolved(server, "misplaced") == {"mini": 1}
     assert set(simulation.calls.values()) == {1}

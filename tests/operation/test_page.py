@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import psycopg
 import pytest
 import yaml
 
-from flows.server_settings import WANTED, as_lines
+from flows.server.settings import WANTED, as_lines
 from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import ROOT, PrefectServer
 
@@ -78,17 +79,29 @@ def test_a_server_starts_with_what_the_page_says(tmp_path: Path) -> None:
             assert connection.execute("select count(*) from flow_run").fetchone() == (0,)
 
 
+@pytest.fixture(scope="module")
+def without_a_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
+    """A server without a work pool; each test deletes the one that it makes."""
+    with PrefectServer(tmp_path_factory.mktemp("installation")) as made:
+        yield made
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [c for c in COMMANDS if "work-pool create" in c])
-def test_a_pool_of_containers_is_made_before_the_deployments(command: str, tmp_path: Path) -> None:
+def test_a_pool_of_containers_is_made_before_the_deployments(
+    command: str, without_a_pool: PrefectServer
+) -> None:
     """`setup` leaves it as it is, and the server takes all deployments for it."""
-    with PrefectServer(tmp_path / "installation") as server:
-        server.prefect(*shlex.split(command)[1:])
+    server = without_a_pool
+    server.prefect(*shlex.split(command)[1:])
+    try:
         kind = re.search(r"--type (\w+)", command)[1]  # type: ignore[index]
         assert f"type {kind}" in server.run("durabench", "setup").stdout
         server.prefect("deploy", "--all")
         [solve] = [d for d in server.post("/deployments/filter", {}) if d["name"] == "solve"]
         assert solve["work_pool_name"] == "durabench"
+    finally:
+        server.prefect("work-pool", "delete", "durabench")
 
 
 def test_the_compose_file_has_the_settings_of_setup() -> None:

@@ -9,7 +9,7 @@ import pytest
 from docker.errors import DockerException
 
 from agent.workspaces import ownership
-from flows.lake import Lake
+from flows.storage.lake import Lake
 from tests.operation.running import declared, order, state, states, wait_until
 from tests.servers.prefect_server import PrefectServer
 
@@ -57,7 +57,7 @@ def environment(process: Path) -> bytes:
 @pytest.mark.usefixtures("workers")
 @pytest.mark.parametrize(
     ("execution", "environment", "cells"),
-    [pytest.param("local", "docker", 10, marks=pytest.mark.docker), ("distributed", "host", 6)],
+    [pytest.param("local", "docker", 10, marks=pytest.mark.docker), ("distributed", "host", 4)],
 )
 def test_a_paused_benchmark_stops_and_goes_on(
     server: PrefectServer, execution: str, environment: str, cells: int

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from flows import reporting
-from flows.lake import Lake
-from tests.operation.running import QUICK, begin, expect, states
+from flows.storage import report_files
+from flows.storage.lake import Lake
+from tests.operation.running import Workers, begin, expect, states
 from tests.servers.object_store import ObjectStore
 from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import PrefectServer
@@ -22,34 +22,34 @@ def store() -> Iterator[ObjectStore]:
 
 
 @pytest.fixture
-def server(store: ObjectStore, postgres: PostgresServer, tmp_path: Path) -> Iterator[PrefectServer]:
-    """A server whose programs know nothing but URLs."""
-    with PrefectServer(tmp_path) as made:
-        made.environment |= {
-            **QUICK,
-            **store.environment,
-            "DURABENCH_LAKE": store.create_lake(),
-            "DURABENCH_DATABASE_URL": postgres.create_database(),
-        }
-        done = made.run("durabench", "setup")
-        assert done.returncode == 0, done.stderr
-        made.prefect("deploy", "--all")
+def programs(
+    server: PrefectServer, store: ObjectStore, postgres: PostgresServer, tmp_path: Path
+) -> Iterator[PrefectServer]:
+    """The server for programs that know nothing but URLs; two of these are workers."""
+    made = server.apart(
+        tmp_path,
+        **store.environment,
+        DURABENCH_LAKE=store.create_lake(),
+        DURABENCH_DATABASE_URL=postgres.create_database(),
+    )
+    workers = Workers(made, 2)
+    with workers.awake():
         yield made
+    workers.end()
 
 
-@pytest.mark.usefixtures("workers")
-def test_workers_share_a_lake_without_a_folder(server: PrefectServer, store: ObjectStore) -> None:
+def test_workers_share_a_lake_without_a_folder(programs: PrefectServer, store: ObjectStore) -> None:
     """Every cell comes to its verdict, whoever took it, and the same again writes no row."""
-    url = server.environment["DURABENCH_LAKE"]
-    expect(server, begin(server, repeats=2))
-    arms = reporting.read(Lake.existing(url), "apart").arms
+    url = programs.environment["DURABENCH_LAKE"]
+    expect(programs, begin(programs, name="stored", repeats=2))
+    arms = report_files.read(Lake.existing(url), "stored").arms
     assert {arm.name: arm.resolved for arm in arms} == {"mini": 4, "null": 0}
-    assert states(server, "apart") == ["COMPLETED"] * 8
+    assert states(programs, "stored") == ["COMPLETED"] * 8
     before = store.versions(url)
-    expect(server, begin(server, repeats=2))
-    assert states(server, "apart") == ["COMPLETED"] * 8
+    expect(programs, begin(programs, name="stored", repeats=2))
+    assert states(programs, "stored") == ["COMPLETED"] * 8
     after = store.versions(url)
     assert {name for name in after if after[name] != before.get(name)} == {
-        name for name in before if "/reports/apart/" in name
+        name for name in before if "/reports/stored/" in name
     }
-    assert not (server.folder / "lake").exists()
+    assert not (programs.folder / "lake").exists()

@@ -1,93 +1,29 @@
-"""Three workers with PostgreSQL for Prefect and the journal: killed, and it restarted."""
+"""Three workers with PostgreSQL for Prefect and the journal, killed one after the other."""
 
-import asyncio
-import itertools
-import time
-from collections import Counter
-from collections.abc import Iterator
+from itertools import cycle, islice
 from typing import Any
 
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows.lake import Lake
-from flows.setting_up import Wanted, set_up
+from flows.storage.lake import Lake
 from tests.operation.running import (
     IN_FLIGHT,
-    QUICK,
     begin,
     expect,
     kill_all,
-    resolved,
     start_worker,
     states,
     wait_until,
 )
-from tests.servers.openai_server import OpenAIServer
-from tests.servers.postgres import PostgresServer
+from tests.operation.storms import SKILLS, arms
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.simulated_server import Simulation
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 WORKERS = 3
-SKILLS = ["0.2", "0.5", "0.8", "1.0"]
-INSTANCES = 12
-KILL_EVERY_S, KILL_FOR_S = 10.0, 60.0
-ZOMBIE_S = 50.0
-"""Heartbeats come every 30 seconds at most."""
-
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[PostgresServer]:
-    with PostgresServer() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def server(
-    tmp_path_factory: pytest.TempPathFactory, database: PostgresServer
-) -> Iterator[PrefectServer]:
-    """A Prefect server on PostgreSQL, made ready, with a journal on PostgreSQL for the workers."""
-    own = database.create_database("asyncpg")
-    folder = tmp_path_factory.mktemp("installation")
-    with PrefectServer(folder, PREFECT_API_DATABASE_CONNECTION_URL=own) as made:
-        made.environment |= {
-            **QUICK,
-            "DURABENCH_DATABASE_URL": database.create_database(),
-            "OPENAI_API_KEY": "none",
-        }
-        with temporary_settings({PREFECT_API_URL: made.url}):
-            asyncio.run(set_up(Wanted(zombie_s=ZOMBIE_S)))
-        made.prefect("deploy", "--all")
-        yield made
-
-
-@pytest.fixture(scope="module")
-def simulation() -> Simulation:
-    return Simulation(latency_s=0.5)
-
-
-@pytest.fixture(scope="module")
-def api_base(simulation: Simulation) -> Iterator[str]:
-    with OpenAIServer(simulation, keep_requests=False) as made:
-        yield made.url
-
-
-def arms(api_base: str) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": f"skill-{skill}",
-            "agent": "mini",
-            "model": {
-                "name": f"openai/skill-{skill}",
-                "api_base": api_base,
-                "input_cost_per_token": 1e-6,
-                "output_cost_per_token": 1e-5,
-            },
-        }
-        for skill in SKILLS
-    ]
+CELLS_A_KILL = 3
+"""Cells that finish between two kills, so that the kills are spread over the experiment."""
 
 
 def came_to(server: PrefectServer, name: str) -> dict[tuple[str, str], tuple[Any, ...]]:
@@ -109,56 +45,39 @@ def came_to(server: PrefectServer, name: str) -> dict[tuple[str, str], tuple[Any
     }
 
 
+@pytest.mark.parametrize(
+    ("instances", "kills"),
+    [(4, WORKERS), pytest.param(12, 2 * WORKERS, marks=pytest.mark.full)],
+)
 def test_workers_are_killed_all_the_time_and_nothing_changes(
-    server: PrefectServer, simulation: Simulation, api_base: str
+    on_postgres: PrefectServer, simulation: Simulation, api_base: str, instances: int, kills: int
 ) -> None:
-    """48 cells: what they come to is what they come to in one process, and the server of the
-    model was asked at most once more for each call that was in flight when a worker was killed.
+    """Every cell has the same result as in one process. The model was asked at most one more
+    time for each call that was in flight when a worker was killed.
     """
-    declared = {"arms": arms(api_base), "select": {"sample": INSTANCES}, "concurrency": 9}
-    workers = [start_worker(server) for _ in range(WORKERS)]
-    kills = 0
+    declared = {"arms": arms(api_base), "select": {"sample": instances}, "concurrency": 9}
+    stormy, calm = f"stormy-{instances}", f"calm-{instances}"
+    workers = [start_worker(on_postgres) for _ in range(WORKERS)]
+
+    def goes_on(done: int) -> bool:
+        """Return whether that many cells are done while others run."""
+        found = states(on_postgres, stormy)
+        return found.count("COMPLETED") >= done and "RUNNING" in found
+
     try:
-        running = begin(server, name="stormy", **declared)
-        wait_until(lambda: "RUNNING" in states(server, "stormy"))
-        until = time.monotonic() + KILL_FOR_S
-        for number in itertools.cycle(range(WORKERS)):
-            time.sleep(KILL_EVERY_S)
-            if time.monotonic() > until:
-                break
+        running = begin(on_postgres, name=stormy, **declared)
+        for kill, number in enumerate(islice(cycle(range(WORKERS)), kills)):
+            wait_until(lambda done=CELLS_A_KILL * kill: goes_on(done), 400)
             kill_all(workers[number])
-            kills += 1
-            workers[number] = start_worker(server)
-        expect(server, running)
+            workers[number] = start_worker(on_postgres)
+        expect(on_postgres, running)
     finally:
         for worker in workers:
             kill_all(worker)
-    stormy, asked = came_to(server, "stormy"), simulation.calls.copy()
+    after_kills, asked = came_to(on_postgres, stormy), simulation.calls.copy()
     simulation.calls.clear()
-    expect(server, begin(server, name="calm", execution="local", **declared))
-    assert len(stormy) == len(SKILLS) * INSTANCES
-    assert stormy == came_to(server, "calm")
+    expect(on_postgres, begin(on_postgres, name=calm, execution="local", **declared))
+    assert len(after_kills) == len(SKILLS) * instances
+    assert after_kills == came_to(on_postgres, calm)
     assert asked.keys() == simulation.calls.keys()
-    assert kills >= KILL_FOR_S // KILL_EVERY_S - 1
     assert asked.total() - simulation.calls.total() <= kills * IN_FLIGHT
-
-
-def test_the_database_is_restarted(
-    server: PrefectServer, database: PostgresServer, simulation: Simulation, api_base: str
-) -> None:
-    """Server, workers and cells go on when it is back, and nothing is asked twice. A flow run that
-    was beginning at that moment may crash, and another takes its place."""
-    before = simulation.calls.copy()
-    worker = start_worker(server)
-    try:
-        running = begin(server, name="restarted", arms=arms(api_base)[-1:], select={"sample": 3})
-        wait_until(lambda: "RUNNING" in states(server, "restarted"))
-        database.restart(away_s=5)
-        expect(server, running)
-    finally:
-        kill_all(worker)
-    assert resolved(server, "restarted") == {"skill-1.0": 3}
-    ended = Counter(states(server, "restarted"))
-    assert ended.pop("COMPLETED") == 3
-    assert ended.keys() <= {"CRASHED"}
-    assert set((simulation.calls - before).values()) == {1}

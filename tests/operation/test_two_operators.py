@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from flows.events import INFRASTRUCTURE
-from flows.lake import Lake
+from flows.server.events import FINISHED, INFRASTRUCTURE, resource_id
+from flows.storage.lake import Lake
 from tests.operation.running import begin, expect, report, wait_until
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.prefect_server import PrefectServer
@@ -19,17 +19,18 @@ CELLS = 4
 
 
 def events(server: PrefectServer, name: str) -> list[dict[str, Any]]:
-    """Those of a name that the server was told of."""
-    chosen = {"filter": {"event": {"name": [name]}}, "limit": 50}
+    """Return the events of that name about the experiment `both`."""
+    about = {"resource": {"id": [resource_id("both")]}}
+    chosen = {"filter": {"event": {"name": [name]}, **about}, "limit": 50}
     found: list[dict[str, Any]] = server.post("/events/filter", chosen)["events"]
     return found
 
 
-def test_they_share_the_cells_and_both_are_done(tmp_path: Path) -> None:
+def test_they_share_the_cells_and_both_are_done(server: PrefectServer, tmp_path: Path) -> None:
     """Each call is asked for once, each patch graded once, and a held cell is no failure."""
     simulation = Simulation(latency_s=0.3)
-    with OpenAIServer(simulation) as models, PrefectServer(tmp_path) as server:
-        server.environment["OPENAI_API_KEY"] = "throw-away"
+    server = server.apart(tmp_path)
+    with OpenAIServer(simulation) as models:
         model = {"provider": "litellm", "name": "openai/skill-1", "api_base": models.url}
         arms = [{"name": "mini", "agent": "mini", "model": model}]
         chosen = {
@@ -48,7 +49,7 @@ def test_they_share_the_cells_and_both_are_done(tmp_path: Path) -> None:
         printed = server.printed(first) + server.printed(second)
         assert "another run is working on it; its result is waited for" in printed
         assert "infrastructure" not in printed
-        wait_until(lambda: len(events(server, "durabench.experiment.finished")) == 2)
+        wait_until(lambda: len(events(server, FINISHED)) == 2)
         assert events(server, INFRASTRUCTURE) == []
         [arm] = report(server, "both").arms
     assert set(simulation.calls.values()) == {1}
@@ -60,11 +61,11 @@ def test_they_share_the_cells_and_both_are_done(tmp_path: Path) -> None:
     assert [row["gradings"] for row in evaluations] == [2] * CELLS
 
 
-def test_what_a_dead_operator_held_is_taken_over(tmp_path: Path) -> None:
+def test_what_a_dead_operator_held_is_taken_over(server: PrefectServer, tmp_path: Path) -> None:
     """Without waiting for the end of the lease, and nothing that was answered is asked again."""
     simulation = Simulation(latency_s=0.3)
-    with OpenAIServer(simulation) as models, PrefectServer(tmp_path) as server:
-        server.environment["OPENAI_API_KEY"] = "throw-away"
+    server = server.apart(tmp_path)
+    with OpenAIServer(simulation) as models:
         model = {"provider": "litellm", "name": "openai/skill-1", "api_base": models.url}
         arms = [{"name": "mini", "agent": "mini", "model": model}]
         chosen = {"name": "heir", "execution": "local", "select": {"slice": "0:1"}, "arms": arms}

@@ -1,10 +1,10 @@
 """The five questions and their answers in words."""
 
-from reports.answers import answers
+from reports.analysis.failing import group_failures
+from reports.analysis.spending import billed, part, share
 from reports.build import build
-from reports.failing import group_failures
-from reports.leading import describe
-from reports.spending import billed, part, share
+from reports.rendering.answers import answers
+from reports.rendering.leading import describe
 from tests.reports.lake_fixture import LakeBuilder
 
 TIMES = "\N{MULTIPLICATION SIGN}"

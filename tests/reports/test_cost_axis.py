@@ -3,8 +3,8 @@
 import pytest
 from matplotlib.figure import Figure
 
-from reports.drawing import usd_axis
-from reports.figures import _cost_scale
+from reports.rendering.drawing import usd_axis
+from reports.rendering.figures import _cost_scale
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from reports import markdown, page
 from reports.build import build
 from reports.format import points
-from reports.leading import Leading, Line, describe
+from reports.rendering import markdown, page
+from reports.rendering.leading import Leading, Line, describe
 from reports.statistics import newcombe_interval
 from reports.types import PairedTable, Report
 from tests.reports.lake_fixture import LakeBuilder

@@ -1,7 +1,7 @@
 """The report as Markdown."""
 
 from reports.build import build
-from reports.markdown import render
+from reports.rendering.markdown import render
 from tests.reports.lake_fixture import LakeBuilder
 
 

@@ -6,11 +6,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-from reports import differences, page
-from reports.answers import answers
+from reports.analysis import differences
 from reports.build import build
-from reports.leading import describe
-from reports.page import MARKS, render
+from reports.rendering import page
+from reports.rendering.answers import answers
+from reports.rendering.leading import describe
+from reports.rendering.page import MARKS, render
 from reports.types import STATES
 from tests.reports.lake_fixture import LakeBuilder
 

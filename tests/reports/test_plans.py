@@ -9,10 +9,10 @@ import pytest
 from scipy.stats import binomtest
 from statsmodels.stats.multitest import multipletests
 
-from reports import markdown, page
 from reports.build import build
-from reports.headline import headline
-from reports.leading import DASH, describe
+from reports.rendering import markdown, page
+from reports.rendering.headline import headline
+from reports.rendering.leading import DASH, describe
 from reports.types import Report
 from tests.reports.lake_fixture import NOON, LakeBuilder
 

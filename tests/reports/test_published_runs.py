@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binomtest
 
 from reports.build import build
-from reports.page import render
+from reports.rendering.page import render
 from reports.types import PairedTable, Report
 from tests.reports.lake_fixture import NOON, LakeBuilder, attempt_row, evaluation_row
 

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
+from reports.analysis.resampled import read_resampled
 from reports.build import build
 from reports.relations import open_marts
-from reports.resampled import read_resampled
 from reports.statistics import Bootstrap
 from reports.types import PairedTable, Resampled
 from tests.reports.lake_fixture import LakeBuilder

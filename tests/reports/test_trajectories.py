@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from reports import page, trajectories
 from reports.build import build
+from reports.rendering import page, trajectories
 from tests.reports.lake_fixture import NOON, LakeBuilder
 from tests.reports.test_page import outline
 

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from reports import markdown, page
-from reports.answers import answers
+from reports.analysis.imputation import impute
 from reports.build import build
-from reports.headline import headline
-from reports.imputation import impute
-from reports.leading import describe
+from reports.rendering import markdown, page
+from reports.rendering.answers import answers
+from reports.rendering.headline import headline
+from reports.rendering.leading import describe
 from reports.types import Interval, Report
 from tests.reports.lake_fixture import LakeBuilder, attempt_row
 

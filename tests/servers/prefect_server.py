@@ -6,6 +6,7 @@ with PrefectServer(folder) as server:
         ...
 """
 
+import copy
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from typing import Any
 
 import httpx
 
-from flows.server_settings import as_lines
+from flows.server.settings import as_lines
 from tests.servers.postgres import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -105,6 +106,18 @@ class PrefectServer(PrefectApi):
             except httpx.TransportError:
                 time.sleep(0.2)
         raise RuntimeError(f"no Prefect server: {(self.folder / 'server.log').read_text()[-2000:]}")
+
+    def apart(self, folder: Path, **variables: str) -> "PrefectServer":
+        """Return the same server for programs with a folder and variables of their own."""
+        folder.mkdir(parents=True, exist_ok=True)
+        other = copy.copy(self)
+        other.folder = folder
+        other.environment = {
+            **self.environment,
+            "DURABENCH_LAKE": str(folder / "lake"),
+            **variables,
+        }
+        return other
 
     @property
     def pid(self) -> int:

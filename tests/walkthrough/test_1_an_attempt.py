@@ -9,7 +9,7 @@ from pathlib import Path
 from agent import models
 from agent.arms import ARMS
 from agent.arms.options import MiniOptions
-from agent.session import Session
+from agent.session.session import Session
 from agent.types import Task
 from agent.workspaces import HostWorkspace
 from tests.agent.workspaces_on_host import HostWorkspaces

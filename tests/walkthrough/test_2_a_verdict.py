@@ -6,6 +6,7 @@ import pytest
 
 from agent.workspaces import HostWorkspace
 from eval import upstream
+from eval.audit import audit
 from eval.grading import grade
 from eval.instances import load
 from eval.selection import Selection, select
@@ -52,3 +53,29 @@ async def test_a_patch_that_does_not_apply_is_an_outcome_of_its_own(tmp_path: Pa
     evaluation = await verdict(instance, broken, tmp_path)
     assert evaluation.outcome == "patch_failed"
     assert not evaluation.resolved
+
+
+@pytest.mark.slow
+async def test_an_audit_doubts_a_patch_that_changes_the_runner(tmp_path: Path) -> None:
+    """The official verdict stays; beside it the patch is suspect, with what was seen."""
+    instance = load("bundled")[0]
+    evaluation = await verdict(instance, HOOK, tmp_path)
+    assert evaluation.resolved
+    audited = audit(instance, HOOK, evaluation)
+    assert audited.verdict == "suspect"
+    assert "test_configuration" in {reason.kind for reason in audited.reasons}
+
+
+HOOK = """\
+diff --git a/conftest.py b/conftest.py
+new file mode 100644
+--- /dev/null
++++ b/conftest.py
+@@ -0,0 +1,5 @@
++import pytest
++@pytest.hookimpl(hookwrapper=True)
++def pytest_runtest_makereport(item, call):
++    outcome = yield
++    outcome.get_result().outcome = "passed"
+"""
+"""Lets every test pass, whatever the code does."""

@@ -1,13 +1,13 @@
-"""A stand-in for a model that needs no key: it knows the answer, and its skill is stated.
+"""A stand-in for a model that needs no key. It knows the answer, and its skill is stated.
 
-model.py         which script answers, how often a reply is malformed, what it costs
+model.py         the model: choice of script, malformed replies, costs
 mini.py          the script for mini-swe-agent
 roles.py         the durable arm's roles that ask, find, plan and describe
-anchor.py        the one that writes a failing test
-implementer.py   the one that changes code: rightly, wrongly, or by cheating
-reviewers.py     the two that judge a change
-reference.py     the reference patch by files, and whether a change is that
-conversation.py  what the model is told, and how it says what it does
+anchor.py        the role that writes a failing test
+implementer.py   the role that changes code: correctly, wrongly, or by cheating
+reviewers.py     the two roles that review a change
+reference.py     the reference patch by file, and comparison with a change
+conversation.py  parser of the model's input, and its replies
 luck.py          seeded draws
 """
 

@@ -1,7 +1,7 @@
 """The writer of the anchor test: a test that looks for one hunk of the reference patch.
 
-It reads the source, because nobody could make it import or call what only the task's author
-knows. So it fails on the base commit by its assertion, and passes once the hunk is there.
+The test reads the source, because it cannot import or call names that only the task's author knows.
+It therefore fails on the base commit at its assertion, and passes once the hunk is applied.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ _LINES = """\
 
 @dataclass(frozen=True)
 class Check:
-    """What an anchor test can find out about one file."""
+    """A check of one file that an anchor test can make."""
 
     file: FilePatch
     path: str
@@ -51,7 +51,7 @@ class Check:
 
 
 def write(reference: Reference, facts: Facts, luck: Luck) -> list[Action]:
-    """The script of the role."""
+    """Return the script of the role."""
     path = (facts.get("brief") or {}).get("anchor_path") or place(reference, facts)
     regression_tests = (facts.get("brief") or {}).get("regression_tests") or []
     check = chosen(reference, luck)
@@ -75,15 +75,17 @@ def write(reference: Reference, facts: Facts, luck: Luck) -> list[Action]:
 
 
 def place(reference: Reference, facts: Facts) -> str:
-    """A path for the anchor test: beside the existing tests, in `tests` where there are none."""
+    """Return a path for the anchor test: beside the existing tests, or else in `tests`."""
     folders = [str(PurePosixPath(path).parent) for path in facts.get("test_files") or []]
     commonest = Counter(sorted(folders)).most_common(1)
     return str(PurePosixPath(commonest[0][0] if commonest else "tests") / reference.anchor_name)
 
 
 def chosen(reference: Reference, luck: Luck) -> Check | None:
-    """What the anchor test of this attempt checks, None where nothing can be checked. Code
-    comes before prose: that is what a task is about, if it changes both."""
+    """Return the check of this attempt's anchor test, or None if nothing can be checked.
+
+    Code is preferred to prose: if a task changes both, it is about the code.
+    """
     checks = [check for file in reference.files for check in _checks(file)]
     code = [check for check in checks if not check.path.endswith(PROSE)]
     rng = luck.rng("anchor")
@@ -91,7 +93,10 @@ def chosen(reference: Reference, luck: Luck) -> Check | None:
 
 
 def source(check: Check, path: str) -> str:
-    """The test as it stands in a file at `path`; ASCII alone, whatever it looks for."""
+    """Return the test as the content of a file at `path`.
+
+    The test is pure ASCII, whatever it looks for.
+    """
     expected = f"EXPECTED = {check.expected!a}\n" if check.expected is not None else ""
     return _TEST.format(
         path=ascii(check.path),
@@ -103,7 +108,7 @@ def source(check: Check, path: str) -> str:
 
 
 def _checks(file: FilePatch) -> Iterator[Check]:
-    """Everything that is one way on the base commit and the other way after the patch."""
+    """Yield every check whose result differs between the base commit and the patched files."""
     if file.new_path is None:
         yield Check(file, file.name, _GONE)
     elif file.is_binary:
@@ -119,7 +124,7 @@ def _hunk_checks(file: FilePatch, hunk: Hunk) -> Iterator[Check]:
     old, new = ([line.rstrip("\r") for line in side] for side in (hunk.old_lines, hunk.new_lines))
     if not _holds(old, new):
         yield Check(file, file.name, _LINES.format(negation=""), new)
-    elif old != new:  # lines go at an edge of the hunk, and what stays is there already
+    elif old != new:  # lines at an edge are removed, and the rest already exists
         yield Check(file, file.name, _LINES.format(negation="not "), old)
 
 

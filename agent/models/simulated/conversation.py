@@ -1,7 +1,7 @@
-"""What a role of the durable arm tells the model, and how the model says what it does.
+"""Conversations of the durable arm's roles: their input, and the model's replies.
 
-The opening user message ends in a block of facts; every reply is one tool call, natively or
-as a fenced block of the text protocol.
+The opening user message ends in a block of facts. Every reply is one tool call, natively or as a
+fenced block of the text protocol.
 """
 
 import json
@@ -14,7 +14,7 @@ from agent.models.chat import tool_call
 from agent.models.protocol import Message, ModelRequest
 
 Facts = dict[str, Any]
-"""What a role is given, as JSON."""
+"""The input of a role, as JSON."""
 
 _FACTS = "```facts\n"
 _TEXT_CALL = re.compile(r"```json\n(.*?)\n```", re.DOTALL)
@@ -31,20 +31,20 @@ class Action:
 
 @dataclass(frozen=True)
 class Conversation:
-    """One request of a role, as far as an answer depends on it."""
+    """The parts of a role's request that determine the answer."""
 
     role: str
     scope: str
     number: int
     facts: Facts
     turn: int
-    """Usable replies that the conversation holds already."""
+    """Usable replies that the conversation already contains."""
     native: bool
-    """Whether tools are called natively, or by the text protocol."""
+    """True if tools are called natively, False for the text protocol."""
 
 
 def read(request: ModelRequest) -> Conversation:
-    """Take a request apart.
+    """Parse a request.
 
     Raises:
         ModelError: the opening message has no facts.
@@ -65,7 +65,7 @@ def read(request: ModelRequest) -> Conversation:
 
 
 def reply(conversation: Conversation, action: Action) -> Message:
-    """The action as an assistant message."""
+    """Return the action as an assistant message."""
     if conversation.native:
         return _native(conversation, action, json.dumps(action.arguments))
     call = {"tool": action.tool, "arguments": action.arguments}
@@ -73,7 +73,7 @@ def reply(conversation: Conversation, action: Action) -> Message:
 
 
 def malformed_reply(conversation: Conversation, action: Action, *, broken: bool) -> Message:
-    """The thought alone; or, `broken`, a call whose JSON lacks its end."""
+    """Return the thought alone, or, if `broken`, a call with incomplete JSON."""
     if not broken:
         return {"role": "assistant", "content": f"{action.thought} Let me think again."}
     if conversation.native:
@@ -106,7 +106,7 @@ def _is_object(text: str) -> bool:
 
 
 def _text(content: Any) -> str:
-    """A message's text, which may come in parts."""
+    """Return a message's text, which may consist of parts."""
     if isinstance(content, list):
         return "".join(part.get("text") or "" for part in content)
     return content or ""

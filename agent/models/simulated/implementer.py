@@ -1,7 +1,8 @@
-"""The implementer: makes one step of the reference patch, rightly or wrongly, or cheats.
+"""The implementer: makes one step of the reference patch, correctly or wrongly, or cheats.
 
-A whole task of n files, done once, is right with the probability `skill`; so a step of k of
-them is right with `skill ** (k / n)`. Every scope draws anew: each candidate, each new try.
+A whole task of n files, done once, is right with the probability `skill`. A step of k of these
+files is therefore right with `skill ** (k / n)`. Every scope has its own draw: each candidate, and
+each new try.
 """
 
 from collections.abc import Iterable
@@ -12,8 +13,8 @@ from agent.models.simulated.conversation import Action, Conversation
 from agent.models.simulated.luck import Luck
 from agent.models.simulated.reference import Reference
 
-# How sure implementers say they are. A right one is more often sure, but a wrong one often
-# enough, so that confidence orders candidates better than chance and proves nothing.
+# Probabilities that an implementer claims high confidence. A correct one does so more often, but a
+# wrong one often enough that confidence orders candidates better than chance and proves nothing.
 _SURE_IF_RIGHT, _SURE_IF_WRONG = 0.6, 0.3
 
 _LINES_READ = 200
@@ -33,7 +34,7 @@ _EMPTY_TEST = "def test_it_works():\n    assert True\n"
 def write(
     reference: Reference, conversation: Conversation, luck: Luck, *, skill: float, cheating: float
 ) -> list[Action]:
-    """The script of the role."""
+    """Return the script of the role."""
     facts = conversation.facts
     step = facts.get("step") or {}
     files = reference.touching(step.get("targets") or [])
@@ -64,7 +65,7 @@ def _reads(files: list[FilePatch]) -> list[Action]:
 
 
 def _lines(file: FilePatch) -> dict[str, int]:
-    """The lines around the first hunk."""
+    """Return the lines around the first hunk."""
     if not file.hunks:
         return {}
     start = max(1, file.hunks[0].old_start - _LINES_READ // 2)
@@ -72,7 +73,7 @@ def _lines(file: FilePatch) -> dict[str, int]:
 
 
 def _undo(reference: Reference, conversation: Conversation, files: list[FilePatch]) -> list[Action]:
-    """What takes back an earlier try at the same files, and what does not belong at all."""
+    """Return the actions that revert an earlier try at the same files, and unrelated changes."""
     changed = reference.changed(conversation.facts)
     paths = {path for file in files for path in file.paths}
     earlier = [file for file in changed if paths & set(file.paths)] + reference.strays(changed)

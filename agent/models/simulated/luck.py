@@ -1,4 +1,4 @@
-"""Seeded draws: nothing that happens elsewhere, or earlier, changes them."""
+"""Seeded draws. Nothing that happens elsewhere or earlier changes them."""
 
 import hashlib
 import random
@@ -13,10 +13,10 @@ class Luck:
     """The seeds and the task."""
 
     def rng(self, purpose: str) -> random.Random:
-        """A fresh generator that depends on the identity and the purpose alone."""
+        """Return a fresh generator that depends only on the identity and the purpose."""
         whole = f"{self.identity}/{purpose}".encode("utf-8", "surrogateescape")
         return random.Random(hashlib.sha256(whole).digest())  # noqa: S311  a seeded draw, not a secret
 
     def hits(self, chance: float, purpose: str) -> bool:
-        """Whether something of that chance happens."""
+        """Return True with the given probability."""
         return self.rng(purpose).random() < chance

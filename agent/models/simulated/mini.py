@@ -1,4 +1,4 @@
-"""The script for mini-swe-agent: explore a little, apply a patch, write it down, submit it."""
+"""The script for mini-swe-agent: explore a little, apply a patch, write it to a file, submit it."""
 
 import base64
 import random
@@ -17,7 +17,7 @@ Turn = tuple[str, str]
 
 
 def turns(reference_patch: str, luck: Luck, *, right: bool) -> list[Turn]:
-    """The whole script, with the reference patch itself or a damaged one."""
+    """Return the whole script, with the reference patch itself or a damaged one."""
     patch = reference_patch if right else damage(reference_patch, luck.rng("damage"))
     files = parse(patch)
     return [
@@ -30,7 +30,7 @@ def turns(reference_patch: str, luck: Luck, *, right: bool) -> list[Turn]:
 
 
 def reply(turn: Turn, number: int, *, native: bool, malformed: bool) -> Message:
-    """Turn `number` as an assistant message of either protocol."""
+    """Return turn `number` as an assistant message of either protocol."""
     thought, command = turn
     if malformed:
         return {"role": "assistant", "content": f"{thought} Let me think again."}

@@ -1,7 +1,7 @@
-"""The simulated model: which script answers, whether the reply is malformed, what it costs.
+"""The simulated model: choice of script, malformed replies, and costs.
 
-Each reply is a function of the conversation and of seeds, so neither concurrency nor the
-order of calls changes anything, and an attempt can be repeated exactly.
+Each reply is a function of the conversation and of seeds. Concurrency and the order of calls
+therefore change nothing, and an attempt can be repeated exactly.
 """
 
 import functools
@@ -15,10 +15,10 @@ from agent.models.simulated.reference import Reference
 from agent.models.spec import SimulatedSpec
 from agent.types import Task
 
-# US dollars per token: what a capable hosted model cost in 2025.
+# US dollars per token, as charged for a capable hosted model in 2025.
 _INPUT_USD, _CACHE_READ_USD, _CACHE_WRITE_USD, _OUTPUT_USD = 3e-6, 0.3e-6, 3.75e-6, 15e-6
 
-# Providers do not cache a prompt that is shorter.
+# Providers do not cache a shorter prompt.
 _SHORTEST_CACHED_TOKENS = 1024
 
 
@@ -26,10 +26,10 @@ class SimulatedModel:
     """Knows the reference patch, and answers mini-swe-agent and every role of the durable arm."""
 
     def __init__(self, spec: SimulatedSpec, task: Task, seed: int) -> None:
-        """`seed` is the attempt's own.
+        """Simulate one attempt, whose own seed is `seed`.
 
         Raises:
-            InvalidSpec: the task has no reference patch to know.
+            InvalidSpec: the task has no reference patch.
         """
         if not task.reference_patch.strip():
             raise InvalidSpec(f"{task.id}: a simulated model needs a task with a reference patch")
@@ -38,17 +38,17 @@ class SimulatedModel:
         self._task = task
         self._luck = Luck(f"{spec.seed}/{seed}/{task.id}")
         self.right = self._luck.hits(spec.skill, "skill")
-        """Whether a whole task done in one go, as by mini-swe-agent, is the reference patch."""
+        """True if a task done in one go, as by mini-swe-agent, results in the reference patch."""
 
     def ceiling_usd(self, request: ModelRequest) -> float:
-        """What the answer will cost: it is known before it is given."""
+        """Return the cost of the answer, which is known in advance."""
         return self._answer(request).usage.cost_usd or 0.0
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Answer one request.
 
         Raises:
-            ModelError: the request is of a role that is unknown, or comes without facts.
+            ModelError: the request has an unknown role, or no facts.
         """
         return self._answer(request)
 
@@ -64,8 +64,8 @@ class SimulatedModel:
 
     def _as_mini(self, request: ModelRequest) -> Message:
         turn = sum(message["role"] == "assistant" for message in request.messages)
-        # A reply without an action need not stay in the conversation, but the complaint about
-        # it does: the number of messages tells such a turn from its repetition.
+        # A reply without an action need not stay in the conversation, but its error message does.
+        # The number of messages therefore distinguishes such a turn from its repetition.
         draw = f"malformed/{turn}/{len(request.messages)}"
         malformed = self._luck.hits(self._spec.malformed, draw)
         chosen = self._mini_turns[min(turn, len(self._mini_turns) - 1)]
@@ -91,8 +91,11 @@ class SimulatedModel:
 
 
 def _usage(request: ModelRequest, message: Message) -> Usage:
-    """Tokens as a provider with a prompt cache bills them: the request before this one, which
-    ended before the last assistant message, is read, and the rest is written."""
+    """Return tokens as billed by a provider with a prompt cache.
+
+    The previous request, which ended before the last assistant message, is read from the cache. The
+    rest is written to it.
+    """
     messages = request.messages
     senders = [sent["role"] for sent in messages]
     before = len(senders) - 1 - senders[::-1].index("assistant") if "assistant" in senders else 0

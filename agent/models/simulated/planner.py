@@ -8,15 +8,15 @@ from agent.models.simulated.conversation import Action, Conversation, Facts
 from agent.models.simulated.luck import Luck
 from agent.models.simulated.reference import Reference, unlike
 
-# How often it asks about the code first, when it has seen nothing of it.
+# Probability that the planner asks about the code first, if it has not seen any of it.
 _CURIOSITY = 0.3
 
-# What a step came to that has to be made once more.
+# Status of a step that has to be repeated.
 _FAILED = ("revise", "replan", "blocked")
 
 
 def write(reference: Reference, conversation: Conversation, luck: Luck) -> list[Action]:
-    """The script of one turn: a look at the code where none was given, then the answer."""
+    """Return the script of one turn: a look at the code if none was given, then the answer."""
     facts = conversation.facts
     items = _items(reference, facts)
     files, rest = _next(reference, facts, items)
@@ -45,12 +45,12 @@ def write(reference: Reference, conversation: Conversation, luck: Luck) -> list[
 
 
 def item(files: list[FilePatch]) -> str:
-    """A line of the backlog for the change of some files."""
+    """Return a line of the backlog for the change of some files."""
     return f"Change {', '.join(file.name for file in files)}"
 
 
 def _items(reference: Reference, facts: Facts) -> list[str]:
-    """The backlog as given; the whole patch where the work begins without one."""
+    """Return the given backlog, or the whole patch if the work begins without one."""
     backlog = facts.get("backlog") or []
     begins = not facts.get("completed_steps") and not facts.get("last_step")
     return backlog if backlog or not begins else [item(part) for part in reference.parts]
@@ -59,7 +59,7 @@ def _items(reference: Reference, facts: Facts) -> list[str]:
 def _next(
     reference: Reference, facts: Facts, items: list[str]
 ) -> tuple[list[FilePatch], list[str]]:
-    """The files to change now, none when nothing remains; and what of the backlog is left."""
+    """Return the files to change now, none if nothing remains, and the rest of the backlog."""
     last = facts.get("last_step") or {}
     if last.get("status") in _FAILED or last.get("review_issues"):
         again = reference.named_in(last.get("title") or "")
@@ -72,8 +72,10 @@ def _next(
 
 
 def _wrong_ones(reference: Reference, facts: Facts) -> list[FilePatch]:
-    """For a line that names no file, such as that of a failing test: what the diff shows to be
-    wrong, or everything where there is no diff."""
+    """Return the files for a backlog line that names none, such as that of a failing test.
+
+    These are the files that the diff shows to be wrong, or all files if there is no diff.
+    """
     if facts.get("diff") is None:
         return reference.files
     changed = reference.changed(facts)

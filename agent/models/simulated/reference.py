@@ -1,4 +1,4 @@
-"""The reference patch by its files, and whether a change of the work tree comes to the same."""
+"""The reference patch by file, and comparison of the work tree's change with it."""
 
 import hashlib
 import re
@@ -15,18 +15,20 @@ from agent.types import Task
 
 @dataclass(frozen=True)
 class Effect:
-    """What a patch does to one path."""
+    """The effect of a patch on one path."""
 
     exists: bool
     net: dict[str, int] = field(default_factory=dict)
-    """How often a line is there now beyond before. Unlike the removed and added lines, it does
-    not depend on how a diff aligns two files."""
+    """Net number of occurrences added for each line.
+
+    Unlike the removed and added lines, the net does not depend on how a diff aligns two files.
+    """
     moved: bool = False
-    """The file came from another path, and `net` is against that one."""
+    """True if the file came from another path. `net` is then relative to that one."""
 
 
 class Reference:
-    """The right answer to one task."""
+    """The correct answer to one task."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -37,19 +39,21 @@ class Reference:
 
     @property
     def parts(self) -> list[list[FilePatch]]:
-        """What can be done in one step: the code, whose files need each other, and each prose
-        file by itself."""
+        """Units that can be done in one step.
+
+        All code files form one unit, because they depend on each other. Each prose file is its own.
+        """
         code = [file for file in self.files if not file.name.endswith(PROSE)]
         prose = [[file] for file in self.files if file.name.endswith(PROSE)]
         return [code, *prose] if code else prose
 
     def touching(self, paths: Iterable[str]) -> list[FilePatch]:
-        """The files of the patch that touch one of the paths, all of them where none does."""
+        """Return the files of the patch that touch one of the paths, or all files if none does."""
         wanted = set(paths)
         return [file for file in self.files if wanted & set(file.paths)] or self.files
 
     def named_in(self, text: str) -> list[FilePatch]:
-        """The files of the patch whose path stands in a text, alone and not inside another."""
+        """Return the files of the patch whose path occurs in a text, not inside another path."""
         return [
             file
             for file in self.files
@@ -57,13 +61,13 @@ class Reference:
         ]
 
     def changed(self, facts: Facts) -> list[FilePatch]:
-        """What the work tree has beyond the base commit, the anchor test left out."""
+        """Return the work tree's changes from the base commit, without the anchor test."""
         anchor = (facts.get("anchor") or {}).get("path")
         files = parse(facts.get("diff") or "")
         return [file for file in files if not self._is_anchor(file.name, anchor)]
 
     def strays(self, changed: Iterable[FilePatch]) -> list[FilePatch]:
-        """Changes of files that the right answer leaves alone."""
+        """Return changes of files that the correct answer does not touch."""
         return [file for file in changed if not self.paths & set(file.paths)]
 
     def _is_anchor(self, path: str, given: str | None) -> bool:
@@ -71,7 +75,7 @@ class Reference:
 
 
 def unlike(changed: Iterable[FilePatch], wanted: Iterable[FilePatch]) -> list[str]:
-    """The paths of `wanted` that a change of the same base commit does not treat alike."""
+    """Return the paths of `wanted` on which a change of the same base commit has another effect."""
     actual = _effects(changed)
     return [
         path for path, effect in _effects(wanted).items() if not _same(actual.get(path), effect)
@@ -102,6 +106,6 @@ def _same(actual: Effect | None, wanted: Effect) -> bool:
     if actual is None or actual.exists != wanted.exists:
         return False
     if wanted.moved and not actual.moved:
-        # A diff without renames has all lines of the new file; the added ones must be there.
+        # A diff without renames has all lines of the new file. The added ones must be among them.
         return all(actual.net.get(line, 0) >= count for line, count in wanted.net.items())
     return actual.net == wanted.net

@@ -1,4 +1,4 @@
-"""The reviewers of a step and of the whole: they know the truth, and mostly say it."""
+"""The reviewers of a step and of the whole change. They know the truth, and mostly state it."""
 
 from agent.models.patches import FilePatch
 from agent.models.simulated.conversation import Action, Conversation
@@ -9,7 +9,7 @@ from agent.models.simulated.reference import Reference, unlike
 def write(
     reference: Reference, conversation: Conversation, luck: Luck, *, accuracy: float
 ) -> list[Action]:
-    """The script of either role: the one answer."""
+    """Return the script of either role, which is one answer."""
     files = _judged(reference, conversation)
     faults = _faults(reference, conversation, files)
     draw = f"{conversation.role}/{conversation.scope}/{conversation.number}"
@@ -23,7 +23,7 @@ def write(
 
 
 def _judged(reference: Reference, conversation: Conversation) -> list[FilePatch]:
-    """The files of the patch that have to be right by now."""
+    """Return the files of the patch that have to be correct by now."""
     if conversation.role == "final_reviewer":
         return reference.files
     return reference.touching((conversation.facts.get("step") or {}).get("targets") or [])

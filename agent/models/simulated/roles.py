@@ -1,5 +1,7 @@
-"""The durable arm's roles: who answers what. The answers are the JSON of the classes of
-`agent/durable/answers.py`."""
+"""The durable arm's roles and their scripts.
+
+The answers are the JSON of the classes in `agent/arms/durable/answers.py`.
+"""
 
 import re
 from pathlib import PurePosixPath
@@ -24,10 +26,10 @@ _LINES_AROUND = 10
 def script(
     conversation: Conversation, reference: Reference, luck: Luck, spec: SimulatedSpec
 ) -> list[Action]:
-    """Everything that the role does in a conversation with these facts, one call a reply.
+    """Return all actions of the role in a conversation with these facts, one call per reply.
 
     Raises:
-        ModelError: nobody told the simulated model of such a role.
+        ModelError: the role is unknown.
     """
     facts = conversation.facts
     match conversation.role:
@@ -84,7 +86,7 @@ def _references(file: FilePatch) -> list[dict[str, Any]]:
 
 
 def _brief(reference: Reference, facts: Facts, luck: Luck) -> Action:
-    # What the anchor test looks at comes first, so that it says early whether the work is good.
+    # The file that the anchor test checks comes first, so that the test soon shows good work.
     check = anchor.chosen(reference, luck)
     first = check.path if check else ""
     parts = sorted(reference.parts, key=lambda part: all(file.name != first for file in part))
@@ -101,7 +103,7 @@ def _brief(reference: Reference, facts: Facts, luck: Luck) -> Action:
 
 
 def _regression_tests(reference: Reference, test_files: list[str]) -> list[str]:
-    """The test files that name a touched module first."""
+    """Return the test files. Those that name a touched module come first."""
     modules = {PurePosixPath(path).stem for path in reference.paths}
 
     def names_none(test: str) -> bool:

@@ -1,8 +1,6 @@
 """A task and a repository for arms to work on."""
 
-import subprocess
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +9,9 @@ from agent import models
 from agent.arms import ARMS, ArmKind
 from agent.arms.options import ArmOptions
 from agent.models.protocol import Model
-from agent.session import Session
+from agent.session.session import Session
 from agent.types import Outcome, Task
+from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 
 REFERENCE = """\
@@ -35,16 +34,10 @@ SUBMISSION = [
 ]
 """Commands that solve the task."""
 
+make_repository = with_files({"greeting.txt": "goodbye\n"})
+"""A repository with one committed file."""
+
 Solver = Callable[..., Awaitable[tuple[Outcome, Session]]]
-
-
-def make_repository(folder: Path) -> None:
-    """A repository with one committed file."""
-    folder.mkdir(exist_ok=True)
-    (folder / "greeting.txt").write_text("goodbye\n")
-    identity = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
-    for command in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "base"]):
-        subprocess.run(["git", *command], cwd=folder, check=True)
 
 
 @pytest.fixture

@@ -68,10 +68,10 @@ async def test_a_full_context_window_gives_up(solve: Solver) -> None:
 
 async def test_a_budget_in_dollars_refuses_a_model_of_unknown_price(tmp_path: Path) -> None:
     """Nothing is sent: nobody could say when the budget is spent."""
-    from agent.blobs import Blobs
     from agent.errors import InvalidSpec
     from agent.journal import Attempt, Journal, Limit
-    from agent.steplog import Entry, JournalLog
+    from agent.journal.blobs import Blobs
+    from agent.session.log import Entry, JournalLog
 
     journal = Journal.open(f"sqlite:///{tmp_path / 'journal.sqlite'}")
     journal.start(Attempt("a1", "e", "a", "i", 0, "{}"))

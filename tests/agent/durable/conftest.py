@@ -2,23 +2,22 @@
 
 import json
 import re
-import subprocess
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 
+from agent.arms.durable import arm
+from agent.arms.durable.profile import Profile
 from agent.arms.options import DurableOptions
-from agent.durable import arm
-from agent.durable.profile import Profile
 from agent.models.chat import tokens
 from agent.models.protocol import Message, ModelInfo, ModelReply, ModelRequest, Usage
-from agent.session import Session
+from agent.session.session import Session
 from agent.types import Outcome, Task
+from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 
 FILES = {
@@ -166,20 +165,17 @@ class Solved:
 Solver = Callable[..., Awaitable[Solved]]
 
 
-def make_repository(folder: Path, files: Mapping[str, str] = FILES) -> None:
-    """The files as one commit."""
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(content)
-    identity = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
-    for command in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "base"]):
-        subprocess.run(["git", *command], cwd=folder, check=True)
+QUICK = f"python -IS {Path(__file__).with_name('quick_runner.py')} {{paths}}"
+"""Runs plain test functions without pytest, which takes longer to start than all the rest."""
 
 
 @pytest.fixture
 def solve() -> Solver:
-    """Run the durable arm on the host; roles that are not named are honest, and `files` are
-    there besides the others."""
+    """Run the durable arm on the host.
+
+    Roles that are not named are honest, and `files` are there besides the others. Tests of the
+    repository are run by the quick runner, or `with_pytest`.
+    """
 
     async def run(
         *,
@@ -187,12 +183,14 @@ def solve() -> Solver:
         profile: Any = None,
         files: Mapping[str, str] = MappingProxyType({}),
         limit_s: float | None = None,
+        with_pytest: bool = False,
         model: type[RoleModel] = RoleModel,
         **roles: Script,
     ) -> Solved:
         answering = model({**HONEST, **roles}, native)
-        options = DurableOptions(profile=Profile.model_validate(profile or {}))
-        workspaces = HostWorkspaces(partial(make_repository, files={**FILES, **files}))
+        runner = {} if with_pytest else {"test_command": QUICK}
+        options = DurableOptions(profile=Profile.model_validate({**runner, **(profile or {})}))
+        workspaces = HostWorkspaces(with_files({**FILES, **files}))
         async with Session(
             attempt_id="attempt", models={"": answering}, workspaces=workspaces, limit_s=limit_s
         ) as session:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.durable.reproduction import asserts_something
+from agent.arms.durable.reproduction import asserts_something
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from tests.agent.durable.conftest import (
 
 async def test_an_honest_model_solves_the_task_in_one_step(solve: Solver) -> None:
     """The patch holds the fix alone; four separate statements say how it came about."""
-    solved = await solve()
+    solved = await solve(with_pytest=True)
     assert solved.outcome.status == "submitted"
     assert "+    return a + b" in solved.outcome.patch
     assert ANCHOR not in solved.outcome.patch

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from itertools import pairwise
 
-from agent.durable.answers import Review
-from agent.durable.candidates import rank
-from agent.durable.state import Candidate, Verification
+from agent.arms.durable.answers import Review
+from agent.arms.durable.candidates import rank
+from agent.arms.durable.state import Candidate, Verification
 from agent.tools import TestRun
 
 ACCEPTED = Review(reasons=["it is right"], verdict="accept")

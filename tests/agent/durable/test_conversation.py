@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from agent.durable.answers import Review
-from agent.durable.conversation import Exchange, Limits, converse
-from agent.durable.protocols import Malformed, TextTools
+from agent.arms.durable.answers import Review
+from agent.arms.durable.conversation import Exchange, Limits, converse
+from agent.arms.durable.protocols import Malformed, TextTools
 from agent.models.protocol import ModelReply, ModelRequest, Usage
-from agent.session import Session
+from agent.session.session import Session
 from agent.tools import Toolbox
-from tests.agent.durable.conftest import RoleModel, Said, make_repository, review
+from tests.agent.durable.conftest import FILES, RoleModel, Said, review
+from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 
 LOOK: Said = [("read", {"path": "calc.py"})]
@@ -31,7 +32,7 @@ class Sized(RoleModel):
 
 async def talk(model: RoleModel, **limits: Any) -> Exchange[Review]:
     """A reviewer who can read."""
-    workspaces = HostWorkspaces(make_repository)
+    workspaces = HostWorkspaces(with_files(FILES))
     async with Session(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
         bounds = Limits(WINDOW, **limits)
         return await converse(
@@ -83,7 +84,7 @@ async def test_beyond_nineteen_twentieths_nobody_is_asked() -> None:
 async def test_a_question_that_is_too_long_is_not_asked_at_all() -> None:
     """The size of what nobody has answered yet is estimated."""
     model = sized([review()], [0])
-    workspaces = HostWorkspaces(make_repository)
+    workspaces = HostWorkspaces(with_files(FILES))
     async with Session(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
         facts = {"task": "x" * 4 * WINDOW}
         exchange = await converse(session, "step_reviewer", "Judge.", facts, Review, Limits(WINDOW))

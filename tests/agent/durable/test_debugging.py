@@ -1,6 +1,6 @@
 """Which errors count as the same trouble."""
 
-from agent.durable.debugging import is_stuck, remembered, similar
+from agent.arms.durable.debugging import is_stuck, remembered, similar
 
 FIRST = """\
 /tmp/durabench-17/repo/tests/test_anchor.py:12: in test_round_trip

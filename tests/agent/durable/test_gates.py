@@ -12,10 +12,12 @@ from tests.agent.durable.conftest import (
     STEP,
     Said,
     Solver,
+    Use,
     answer,
     facts_of,
     report,
 )
+from tests.samples import one_in
 
 CLAIM = answer(reason="fails", path=ANCHOR, regression_tests=[], reproduced=True)
 
@@ -33,23 +35,32 @@ async def test_success_without_an_edit_is_replanning(solve: Solver) -> None:
     assert solved.outcome.status == "gave_up"
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("from calc import double\n\n\ndef test(): assert double(2) == 4\n", "passes although"),
-        ("from calc import missing\n\n\ndef test(): assert missing()\n", "does not run"),
-        ("def test():\n    from calc import missing\n    assert missing()\n", "by an error"),
-        ("def test(): assert True\n", "asserts nothing"),
-        ("def test(): assert False\n", "asserts nothing"),
-        ("def test(: assert f()\n", "asserts nothing"),
-        ("def test(fixture_x): assert fixture_x\n", "by an error"),
-    ],
-)
+NO_REPRODUCTIONS = {
+    "passes": (
+        "from calc import double\n\n\ndef test(): assert double(2) == 4\n",
+        "passes although",
+    ),
+    "asserts a constant": ("def test(): assert True\n", "asserts nothing"),
+    "does not run": (
+        "from calc import missing\n\n\ndef test(): assert missing()\n",
+        "does not run",
+    ),
+    "fails to import": (
+        "def test():\n    from calc import missing\n    assert missing()\n",
+        "by an error",
+    ),
+    "asserts nothing true": ("def test(): assert False\n", "asserts nothing"),
+    "no syntax": ("def test(: assert f()\n", "asserts nothing"),
+    "wants a fixture": ("def test(fixture_x): assert fixture_x\n", "by an error"),
+}
+
+
+@pytest.mark.parametrize(("text", "why"), one_in(3, NO_REPRODUCTIONS))
 async def test_a_claimed_reproduction_that_is_none_is_found_out(
     solve: Solver, text: str, why: str
 ) -> None:
     """The arm goes on in degraded mode, says so, and the test leaves no trace."""
-    solved = await solve(anchor=anchor(text))
+    solved = await solve(anchor=anchor(text), with_pytest=True)
     assert solved.report["reproduced"] is False
     assert why in solved.report["not_reproduced_because"]
     assert solved.report["agent_verdict"] == "accepted"
@@ -111,43 +122,59 @@ _PASS_ALL = (
 )
 
 
+CHEATS: list[Use] = [
+    ("write", {"path": "tests/test_calc.py", "content": "def test_double(): pass\n"}),
+    ("write", {"path": ANCHOR, "content": "def test_add(): pass\n"}),
+    ("run_command", {"command": "rm tests/test_anchor.py"}),
+    ("run_command", {"command": "git mv tests/test_calc.py tests/calc.txt"}),
+    ("run_command", {"command": "git rm -q tests/test_calc.py"}),
+    (
+        "run_command",
+        {
+            "command": "echo 'def test_add(): pass' > tests/test_anchor.py && git add -A && "
+            "git -c user.name=x -c user.email=x@y commit -qm cheat"
+        },
+    ),
+]
+CHEATS_WITH_PYTEST: list[Use] = [
+    ("write", {"path": "conftest.py", "content": _PASS_ALL}),
+    (
+        "run_command",
+        {
+            "command": "echo conftest.py >> .git/info/exclude; "
+            f"printf %s '{_PASS_ALL}' > conftest.py"
+        },
+    ),
+    ("write", {"path": "pytest.ini", "content": "[pytest]\naddopts = --collect-only\n"}),
+]
+
+
+def name_of(use: Use) -> str:
+    """Return the tool and the beginning of its first argument."""
+    tool, arguments = use
+    return f"{tool}-{next(iter(arguments.values()))[:24]}"
+
+
 @pytest.mark.parametrize(
-    "cheat",
-    [
-        ("write", {"path": "tests/test_calc.py", "content": "def test_double(): pass\n"}),
-        ("write", {"path": ANCHOR, "content": "def test_add(): pass\n"}),
-        ("run_command", {"command": "rm tests/test_anchor.py"}),
-        ("run_command", {"command": "git mv tests/test_calc.py tests/calc.txt"}),
-        ("run_command", {"command": "git rm -q tests/test_calc.py"}),
-        (
-            "run_command",
-            {
-                "command": "echo 'def test_add(): pass' > tests/test_anchor.py && git add -A && "
-                "git -c user.name=x -c user.email=x@y commit -qm cheat"
-            },
-        ),
-        ("write", {"path": "conftest.py", "content": _PASS_ALL}),
-        (
-            "run_command",
-            {
-                "command": "echo conftest.py >> .git/info/exclude; "
-                f"printf %s '{_PASS_ALL}' > conftest.py"
-            },
-        ),
-        ("write", {"path": "pytest.ini", "content": "[pytest]\naddopts = --collect-only\n"}),
-    ],
-    ids=lambda use: f"{use[0]}-{next(iter(use[1].values()))[:24]}",
+    "cheat", one_in(3, {name_of(use): [use] for use in (*CHEATS, *CHEATS_WITH_PYTEST)})
 )
-async def test_whoever_works_on_the_tests_has_done_nothing(solve: Solver, cheat: Any) -> None:
+async def test_whoever_works_on_the_tests_has_done_nothing(solve: Solver, cheat: Use) -> None:
     """It is put back, the model is told, and the claim fails at the anchor."""
-    solved = await solve(implementer=[[cheat], report()], profile={"plan_turns": 1, "parallel": 4})
+    solved = await solve(
+        implementer=[[cheat], report()],
+        profile={"plan_turns": 1, "parallel": 4},
+        with_pytest=cheat in CHEATS_WITH_PYTEST,
+    )
     assert solved.report["agent_verdict"] != "accepted"
     assert solved.outcome.patch == ""
     told = [r.messages[-1]["content"] for r in solved.model.asked if r.role == "implementer"]
     assert any("undone" in text for text in told)
 
 
-@pytest.mark.parametrize("path", ["/etc/durabench-was-here", "../outside.txt", "link/x.txt"])
+OUTSIDE = ("/etc/durabench-was-here", "../outside.txt", "link/x.txt")
+
+
+@pytest.mark.parametrize("path", one_in(3, {path: [path] for path in OUTSIDE}))
 async def test_nothing_is_written_outside_the_workspace(solve: Solver, path: str) -> None:
     """Neither by an absolute path, nor upwards, nor through a link."""
     uses: Said = [
@@ -161,7 +188,10 @@ async def test_nothing_is_written_outside_the_workspace(solve: Solver, path: str
         assert not Path(place).exists()
 
 
-@pytest.mark.parametrize("role", ["contract", "brief", "planner", "implementer", "step_reviewer"])
+ROLES = ("contract", "brief", "planner", "implementer", "step_reviewer")
+
+
+@pytest.mark.parametrize("role", one_in(2, {role: [role] for role in ROLES}))
 async def test_malformed_answers_three_times_end_a_conversation(solve: Solver, role: str) -> None:
     """Not the attempt: it goes on without, or ends by its own rules."""
     solved = await solve(**{role: ["no call at all"]}, profile={"plan_turns": 2})
@@ -190,16 +220,19 @@ async def test_code_that_destroys_the_repository_fails_its_tests(solve: Solver) 
     assert solved.report["agent_verdict"] != "accepted"
 
 
-@pytest.mark.parametrize(
-    "trick",
-    [
-        "import os, sys\nif 'pytest' in sys.modules:\n    os._exit(0)\n\n\n{}",
-        "import sys\nif 'pytest' in sys.modules:\n    sys.exit(0)\n\n\n{}",
-        "{}    __import__('pytest').skip('not today')\n",
-    ],
-    ids=["ends the process", "ends the run", "skips"],
-)
-@pytest.mark.parametrize("reproduction", ["wanted", "off"])
+SILENT = {
+    "ends the process": "import os, sys\nif 'pytest' in sys.modules:\n    os._exit(0)\n\n\n{}",
+    "ends the run": "import sys\nif 'pytest' in sys.modules:\n    sys.exit(0)\n\n\n{}",
+    "skips": "{}    __import__('pytest').skip('not today')\n",
+}
+SILENT_RUNS = {
+    f"{name}, reproduction {reproduction}": (trick, reproduction)
+    for name, trick in SILENT.items()
+    for reproduction in ("wanted", "off")
+}
+
+
+@pytest.mark.parametrize(("trick", "reproduction"), one_in(3, SILENT_RUNS))
 async def test_a_run_that_names_no_passed_test_opens_no_gate(
     solve: Solver, trick: str, reproduction: str
 ) -> None:
@@ -208,7 +241,7 @@ async def test_a_run_that_names_no_passed_test_opens_no_gate(
     code = trick.format("def double(a):\n") + "    return 2 * a\n\n\nadd = double\n"
     uses: Said = [("write", {"path": "calc.py", "content": code})]
     profile = {"plan_turns": 1, "candidates": {"low": 1}, "reproduction": reproduction}
-    solved = await solve(implementer=[uses, report()], profile=profile)
+    solved = await solve(implementer=[uses, report()], profile=profile, with_pytest=True)
     [candidate] = solved.report["steps"][0]["candidates"]
     assert candidate["broken"]
     assert "step_reviewer" not in solved.model.roles()
@@ -224,7 +257,7 @@ async def test_code_that_changes_tests_when_machines_run_them(solve: Solver) -> 
     )
     uses: Said = [("write", {"path": "calc.py", "content": vandal})]
     profile = {"plan_turns": 1, "candidates": {"low": 1}}
-    solved = await solve(implementer=[uses, report()], profile=profile)
+    solved = await solve(implementer=[uses, report()], profile=profile, with_pytest=True)
     [candidate] = solved.report["steps"][0]["candidates"]
     assert candidate["broken"] == ["tests/test_calc.py::test_double fails and did not before"]
 

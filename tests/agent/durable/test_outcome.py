@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime
 
-from agent.durable.outcome import usage_by_role
+from agent.arms.durable.outcome import usage_by_role
 from agent.models.protocol import ModelReply, Usage
-from agent.steps import Step
+from agent.session.steps import Step
 
 
 def call(scope: str, cost_usd: float | None) -> Step:

@@ -8,24 +8,27 @@ from typing import Any
 
 import pytest
 
-from agent import durable, models
+from agent import models
+from agent.arms import durable
+from agent.arms.durable import arm
+from agent.arms.durable.profile import Profile, Role
+from agent.arms.durable.roles import TOOLS
 from agent.arms.options import DurableOptions
-from agent.durable import arm
-from agent.durable.profile import Profile, Role
-from agent.durable.roles import TOOLS
 from agent.models.protocol import Message, ModelReply, ModelRequest
-from agent.session import Session
+from agent.session.session import Session
 from agent.types import Outcome
 from tests.agent.durable.conftest import (
+    FILES,
     FIX,
     HONEST,
+    QUICK,
     TASK,
     RoleModel,
     Said,
     Script,
-    make_repository,
     report,
 )
+from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 from tests.servers import openai_server as api
 
@@ -122,9 +125,11 @@ async def solve(
         role: models.build(models.parse({"name": name, **priced, **spec}), TASK, 0)
         for role, name in names.items()
     }
-    options = DurableOptions(profile=Profile.model_validate(profile or {}))
+    options = DurableOptions(
+        profile=Profile.model_validate({"test_command": QUICK, **(profile or {})})
+    )
     async with Session(
-        attempt_id="attempt", models=built, workspaces=HostWorkspaces(make_repository)
+        attempt_id="attempt", models=built, workspaces=HostWorkspaces(with_files(FILES))
     ) as session:
         return await arm.solve(TASK, session, options), session
 

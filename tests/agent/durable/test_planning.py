@@ -1,9 +1,9 @@
 """What a planner's turn leaves behind, and when it is the last one."""
 
-from agent.durable.answers import Contract, NextStep, PlanTurn
-from agent.durable.planning import folded, is_done
-from agent.durable.profile import Profile
-from agent.durable.state import Repository, State
+from agent.arms.durable.answers import Contract, NextStep, PlanTurn
+from agent.arms.durable.planning import folded, is_done
+from agent.arms.durable.profile import Profile
+from agent.arms.durable.state import Repository, State
 from agent.tools import ToolSettings
 from tests.agent.durable.conftest import STEP, TASK
 

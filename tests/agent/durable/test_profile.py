@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from agent.durable.profile import Profile, RoleModel
+from agent.arms.durable.profile import Profile, RoleModel
 from agent.errors import InvalidSpec
 from agent.models.spec import LiteLLMSpec, SimulatedSpec, parse
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from agent.durable.reproduction import not_reproduced
-from agent.durable.state import Anchor, Verification
-from agent.durable.verification import passes, regressions
+from agent.arms.durable.reproduction import not_reproduced
+from agent.arms.durable.state import Anchor, Verification
+from agent.arms.durable.verification import passes, regressions
 from agent.tools import TestRun
 
 PATH = "tests/test_anchor.py"

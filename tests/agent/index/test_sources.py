@@ -1,12 +1,7 @@
 """Reading a repository's text out of a workspace, on the host and in a container."""
 
-import io
-import secrets
-import subprocess
-import tarfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 from docker import DockerClient
@@ -14,8 +9,8 @@ from docker import DockerClient
 from agent.errors import WorkspaceError
 from agent.index.sources import lines, read_sources
 from agent.workspaces import CommandResult, DockerWorkspace, HostWorkspace, Workspace
-
-BASE_IMAGE = "durabench/base:bookworm"
+from tests.agent.containers import image_of
+from tests.agent.repositories import by_script
 
 REPOSITORY = r"""
 set -e
@@ -65,28 +60,11 @@ TEXTS = {
 }
 
 
-def make_repository(path: Path) -> None:
-    path.mkdir()
-    subprocess.run(["bash", "-c", REPOSITORY], cwd=path, check=True)
-
-
 @pytest.fixture(scope="session")
 def image(docker_client: DockerClient) -> Iterator[str]:
     """An image with the repository in /testbed."""
-    tag = f"durabench-test/{secrets.token_hex(4)}:sources"
-    dockerfile = f"FROM {BASE_IMAGE}\nWORKDIR /testbed\nCOPY make.sh /\nRUN bash /make.sh\n"
-    context = io.BytesIO()
-    with tarfile.open(fileobj=context, mode="w") as archive:
-        for name, text in (("Dockerfile", dockerfile), ("make.sh", REPOSITORY)):
-            entry = tarfile.TarInfo(name)
-            entry.size = len(text.encode())
-            archive.addfile(entry, io.BytesIO(text.encode()))
-    context.seek(0)
-    docker_client.images.build(
-        fileobj=context, custom_context=True, tag=tag, rm=True, network_mode="none"
-    )
-    yield tag
-    docker_client.images.remove(tag, force=True)
+    with image_of(REPOSITORY, docker_client) as tag:
+        yield tag
 
 
 @pytest.fixture(params=["host", pytest.param("docker", marks=pytest.mark.docker)])
@@ -94,7 +72,7 @@ async def workspace(request: pytest.FixtureRequest) -> AsyncIterator[Workspace]:
     """A workspace of each kind in turn."""
     opened: Workspace
     if request.param == "host":
-        opened = await HostWorkspace.open(prepare=make_repository, base_commit="base")
+        opened = await HostWorkspace.open(prepare=by_script(REPOSITORY), base_commit="base")
     else:
         opened = await DockerWorkspace.open(
             image=request.getfixturevalue("image"), base_commit="base"
@@ -106,7 +84,7 @@ async def workspace(request: pytest.FixtureRequest) -> AsyncIterator[Workspace]:
 @pytest.fixture
 async def on_host() -> AsyncIterator[HostWorkspace]:
     """The repository in a folder."""
-    workspace = await HostWorkspace.open(prepare=make_repository, base_commit="base")
+    workspace = await HostWorkspace.open(prepare=by_script(REPOSITORY), base_commit="base")
     yield workspace
     await workspace.close()
 
@@ -194,7 +172,7 @@ async def test_a_reading_of_another_workspace_can_be_known(on_host: HostWorkspac
     """Two folders with files of the same names and sizes are told apart."""
     await settle(on_host)
     known = await read_sources(on_host)
-    other = await HostWorkspace.open(prepare=make_repository, base_commit="base")
+    other = await HostWorkspace.open(prepare=by_script(REPOSITORY), base_commit="base")
     try:
         await other.write("pkg/deep/mod.py", b"x = 7\n")
         assert (await read_sources(other, known=known)).texts["pkg/deep/mod.py"] == "x = 7\n"

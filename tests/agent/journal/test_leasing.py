@@ -6,7 +6,7 @@ import pytest
 
 from agent.errors import FencedError, LeaseHeld
 from agent.journal import Journal
-from agent.leasing import held
+from agent.journal.holding import held
 from tests.agent.journal.workers import attempt
 from tests.servers.postgres import PostgresServer
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.blobs import Blobs
 from agent.errors import BudgetExhausted, FencedError, JournalError, LeaseHeld
 from agent.journal import Attempt, Holding, Journal, Lease, Limit
+from agent.journal.blobs import Blobs
 from agent.journal.bodies import BLOB_ABOVE
 from tests.agent.journal.workers import attempt, budget, intend, record
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.blobs import Blobs
 from agent.errors import JournalError
 from agent.journal import Attempt, Journal, Lease
+from agent.journal.blobs import Blobs
 from tests.agent.journal.workers import attempt, intend, record
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from agent.durable import answers
+from agent.arms.durable import answers
 from agent.models.protocol import Message, ModelRequest
 
 ANSWERS: dict[str, type[answers.Answer]] = {

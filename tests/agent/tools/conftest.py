@@ -1,16 +1,15 @@
 """A small project with tests and their configuration, in a folder of the host and in an image."""
 
-import subprocess
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 from docker import DockerClient
 
-from agent.durable.roles import TOOLS as TOOLS_OF_ROLES
+from agent.arms.durable.roles import TOOLS as TOOLS_OF_ROLES
 from agent.tools import Toolbox
 from agent.workspaces import DockerWorkspace, HostWorkspace, Workspace
-from tests.agent.workspaces.conftest import image_of
+from tests.agent.containers import SharedContainer, image_of
+from tests.agent.repositories import by_script
 
 PROJECT = r"""
 set -e
@@ -41,11 +40,6 @@ git commit -qm base
 """
 
 
-def make_project(path: Path) -> None:
-    path.mkdir()
-    subprocess.run(["bash", "-c", PROJECT], cwd=path, check=True)
-
-
 @pytest.fixture(scope="session")
 def project_image(docker_client: DockerClient) -> Iterator[str]:
     """An image with the project in /testbed."""
@@ -56,20 +50,35 @@ def project_image(docker_client: DockerClient) -> Iterator[str]:
 @pytest.fixture
 async def host() -> AsyncIterator[Workspace]:
     """The project in a folder of this machine."""
-    workspace = await HostWorkspace.open(prepare=make_project, base_commit="HEAD")
+    workspace = await HostWorkspace.open(prepare=by_script(PROJECT), base_commit="HEAD")
     yield workspace
     await workspace.close()
 
 
 @pytest.fixture
-async def container(project_image: str) -> AsyncIterator[Workspace]:
-    """The project in a container."""
+async def fresh_container(project_image: str) -> AsyncIterator[Workspace]:
+    """The project in a container that no other test uses."""
     workspace = await DockerWorkspace.open(image=project_image, base_commit="HEAD")
     yield workspace
     await workspace.close()
 
 
-@pytest.fixture(params=["host", pytest.param("container", marks=pytest.mark.docker)])
+@pytest.fixture(scope="session")
+def shared_container(project_image: str) -> Iterator[SharedContainer]:
+    """A container with the project for all tests that do not need one of their own."""
+    shared = SharedContainer(project_image)
+    yield shared
+    shared.remove()
+
+
+@pytest.fixture
+async def docker(shared_container: SharedContainer) -> AsyncIterator[Workspace]:
+    """The project in a container."""
+    async with shared_container.workspace("HEAD") as workspace:
+        yield workspace
+
+
+@pytest.fixture(params=["host", pytest.param("docker", marks=pytest.mark.docker)])
 def workspace(request: pytest.FixtureRequest) -> Workspace:
     """The project in a workspace of each kind in turn."""
     opened: Workspace = request.getfixturevalue(request.param)
@@ -80,8 +89,3 @@ def workspace(request: pytest.FixtureRequest) -> Workspace:
 def implementer() -> Toolbox:
     """The tools of an implementer."""
     return Toolbox(TOOLS_OF_ROLES["implementer"])
-
-
-async def sh(workspace: Workspace, command: str) -> str:
-    """What a command beside the tools prints."""
-    return (await workspace.run(command, timeout_s=30)).output

@@ -6,7 +6,8 @@ import pytest
 
 from agent.tools import Toolbox
 from agent.workspaces import Workspace
-from tests.agent.tools.conftest import sh
+from tests.agent.commands import sh
+from tests.samples import host_and_docker
 
 ESCAPES = {
     "absolute": "{outside}/file",
@@ -38,7 +39,11 @@ async def make_outside(workspace: Workspace) -> str:
     return outside
 
 
-@pytest.mark.parametrize("path", ESCAPES.values(), ids=ESCAPES.keys())
+@pytest.mark.parametrize(
+    ("workspace", "path"),
+    host_and_docker({name: [path] for name, path in ESCAPES.items()}, every=4),
+    indirect=["workspace"],
+)
 async def test_paths_cannot_leave(workspace: Workspace, implementer: Toolbox, path: str) -> None:
     """Neither reading nor writing, and the model is told why; outside nothing changed."""
     outside = await make_outside(workspace)
@@ -55,7 +60,13 @@ async def test_paths_cannot_leave(workspace: Workspace, implementer: Toolbox, pa
     assert await sh(workspace, look) == before
 
 
-@pytest.mark.parametrize("path", ["link/new", "../out", ".git/hooks/pre-commit"])
+@pytest.mark.parametrize(
+    ("workspace", "path"),
+    host_and_docker(
+        {path: [path] for path in ("link/new", "../out", ".git/hooks/pre-commit")}, every=3
+    ),
+    indirect=["workspace"],
+)
 async def test_patches_cannot_leave(workspace: Workspace, implementer: Toolbox, path: str) -> None:
     """A patch that names a file outside, or one of git's, is not applied at all."""
     outside = await make_outside(workspace)

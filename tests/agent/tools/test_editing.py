@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from agent.durable.roles import TOOLS as TOOLS_OF_ROLES
+from agent.arms.durable.roles import TOOLS as TOOLS_OF_ROLES
 from agent.tools import Toolbox
 from agent.workspaces import Workspace
 

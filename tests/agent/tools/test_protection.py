@@ -2,10 +2,11 @@
 
 import pytest
 
-from agent.durable.roles import TOOLS as TOOLS_OF_ROLES
+from agent.arms.durable.roles import TOOLS as TOOLS_OF_ROLES
 from agent.tools import Protection, Toolbox, render
 from agent.workspaces import Workspace
-from tests.agent.tools.conftest import sh
+from tests.agent.commands import sh
+from tests.samples import host_and_docker
 
 SURE = "def test_add():\n    assert True\n"
 CORE, OTHER = "tests/test_core.py", "tests/unit/test_other.py"
@@ -128,7 +129,11 @@ TRICKS = {
 }
 
 
-@pytest.mark.parametrize(("command", "expected"), TRICKS.values(), ids=TRICKS.keys())
+@pytest.mark.parametrize(
+    ("workspace", "command", "expected"),
+    host_and_docker(TRICKS, every=5),
+    indirect=["workspace"],
+)
 async def test_tricks_are_undone(
     workspace: Workspace, implementer: Toolbox, command: str, expected: list[str]
 ) -> None:
@@ -240,17 +245,21 @@ async def test_the_anchor_test_may_be_there(host: Workspace, excepted: Toolbox) 
     assert (result.put_back, result.output) == ([], CONTENT)
 
 
+ANCHOR_TRICKS = [
+    f"echo >{ANCHOR}",
+    f"rm {ANCHOR}",
+    f"mv {ANCHOR} src; ln -s ../src/test_anchor.py {ANCHOR}",
+    f"rm {ANCHOR}; mkdir {ANCHOR}; echo >{ANCHOR}/x",
+    f"rm {ANCHOR}; mkfifo {ANCHOR}",
+    "mv tests docs; ln -s docs/tests tests",
+    f"ln -sf /etc/passwd {ANCHOR}",
+]
+
+
 @pytest.mark.parametrize(
-    "command",
-    [
-        f"echo >{ANCHOR}",
-        f"rm {ANCHOR}",
-        f"mv {ANCHOR} src; ln -s ../src/test_anchor.py {ANCHOR}",
-        f"rm {ANCHOR}; mkdir {ANCHOR}; echo >{ANCHOR}/x",
-        f"rm {ANCHOR}; mkfifo {ANCHOR}",
-        "mv tests docs; ln -s docs/tests tests",
-        f"ln -sf /etc/passwd {ANCHOR}",
-    ],
+    ("workspace", "command"),
+    host_and_docker({command: [command] for command in ANCHOR_TRICKS}, every=4),
+    indirect=["workspace"],
 )
 async def test_the_anchor_test_may_not_be_changed(
     workspace: Workspace, excepted: Toolbox, command: str

@@ -6,7 +6,7 @@ import pytest
 
 from agent.tools import Toolbox
 from agent.workspaces import Workspace
-from tests.agent.tools.conftest import sh
+from tests.agent.commands import sh
 
 SUMS = "src/calc/sums.py"
 

@@ -8,11 +8,11 @@ from pathlib import PurePosixPath
 import pytest
 from pydantic import TypeAdapter
 
-from agent.durable.roles import TOOLS as TOOLS_OF_ROLES
+from agent.arms.durable.roles import TOOLS as TOOLS_OF_ROLES
 from agent.errors import Destroyed
 from agent.tools import Toolbox, ToolResult, ToolSettings, render
 from agent.workspaces import Workspace
-from tests.agent.tools.conftest import sh
+from tests.agent.commands import sh
 
 
 @pytest.mark.parametrize("role", TOOLS_OF_ROLES)
@@ -129,15 +129,17 @@ async def test_who_runs_no_commands_has_no_file(host: Workspace) -> None:
 
 
 @pytest.mark.docker
-async def test_a_thousand_processes(container: Workspace, implementer: Toolbox) -> None:
+async def test_a_thousand_processes(fresh_container: Workspace, implementer: Toolbox) -> None:
     """They end with their command, a fork bomb as well, and the tools go on working."""
     many = "echo >tests/test_new.py; for i in {1..2000}; do sleep 1234 & done"
     bomb = "echo >tests/test_new.py; f() { f | f & }; f; sleep 1"
     for command in (many, bomb):
-        result = await implementer.use(container, "run_command", {"command": command})
+        result = await implementer.use(fresh_container, "run_command", {"command": command})
         assert result.put_back == ["tests/test_new.py"]
-        assert "sleep 1234" not in await sh(container, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
-        assert (await implementer.use(container, "read", {"path": "tox.ini"})).ok
+        assert "sleep 1234" not in await sh(
+            fresh_container, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"
+        )
+        assert (await implementer.use(fresh_container, "read", {"path": "tox.ini"})).ok
 
 
 async def test_a_destroyed_repository_passes_through(host: Workspace, implementer: Toolbox) -> None:

@@ -1,19 +1,13 @@
 """The same small repository in a folder of the host and in an image."""
 
-import io
-import secrets
-import subprocess
-import tarfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from docker import DockerClient
 
-from agent.workspaces import DockerWorkspace, HostWorkspace, Workspace
-
-BASE_IMAGE = "durabench/base:bookworm"
+from agent.workspaces import HostWorkspace, Workspace
+from tests.agent.containers import SharedContainer, image_of
+from tests.agent.repositories import by_script
 
 REPOSITORY = r"""
 set -e
@@ -37,26 +31,7 @@ echo compiled >compiled.log
 """
 
 
-def make_repository(path: Path) -> None:
-    path.mkdir()
-    subprocess.run(["bash", "-c", REPOSITORY], cwd=path, check=True)
-
-
-@contextmanager
-def image_of(script: str, client: DockerClient) -> Iterator[str]:
-    """An image with what the script makes in /testbed; gone at the end."""
-    tag = f"durabench-test/{secrets.token_hex(4)}:repo"
-    dockerfile = f"FROM {BASE_IMAGE}\nWORKDIR /testbed\nCOPY make.sh /\nRUN bash /make.sh\n"
-    context = io.BytesIO()
-    with tarfile.open(fileobj=context, mode="w") as archive:
-        for name, text in (("Dockerfile", dockerfile), ("make.sh", script)):
-            entry = tarfile.TarInfo(name)
-            entry.size = len(text.encode())
-            archive.addfile(entry, io.BytesIO(text.encode()))
-    context.seek(0)
-    client.images.build(fileobj=context, custom_context=True, tag=tag, rm=True, network_mode="none")
-    yield tag
-    client.images.remove(tag, force=True)
+make_repository = by_script(REPOSITORY)
 
 
 @pytest.fixture(scope="session")
@@ -66,15 +41,22 @@ def image(docker_client: DockerClient) -> Iterator[str]:
         yield tag
 
 
+@pytest.fixture(scope="session")
+def shared_container(image: str) -> Iterator[SharedContainer]:
+    """A container for all tests that do not need one of their own."""
+    shared = SharedContainer(image)
+    yield shared
+    shared.remove()
+
+
 @pytest.fixture(params=["host", pytest.param("docker", marks=pytest.mark.docker)])
 async def workspace(request: pytest.FixtureRequest) -> AsyncIterator[Workspace]:
     """A workspace of each kind in turn."""
-    opened: Workspace
-    if request.param == "host":
-        opened = await HostWorkspace.open(prepare=make_repository, base_commit="base")
-    else:
-        opened = await DockerWorkspace.open(
-            image=request.getfixturevalue("image"), base_commit="base"
-        )
-    yield opened
-    await opened.close()
+    if request.param == "docker":
+        shared: SharedContainer = request.getfixturevalue("shared_container")
+        async with shared.workspace("base") as in_container:
+            yield in_container
+        return
+    on_host = await HostWorkspace.open(prepare=make_repository, base_commit="base")
+    yield on_host
+    await on_host.close()

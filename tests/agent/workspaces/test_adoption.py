@@ -3,13 +3,15 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from docker import DockerClient
 
 from agent.errors import WorkspaceError
-from agent.workspaces import DockerWorkspace, shell
+from agent.timings import timings
+from agent.workspaces import DockerWorkspace
+from tests.agent.commands import sh
 
 pytestmark = pytest.mark.docker
 
@@ -40,10 +42,6 @@ async def opener(image: str, docker_client: DockerClient) -> AsyncIterator[Opene
         left.remove(force=True)
 
 
-async def output(workspace: DockerWorkspace, command: str) -> str:
-    return (await workspace.run(command, timeout_s=30)).output
-
-
 async def test_nothing_to_adopt_is_a_new_container(opener: Opener) -> None:
     """The first of an attempt is created, and so is one where adoption is not asked for."""
     first = await opener.open()
@@ -54,16 +52,16 @@ async def test_nothing_to_adopt_is_a_new_container(opener: Opener) -> None:
 async def test_a_container_is_taken_over_with_its_files(opener: Opener) -> None:
     """The same container, with what is outside the repository, and the tree after a restore."""
     first = await opener.open()
-    await output(first, "echo 4 >text.txt; echo kept >/root/outside")
+    await sh(first, "echo 4 >text.txt; echo kept >/root/outside")
     checkpoint = await first.checkpoint()
-    await output(first, "echo 5 >text.txt; git add -A; git commit -qm late; echo 6 >new.txt")
+    await sh(first, "echo 5 >text.txt; git add -A; git commit -qm late; echo 6 >new.txt")
 
     second = await opener.open()
     assert second.container_id == first.container_id
     assert second.image_digest == first.image_digest
     await second.restore(checkpoint)
     assert await second.tree() == checkpoint.tree
-    assert await output(second, "cat /root/outside text.txt; git log --oneline | wc -l") == (
+    assert await sh(second, "cat /root/outside text.txt; git log --oneline | wc -l") == (
         "kept\n4\n1\n"
     )
 
@@ -78,7 +76,7 @@ async def test_whoever_had_it_has_lost_it(opener: Opener) -> None:
         await asyncio.wait_for(running, 5)
     await first.close()
     look = "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 456[7]"
-    assert await output(second, look) == "0\n"
+    assert await sh(second, look) == "0\n"
 
 
 async def test_paused_and_stopped_containers_are_taken_over(
@@ -91,7 +89,7 @@ async def test_paused_and_stopped_containers_are_taken_over(
     docker_client.containers.get(first.container_id).kill()
     third = await opener.open()
     assert first.container_id == second.container_id == third.container_id
-    assert await output(third, "cat open.txt") == "last line without end"
+    assert await sh(third, "cat open.txt") == "last line without end"
 
 
 async def test_only_the_same_image_and_network_are_adopted(
@@ -101,7 +99,7 @@ async def test_only_the_same_image_and_network_are_adopted(
     first = await opener.open()
     second = await opener.open(network=True)
     assert first.container_id != second.container_id
-    assert await output(first, "echo fine") == "fine\n"
+    assert await sh(first, "echo fine") == "fine\n"
 
 
 async def test_a_container_of_somebody_else_is_not_adopted(
@@ -112,7 +110,7 @@ async def test_a_container_of_somebody_else_is_not_adopted(
     first = await opener.open()
     monkeypatch.undo()
     assert (await opener.open()).container_id != first.container_id
-    assert await output(first, "echo fine") == "fine\n"
+    assert await sh(first, "echo fine") == "fine\n"
 
 
 async def test_a_container_that_cannot_be_restored_is_replaced(
@@ -120,18 +118,18 @@ async def test_a_container_that_cannot_be_restored_is_replaced(
 ) -> None:
     """Without what was remembered of its start it is removed, and a new one is made."""
     first = await opener.open()
-    await output(first, f"rm -rf {first._scratch}")
+    await sh(first, f"rm -rf {first._scratch}")
     second = await opener.open()
     assert second.container_id != first.container_id
     assert len(docker_client.containers.list(all=True, filters={"label": opener.label})) == 1
 
 
 async def test_a_paused_container_is_an_error_in_time(
-    opener: Opener, docker_client: DockerClient, monkeypatch: pytest.MonkeyPatch
+    opener: Opener, docker_client: DockerClient, set_timings: Callable[..., None]
 ) -> None:
     """A stream that hangs ends the command soon after its timeout, and closing works."""
-    assert shell.GRACE_S <= 10
-    monkeypatch.setattr(shell, "GRACE_S", 1.0)
+    assert timings().command_grace_s <= 10
+    set_timings(command_grace_s=1.0)
     workspace = await opener.open()
     docker_client.containers.get(workspace.container_id).pause()
     start = time.monotonic()

@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from agent.workspaces import Change, HostWorkspace, Workspace
+from tests.agent.commands import sh
 from tests.agent.workspaces.conftest import make_repository
+from tests.samples import host_and_docker
 
 CHANGES = {
     "edit": ("echo 4 >text.txt", {"text.txt": "modified"}),
@@ -91,17 +93,17 @@ MANIFEST = (
 )
 
 
-async def sh(workspace: Workspace, command: str) -> str:
-    return (await workspace.run(command, timeout_s=30)).output
-
-
 def scratch_of(workspace: Workspace) -> str:
     scratch = workspace._scratch  # type: ignore[attr-defined]
     assert isinstance(scratch, str)
     return scratch
 
 
-@pytest.mark.parametrize(("command", "expected"), CHANGES.values(), ids=CHANGES.keys())
+@pytest.mark.parametrize(
+    ("workspace", "command", "expected"),
+    host_and_docker(CHANGES, every=3),
+    indirect=["workspace"],
+)
 async def test_every_change_is_seen_and_put_back(
     workspace: Workspace, command: str, expected: dict[str, str]
 ) -> None:
@@ -150,8 +152,13 @@ async def test_a_new_link_on_the_way_is_removed(workspace: Workspace) -> None:
     assert "root" in await sh(workspace, "cat /etc/passwd")
 
 
+OUTSIDE = ["", ".", "..", "../x", "pkg/../../x", "/etc/passwd", ".git/config", ".git", "a\0b"]
+
+
 @pytest.mark.parametrize(
-    "path", ["", ".", "..", "../x", "pkg/../../x", "/etc/passwd", ".git/config", ".git", "a\0b"]
+    ("workspace", "path"),
+    host_and_docker({ascii(path): [path] for path in OUTSIDE}, every=9),
+    indirect=["workspace"],
 )
 async def test_nothing_outside_is_put_back(workspace: Workspace, path: str) -> None:
     """The root, what is outside it and git's own files are refused by name."""
@@ -226,15 +233,19 @@ async def test_a_patch_is_applied(workspace: Workspace, count: int) -> None:
     assert await workspace.read("text.txt") == b"one\n2\nthree\n"
 
 
+NO_PATCHES = {
+    "other lines": (PATCH.format(one="uno", count=3), "patch does not apply"),
+    "no patch": ("no patch", "No valid patches"),
+    "upwards": ("--- /dev/null\n+++ b/../x\n@@ -0,0 +1 @@\n+x\n", "invalid path"),
+    "a hook": ("--- /dev/null\n+++ b/.git/hooks/x\n@@ -0,0 +1 @@\n+x\n", "invalid path"),
+    "a link": ("--- /dev/null\n+++ b/link/x\n@@ -0,0 +1 @@\n+x\n", "beyond a symbolic link"),
+}
+
+
 @pytest.mark.parametrize(
-    ("patch", "reason"),
-    [
-        (PATCH.format(one="uno", count=3), "patch does not apply"),
-        ("no patch", "No valid patches"),
-        ("--- /dev/null\n+++ b/../x\n@@ -0,0 +1 @@\n+x\n", "invalid path"),
-        ("--- /dev/null\n+++ b/.git/hooks/x\n@@ -0,0 +1 @@\n+x\n", "invalid path"),
-        ("--- /dev/null\n+++ b/link/x\n@@ -0,0 +1 @@\n+x\n", "beyond a symbolic link"),
-    ],
+    ("workspace", "patch", "reason"),
+    host_and_docker(NO_PATCHES, every=3),
+    indirect=["workspace"],
 )
 async def test_a_patch_that_does_not_apply_changes_nothing(
     workspace: Workspace, patch: str, reason: str
@@ -247,23 +258,27 @@ async def test_a_patch_that_does_not_apply_changes_nothing(
     assert [change.path for change in await workspace.changes()] == ["link"]
 
 
+PATHS: list[tuple[str, str | None]] = [
+    (".", "."),
+    ("text.txt", "text.txt"),
+    ("pkg/../text.txt", "text.txt"),
+    ("nowhere/it's\n", "nowhere/it's\n"),
+    ("inside", "pkg/deep"),
+    ("inside/mod.py", "pkg/deep/mod.py"),
+    ("..", None),
+    ("/etc/passwd", None),
+    ("outside/etc", None),
+    ("pkg/../../x", None),
+    ("-n", "-n"),
+    ("self", "self"),
+    ("self/../../x", None),
+]
+
+
 @pytest.mark.parametrize(
-    ("path", "leads_to"),
-    [
-        (".", "."),
-        ("text.txt", "text.txt"),
-        ("pkg/../text.txt", "text.txt"),
-        ("nowhere/it's\n", "nowhere/it's\n"),
-        ("inside", "pkg/deep"),
-        ("inside/mod.py", "pkg/deep/mod.py"),
-        ("..", None),
-        ("/etc/passwd", None),
-        ("outside/etc", None),
-        ("pkg/../../x", None),
-        ("-n", "-n"),
-        ("self", "self"),
-        ("self/../../x", None),
-    ],
+    ("workspace", "path", "leads_to"),
+    host_and_docker({ascii(case[0]): case for case in PATHS}, every=4),
+    indirect=["workspace"],
 )
 async def test_paths_are_resolved(workspace: Workspace, path: str, leads_to: str | None) -> None:
     """Links are followed, in the middle too, and leaving the root is seen."""

@@ -7,7 +7,9 @@ import pytest
 
 from agent.errors import WorkspaceError
 from agent.workspaces import Checkpoint, DockerWorkspace, HostWorkspace, Workspace
+from tests.agent.commands import sh
 from tests.agent.workspaces.conftest import make_repository
+from tests.samples import host_and_docker
 
 Opener = Callable[[], Awaitable[Workspace]]
 
@@ -85,11 +87,6 @@ def sequence(seed: int, length: int = 14) -> list[str]:
     ]
 
 
-async def sh(workspace: Workspace, command: str) -> str:
-    result = await workspace.run(command, timeout_s=30)
-    return result.output
-
-
 @pytest.fixture(params=["host", pytest.param("docker", marks=pytest.mark.docker)])
 async def opener(request: pytest.FixtureRequest) -> AsyncIterator[Opener]:
     """Opens workspaces of each kind in turn; they are closed at the end."""
@@ -110,7 +107,11 @@ async def opener(request: pytest.FixtureRequest) -> AsyncIterator[Opener]:
         await workspace.close()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    ("opener", "seed"),
+    host_and_docker({f"seed {seed}": [seed] for seed in range(12)}, every=6),
+    indirect=["opener"],
+)
 async def test_whatever_was_done_comes_back(opener: Opener, seed: int) -> None:
     """After a random sequence of work, a fresh workspace gets the same tree, files, modes and
     links, and so does one in which other work was done."""
@@ -198,7 +199,11 @@ TRICKS = {
 }
 
 
-@pytest.mark.parametrize("trick", TRICKS.values(), ids=TRICKS.keys())
+@pytest.mark.parametrize(
+    ("opener", "trick"),
+    host_and_docker({name: [trick] for name, trick in TRICKS.items()}, every=5),
+    indirect=["opener"],
+)
 async def test_tricks_do_not_lose_the_tree(opener: Opener, trick: str) -> None:
     """Whatever an agent did to git, the tree has an id, a fresh workspace gets it, and so
     does the workspace itself after that."""
@@ -275,13 +280,19 @@ async def test_what_is_remembered_can_be_destroyed(opener: Opener) -> None:
     assert await workspace.checkpoint() == checkpoint
 
 
+UNFIT = {
+    "empty": b"",
+    "no patch": b"no patch\n",
+    "other lines": b"--- a/text.txt\n+++ b/text.txt\n@@ -9 +9 @@\n-no\n+yes\n",
+}
+
+
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        Checkpoint("1" * 40, b""),
-        Checkpoint("1" * 40, b"no patch\n"),
-        Checkpoint("1" * 40, b"--- a/text.txt\n+++ b/text.txt\n@@ -9 +9 @@\n-no\n+yes\n"),
-    ],
+    ("opener", "wrong"),
+    host_and_docker(
+        {name: [Checkpoint("1" * 40, delta)] for name, delta in UNFIT.items()}, every=3
+    ),
+    indirect=["opener"],
 )
 async def test_a_checkpoint_that_does_not_fit_changes_nothing(
     opener: Opener, wrong: Checkpoint

@@ -10,6 +10,7 @@ from docker import DockerClient
 
 from agent.errors import WorkspaceError
 from agent.workspaces import DockerWorkspace, Limits, container, docker_available
+from tests.agent.commands import sh
 
 pytestmark = pytest.mark.docker
 
@@ -25,10 +26,6 @@ async def workspace(image: str) -> AsyncIterator[DockerWorkspace]:
     await workspace.close()
 
 
-async def output(workspace: DockerWorkspace, command: str) -> str:
-    return (await workspace.run(command, timeout_s=30)).output
-
-
 def labelled(client: DockerClient, run: str) -> int:
     """How many containers of any state carry the label `run`."""
     return len(client.containers.list(all=True, filters={"label": f"run={run}"}))
@@ -36,24 +33,24 @@ def labelled(client: DockerClient, run: str) -> int:
 
 async def test_there_is_no_network(workspace: DockerWorkspace) -> None:
     """The loopback is the only interface, and it works."""
-    assert (await output(workspace, "ls /sys/class/net")).split() == ["lo"]
+    assert (await sh(workspace, "ls /sys/class/net")).split() == ["lo"]
     talk = (
         "import socket; s = socket.create_server(('127.0.0.1', 0));"
         "socket.create_connection(s.getsockname()); print('connected')"
     )
-    assert await output(workspace, f'python3 -c "{talk}"') == "connected\n"
+    assert await sh(workspace, f'python3 -c "{talk}"') == "connected\n"
 
 
 async def test_a_network_can_be_asked_for(image: str) -> None:
     """With `network=True` there is an interface to the outside."""
     workspace = await opened(image, network=True)
-    assert "eth0" in await output(workspace, "ls /sys/class/net")
+    assert "eth0" in await sh(workspace, "ls /sys/class/net")
     await workspace.close()
 
 
 async def test_capabilities_are_the_listed_ones(workspace: DockerWorkspace) -> None:
     """The effective and bounding sets are the six, and none can be gained."""
-    text = await output(workspace, "grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status")
+    text = await sh(workspace, "grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status")
     status = dict(line.split(":\t") for line in text.splitlines())
     numbers = {"CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "KILL": 5, "SETGID": 6, "SETUID": 7}
     wanted = sum(1 << numbers[name] for name in container.CAPABILITIES)
@@ -80,7 +77,7 @@ async def test_the_hosts_environment_stays_outside(
     """No variable of the host is in any process of the container, and nothing is mounted."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-agents")
     workspace = await opened(image)
-    seen = await output(workspace, "cat /proc/[0-9]*/environ | tr '\\0' '\\n'; env")
+    seen = await sh(workspace, "cat /proc/[0-9]*/environ | tr '\\0' '\\n'; env")
     assert "OPENAI_API_KEY" not in seen
     assert "PAGER=cat" in seen
     attributes = container.client().containers.get(workspace.container_id).attrs
@@ -92,8 +89,8 @@ async def test_an_images_environment_is_active_once(workspace: DockerWorkspace) 
     """What /root/.bashrc activates is active in commands and in scripts that they start, is
     activated once per shell, and is not read by the shell's own work."""
     await workspace.run("echo 'export CONDA_PREFIX=/env; echo read' >>/root/.bashrc", timeout_s=5)
-    assert await output(workspace, "echo $CONDA_PREFIX") == "read\n/env\n"
-    assert await output(workspace, "bash -c 'echo $CONDA_PREFIX'") == "read\nread\n/env\n"
+    assert await sh(workspace, "echo $CONDA_PREFIX") == "read\n/env\n"
+    assert await sh(workspace, "bash -c 'echo $CONDA_PREFIX'") == "read\nread\n/env\n"
     assert await workspace.read("open.txt") == b"last line without end"
     assert await workspace.diff() == ""
 
@@ -101,15 +98,15 @@ async def test_an_images_environment_is_active_once(workspace: DockerWorkspace) 
 async def test_an_environment_needs_no_profile(workspace: DockerWorkspace) -> None:
     """Without a ~/.profile that reads it, /root/.bashrc is read all the same."""
     await workspace.run("rm ~/.profile; echo 'echo read' >/root/.bashrc", timeout_s=5)
-    assert await output(workspace, "true") == "read\n"
+    assert await sh(workspace, "true") == "read\n"
 
 
 @pytest.mark.parametrize("network", [False, True])
 async def test_installers_ask_once_where_there_is_no_network(image: str, network: bool) -> None:
     """In commands and in what a grading restores; with network nothing is set."""
     workspace = await opened(image, network=network)
-    here = await output(workspace, "env")
-    first = await output(workspace, "tr '\\0' '\\n' </proc/1/environ")
+    here = await sh(workspace, "env")
+    first = await sh(workspace, "tr '\\0' '\\n' </proc/1/environ")
     for name, value in container.OFFLINE_ENVIRONMENT.items():
         for seen in (here, first):
             assert (f"{name}={value}" in seen.splitlines()) == (not network)
@@ -122,7 +119,7 @@ async def test_a_fork_bomb_stays_inside(image: str) -> None:
     bomb = await workspace.run("bomb() { bomb | bomb & }; bomb; sleep 60", timeout_s=3)
     assert bomb.timed_out
     assert "Resource temporarily unavailable" in bomb.output
-    assert await output(workspace, "echo fine") == "fine\n"
+    assert await sh(workspace, "echo fine") == "fine\n"
     await workspace.close()
 
 
@@ -132,7 +129,7 @@ async def test_memory_is_limited(image: str) -> None:
     result = await workspace.run("python3 -c 'x = bytearray(400 * 2**20)'", timeout_s=30)
     assert result.exit_code == 137
     assert not result.timed_out
-    assert await output(workspace, "echo fine") == "fine\n"
+    assert await sh(workspace, "echo fine") == "fine\n"
     await workspace.close()
 
 
@@ -148,8 +145,8 @@ async def test_limits_reach_the_container(workspace: DockerWorkspace) -> None:
 async def test_orphans_are_reaped(workspace: DockerWorkspace) -> None:
     """No zombie is left by commands whose processes lost their parents."""
     for _ in range(5):
-        await output(workspace, "(setsid sleep 0.01 &) ; sleep 0.05")
-    assert "Z" not in await output(workspace, "cut -d' ' -f3 /proc/[0-9]*/stat")
+        await sh(workspace, "(setsid sleep 0.01 &) ; sleep 0.05")
+    assert "Z" not in await sh(workspace, "cut -d' ' -f3 /proc/[0-9]*/stat")
 
 
 async def test_labels_and_digest(image: str, docker_client: DockerClient) -> None:
@@ -244,7 +241,7 @@ async def test_workspaces_open_side_by_side(image: str) -> None:
     """Eight at once each have their own files and answers."""
     workspaces = await asyncio.gather(*(opened(image) for _ in range(8)))
     await asyncio.gather(*(w.write("n", str(n).encode()) for n, w in enumerate(workspaces)))
-    texts = await asyncio.gather(*(output(w, "cat n") for w in workspaces))
+    texts = await asyncio.gather(*(sh(w, "cat n") for w in workspaces))
     await asyncio.gather(*(w.close() for w in workspaces))
     assert texts == [str(n) for n in range(8)]
 

@@ -7,65 +7,67 @@ import time
 import pytest
 
 from agent.errors import WorkspaceError
-from agent.workspaces import CommandResult, Workspace
-
-
-async def sh(workspace: Workspace, command: str, timeout_s: float = 20) -> CommandResult:
-    return await workspace.run(command, timeout_s=timeout_s)
+from agent.workspaces import Workspace
+from tests.agent.commands import run
+from tests.samples import host_and_docker
 
 
 async def alive(workspace: Workspace, what: str) -> bool:
     """Whether a process with `what` among its arguments exists."""
-    found = await sh(
+    found = await run(
         workspace, f"cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c {what}"
     )
     return found.output.strip() != "0"
 
 
+ENDINGS: list[tuple[str, int, str]] = [
+    ("echo hello", 0, "hello\n"),
+    ("printf 'no newline'", 0, "no newline"),
+    ("printf '\\n\\n'", 0, "\n\n"),
+    ("true", 0, ""),
+    ("exit 7", 7, ""),
+    ("false", 1, ""),
+    ("set -e; false; echo unreached", 1, ""),
+    ("exec printf replaced", 0, "replaced"),
+    ("trap 'echo bye' EXIT; exit 3", 3, "bye\n"),
+    ("echo out; echo err >&2", 0, "out\nerr\n"),
+    ("cat <<'END'\n$HOME `x`\nEND", 0, "$HOME `x`\n"),
+    ("echo $0 $#", 0, "bash 0\n"),
+    ("kill -KILL $$", 137, ""),
+    ("exit 124", 124, ""),
+    ("exit 137", 137, ""),
+    ("printf 'grüße 世界 🎉'", 0, "grüße 世界 🎉"),
+    ("printf '\\377\\376ok'", 0, "\ufffd\ufffdok"),
+    ("printf 'a\\0b'", 0, "a\0b"),
+]
+
+
 @pytest.mark.parametrize(
-    ("command", "exit_code", "output"),
-    [
-        ("echo hello", 0, "hello\n"),
-        ("printf 'no newline'", 0, "no newline"),
-        ("printf '\\n\\n'", 0, "\n\n"),
-        ("true", 0, ""),
-        ("exit 7", 7, ""),
-        ("false", 1, ""),
-        ("set -e; false; echo unreached", 1, ""),
-        ("exec printf replaced", 0, "replaced"),
-        ("trap 'echo bye' EXIT; exit 3", 3, "bye\n"),
-        ("echo out; echo err >&2", 0, "out\nerr\n"),
-        ("cat <<'END'\n$HOME `x`\nEND", 0, "$HOME `x`\n"),
-        ("echo $0 $#", 0, "bash 0\n"),
-        ("kill -KILL $$", 137, ""),
-        ("exit 124", 124, ""),
-        ("exit 137", 137, ""),
-        ("printf 'grüße 世界 🎉'", 0, "grüße 世界 🎉"),
-        ("printf '\\377\\376ok'", 0, "\ufffd\ufffdok"),
-        ("printf 'a\\0b'", 0, "a\0b"),
-    ],
+    ("workspace", "command", "exit_code", "output"),
+    host_and_docker({ascii(case[0]): case for case in ENDINGS}, every=3),
+    indirect=["workspace"],
 )
 async def test_a_command_gives_its_output_and_exit_status(
     workspace: Workspace, command: str, exit_code: int, output: str
 ) -> None:
     """Output is exact, standard error is in it, and the status is the command's own."""
-    result = await sh(workspace, command)
+    result = await run(workspace, command)
     assert (result.exit_code, result.output, result.timed_out) == (exit_code, output, False)
     assert not result.truncated
 
 
 async def test_a_syntax_error_is_the_commands_failure(workspace: Workspace) -> None:
     """Bash's complaint comes back as output, and the next command runs."""
-    result = await sh(workspace, "if then fi (")
+    result = await run(workspace, "if then fi (")
     assert result.exit_code in (1, 2)
     assert "syntax error" in result.output
-    assert (await sh(workspace, "echo fine")).output == "fine\n"
+    assert (await run(workspace, "echo fine")).output == "fine\n"
 
 
 async def test_nothing_of_a_command_stays_in_the_shell(workspace: Workspace) -> None:
     """Folder, variables, options and functions end with their command."""
-    await sh(workspace, "cd pkg; export LEFT=1; set -u; left() { :; }; umask 0")
-    result = await sh(workspace, "pwd; echo ${LEFT-none}; type left 2>&1 | tail -1; umask")
+    await run(workspace, "cd pkg; export LEFT=1; set -u; left() { :; }; umask 0")
+    result = await run(workspace, "pwd; echo ${LEFT-none}; type left 2>&1 | tail -1; umask")
     assert result.output.splitlines()[0] == workspace.root
     assert result.output.splitlines()[1] == "none"
     assert "not found" in result.output
@@ -74,14 +76,14 @@ async def test_nothing_of_a_command_stays_in_the_shell(workspace: Workspace) -> 
 
 async def test_standard_input_is_closed(workspace: Workspace) -> None:
     """What reads from standard input gets the end of it at once."""
-    result = await sh(workspace, "cat; read -r line; echo $?; python3 -c 'input()' 2>&1 | tail -1")
+    result = await run(workspace, "cat; read -r line; echo $?; python3 -c 'input()' 2>&1 | tail -1")
     assert result.output.splitlines()[0] == "1"
     assert "EOFError" in result.output
 
 
 async def test_a_command_holds_no_descriptor_of_the_shell(workspace: Workspace) -> None:
     """Only the three standard descriptors are open, and the request stream is none of them."""
-    result = await sh(
+    result = await run(
         workspace, "for fd in /proc/self/fd/*; do readlink $fd; done; ls /proc/self/fd"
     )
     assert result.output.split()[-4:] == ["0", "1", "2", "3"]  # 3 is ls reading the folder
@@ -91,7 +93,7 @@ async def test_the_timeout_ends_children_and_grandchildren(workspace: Workspace)
     """Nothing of the command is alive after it, and it is marked as timed out with 124."""
     command = "echo started; (bash -c 'sleep 4321 & wait' & wait) & setsid sleep 4321 & sleep 4321"
     start = time.monotonic()
-    result = await sh(workspace, command, timeout_s=0.5)
+    result = await run(workspace, command, timeout_s=0.5)
     assert time.monotonic() - start < 3
     assert (result.exit_code, result.timed_out, result.output) == (124, True, "started\n")
     assert not await alive(workspace, "432[1]")
@@ -99,7 +101,9 @@ async def test_the_timeout_ends_children_and_grandchildren(workspace: Workspace)
 
 async def test_a_command_cannot_ignore_its_timeout(workspace: Workspace) -> None:
     """Signals that it traps do not help it."""
-    result = await sh(workspace, "trap '' TERM INT HUP; while :; do sleep 0.1; done", timeout_s=0.5)
+    result = await run(
+        workspace, "trap '' TERM INT HUP; while :; do sleep 0.1; done", timeout_s=0.5
+    )
     assert result.timed_out
 
 
@@ -115,7 +119,7 @@ async def test_a_command_cannot_ignore_its_timeout(workspace: Workspace) -> None
 async def test_a_background_process_ends_with_its_command(workspace: Workspace, start: str) -> None:
     """The command returns at once and what it left, daemons too, is killed."""
     began = time.monotonic()
-    result = await sh(workspace, f"{start}\necho done")
+    result = await run(workspace, f"{start}\necho done")
     assert time.monotonic() - began < 3
     assert result.output.endswith("done\n")
     assert not await alive(workspace, "543[2]")
@@ -139,10 +143,10 @@ async def test_a_flood_is_kept_as_head_and_tail(workspace: Workspace) -> None:
 
 async def test_an_endless_flood_ends_at_its_timeout(workspace: Workspace) -> None:
     """A command that never stops writing is stopped, and the shell is fit afterwards."""
-    result = await sh(workspace, "yes", timeout_s=1)
+    result = await run(workspace, "yes", timeout_s=1)
     assert result.timed_out
     assert result.output.startswith("y\ny\n")
-    assert (await sh(workspace, "echo fine")).output == "fine\n"
+    assert (await run(workspace, "echo fine")).output == "fine\n"
 
 
 @pytest.mark.parametrize("size", [99, 100, 101])
@@ -156,42 +160,42 @@ async def test_output_is_cut_only_past_its_bound(workspace: Workspace, size: int
 async def test_output_cannot_forge_the_end(workspace: Workspace) -> None:
     """Text that looks like the framing is output."""
     forged = "\n0123456789abcdef0123456789abcdef end 0 0\n"
-    result = await sh(workspace, f"printf '{forged}'; env; exit 9")
+    result = await run(workspace, f"printf '{forged}'; env; exit 9")
     assert result.exit_code == 9
     assert result.output.startswith(forged)
 
 
 async def test_a_command_can_be_very_long(workspace: Workspace) -> None:
     """Two megabytes of command, sixteen times what one argument may hold, run."""
-    result = await sh(workspace, f"text='{'x' * 2_000_000}'; echo ${{#text}}")
+    result = await run(workspace, f"text='{'x' * 2_000_000}'; echo ${{#text}}")
     assert result.output == "2000000\n"
 
 
 async def test_many_commands_in_a_row(workspace: Workspace) -> None:
     """Each of a hundred quick commands gets its own answer."""
     for number in range(100):
-        assert (await sh(workspace, f"echo {number}")).output == f"{number}\n"
+        assert (await run(workspace, f"echo {number}")).output == f"{number}\n"
 
 
 async def test_commands_at_once_wait_for_each_other(workspace: Workspace) -> None:
     """Concurrent callers get their own answers, one after another."""
-    results = await asyncio.gather(*(sh(workspace, f"echo {n}; sleep 0.05") for n in range(8)))
+    results = await asyncio.gather(*(run(workspace, f"echo {n}; sleep 0.05") for n in range(8)))
     assert [result.output for result in results] == [f"{n}\n" for n in range(8)]
 
 
 async def test_killing_the_parent_ends_only_the_command(workspace: Workspace) -> None:
     """The process that waits for a command is expendable."""
-    result = await sh(workspace, "kill -KILL $PPID; sleep 100")
+    result = await run(workspace, "kill -KILL $PPID; sleep 100")
     assert result.exit_code == 137
     assert not result.timed_out
-    assert (await sh(workspace, "echo fine")).output == "fine\n"
+    assert (await run(workspace, "echo fine")).output == "fine\n"
 
 
 async def test_killing_the_server_is_an_error_and_no_hang(workspace: Workspace) -> None:
     """The shell is gone for good, which every later call says; closing works."""
     kill = "kill -KILL $(awk '/^PPid/ {print $2}' /proc/$PPID/status)"
     with pytest.raises(WorkspaceError, match=r"the shell in .* ended"):
-        await sh(workspace, kill, timeout_s=5)
+        await run(workspace, kill, timeout_s=5)
     with pytest.raises(WorkspaceError):
         await workspace.read("text.txt")
     await workspace.close()
@@ -199,7 +203,7 @@ async def test_killing_the_server_is_an_error_and_no_hang(workspace: Workspace) 
 
 async def test_a_cancelled_command_ends_and_closes_the_workspace(workspace: Workspace) -> None:
     """Cancelling takes a moment, whatever the command's timeout, and leaves nothing usable."""
-    task = asyncio.create_task(sh(workspace, "sleep 6543", timeout_s=600))
+    task = asyncio.create_task(run(workspace, "sleep 6543", timeout_s=600))
     await asyncio.sleep(0.3)
     start = time.monotonic()
     task.cancel()
@@ -207,19 +211,19 @@ async def test_a_cancelled_command_ends_and_closes_the_workspace(workspace: Work
         await task
     assert time.monotonic() - start < 5
     with pytest.raises(WorkspaceError, match="cancelled"):
-        await sh(workspace, "true")
+        await run(workspace, "true")
     await workspace.close()
 
 
 async def test_a_cancelled_wait_for_the_shell_harms_nothing(workspace: Workspace) -> None:
     """Only the command that runs is tied to the shell, not one that waits its turn."""
-    running = asyncio.create_task(sh(workspace, "sleep 0.5; echo ran"))
+    running = asyncio.create_task(run(workspace, "sleep 0.5; echo ran"))
     await asyncio.sleep(0.1)
-    waiting = asyncio.create_task(sh(workspace, "echo never"))
+    waiting = asyncio.create_task(run(workspace, "echo never"))
     await asyncio.sleep(0.1)
     waiting.cancel()
     assert (await running).output == "ran\n"
-    assert (await sh(workspace, "echo fine")).output == "fine\n"
+    assert (await run(workspace, "echo fine")).output == "fine\n"
 
 
 async def test_closing_twice_is_closing_once(workspace: Workspace) -> None:
@@ -227,24 +231,35 @@ async def test_closing_twice_is_closing_once(workspace: Workspace) -> None:
     await workspace.close()
     await workspace.close()
     with pytest.raises(WorkspaceError):
-        await sh(workspace, "true")
+        await run(workspace, "true")
 
 
 async def test_the_root_can_vanish_and_come_back(workspace: Workspace) -> None:
     """A removed repository is the command's problem, not the shell's."""
-    await sh(workspace, f"mv {workspace.root} {workspace.root}.away")
-    result = await sh(workspace, f"mv {workspace.root}.away {workspace.root}; echo back")
+    await run(workspace, f"mv {workspace.root} {workspace.root}.away")
+    result = await run(workspace, f"mv {workspace.root}.away {workspace.root}; echo back")
     assert result.output.endswith("back\n")
-    assert (await sh(workspace, "cat text.txt")).output == "one\ntwo\nthree\n"
+    assert (await run(workspace, "cat text.txt")).output == "one\ntwo\nthree\n"
 
 
 EVERY_BYTE = bytes(range(256))
 
 
+CONTENTS = {
+    "empty": b"",
+    "one": b"x",
+    "all": EVERY_BYTE,
+    "10 MB": EVERY_BYTE * 40_000,
+    "open": b"no end",
+    "newlines": b"\n\n",
+    "crlf": b"\r\n",
+}
+
+
 @pytest.mark.parametrize(
-    "content",
-    [b"", b"x", EVERY_BYTE, EVERY_BYTE * 40_000, b"no end", b"\n\n", b"\r\n"],
-    ids=["empty", "one", "all", "10 MB", "open", "newlines", "crlf"],
+    ("workspace", "content"),
+    host_and_docker({name: [content] for name, content in CONTENTS.items()}, every=3),
+    indirect=["workspace"],
 )
 async def test_files_come_back_as_they_were_written(workspace: Workspace, content: bytes) -> None:
     """Every byte value, any length, in folders that did not exist."""
@@ -256,10 +271,10 @@ async def test_files_come_back_as_they_were_written(workspace: Workspace, conten
 
 async def test_writing_replaces(workspace: Workspace) -> None:
     """A shorter content leaves nothing of a longer one, and the mode stays."""
-    await sh(workspace, "chmod 755 tool.sh")
+    await run(workspace, "chmod 755 tool.sh")
     await workspace.write("tool.sh", b"short")
     assert await workspace.read("tool.sh") == b"short"
-    assert (await sh(workspace, "stat -c %a tool.sh")).output == "755\n"
+    assert (await run(workspace, "stat -c %a tool.sh")).output == "755\n"
 
 
 async def test_a_missing_file_is_not_found(workspace: Workspace) -> None:
@@ -275,11 +290,11 @@ async def test_what_cannot_be_written_says_why(workspace: Workspace) -> None:
         await workspace.write("pkg", b"x" * 5_000_000)
     with pytest.raises(OSError, match=r"cannot write text\.txt/below"):
         await workspace.write("text.txt/below", b"x")
-    assert (await sh(workspace, "echo fine")).output == "fine\n"
+    assert (await run(workspace, "echo fine")).output == "fine\n"
 
 
 async def test_a_file_that_is_too_large_is_not_read(workspace: Workspace) -> None:
     """A sparse terabyte is refused without being read."""
-    await sh(workspace, "truncate -s 1T huge.log")
+    await run(workspace, "truncate -s 1T huge.log")
     with pytest.raises(OSError, match="larger than"):
         await workspace.read("huge.log")

@@ -9,6 +9,7 @@ import pytest
 
 from agent.errors import WorkspaceError
 from agent.workspaces import HostWorkspace, Workspace
+from tests.samples import host_and_docker
 
 CHANGES = {
     "unstaged": "echo four >>text.txt",
@@ -92,7 +93,11 @@ async def archive(workspace: Workspace, command: str) -> bytes:
     return content
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+@pytest.mark.parametrize(
+    ("workspace", "change"),
+    host_and_docker({name: [change] for name, change in CHANGES.items()}, every=3),
+    indirect=["workspace"],
+)
 async def test_the_diff_rebuilds_the_change(
     workspace: Workspace, change: str, tmp_path: Path
 ) -> None:

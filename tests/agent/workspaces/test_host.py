@@ -15,6 +15,7 @@ import pytest
 
 from agent.errors import WorkspaceError
 from agent.workspaces import HostWorkspace
+from tests.agent.commands import sh
 
 T = TypeVar("T")
 
@@ -48,10 +49,6 @@ async def workspace(temporary: Path) -> AsyncIterator[HostWorkspace]:
     await workspace.close()
 
 
-async def output(workspace: HostWorkspace, command: str) -> str:
-    return (await workspace.run(command, timeout_s=20)).output
-
-
 async def test_only_a_clean_environment_is_passed_on(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,8 +56,8 @@ async def test_only_a_clean_environment_is_passed_on(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-agents")
     monkeypatch.setenv("BASH_ENV", "/nowhere")
     workspace = await opened()
-    text = await output(workspace, "env | cut -d= -f1 | sort")
-    assert "sk-not-for-agents" not in await output(workspace, "env; cat /proc/$PPID/environ")
+    text = await sh(workspace, "env | cut -d= -f1 | sort")
+    assert "sk-not-for-agents" not in await sh(workspace, "env; cat /proc/$PPID/environ")
     await workspace.close()
     own = {"HOME", "LANG", "PATH", "TMPDIR", "WORKSPACE_MARK"}
     quiet = {"GIT_PAGER", "LESS", "MANPAGER", "PAGER", "PIP_PROGRESS_BAR", "TQDM_DISABLE"}
@@ -71,7 +68,7 @@ async def test_only_a_clean_environment_is_passed_on(
 
 async def test_the_running_interpreter_is_first(workspace: HostWorkspace) -> None:
     """`python` is the one that runs this program, whatever /etc/profile does to PATH."""
-    where = await output(workspace, "type -p python python3; echo $PATH")
+    where = await sh(workspace, "type -p python python3; echo $PATH")
     folder = str(Path(sys.executable).parent)
     assert where.splitlines()[:2] == [f"{folder}/python", f"{folder}/python3"]
     assert where.splitlines()[2].startswith(f"{folder}:")
@@ -82,15 +79,15 @@ async def test_home_and_temporary_files_are_private(
 ) -> None:
     """Neither the user's dotfiles nor a shared /tmp are within reach by their usual names."""
     folder = str(Path(workspace.root).parent)
-    for line in (await output(workspace, "echo ~; mktemp; pwd")).splitlines():
+    for line in (await sh(workspace, "echo ~; mktemp; pwd")).splitlines():
         assert line.startswith(folder + "/")
-    assert (await output(workspace, "git config --global --list")).strip().startswith("fatal")
+    assert (await sh(workspace, "git config --global --list")).strip().startswith("fatal")
 
 
 async def test_closing_leaves_no_file(temporary: Path) -> None:
     """Read-only files and folders go as well."""
     workspace = await opened()
-    await output(workspace, "mkdir -p a/b; touch a/b/c; chmod 400 a/b/c; chmod 500 a/b; chmod 0 a")
+    await sh(workspace, "mkdir -p a/b; touch a/b/c; chmod 400 a/b/c; chmod 500 a/b; chmod 0 a")
     await workspace.close()
     assert entries(temporary) == []
 
@@ -181,7 +178,7 @@ async def test_workspaces_do_not_end_each_others_processes(temporary: Path) -> N
     first, second = await opened(), await opened()
     running = asyncio.create_task(first.run("sleep 1; echo whole", timeout_s=20))
     await asyncio.sleep(0.3)
-    await output(second, "true")
+    await sh(second, "true")
     await second.close()
     assert (await running).output == "whole\n"
     await first.close()

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import WorkspaceError
-from agent.workspaces import shell as shell_module
 from agent.workspaces.host import heed_interrupts
 from agent.workspaces.shell import Shell, server_command
 
@@ -94,9 +93,11 @@ async def test_the_end_of_the_stream_says_what_was_heard_last() -> None:
         await shell.run("any", timeout_s=5)
 
 
-async def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_does_not_answer_is_given_up(
+    set_timings: Callable[..., None],
+) -> None:
     """Past the command's timeout and a grace the shell raises instead of waiting."""
-    monkeypatch.setattr(shell_module, "GRACE_S", 0.05)
+    set_timings(command_grace_s=0.05)
 
     class Silent(ScriptedServer):
         async def read(self, limit: int) -> bytes:

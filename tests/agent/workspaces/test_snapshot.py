@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agent.session import BASE, Session
+from agent.session.session import BASE, Session
 from agent.workspaces import DockerWorkspace, container, janitor, ownership
 from agent.workspaces.protocol import Workspace
 

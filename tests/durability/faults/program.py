@@ -17,14 +17,15 @@ import pyarrow.parquet as pq
 import yaml
 
 from agent.journal import Account, Journal
-from flows.journals import VARIABLE
-from flows.lake import Lake
+from flows.storage.journals import VARIABLE
+from flows.storage.lake import Lake
 from tests.servers import openai_server as api
 
 DURABENCH = str(Path(sys.executable).with_name("durabench"))
 
-SLEEP = "sleep 4.25"
-"""The end of the command in the middle of which something happens."""
+SLEEP, SHORT_SLEEP = "sleep 4.25", "sleep 0.25"
+"""The last part of a long command. The short one is for tests that need no long command; it has
+as many characters, so that the calls cost the same."""
 
 TURNS = (
     "ls",
@@ -48,9 +49,10 @@ Call = tuple[str, int]
 class CountedAnswers:
     """The script of a model server that counts the calls, whatever anybody's journal says."""
 
-    def __init__(self) -> None:
+    def __init__(self, sleep: str = SHORT_SLEEP) -> None:
         self.asked: Counter[Call] = Counter()
-        self._answer = api.by_turn([api.command(turn) for turn in TURNS])
+        turns = [turn.replace(SLEEP, sleep) for turn in TURNS]
+        self._answer = api.by_turn([api.command(turn) for turn in turns])
         self._lock = threading.Lock()
         self._hook: tuple[int, Callable[[], None]] | None = None
 

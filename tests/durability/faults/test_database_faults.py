@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from agent.journal.journal import PATIENCE_S
 from tests.durability.faults.program import (
     BEFORE_THE_PAUSE,
     HOST_INSTANCES,
@@ -21,14 +20,17 @@ from tests.durability.faults.program import (
 )
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.postgres import PostgresServer
+from tests.timing import as_variables
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 CALLS = len(HOST_INSTANCES) * len(TURNS)
-REPORTED_WITHIN_S = PATIENCE_S + 120
+PATIENCE_S = 20
+"""How long the program waits for a database that stays away."""
+REPORTED_WITHIN_S = 3 * PATIENCE_S
 """All that waits has to wait at the same time; the report takes the rest."""
-AWAY_S = 30
-"""As long as a lease lasts."""
+LEASE_S, AWAY_S = 5, 6
+"""The database that comes back is away for longer than a lease lasts."""
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +40,17 @@ def postgres() -> Iterator[PostgresServer]:
         yield server
 
 
-def benchmark(folder: Path, model: OpenAIServer, url: str, prefect_home: dict[str, str]) -> Program:
-    """Three instances at once, journaled at that URL."""
+def benchmark(
+    folder: Path, model: OpenAIServer, url: str, prefect_home: dict[str, str], **seconds: float
+) -> Program:
+    """Three instances at once, journaled at that URL, with such timings."""
     declared = experiment("host", HOST_INSTANCES, model.url)
-    return Program(folder, declared, {**prefect_home, "DURABENCH_DATABASE_URL": url})
+    variables = {**prefect_home, **as_variables(**seconds), "DURABENCH_DATABASE_URL": url}
+    return Program(folder, declared, variables)
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
-def test_thirty_seconds_without_the_database_are_waited_for(
+def test_an_absence_longer_than_a_lease_is_waited_for(
     mode: str,
     postgres: PostgresServer,
     answers: CountedAnswers,
@@ -56,7 +61,7 @@ def test_thirty_seconds_without_the_database_are_waited_for(
 ) -> None:
     """The run ends as if nothing had happened; answers that came meanwhile are kept."""
     url = postgres.create_database()
-    program = benchmark(tmp_path, model_server, url, prefect_home)
+    program = benchmark(tmp_path, model_server, url, prefect_home, lease_s=LEASE_S)
     answers.once(BEFORE_THE_PAUSE, lambda: postgres.stop(mode))
     running = program.start()
     running.until(lambda: any(turn == BEFORE_THE_PAUSE for _, turn in answers.asked))
@@ -80,7 +85,8 @@ def test_a_database_that_stays_away_is_reported_and_gone_on_from(
 ) -> None:
     """Waiting ends once and for all steps together; only the calls in flight are repeated."""
     url = postgres.create_database()
-    program = benchmark(tmp_path, model_server, url, prefect_home)
+    limits = {"journal_patience_s": PATIENCE_S, "journal_contact_s": 2.0}
+    program = benchmark(tmp_path, model_server, url, prefect_home, **limits)
     answers.once(BEFORE_THE_PAUSE, lambda: postgres.stop("immediate"))
     running = program.start()
     running.until(lambda: any(turn == BEFORE_THE_PAUSE for _, turn in answers.asked))

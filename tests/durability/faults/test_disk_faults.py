@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from agent.journal.journal import PATIENCE_S
 from tests.durability.faults.program import (
     BEFORE_THE_PAUSE,
     HOST_INSTANCES,
@@ -23,11 +22,14 @@ from tests.durability.faults.program import (
     results,
 )
 from tests.servers.openai_server import OpenAIServer
+from tests.timing import as_variables
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 CALLS = len(HOST_INSTANCES) * len(TURNS)
-REPORTED_WITHIN_S = PATIENCE_S + 120
+PATIENCE_S = 20
+"""How long the program waits for a disk that stays full."""
+REPORTED_WITHIN_S = 3 * PATIENCE_S
 """All that waits has to wait at the same time: starting and reporting take the rest."""
 
 
@@ -69,7 +71,8 @@ def benchmark(
 ) -> Program:
     """Three instances at once, with the lake and its journal on the small disk."""
     declared = experiment("host", HOST_INSTANCES, model.url)
-    return Program(folder, declared, prefect_home, lake=disk.folder / "lake")
+    variables = {**prefect_home, **as_variables(journal_patience_s=PATIENCE_S)}
+    return Program(folder, declared, variables, lake=disk.folder / "lake")
 
 
 def test_a_disk_that_stays_full_is_reported_and_gone_on_from(
@@ -115,7 +118,7 @@ def test_a_disk_that_is_cleared_is_waited_for(
     answers.once(BEFORE_THE_PAUSE, disk.fill)
     running = program.start()
     running.until(lambda: any(turn == BEFORE_THE_PAUSE for _, turn in answers.asked))
-    time.sleep(10)
+    time.sleep(PATIENCE_S / 4)
     assert answers.asked.total() < CALLS
     disk.free()
     ended = running.wait()

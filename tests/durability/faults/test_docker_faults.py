@@ -58,6 +58,12 @@ def daemon(loaded: DockerDaemon) -> DockerDaemon:
 
 
 @pytest.fixture
+def answers() -> CountedAnswers:
+    """With a command that is long enough to be found at work."""
+    return CountedAnswers(SLEEP)
+
+
+@pytest.fixture
 def declared(model_server: OpenAIServer) -> dict[str, Any]:
     """One instance in a container."""
     return experiment("docker", [DOCKER_INSTANCE], model_server.url)

@@ -1,0 +1,21 @@
+"""Phase 1: the task's requirements according to its text."""
+
+from agent.arms.durable.answers import Contract
+from agent.arms.durable.conversation import Limits, converse, prompt_beside
+from agent.session.session import Session
+from agent.types import Task
+
+
+async def write_contract(task: Task, limits: Limits, session: Session) -> Contract:
+    """Return the contract of the task.
+
+    Without a valid answer, the contract contains only the task's text.
+    """
+    facts, prompt = {"task": task.statement}, prompt_beside(__file__)
+    exchange = await converse(session, "contract", prompt, facts, Contract, limits)
+    return exchange.answer or Contract(
+        kind="unknown",
+        goal=task.statement.strip().partition("\n")[0],
+        acceptance_criteria=[],
+        open_questions=["no contract could be had; only the text of the task says what to do"],
+    )

@@ -1,0 +1,112 @@
+"""Phase 5: one step of the plan, made by one candidate in a bounded tool loop."""
+
+from collections.abc import Iterable
+
+from agent.arms.durable import debugging
+from agent.arms.durable.answers import NextStep, StepReport
+from agent.arms.durable.context import gathering
+from agent.arms.durable.conversation import (
+    Exchange,
+    ToolUse,
+    converse,
+    prompt_beside,
+)
+from agent.arms.durable.roles import toolbox
+from agent.arms.durable.state import Candidate, CandidateStatus, State
+from agent.errors import OutOfTime
+from agent.session.session import Session
+from agent.tools.rendering import head_and_tail
+
+SHOWN_DIFF = 40_000
+"""Maximum length of a diff in a prompt, in characters."""
+
+_EDITING = frozenset({"write", "apply_patch", "edit"})
+
+
+async def implement(state: State, step: NextStep, number: int, session: Session) -> Candidate:
+    """Let an implementer make the step in the session's workspace.
+
+    Return its candidate, also when its time ran out.
+    """
+    uses: list[ToolUse] = []
+    diff = ""
+    try:
+        exchange = await _talk(state, step, number, session, uses)
+        diff = await session.diff()
+    except OutOfTime:
+        exchange = Exchange(None, "out_of_time", tuple(uses))
+    return _candidate(number, exchange, session.tree, diff)
+
+
+async def _talk(
+    state: State, step: NextStep, number: int, session: Session, uses: list[ToolUse]
+) -> Exchange[StepReport]:
+    facts = {
+        **state.as_facts(
+            "task",
+            "contract",
+            "anchor",
+            "regression_tests",
+            "context",
+            "facts",
+            "completed_steps",
+            "last_step",
+            "earlier_errors",
+        ),
+        "step": step.model_dump(),
+        "candidate": number,
+        "diff": head_and_tail(await session.diff(), SHOWN_DIFF),
+    }
+    prompt = prompt_beside(__file__)
+    if debugging.is_stuck(state.errors):
+        prompt += f"\n{debugging.ROOT_CAUSE}"
+    return await converse(
+        session,
+        "implementer",
+        prompt,
+        facts,
+        StepReport,
+        state.limits(state.profile.step_rounds),
+        toolbox("implementer", state),
+        [gathering(state)],
+        uses,
+    )
+
+
+def _candidate(number: int, exchange: Exchange[StepReport], tree: str, diff: str) -> Candidate:
+    edited = _files(exchange.uses)
+    tests = sum(use.result.tests is not None for use in exchange.uses)
+    status, why = _status(exchange, has_evidence=bool(edited) or tests > 0)
+    report = exchange.answer
+    return Candidate(
+        number=number,
+        status=status,
+        summary="; ".join(filter(None, [why, report.summary if report else ""])),
+        confidence=report.confidence if report else "low",
+        tree=tree,
+        diff=diff,
+        edited=edited,
+        written=_files(use for use in exchange.uses if use.name in _EDITING),
+        tests_run=tests,
+    )
+
+
+def _files(uses: Iterable[ToolUse]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(path for use in uses for path in use.result.changed))
+
+
+def _status(exchange: Exchange[StepReport], *, has_evidence: bool) -> tuple[CandidateStatus, str]:
+    """Return a candidate's status, with the reason if it differs from its own report."""
+    match exchange.end:
+        case "out_of_rounds":
+            return "replan", "out of rounds"
+        case "context_full":
+            return "blocked", "the context window was full"
+        case "malformed":
+            return "blocked", "no valid answer"
+        case "out_of_time":
+            return "blocked", "the time was used up"
+    assert exchange.answer is not None
+    if exchange.answer.status == "done" and not has_evidence:
+        return "replan", "success was claimed without an edit or a test result"
+    return exchange.answer.status, ""

@@ -1,0 +1,186 @@
+"""Phase 3: the task as a failing test, verified by running it."""
+
+import ast
+import re
+from dataclasses import replace
+
+from agent.arms.durable.answers import AnchorClaim, Brief
+from agent.arms.durable.conversation import converse, prompt_beside
+from agent.arms.durable.roles import protecting, toolbox
+from agent.arms.durable.state import Anchor, Reproduction, State
+from agent.arms.durable.verification import run_tests
+from agent.paths import is_test_support
+from agent.session.session import Session
+from agent.tools import Protection, TestRun
+from agent.tools.rendering import render_tests
+from agent.workspaces.protocol import Workspace
+
+REPRODUCIBLE = frozenset({"bugfix", "feature", "unknown"})
+"""Kinds of tasks that begin with a failing test. An `unknown` task may be one of the others."""
+
+_WRITER_ROUNDS = 16
+_TESTS_FAILED = 1
+# At the start of a line, as an error and not as a part of an assertion. pytest prints `E` there.
+_NOT_BY_ASSERTION = re.compile(
+    r"^(E +)?(\w+\.)*"
+    r"(ImportError|ModuleNotFoundError|SyntaxError|IndentationError|TabError)(:|$)"
+    r"|fixture '.*' not found|errors? during collection",
+    re.MULTILINE,
+)
+
+
+async def reproduce(state: State, session: Session) -> Reproduction:
+    """Return a brief, an anchor test that fails on the base commit, and the regression tests.
+
+    Without an anchor test, `problem` is the reason, and the work tree is unchanged.
+    """
+    brief = await _brief(state, session.scope("brief"))
+    if brief is None:
+        return Reproduction(problem="no brief could be had")
+    found = replace(Reproduction(brief), regression_tests=state.known_tests(brief.regression_tests))
+    if state.profile.reproduction == "off":
+        found = replace(found, problem="the profile wants no reproduction")
+    elif state.contract.kind not in REPRODUCIBLE:
+        found = replace(found, problem=f"a {state.contract.kind} task is not begun with a test")
+    else:
+        found = await _anchored(state, found, session)
+    return await _with_baseline(state, found, session.scope("baseline"))
+
+
+async def _brief(state: State, session: Session) -> Brief | None:
+    facts = state.as_facts("task", "contract", "repository_map", "test_files")
+    prompt = prompt_beside(__file__, "reproduction_brief")
+    return (await converse(session, "brief", prompt, facts, Brief, state.limits())).answer
+
+
+async def _anchored(state: State, found: Reproduction, session: Session) -> Reproduction:
+    """Return the reproduction with an anchor test, or with the reason why the last try failed."""
+    start, problem = session.tree, ""
+    for number in range(1, state.profile.anchor_tries + 1):
+        writing = session.scope(f"anchor-{number}")
+        claim = await _claim(state, found, problem, writing)
+        if claim is None or not claim.reproduced:
+            problem = claim.reason if claim else "the writer gave no valid answer"
+        else:
+            anchor, problem = await _checked(state, claim, start, writing)
+            if anchor is not None:
+                named = state.known_tests([*found.regression_tests, *claim.regression_tests])
+                return replace(found, anchor=anchor, regression_tests=named)
+        await writing.take(start)
+    return replace(found, problem=problem)
+
+
+async def _claim(
+    state: State, found: Reproduction, problem: str, session: Session
+) -> AnchorClaim | None:
+    assert found.brief is not None
+    facts = {
+        **state.as_facts("task", "contract", "repository_map", "test_files"),
+        "brief": found.brief.model_dump(),
+        "earlier_problem": problem,
+    }
+    exchange = await converse(
+        session,
+        "anchor",
+        prompt_beside(__file__, "reproduction_anchor"),
+        facts,
+        AnchorClaim,
+        state.limits(_WRITER_ROUNDS),
+        toolbox("anchor", state),
+    )
+    return exchange.answer
+
+
+async def _checked(
+    state: State, claim: AnchorClaim, start: str, session: Session
+) -> tuple[Anchor | None, str]:
+    """Return the anchor test if the claim holds, or the reason why it does not.
+
+    The test runs alone on the tree `start`, without any other files of its writer. Afterwards, the
+    work tree is `start` with the anchor test.
+    """
+    if is_test_support(claim.path):
+        return None, f"{claim.path} is configuration of a test runner, not a test"
+    content = await session.act(
+        "read anchor", {"path": claim.path}, lambda w: _new_file(w, claim.path), str
+    )
+    if not content:
+        return None, f"{claim.path} is no new file"
+    if not asserts_something(content):
+        return None, f"{claim.path} asserts nothing that can fail"
+    await session.take(start)
+    encoded = content.encode()
+    await session.act(
+        "write anchor", {"path": claim.path}, lambda w: w.write(claim.path, encoded), type(None)
+    )
+    alone = session.tree
+    protection = Protection({claim.path: encoded})
+    done = await run_tests([claim.path], state.tools, protection, session)
+    await session.take(alone)
+    if problem := not_reproduced(done, claim.path):
+        return None, problem
+    return Anchor(claim.path, content, render_tests(done), tuple(done.failed)), ""
+
+
+async def _new_file(workspace: Workspace, path: str) -> str:
+    """Return the file's content if it is not in the base commit, else ''."""
+    added = {change.path for change in await workspace.changes() if change.status == "added"}
+    return (await workspace.read(path)).decode("utf-8", "replace") if path in added else ""
+
+
+def not_reproduced(done: TestRun, path: str) -> str:
+    """Return the reason why a run of the test at `path` does not reproduce the issue, or ''.
+
+    An undefined name in the test itself is the test's own fault. Elsewhere, it may be the subject
+    of the task.
+    """
+    own_fault = re.search(rf"^{re.escape(path)}:\d+: NameError$", done.output, re.MULTILINE)
+    if done.exit_code == 0:
+        return "the test passes although nothing has been done yet"
+    if done.exit_code != _TESTS_FAILED:
+        return f"the test does not run: exit code {done.exit_code}\n{done.output[-2000:]}"
+    if done.errors or own_fault or _NOT_BY_ASSERTION.search(done.output):
+        return f"the test fails by an error, not at an assertion\n{done.output[-2000:]}"
+    return ""
+
+
+def asserts_something(source: str) -> bool:
+    """Return True if the syntax of a Python test has an assertion that depends on the tested code.
+
+    Three forms count: `assert` of an expression with a call or a name in it, `self.assert...(...)`
+    of `unittest`, and `pytest.raises`. Constants do not count.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return False
+    return any(_is_assertion(node) for node in ast.walk(tree))
+
+
+def _is_assertion(node: ast.AST) -> bool:
+    match node:
+        case ast.Assert(test=test):
+            return _depends_on_something(test)
+        case ast.Call(func=ast.Attribute(attr=name), args=args) if name.startswith("assert"):
+            return any(_depends_on_something(argument) for argument in args)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="pytest"), attr="raises")):
+            return True
+        case _:
+            return False
+
+
+def _depends_on_something(expression: ast.expr) -> bool:
+    return any(isinstance(node, ast.Call | ast.Name) for node in ast.walk(expression))
+
+
+async def _with_baseline(state: State, found: Reproduction, session: Session) -> Reproduction:
+    """Return the reproduction with a run of the regression tests before any change.
+
+    The work tree is restored afterwards.
+    """
+    if not found.regression_tests:
+        return found
+    before, protection = session.tree, protecting(found.anchor)
+    baseline = await run_tests(found.regression_tests, state.tools, protection, session)
+    await session.take(before)
+    return replace(found, baseline=baseline)

@@ -1,0 +1,227 @@
+"""The state of an attempt: normalised facts, never a transcript."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from agent.arms.durable.answers import (
+    Brief,
+    Confidence,
+    Contract,
+    NextStep,
+    Review,
+)
+from agent.arms.durable.conversation import Limits
+from agent.arms.durable.profile import Profile
+from agent.tools import TestRun, ToolSettings
+from agent.tools.rendering import render_tests
+from agent.types import Task
+
+CandidateStatus = Literal["done", "replan", "blocked"]
+
+SHOWN_TEST_FILES = 200
+
+
+@dataclass(frozen=True)
+class Repository:
+    """The repository at the base commit, in a few thousand tokens."""
+
+    map: str
+    test_files: list[str]
+    """All test files. A prompt contains the first `SHOWN_TEST_FILES`."""
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """Lines of a file, 1-based and inclusive, and the reason why they were requested."""
+
+    path: str
+    start: int
+    end: int
+    why: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A new test that failed on the base commit at an assertion, as verified by running it."""
+
+    path: str
+    content: str
+    output: str
+    """The output of the failing run, errors first if it was long."""
+    failed: tuple[str, ...]
+    """Ids of the failing tests, if the test runner reports them."""
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """The task as tests, at the base commit."""
+
+    brief: Brief | None = None
+    anchor: Anchor | None = None
+    regression_tests: tuple[str, ...] = ()
+    """Existing test files."""
+    baseline: TestRun | None = None
+    """Run of the regression tests at the base commit, where some may already fail.
+
+    None if there are no regression tests.
+    """
+    problem: str = ""
+    """The reason why there is no anchor test."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Test runs, and the failures that block progress."""
+
+    runs: tuple[TestRun, ...]
+    broken: tuple[str, ...]
+    """A failing anchor test or regressions, one line each."""
+
+    @property
+    def passed(self) -> int:
+        """Number of tests that passed, over all runs."""
+        return sum(len(run.passed) for run in self.runs)
+
+    @property
+    def error(self) -> str:
+        """Output of the failed runs, errors first if it is long; empty if none failed."""
+        return "\n".join(render_tests(run) for run in self.runs if run.exit_code != 0)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One try at a step, in a workspace of its own."""
+
+    number: int
+    status: CandidateStatus
+    summary: str
+    confidence: Confidence
+    tree: str
+    """The resulting work tree."""
+    diff: str
+    """Diff of that tree against the base commit."""
+    edited: tuple[str, ...]
+    """Files that the candidate changed."""
+    written: tuple[str, ...]
+    """Files that were passed to an editing tool, so that they exist on purpose."""
+    tests_run: int
+    verification: Verification | None = None
+    review: Review | None = None
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """Failures that tests found, one line each."""
+        return self.verification.broken if self.verification else ()
+
+    @property
+    def accepted(self) -> bool:
+        """True if the candidate is done and its review accepts it."""
+        return self.status == "done" and self.review is not None and self.review.verdict == "accept"
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """One step of the plan, and its result."""
+
+    step: NextStep
+    candidates: tuple[Candidate, ...]
+    chosen: Candidate
+
+
+@dataclass(frozen=True)
+class FinalResult:
+    """One final verification: the patch alone on a fresh image, and its review."""
+
+    patch: str
+    verification: Verification
+    review: Review
+
+
+@dataclass
+class State:
+    """All findings of an attempt. Phases read them, and only the arm writes them."""
+
+    task: Task
+    profile: Profile
+    contract: Contract
+    repository: Repository
+    tools: ToolSettings
+    reproduction: Reproduction = field(default_factory=Reproduction)
+    backlog: list[str] = field(default_factory=list)
+    facts: list[str] = field(default_factory=list)
+    context: list[Excerpt] = field(default_factory=list)
+    steps: list[StepResult] = field(default_factory=list)
+    finals: list[FinalResult] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    """Errors of consecutive failed verifications that resemble each other."""
+
+    @property
+    def last_step(self) -> StepResult | None:
+        return self.steps[-1] if self.steps else None
+
+    @property
+    def needs_replanning(self) -> bool:
+        """True if the last step did not end with an accepted candidate."""
+        return self.last_step is not None and not self.last_step.chosen.accepted
+
+    @property
+    def named_tests(self) -> tuple[str, ...]:
+        """Test files that the steps named, without duplicates."""
+        return self.known_tests(path for result in self.steps for path in result.step.tests)
+
+    @property
+    def written(self) -> frozenset[str]:
+        """Files that exist on purpose."""
+        kept = [result.chosen for result in self.steps if not result.chosen.broken]
+        return frozenset(path for chosen in kept for path in chosen.written)
+
+    def known_tests(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Return the paths that are test files of the repository, without duplicates."""
+        known = set(self.repository.test_files)
+        return tuple(path for path in dict.fromkeys(paths) if path in known)
+
+    def limits(self, rounds: int = 6, tool_uses: int | None = None) -> Limits:
+        """Return the limits of one conversation."""
+        return Limits(self.profile.context_tokens, rounds, tool_uses)
+
+    def as_facts(self, *keys: str) -> dict[str, Any]:
+        """Return the input of a role, by the names that its prompt uses."""
+        facts: dict[str, Any] = {
+            "task": self.task.statement,
+            "contract": self.contract.model_dump(),
+            "acceptance_criteria": self.contract.acceptance_criteria,
+            "repository_map": self.repository.map,
+            "test_files": self.repository.test_files[:SHOWN_TEST_FILES],
+            "brief": self.reproduction.brief.model_dump() if self.reproduction.brief else None,
+            "anchor": self._anchor(),
+            "regression_tests": list(self.reproduction.regression_tests),
+            "backlog": self.backlog,
+            "facts": self.facts,
+            "context": [vars(excerpt) for excerpt in self.context],
+            "completed_steps": [r.step.title for r in self.steps if r.chosen.accepted],
+            "last_step": _last(self.last_step),
+            "earlier_errors": self.errors,
+        }
+        return {key: facts[key] for key in keys}
+
+    def _anchor(self) -> dict[str, str] | None:
+        anchor = self.reproduction.anchor
+        return {"path": anchor.path, "output": anchor.output} if anchor else None
+
+
+def _last(result: StepResult | None) -> dict[str, Any] | None:
+    if result is None:
+        return None
+    chosen = result.chosen
+    rejected = chosen.review is not None and chosen.review.verdict == "revise"
+    return {
+        "title": result.step.title,
+        "targets": result.step.targets,
+        "status": "revise" if rejected else chosen.status,
+        "summary": chosen.summary,
+        "review_issues": chosen.review.issues if chosen.review else [],
+        "broken": list(chosen.broken),
+        "kept": not chosen.broken,
+    }

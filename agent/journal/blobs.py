@@ -1,0 +1,95 @@
+"""Byte strings named by their SHA-256, in a folder or on an object store."""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.errors import JournalError
+from agent.journal.stores import put_object, reason, refusals
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+
+class Blobs:
+    """Content-addressed storage: `root/ab/ab12…`, written once and never changed.
+
+    Any number of processes may use one location at the same time. A file gets its final name only
+    once its bytes are on the disk. An object gets its name only once the store has all of its
+    bytes.
+    """
+
+    def __init__(self, root: "Path | UPath") -> None:
+        self.root = root
+
+    def put(self, data: bytes) -> str:
+        """Store `data`, durable against power loss. Return its SHA-256 in hex.
+
+        Raises:
+            JournalError: the disk or the store rejects the write.
+        """
+        digest = hashlib.sha256(data).hexdigest()
+        path = self._path(digest)
+        try:
+            if not isinstance(path, Path):
+                put_object(path, data)  # writing again costs less than checking for it
+            elif not path.is_file():
+                _write(path, data)
+        except refusals() as error:
+            raise JournalError(f"cannot keep {len(data)} bytes: {reason(error)}") from error
+        return digest
+
+    def get(self, digest: str) -> bytes:
+        """Return the bytes stored under `digest`.
+
+        Raises:
+            JournalError: nothing is stored under it, it cannot be read, or its bytes have changed.
+        """
+        path = self._path(digest)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError as error:
+            raise JournalError(f"{path} is missing", retryable=False) from error
+        except refusals() as error:
+            raise JournalError(f"{path} cannot be read: {reason(error)}") from error
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise JournalError(f"{path} is damaged: its SHA-256 is another", retryable=False)
+        return data
+
+    def has(self, digest: str) -> bool:
+        """Return True if something is stored under `digest`.
+
+        Raises:
+            one of `agent.journal.stores.refusals()`: the answer is unknown.
+        """
+        return self._path(digest).exists()
+
+    def _path(self, digest: str) -> "Path | UPath":
+        return self.root / digest[:2] / digest
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    # A power loss must not remove the file's name or that of a new folder.
+    for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
+        _sync_folder(folder)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,98 @@
+"""Hold the lease of an attempt while it is worked on."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+from agent.errors import FencedError, JournalError, LeaseHeld
+from agent.journal import Journal, Lease
+from agent.timings import timings
+from agent.workspaces import ownership
+
+
+@asynccontextmanager
+async def held(
+    journal: Journal, attempt_id: str, ttl_s: float | None = None
+) -> AsyncIterator[Lease]:
+    """Hold the lease of an attempt, and renew it until the block ends.
+
+    Each renewal is for `ttl_s` seconds, by default `Timings.lease_s`.
+
+    Raises:
+        LeaseHeld: an active worker has the lease.
+        FencedError: the lease was lost during the block; the block was cancelled.
+    """
+    ttl_s = timings().lease_s if ttl_s is None else ttl_s
+    lease = await asyncio.to_thread(_acquire, journal, attempt_id, ttl_s)
+    holder = asyncio.current_task()
+    assert holder is not None
+    heart = asyncio.create_task(_beat(journal, lease, ttl_s, holder))
+    try:
+        yield lease
+    except asyncio.CancelledError:
+        if heart.done() and not heart.cancelled() and (lost := heart.exception()):
+            holder.uncancel()
+            raise lost from None
+        raise
+    finally:
+        heart.cancel()
+        # An unreachable journal has already been reported. The lease expires by itself.
+        with suppress(JournalError):
+            await asyncio.to_thread(journal.release, lease)
+
+
+async def free(journal: Journal, name: str) -> None:
+    """Return if no other active worker has the lease of that name.
+
+    Raises:
+        LeaseHeld: another active worker has it.
+    """
+    if holder := await asyncio.to_thread(_other, journal, name):
+        raise LeaseHeld(f"{name} is held by {holder}", name)
+
+
+async def freed(
+    journal: Journal, name: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+) -> None:
+    """Wait until no other active worker has the lease of that name."""
+    while await asyncio.to_thread(_other, journal, name):
+        await sleep(timings().lease_poll_s)
+
+
+def _other(journal: Journal, name: str) -> str | None:
+    """Return the active worker, other than this one, that has the lease."""
+    holder = journal.holder(name)
+    return None if holder is None or holder == worker() or is_dead(holder) else holder
+
+
+async def _beat(
+    journal: Journal, lease: Lease, ttl_s: float, holder: "asyncio.Task[object]"
+) -> None:
+    while True:
+        await asyncio.sleep(ttl_s / 3)
+        try:
+            await asyncio.to_thread(journal.renew, lease, ttl_s)
+        except FencedError:
+            holder.cancel()
+            raise
+        except JournalError:
+            continue  # no other worker can acquire the attempt while the database is unreachable
+
+
+def _acquire(journal: Journal, attempt_id: str, ttl_s: float) -> Lease:
+    """Acquire the lease, even from a worker of this machine that died while holding it."""
+    holder = journal.holder(attempt_id)
+    if holder is not None and is_dead(holder):
+        journal.disown(attempt_id, holder)
+    return journal.acquire(attempt_id, worker(), ttl_s)
+
+
+def worker() -> str:
+    """Return a name for this process that is unique among all workers that may share a journal."""
+    return f"{ownership.owner()}/{ownership.process()}"
+
+
+def is_dead(name: str) -> bool:
+    """Return True if a worker was a process of this user and machine that has ended."""
+    owner, _, process = name.partition("/")
+    return owner == ownership.owner() and not ownership.lives(process)

@@ -1,0 +1,91 @@
+"""Rate limits of model providers, shared by all workers of a journal."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from agent.journal import Journal
+
+BURST_S = 10.0
+"""Unused capacity that may be used at once, in seconds of the rate."""
+
+
+class RateLimit(BaseModel):
+    """Requests and tokens that a provider allows per minute."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    requests_per_minute: float | None = Field(default=None, gt=0, description="retries included")
+    tokens_per_minute: float | None = Field(
+        default=None, gt=0, description="of input, estimated, and of max_tokens where that is set"
+    )
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> Self:
+        if self.requests_per_minute is None and self.tokens_per_minute is None:
+            raise ValueError("give requests_per_minute, tokens_per_minute or both")
+        return self
+
+    def taken_s(self, tokens: int) -> dict[str, float]:
+        """Return the seconds that a request takes of each rate, by kind of rate."""
+        taken = {}
+        if self.requests_per_minute is not None:
+            taken["requests"] = 60 / self.requests_per_minute
+        if self.tokens_per_minute is not None:
+            taken["tokens"] = 60 * tokens / self.tokens_per_minute
+        return taken
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Delays requests until all of their rates allow them."""
+
+    journal: Journal
+    limits: Mapping[str, RateLimit]
+    """Limits by provider or model string, matching the names passed to `admit`."""
+    sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep)
+
+    async def admit(self, names: Collection[str], tokens: int) -> None:
+        """Wait until a request may be sent to the provider or model with these names.
+
+        `tokens` is the size of the request.
+
+        Raises:
+            JournalError: the journal is unreachable.
+        """
+        waits = [
+            await asyncio.to_thread(self.journal.take_turn, f"{name} {kind}", seconds, BURST_S)
+            for name in names
+            if name in self.limits
+            for kind, seconds in self.limits[name].taken_s(tokens).items()
+        ]
+        if wait_s := max(waits, default=0.0):
+            await self.sleep(wait_s)
+
+
+@dataclass(frozen=True)
+class Sending:
+    """Controls when an attempt may send requests.
+
+    Requests keep to the pace of their providers, and stop once the run is asked to stop.
+    """
+
+    may_go_on: Callable[[], None]
+    """Raises Interrupted once the run is asked to stop."""
+    sleep: Callable[[float], Awaitable[None]]
+    """Waits this many seconds, or raises Interrupted as soon as the run is asked to stop."""
+    pace: Pace | None = None
+
+    async def admit(self, names: Collection[str], tokens: int) -> None:
+        """Wait until a request may be sent; see `Pace.admit`.
+
+        Raises:
+            Interrupted: the run was asked to stop, before or during the wait.
+            JournalError: the journal is unreachable.
+        """
+        if self.pace is not None:
+            await self.pace.admit(names, tokens)
+        self.may_go_on()

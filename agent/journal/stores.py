@@ -1,0 +1,66 @@
+"""Disks and object stores: writes, and the errors that both raise.
+
+A location on a disk is a `pathlib.Path`, one on an object store a `upath.UPath`.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+
+def put_object(path: "UPath", data: bytes) -> None:
+    """Write an object, whole or not at all. It is durable once this returns.
+
+    Not `path.write_bytes`, which would also finish a large upload that broke off.
+
+    Raises:
+        one of `refusals()`: the store rejects the write or does not respond.
+    """
+    path.fs.pipe_file(path.path, data)
+
+
+def create_object(path: "UPath", data: bytes) -> bool:
+    """Write an object unless one of that name exists. Return True if it was written.
+
+    Raises:
+        one of `refusals()`: the store rejects the write or does not respond.
+    """
+    try:
+        path.fs.pipe_file(path.path, data, mode="create")
+    except FileExistsError:
+        return False
+    except OSError as error:
+        # If two writers write at the same moment, a store may reject one because of the other.
+        if path.exists():
+            return False
+        raise error
+    return True
+
+
+def refusals() -> tuple[type[Exception], ...]:
+    """Return the errors that reading and writing raise when a disk or an object store fails.
+
+    Use them in `except` clauses. s3fs turns only responses of the store into OSErrors. Errors
+    before the request or while reading the response are raised as those of the libraries below.
+    """
+    from aiohttp import ClientError
+    from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]
+    from botocore.parsers import ResponseParserError  # type: ignore[import-untyped]
+
+    return (OSError, BotoCoreError, ResponseParserError, ClientError)
+
+
+def is_away(error: Exception) -> bool:
+    """Return True if the store did not respond, so that a retry within minutes may work."""
+    from aiohttp import ClientError
+    from botocore.exceptions import ConnectionError as NoConnection
+    from botocore.exceptions import HTTPClientError
+
+    return isinstance(error, (TimeoutError, NoConnection, HTTPClientError, ClientError))
+
+
+def reason(error: Exception) -> str:
+    """Return the message of an error in one line."""
+    text = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return " ".join(text.split()) or type(error).__name__

@@ -1,0 +1,8 @@
+"""A running attempt: steps that are recorded once and replayed afterwards.
+
+session    the interface that an arm works through
+steps      steps and their journal format
+log        records the steps of a session
+workbench  the workspace of one line of work
+deadlines  time limits
+"""

@@ -1,0 +1,180 @@
+"""The log in which a session records its steps.
+
+A model call costs money, so it is written before and after the call. Any other step is written
+once, after it ran: if it is cut off, it leaves no bill, and its workspace is restored to the state
+after the last recorded step.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from agent.errors import InvalidSpec
+from agent.journal import Journal, Lease, Limit, RecordedStep, Reservation
+from agent.journal.blobs import Blobs
+from agent.session.steps import StepKind
+from agent.workspaces.protocol import Checkpoint
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A step without its result."""
+
+    scope: str
+    seq: int
+    kind: StepKind
+    digest: str
+    request: bytes
+
+
+class StepLog(Protocol):
+    """The log interface that a session needs. Every method may raise the errors of its journal."""
+
+    @property
+    def recorded(self) -> Sequence[RecordedStep]:
+        """The steps of earlier runs of the attempt."""
+        ...
+
+    async def keep(self, checkpoint: Checkpoint) -> str:
+        """Save a work tree. Return a reference to it for `kept` and `enter`.
+
+        The reference consists of two words, of which the first is the tree's id. A third word may
+        be added to it.
+        """
+        ...
+
+    async def kept(self, tree: str) -> Checkpoint:
+        """Load the work tree that `keep` returned this reference for."""
+        ...
+
+    async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
+        """Record that a call is about to be made, and reserve its highest possible cost.
+
+        Raises:
+            BudgetExhausted: the call could cost more than is left; nothing is written.
+            InvalidSpec: the highest cost is unknown, and a budget in USD has to be kept.
+        """
+        ...
+
+    async def record(
+        self, call: Entry, result: bytes, *, cost_usd: float | None, duration_s: float
+    ) -> None:
+        """Record the result of an intended call."""
+        ...
+
+    async def refuse(self, call: Entry) -> None:
+        """Cancel an intent whose call did not reach a provider."""
+        ...
+
+    async def enter(
+        self, step: Entry, result: bytes, *, duration_s: float, tree: str | None
+    ) -> None:
+        """Record a step that costs nothing, with its work tree if that changed."""
+        ...
+
+
+class NoLog:
+    """A log in memory for attempts not worth resuming. It only remembers work trees."""
+
+    recorded: Sequence[RecordedStep] = ()
+
+    def __init__(self) -> None:
+        self._trees: dict[str, Checkpoint] = {}
+
+    async def keep(self, checkpoint: Checkpoint) -> str:
+        self._trees[checkpoint.tree] = checkpoint
+        return f"{checkpoint.tree} kept"
+
+    async def kept(self, tree: str) -> Checkpoint:
+        return self._trees[tree.split()[0]]
+
+    async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
+        return
+
+    async def record(
+        self, call: Entry, result: bytes, *, cost_usd: float | None, duration_s: float
+    ) -> None:
+        return
+
+    async def refuse(self, call: Entry) -> None:
+        return
+
+    async def enter(
+        self, step: Entry, result: bytes, *, duration_s: float, tree: str | None
+    ) -> None:
+        return
+
+
+@dataclass(frozen=True)
+class JournalLog:
+    """A log in the journal, for the holder of an attempt's lease.
+
+    The journal blocks, so each call runs in a thread.
+    """
+
+    journal: Journal
+    lease: Lease
+    blobs: Blobs
+    recorded: Sequence[RecordedStep]
+    limits: tuple[Limit, ...] = ()
+
+    async def keep(self, checkpoint: Checkpoint) -> str:
+        """Return `<tree> <digest of its delta>`. The delta is stored before a step refers to it."""
+        delta = await asyncio.to_thread(self.blobs.put, checkpoint.delta)
+        return f"{checkpoint.tree} {delta}"
+
+    async def kept(self, tree: str) -> Checkpoint:
+        tree_id, delta = tree.split()[:2]
+        return Checkpoint(tree_id, await asyncio.to_thread(self.blobs.get, delta))
+
+    async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
+        if ceiling_usd is None and any(limit.usd is not None for limit in self.limits):
+            raise InvalidSpec(
+                "a budget in USD cannot be kept for a model of unknown price: declare its "
+                "input_cost_per_token and output_cost_per_token, or limit calls instead"
+            )
+        reservation = Reservation(ceiling_usd or 0.0, self.limits)
+        await asyncio.to_thread(
+            self.journal.intend,
+            self.lease,
+            call.scope,
+            call.seq,
+            call.kind,
+            call.digest,
+            call.request,
+            reservation,
+        )
+
+    async def record(
+        self, call: Entry, result: bytes, *, cost_usd: float | None, duration_s: float
+    ) -> None:
+        await asyncio.to_thread(
+            self.journal.record,
+            self.lease,
+            call.scope,
+            call.seq,
+            result,
+            cost_usd=cost_usd,
+            duration_s=duration_s,
+            tree=None,
+        )
+
+    async def refuse(self, call: Entry) -> None:
+        await asyncio.to_thread(self.journal.refuse, self.lease, call.scope, call.seq)
+
+    async def enter(
+        self, step: Entry, result: bytes, *, duration_s: float, tree: str | None
+    ) -> None:
+        await asyncio.to_thread(
+            self.journal.enter,
+            self.lease,
+            step.scope,
+            step.seq,
+            step.kind,
+            step.digest,
+            step.request,
+            result,
+            duration_s=duration_s,
+            tree=tree,
+        )

@@ -1,0 +1,122 @@
+"""The workspace of one line of work, opened lazily and restored to the last recorded tree."""
+
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Protocol
+
+from agent.session.log import StepLog
+from agent.workspaces.protocol import Workspace
+
+BASE = ""
+"""Reference to the work tree of the base commit, among the trees of a log."""
+
+
+class Workspaces(Protocol):
+    """Opens the workspaces of one attempt."""
+
+    @property
+    def root(self) -> str:
+        """Absolute path of the repository in all workspaces, as seen by commands."""
+        ...
+
+    def open(
+        self, name: str, *, image: str, goes_on: bool
+    ) -> AbstractAsyncContextManager[Workspace]:
+        """Open a workspace at the base commit and remove it at the end.
+
+        `name` distinguishes the workspaces of an attempt. With an `image` that a workspace was
+        saved as, start from that image, at any tree. If the work `goes_on`, a workspace left by a
+        dead process may be adopted, also at any tree.
+
+        Raises:
+            WorkspaceError: the workspace is not available.
+        """
+        ...
+
+
+class Workbench:
+    """A workspace and the work tree that it should hold according to the recorded steps."""
+
+    def __init__(self, name: str, workspaces: Workspaces, log: StepLog, tree: str = BASE) -> None:
+        """Start the line of work at `tree`, a reference of the log."""
+        self.tree = tree
+        """The log's reference to the work tree after the last step."""
+        self._name = name
+        self._workspaces = workspaces
+        self._log = log
+        self._workspace: Workspace | None = None
+        self._image = ""
+        self._tree_id = ""
+        self._held = BASE
+        self._recorded = tree
+        self._lifetime = AsyncExitStack()
+
+    def replayed(self, tree: str) -> None:
+        """Set the work tree to the one that a replayed step recorded."""
+        self.tree = self._recorded = tree
+
+    async def ready(self) -> Workspace:
+        """Return the workspace at the recorded work tree.
+
+        Raises:
+            WorkspaceError: the workspace is not available, or not at that tree.
+        """
+        if self._workspace is not None and self._image != _image_of(self.tree):
+            await self.close()
+        workspace = self._workspace or await self._opened()
+        if self._held != self.tree:
+            checkpoint = await self._log.kept(self.tree) if self.tree != BASE else None
+            await workspace.restore(checkpoint)
+            self._held = self.tree
+            self._tree_id = checkpoint.tree if checkpoint else await workspace.tree()
+        return workspace
+
+    async def _opened(self) -> Workspace:
+        self._image = _image_of(self.tree)
+        opened = self._workspaces.open(self._name, image=self._image, goes_on=self.tree != BASE)
+        workspace = self._workspace = await self._lifetime.enter_async_context(opened)
+        self._held = BASE
+        self._tree_id = await workspace.tree() if self.tree == BASE else ""
+        return workspace
+
+    async def put(self, tree: str) -> None:
+        """Set the workspace to a tree of the log.
+
+        Raises:
+            WorkspaceError: the restored tree differs.
+        """
+        self.tree = tree
+        await self.ready()
+
+    async def snapshot(self) -> None:
+        """Save the whole content of the workspace as an image, if the workspace supports images.
+
+        The image includes ignored files and files outside the repository. A line of work that
+        starts at this tree gets all of them.
+        """
+        workspace = await self.ready()
+        image = await workspace.snapshot()
+        if image is not None:
+            plain = await self._log.keep(await workspace.checkpoint())
+            self.tree = self._held = f"{plain} {image}"
+            self._image = image
+
+    async def changed(self) -> str | None:
+        """Save the work tree if the last step changed it. Return its reference, or None."""
+        assert self._workspace is not None
+        tree_id = await self._workspace.tree()
+        if tree_id != self._tree_id:
+            self._tree_id = tree_id
+            kept = await self._log.keep(await self._workspace.checkpoint())
+            self.tree = self._held = f"{kept} {self._image}".rstrip()
+        before, self._recorded = self._recorded, self.tree
+        return self.tree if self.tree != before else None
+
+    async def close(self) -> None:
+        """Close the workspace. The next use opens another one."""
+        self._workspace = None
+        await self._lifetime.aclose()
+
+
+def _image_of(tree: str) -> str:
+    """Return the image of a saved tree, or an empty string."""
+    return "".join(tree.split()[2:])

@@ -1,0 +1,137 @@
+"""Terminal output of the commands."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+from rich.table import Table
+
+from flows.display import steps
+from flows.display.terminal import out, show
+from flows.storage import report_files
+from flows.storage.lake import Lake
+
+if TYPE_CHECKING:
+    from flows.display.steps import Shown
+    from flows.imports.common import Summary
+    from flows.imports.mini import Imported
+    from reports.types import ArmSummary, Comparison, Report
+
+
+def report(lake: Lake, built: "Report") -> None:
+    """Print a report for the terminal: the answer, the arms, the leading pair and the page."""
+    from reports.rendering.headline import headline
+    from reports.rendering.leading import describe
+
+    for failed in built.audits:
+        show(f"Audit {failed.name} found {failed.rows} rows: {failed.meaning}", "bold red")
+    for note in built.notes:
+        show(note.text, "yellow" if note.level == "warning" else "dim")
+    out().print(_arms(built.arms))
+    if built.comparisons:
+        out().print(_pair(built.comparisons[0]))
+    leading = describe(built)
+    if leading:
+        show(leading.summary)
+    show(headline(built), "bold")
+    show(f"Report: {report_files.page_path(lake, built.source.experiment)}")
+
+
+def _arms(arms: "Iterable[ArmSummary]") -> Table:
+    from reports.format import percent, total, usd
+    from reports.rendering.markdown import cost_per_resolved
+
+    table = Table("arm", "resolved", "rate", "95 % interval", "tokens", "cost", "per resolved")
+    for arm in arms:
+        bound = arm.cost.is_lower_bound
+        table.add_row(
+            arm.name,
+            f"{arm.resolved} of {arm.planned}",
+            percent(arm.rate),
+            f"{percent(arm.interval.low)} to {percent(arm.interval.high)}",
+            total(arm.tokens.total, arm.tokens.is_lower_bound),
+            usd(arm.cost.usd, bound),
+            cost_per_resolved(arm),
+        )
+    return table
+
+
+def _pair(pair: "Comparison") -> Table:
+    from reports.format import p_value
+
+    baseline, candidate, cells = pair.baseline, pair.candidate, pair.table
+    table = Table(
+        "",
+        f"{candidate} resolved",
+        f"{candidate} not",
+        title=f"{candidate} against {baseline} ({pair.role})\n"
+        f"{pair.decisive} = {p_value(pair.decisive_p_value)}",
+        title_justify="left",
+    )
+    table.add_row(f"{baseline} resolved", str(cells.both), str(cells.only_baseline))
+    table.add_row(f"{baseline} not", str(cells.only_candidate), str(cells.neither))
+    return table
+
+
+def step(shown: "Shown", *, full: bool = False) -> None:
+    """Print one step of a trace as a line, and with `full` its complete input and output below."""
+    console = out()
+    show(steps.line(shown, console.width), "bold" if full and console.is_terminal else None)
+    if full and (below := steps.block(shown)):
+        show(below)
+
+
+def debugged(experiment: str, arm: str, lake: Lake) -> None:
+    """Print the commands that show the traces of a debugging run."""
+    for unit in lake.units("attempts", "*", experiment, arm):
+        out().print(f"durabench trace {unit}", markup=False)
+
+
+def imported(runs: "list[Imported]", name: str) -> None:
+    """Print the imported attempts with their calls and costs, and list calls without a cost."""
+    table = Table("instance", "calls", "without a cost", "cost")
+    for run in runs:
+        table.add_row(
+            run.instance_id, str(run.model_calls), str(run.unpriced_calls), _usd(run.cost_usd)
+        )
+    out().print(table)
+    unpriced = {run.instance_id: run.unpriced_calls for run in runs if run.unpriced_calls}
+    calls = sum(run.model_calls for run in runs)
+    costs = [run.cost_usd for run in runs if run.cost_usd is not None]
+    out().print(
+        f"{len(runs)} attempts, {calls} calls, {_usd(sum(costs) if costs else None)}; "
+        f"{sum(unpriced.values())} calls came without a cost"
+        + (f": {', '.join(f'{i} ({n})' for i, n in unpriced.items())}" if unpriced else ""),
+        markup=False,
+    )
+    out().print(f"durabench report {name}", markup=False)
+
+
+def imported_arms(arms: "list[Summary]", name: str) -> None:
+    """Print the arms of imported verdicts, one row each."""
+    table = Table("arm", "stands for", "resolved", "without a result", "cost")
+    for arm in arms:
+        known = f" ({arm.found - arm.unpriced} of {arm.found})" if arm.unpriced else ""
+        table.add_row(
+            arm.arm,
+            escape(arm.label),
+            f"{arm.resolved} of {arm.planned}",
+            str(arm.planned - arm.found),
+            _usd(arm.cost_usd) + (known if arm.cost_usd is not None else ""),
+        )
+    out().print(table)
+    out().print(f"durabench report {name}", markup=False)
+
+
+def doubts(lake: Lake, experiment: str) -> None:
+    """Print the resolved patches that the audit found suspect, each with its reasons."""
+    graded = lake.rows("evaluations", experiment)
+    in_doubt = [row for row in graded if row.get("audited_verdict") == "suspect"]
+    for row in in_doubt:
+        show(f"suspect  {row['instance_id']}  {'; '.join(row['audit_reasons'])}", "yellow")
+    resolved = sum(row["resolved"] for row in graded)
+    show(f"{len(in_doubt)} of {resolved} resolved patches are suspect")
+
+
+def _usd(amount: float | None) -> str:
+    return "cost unknown" if amount is None else f"${amount:,.4f}"

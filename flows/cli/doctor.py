@@ -1,0 +1,33 @@
+"""Check the requirements of a run."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from flows.cli.exits import EXIT_INFRASTRUCTURE
+from flows.cli.options import LakeOption
+
+
+def doctor(
+    fix: Annotated[bool, typer.Option("--fix", help="remove what dead runs left behind")] = False,
+    adopt_journal: Annotated[
+        bool,
+        typer.Option(
+            "--adopt-journal",
+            help="bind the lake to the journal in use, where its own is gone for good: what only "
+            "that one knows is bought again",
+        ),
+    ] = False,
+    lake: LakeOption = None,
+) -> None:
+    """Check the requirements of a run.
+
+    Covers git, Docker, images, lake, journal, Prefect, model keys and leftovers.
+    """
+    from flows.operation import checkup
+
+    if adopt_journal:
+        checkup.adopt_journal(lake)
+    if not asyncio.run(checkup.check(lake, fix=fix)):
+        raise typer.Exit(EXIT_INFRASTRUCTURE)

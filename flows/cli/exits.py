@@ -1,0 +1,34 @@
+"""Exit codes, and errors as one line."""
+
+import typer
+from typer.core import TyperGroup
+
+from agent.errors import InfrastructureError, Interrupted, InvalidSpec, LeaseHeld
+from eval.errors import DatasetError, ImageError, PredictionsError
+from flows.errors import IncompleteRun, UsageError
+from reports.errors import ReportError
+
+EXIT_GATE, EXIT_USAGE, EXIT_INFRASTRUCTURE = 1, 2, 3
+
+_OPERATOR = (UsageError, DatasetError, PredictionsError, InvalidSpec, ReportError)
+_INFRASTRUCTURE = (IncompleteRun, Interrupted, ImageError, InfrastructureError, LeaseHeld)
+
+
+class OneLineErrors(TyperGroup):
+    """Print operator errors as one line. All other errors are bugs and print a traceback."""
+
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # of its own click
+        try:
+            return super().invoke(ctx)
+        except _OPERATOR as error:
+            raise _exit(error, EXIT_USAGE) from error
+        except _INFRASTRUCTURE as error:
+            raise _exit(error, EXIT_INFRASTRUCTURE) from error
+        except KeyboardInterrupt as error:
+            stopped = Interrupted("stopped; run the same command again to continue")
+            raise _exit(stopped, EXIT_INFRASTRUCTURE) from error
+
+
+def _exit(error: Exception, code: int) -> typer.Exit:
+    typer.echo(f"durabench: {' '.join(str(error).split())}", err=True)
+    return typer.Exit(code)

@@ -1,0 +1,217 @@
+"""CLI commands that run flows: build the declaration, run the flow, show its results."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import typer
+
+from agent.arms import ARMS
+from agent.errors import InfrastructureError, Interrupted
+from agent.models import litellm_api
+from agent.session.steps import Step
+from flows.cli import console
+from flows.display import steps
+from flows.errors import IncompleteRun, UsageError
+from flows.experiments import declaration as experiments
+from flows.experiments import plan
+from flows.experiments.cells import Cell
+from flows.experiments.declaration import Experiment
+from flows.imports import predictions as predictions_files
+from flows.server.api import prefect_api, settle, wait_until_ready
+from flows.storage import report_files
+from flows.storage.lake import Lake
+
+T = TypeVar("T")
+
+
+def overridden(
+    declared: Experiment,
+    *,
+    model: str | None = None,
+    api_base: str | None = None,
+    environment: str | None = None,
+    name: str | None = None,
+    concurrency: int | None = None,
+) -> Experiment:
+    """Return the experiment with the changes from the command line.
+
+    Raises:
+        UsageError: a value is invalid.
+    """
+    content = declared.model_dump(mode="json")
+    changes = {"environment": environment, "name": name, "concurrency": concurrency}
+    content.update({key: value for key, value in changes.items() if value is not None})
+    if model:
+        content["model"] = _litellm(model, api_base)
+        for arm in content["arms"]:
+            arm["model"] = None
+    elif api_base:
+        raise UsageError("--api-base goes with --model")
+    return experiments.parse(content, "command line")
+
+
+def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> None:
+    """Run an experiment and show its report, complete or not."""
+    incomplete: IncompleteRun | None = None
+    # Check first: starting a server takes seconds.
+    elsewhere = declared.execution == "distributed"
+    asyncio.run(plan.check(declared, lake, elsewhere=elsewhere))
+    with prefect_api():
+        from flows.benchmark import benchmark as flow
+
+        try:
+            _run(lambda: flow(declared, lake, grade=grade), _needs_litellm(declared))
+        except IncompleteRun as error:
+            incomplete = error
+    store = Lake.existing(lake)
+    console.report(store, report_files.read(store, declared.name))
+    if incomplete:
+        raise incomplete
+
+
+def debug(
+    instance: str,
+    arm: str,
+    dataset: str,
+    split: str,
+    model: str | None,
+    api_base: str | None,
+    skill: float,
+    environment: str | None,
+    lake: str | None,
+    trace: Literal["off", "steps"],
+    *,
+    full: bool,
+) -> None:
+    """Solve one instance under a new experiment name, so that no earlier result is reused."""
+    needs_model = arm in ARMS and ARMS[arm].needs_model
+    simulated = {"provider": "simulated", "skill": skill}
+    spec = _litellm(model, api_base) if model else simulated
+    content = {
+        "name": "debug",
+        "dataset": dataset,
+        "split": split,
+        "select": {"ids": [instance]},
+        "environment": environment or "auto",
+        "arms": [{"name": arm, "agent": arm, "model": spec if needs_model else None}],
+    }
+    declared = experiments.parse(content, "command line").afresh()
+    asyncio.run(plan.check(declared, lake))
+    with prefect_api():
+        from flows.solve import on_step, solve
+
+        on_step.set(partial(_show, full=full))
+        outcome = _run(lambda: solve(declared, instance, arm, lake=lake, trace=trace))
+    typer.echo(f"\n{arm} on {instance}: {outcome}")
+    console.debugged(declared.name, arm, Lake.existing(lake))
+
+
+def fork(
+    attempt: str,
+    step: str,
+    model: str | None,
+    api_base: str | None,
+    options: Path | None,
+    lake: str | None,
+) -> None:
+    """Fork an attempt before a step and resume it, showing every step."""
+    with prefect_api():
+        from flows.experiments import forking
+        from flows.experiments.declaration import mapping
+        from flows.solve import on_step, solve
+
+        spec = _litellm(model, api_base) if model else None
+        changed = mapping(options) if options else None
+        made = forking.fork(attempt, step, lake, model=spec, options=changed)
+        typer.echo(f"{made.kept_steps} steps kept in experiment {made.experiment.name}")
+        on_step.set(partial(_show, full=False))
+        outcome = _run(lambda: solve(made.experiment, made.instance_id, made.arm, lake=lake))
+    typer.echo(f"\n{made.arm} on {made.instance_id}: {outcome}")
+    console.debugged(made.experiment.name, made.arm, Lake.existing(lake))
+
+
+def grade(
+    predictions: Path,
+    name: str,
+    dataset: str,
+    split: str,
+    environment: Literal["auto", "docker", "host"] | None,
+    timeout_s: float,
+    concurrency: int,
+    network: bool,
+    lake: str | None,
+    audit: bool,
+    keep_gb: float | None,
+) -> None:
+    """Grade a predictions file, then show the report and the suspect verdicts."""
+    source = predictions_files.Source(name, dataset, split)
+    asyncio.run(predictions_files.check(predictions, source, environment or "auto", lake))
+    with prefect_api():
+        from flows.grade import grade as flow
+
+        _run(
+            lambda: flow(
+                predictions,
+                name,
+                dataset,
+                split,
+                environment or "auto",
+                timeout_s,
+                concurrency,
+                network,
+                lake,
+                audit,
+                keep_gb,
+            )
+        )
+    store = Lake.existing(lake)
+    built = report_files.read(store, name)
+    report_files.write(store, built)
+    console.report(store, built)
+    console.doubts(store, name)
+
+
+def _needs_litellm(declared: Experiment) -> bool:
+    specs = [declared.model_of(arm) for arm in declared.arms]
+    return any(spec is not None and spec.provider == "litellm" for spec in specs)
+
+
+def _run(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = False) -> T:
+    """Run a flow once the server answers. Return the flow's result.
+
+    Raises:
+        InfrastructureError: the server does not answer, or is lost permanently.
+        Interrupted: the operator stopped the run.
+    """
+    import httpx
+    from prefect.exceptions import PrefectHTTPStatusError
+
+    async def when_ready() -> T:
+        waits: list[Coroutine[Any, Any, object]] = [wait_until_ready()]
+        if needs_litellm:
+            # LiteLLM takes seconds to import; do it while the server starts.
+            waits.append(asyncio.to_thread(litellm_api.load))
+        await asyncio.gather(*waits)
+        settle()
+        return await flow()
+
+    try:
+        return asyncio.run(when_ready())
+    except KeyboardInterrupt:
+        raise Interrupted("stopped; run the same command again to continue") from None
+    except (httpx.HTTPError, PrefectHTTPStatusError) as error:
+        raise InfrastructureError(
+            f"the Prefect server was lost: {error or type(error).__name__}; run the same command "
+            "again to continue"
+        ) from error
+
+
+def _litellm(model: str, api_base: str | None) -> dict[str, Any]:
+    return {"provider": "litellm", "name": model, "api_base": api_base}
+
+
+def _show(cell: Cell, step: Step, *, full: bool) -> None:
+    console.step(steps.of_step(step), full=full)

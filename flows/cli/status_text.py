@@ -1,0 +1,195 @@
+"""The output of `durabench status`: one line for an experiment, an arm, an attempt or a cell."""
+
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from rich.cells import cell_len
+
+from agent.errors import JournalError
+from flows.display.terminal import columns, fitted, out
+from flows.errors import UsageError
+from flows.experiments import status
+from flows.experiments.status import (
+    CellStatus,
+    ExperimentStatus,
+    State,
+    Tally,
+)
+from flows.storage.journals import existing_journal
+from flows.storage.lake import Lake
+
+ID_CHARACTERS = 12
+"""Length of an attempt id prefix that is enough for `durabench trace`."""
+
+_IN_WORDS: dict[State, str] = {
+    "done": "done",
+    "ungraded": "to be graded",
+    "running": "running",
+    "interrupted": "interrupted",
+    "killed": "killed",
+    "budget_stop": "stopped by a budget",
+    "infrastructure": "infrastructure",
+    "not_begun": "not begun",
+}
+
+_OPEN: tuple[State, ...] = ("running", "interrupted", "killed", "budget_stop", "infrastructure")
+"""States whose cells are listed by default."""
+
+
+def show(name: str | None, lake_path: str | None, *, cells: bool, as_json: bool) -> None:
+    """Print the progress of one experiment or of all. `name` may also be an attempt id.
+
+    Raises:
+        ReportError: the experiment or the lake does not exist.
+        InfrastructureError: a disk or object-store operation failed.
+    """
+    from reports.lake import list_experiments
+
+    lake = Lake.existing(lake_path)
+    with lake.reading():
+        known = list_experiments(lake.root)
+    cell = _cell_of(lake, name) if name is not None and name not in known else None
+    names = known if name is None else [cell[0] if cell else name]
+    found = status.read(lake, names)
+    if cell:
+        found = found.of_cell(*cell[1:])
+    if as_json:
+        print(json.dumps(status.as_json(found, name), indent=1, ensure_ascii=False))
+        return
+    for note in found.notes:
+        _say(note)
+    if name is None:
+        _print_brief(found.experiments)
+        return
+    [experiment] = found.experiments
+    _say(f"{experiment.experiment}: {summary(experiment.total)}{_billed(experiment)}")
+    _print_arms(experiment)
+    _print_cells(each for each in experiment.cells if cells or cell or each.state in _OPEN)
+
+
+def _cell_of(lake: Lake, prefix: str) -> tuple[str, str, str, int] | None:
+    """Return experiment, arm, instance and repeat of the only attempt whose id has this prefix."""
+    found = {
+        (experiment, arm, row["instance_id"], row["repeat"])
+        for experiment, arm, unit in lake.places("attempts", f"{prefix}*")
+        for row in lake.read("attempts", experiment, arm, unit)
+    }
+    with suppress(JournalError, UsageError):
+        journal = existing_journal(lake)
+        found |= {
+            (each.experiment, each.arm, each.instance_id, each.repeat)
+            for each in (journal.find(prefix) if journal else ())
+        }
+    return found.pop() if len(found) == 1 else None
+
+
+def summary(tally: Tally) -> str:
+    """Return done cells, other states, calls and cost in one line."""
+    done = tally.states["done"]
+    parts = [f"{done} of {tally.planned} cells done ({tally.resolved} resolved)"]
+    parts += [
+        f"{number} {_IN_WORDS[state]}"
+        for state, number in tally.states.items()
+        if number and state != "done"
+    ]
+    return f"{', '.join(parts)}; {tally.calls:,} calls, {_cost(tally)}"
+
+
+def _cost(of: Tally | CellStatus) -> str:
+    from reports.format import usd
+
+    known = usd(of.cost_usd, at_least=of.unpriced_calls > 0)
+    return "cost unknown" if of.cost_usd is None else known
+
+
+def _billed(experiment: ExperimentStatus) -> str:
+    """Return the billed amount if it exceeds the cost of the cells, else an empty string."""
+    from reports.format import usd
+
+    billed, cost = experiment.billed_usd, experiment.total.cost_usd or 0.0
+    if billed is None or billed <= cost + 1e-9:
+        return ""
+    return f", {usd(billed)} billed with calls in flight or lost and earlier attempts"
+
+
+def _print_brief(experiments: Sequence[ExperimentStatus]) -> None:
+    rows = [[each.experiment, summary(each.total)] for each in experiments]
+    _print_lines(columns(rows) if rows else [])
+
+
+def _print_arms(experiment: ExperimentStatus) -> None:
+    shown = [
+        state
+        for state in status.STATES
+        if state in ("done", "not_begun") or experiment.total.states[state]
+    ]
+    head = ["arm", "planned", "resolved", *(_IN_WORDS[state] for state in shown), "calls", "cost"]
+    rows = [head]
+    for arm, tally in experiment.arms.items():
+        states = [str(tally.states[state]) for state in shown]
+        numbers = [str(tally.planned), str(tally.resolved), *states, f"{tally.calls:,}"]
+        rows.append([arm, *numbers, _cost(tally)])
+    _print_lines(columns(rows, right=range(1, len(head))))
+
+
+def _print_cells(cells: Iterable[CellStatus]) -> None:
+    """Print a line per cell. On a narrow terminal, details follow on a second line."""
+    shown = list(cells)
+    if not shown:
+        return
+    head = ["attempt", "state", "calls", "cost", "cell"]
+    rows = [
+        [
+            (cell.attempt_id or "-")[:ID_CHARACTERS],
+            cell.verdict or _IN_WORDS[cell.state],
+            f"{cell.calls}",
+            _cost(cell) if cell.attempt_id else "-",
+            cell.label,
+        ]
+        for cell in shown
+    ]
+    details = ["", *map(_detail, shown)]
+    width = out().width
+    lines = [[*row, detail] for row, detail in zip([head, *rows], details, strict=True)]
+    wide = columns(lines, right=(2, 3))
+    if max(map(cell_len, wide)) <= width:
+        _print_lines(wide)
+        return
+    below = ID_CHARACTERS + 2
+    for line, detail in zip(columns([head, *rows], right=(2, 3)), details, strict=True):
+        _print_lines([line, " " * below + detail] if detail else [line])
+
+
+def _detail(cell: CellStatus) -> str:
+    """Return the times of unfinished work, unanswered calls, and the recorded detail."""
+    parts = []
+    if cell.state in ("running", "killed", "interrupted", "budget_stop"):
+        if cell.since:
+            parts.append(f"since {_clock(cell.since)}")
+        if cell.last_sign_of_life:
+            parts.append(f"last sign of life {_clock(cell.last_sign_of_life)}")
+    if cell.unanswered_calls:
+        from reports.format import usd
+
+        calls = f"{cell.unanswered_calls} call{'s' if cell.unanswered_calls > 1 else ''}"
+        parts.append(f"{calls} without an answer, up to {usd(cell.unanswered_usd)}")
+    return "; ".join(filter(None, [", ".join(parts), " ".join(cell.detail.split())]))
+
+
+def _clock(time: datetime) -> str:
+    """Return a time in the local time zone, with the date unless it is today's."""
+    local = time.astimezone()
+    today = datetime.now(UTC).astimezone().date()
+    return f"{local:%H:%M:%S}" if local.date() == today else f"{local:%Y-%m-%d %H:%M:%S}"
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    console = out()
+    for line in lines:
+        console.print(fitted(line, console.width), markup=False, soft_wrap=True)
+
+
+def _say(text: str) -> None:
+    out().print(text, markup=False, soft_wrap=True)

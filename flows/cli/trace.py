@@ -1,0 +1,19 @@
+"""Show the steps of an attempt."""
+
+from typing import Annotated
+
+import typer
+
+from flows.cli.options import FullOption, LakeOption
+
+
+def trace(
+    attempt: Annotated[str, typer.Argument(help="attempt id, or its beginning")],
+    full: FullOption = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="until the attempt ends")] = False,
+    lake: LakeOption = None,
+) -> None:
+    """Show the steps of an attempt with their cost, one per line, even while it is running."""
+    from flows.cli import tracing
+
+    tracing.trace(attempt, lake, full=full, follow=follow)

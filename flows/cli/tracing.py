@@ -1,0 +1,84 @@
+"""The steps of an attempt, read from the journal.
+
+Imported attempts and attempts with pruned steps are read from the lake.
+"""
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from agent.journal import Journal
+from agent.session.steps import from_record
+from agent.timings import timings
+from flows.cli import console
+from flows.display.steps import Shown, of_row, of_step
+from flows.display.terminal import show
+from flows.errors import UsageError
+from flows.storage.journals import existing_journal
+from flows.storage.lake import Lake, Row
+
+
+def trace(prefix: str, lake_path: str | None, *, full: bool, follow: bool) -> None:
+    """Show the steps of the attempt whose id begins with `prefix`, and their cost so far.
+
+    Raises:
+        UsageError: no attempt, or more than one, has this prefix.
+    """
+    lake = Lake.existing(lake_path)
+    journal = existing_journal(lake)
+    known = {attempt.attempt_id for attempt in journal.find(prefix)} if journal else set()
+    found = sorted(known | set(lake.units("attempts", f"{prefix}*")))
+    if len(found) != 1:
+        many = f"{len(found)} attempts begin with {prefix!r}" if found else f"no attempt {prefix!r}"
+        raise UsageError(f"{many} in {lake.root}; `durabench status NAME --cells` lists them")
+    pruned_at = journal.pruned_at(found[0]) if journal else None
+    if pruned_at is not None:
+        show(
+            f"the steps were pruned from the journal on {pruned_at:%Y-%m-%d}; these are those of "
+            "the lake, long outputs shortened"
+        )
+    is_filed = found[0] not in known or pruned_at is not None
+    steps = _filed(lake, found[0]) if is_filed else _journaled(journal, found[0], follow)
+    spent, unpriced = 0.0, 0
+    for step in steps:
+        console.step(step, full=full)
+        spent += step.cost_usd or 0.0
+        unpriced += step.cost_usd is None
+    _close(lake, journal, found[0], spent, unpriced)
+
+
+def _close(
+    lake: Lake, journal: Journal | None, attempt_id: str, spent: float, unpriced: int
+) -> None:
+    rows = lake.find("attempts", attempt_id)
+    end = f"{rows[0]['outcome']} ({rows[0]['detail']})" if rows else "running or interrupted"
+    account = journal.account(attempt_id) if journal else None
+    billed = f", billed ${account.billed_usd:,.4f}" if account and account.calls_billed else ""
+    unknown = f", {unpriced} calls of unknown price" if unpriced else ""
+    show(f"{attempt_id}: {end}; ${spent:,.4f}{unknown}{billed}")
+
+
+def _journaled(journal: Journal | None, attempt_id: str, follow: bool) -> Iterator[Shown]:
+    assert journal is not None
+    seen: set[tuple[str, int]] = set()
+    while True:
+        ended = journal.outcome(attempt_id) is not None
+        for recorded in sorted(journal.steps(attempt_id), key=lambda step: step.ordinal):
+            place = (recorded.scope, recorded.seq)
+            if recorded.result is not None and place not in seen:
+                seen.add(place)
+                yield of_step(from_record(recorded))
+        if ended or not follow:
+            return
+        time.sleep(timings().trace_poll_s)
+
+
+def _filed(lake: Lake, attempt_id: str) -> Iterator[Shown]:
+    calls = {(call["scope"], call["seq"]): call for call in lake.find("llm_calls", attempt_id)}
+    for row in sorted(lake.find("steps", attempt_id), key=_order):
+        yield of_row(row, calls.get((row["scope"], row["seq"])))
+
+
+def _order(row: Row) -> tuple[datetime, str, int]:
+    """Sort key: the order in which steps began. Imported steps have no times."""
+    return row["started_at"] or datetime.min.replace(tzinfo=UTC), row["scope"], row["seq"]

@@ -1,0 +1,1 @@
+"""Text for people: the terminal, values, and steps of an attempt."""

@@ -1,0 +1,53 @@
+"""The console of the commands: as wide as the terminal, or unbounded without one."""
+
+import os
+from collections.abc import Sequence
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+
+UNBOUNDED = 100_000
+"""Width of a file or a pipe, so that nothing is cut or wrapped."""
+
+
+error_console = Console(stderr=True, highlight=False)
+"""Standard error, used for progress, so that the output of a command can be piped."""
+
+
+def say(line: str) -> None:
+    """Print one line about the progress of long work."""
+    error_console.print(line, markup=False, soft_wrap=True)
+
+
+def out() -> Console:
+    """Return the console of standard output."""
+    console = Console(highlight=False)
+    if not console.is_terminal and not os.environ.get("COLUMNS"):
+        console = Console(highlight=False, width=UNBOUNDED)
+    return console
+
+
+def show(text: str, style: str | None = None) -> None:
+    """Print one line of a command's output, however long."""
+    out().print(text, style=style, markup=False, soft_wrap=True)
+
+
+def fitted(text: str, width: int) -> str:
+    """Return a text of at most `width` columns, with an ellipsis if it was cut."""
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
+
+
+def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+    """Return rows as lines with aligned columns. The columns in `right` are right-aligned."""
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            " " * (width - cell_len(text)) + text
+            if index in right
+            else text + " " * (width - cell_len(text))
+            for index, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,68 @@
+"""JSON values as readable text, never with escaped newlines."""
+
+import json
+from typing import Any
+
+
+def in_full(value: Any) -> str:
+    """Return a value as text: names with their values, each on a line or in an indented block."""
+    return "\n".join(_lines(value))
+
+
+def in_line(value: Any) -> str:
+    """Return a value in one line. Of a longer text, return the first line and a count of the
+    rest."""
+    match value:
+        case None:
+            return ""
+        case str():
+            first, *others = value.strip().split("\n")
+            more = f" … (+{len(others)} {'lines' if len(others) > 1 else 'line'})" if others else ""
+            return f"{' '.join(first.split())}{more}"
+        case dict():
+            shown = ((name, _inner(each)) for name, each in value.items())
+            return " ".join(f"{name}={each}" for name, each in shown if each)
+        case list():
+            return ", ".join(filter(None, map(_inner, value)))
+        case _:
+            return json.dumps(value)
+
+
+def arguments_of(text: str) -> Any:
+    """Return the arguments of a tool call, or the text if the model did not write JSON."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _inner(value: Any) -> str:
+    text = in_line(value)
+    return f"({text})" if isinstance(value, dict) and text else text
+
+
+def _lines(value: Any) -> list[str]:
+    match value:
+        case None:
+            return []
+        case str():
+            return value.rstrip("\n").split("\n")
+        case dict():
+            return [line for name, each in value.items() for line in _named(f"{name}:", each)]
+        case list():
+            return [line for each in value for line in _named("-", each)]
+        case _:
+            return [json.dumps(value)]
+
+
+def _named(name: str, value: Any) -> list[str]:
+    """Return a value beside its name if it is one line of text or a number, else below it."""
+    if value is None or value == [] or value == {}:
+        return [] if name != "-" else [name]
+    lines = _lines(value)
+    if len(lines) == 1 and not isinstance(value, dict | list):
+        return [f"{name} {lines[0]}"]
+    if name == "-":
+        first, *others = lines
+        return [f"- {first}", *(f"  {line}" for line in others)]
+    return [name, *(f"  {line}" for line in lines)]

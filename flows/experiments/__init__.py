@@ -1,0 +1,14 @@
+"""Experiments: their declaration, their cells, and the state of the cells.
+
+declaration  an experiment as written in YAML
+plan         the cells of an experiment
+cells        a cell and a submission
+keys         all cache keys
+cell_state   the recorded state of a cell
+records      rows of attempts, steps and gradings
+workspaces   environment and workspace of a cell
+stop         the request to stop a run
+status       progress and cost of whole experiments
+forking      a new attempt from a step of another one
+power        statistical power of a planned experiment
+"""

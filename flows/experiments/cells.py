@@ -1,0 +1,112 @@
+"""A cell: experiment × arm × instance × repeat, the unit that is cached and retried."""
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent.types import Task
+from agent.workspaces.protocol import Environment
+from eval.types import Instance
+from flows.experiments.declaration import ArmSpec, Experiment
+
+
+@dataclass(frozen=True)
+class Place:
+    """Environment and image in which an instance is solved and graded."""
+
+    environment: Environment
+    image_digest: str | None = None
+    """Image id in the daemon; None on the host, and until the image is available locally."""
+    network: bool = False
+    """True if a container may use the network. A host workspace always can."""
+    problem: str = ""
+    """Reason why the image is unavailable; used as the error when a workspace is opened."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a plan."""
+
+    experiment: Experiment
+    arm: ArmSpec
+    instance: Instance
+    repeat: int
+    place: Place
+
+    @property
+    def label(self) -> str:
+        """Display name of the cell in logs, run names and tables."""
+        suffix = f" #{self.repeat}" if self.experiment.repeats > 1 else ""
+        return f"{self.arm.name} · {self.instance.instance_id}{suffix}"
+
+    @property
+    def partition(self) -> tuple[str, str]:
+        """Experiment and arm: the folder of the cell's rows in every table."""
+        return self.experiment.name, self.arm.name
+
+    @property
+    def seed(self) -> int:
+        """Seed of the attempt, independent of other arms, instances and repeats."""
+        parts = [self.experiment.seed, self.arm.name, self.instance.instance_id, self.repeat]
+        return int.from_bytes(hashlib.sha256(json.dumps(parts).encode()).digest()[:6], "big")
+
+    def at(self, place: Place) -> "Cell":
+        """Return the same cell with another place."""
+        return replace(self, place=place)
+
+    @property
+    def task(self) -> Task:
+        """The instance as a task for the agent."""
+        return Task(
+            id=self.instance.instance_id,
+            statement=self.instance.problem_statement,
+            base_commit=self.instance.base_commit,
+            reference_patch=self.instance.patch,
+        )
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A patch to be graded, from one of our attempts or from elsewhere."""
+
+    experiment: str
+    arm: str
+    instance: Instance
+    repeat: int
+    attempt_id: str
+    patch: str
+    place: Place
+    timeout_s: float
+    """Seconds for the evaluation script."""
+
+    def at(self, place: Place) -> "Submission":
+        """Return the same patch with another place."""
+        return replace(self, place=place)
+
+    @property
+    def label(self) -> str:
+        """Display name of the grading."""
+        return f"grade {self.arm} · {self.instance.instance_id}"
+
+
+def plan(experiment: Experiment, instances: list[Instance], place: Place) -> list[Cell]:
+    """Return every cell of an experiment, instance by instance, so that pairs finish together.
+
+    All instances get their first attempt before any gets a second, so that a run stopped by a
+    budget covers as many instances as possible. With a limit on images, the repeats of an instance
+    are consecutive instead; otherwise every image would be pulled or built once per repeat.
+    """
+    rounds = [(repeat, i) for repeat in range(experiment.repeats) for i in instances]
+    if experiment.images.keep_gb is not None:
+        rounds = [(repeat, i) for i in instances for repeat in range(experiment.repeats)]
+    return [
+        Cell(experiment, arm, instance, repeat, place)
+        for repeat, instance in rounds
+        for arm in experiment.arms
+    ]
+
+
+def canonical_digest(value: Any) -> str:
+    """Return the SHA-256 of a value as canonical JSON."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()

@@ -1,0 +1,308 @@
+"""The declaration of an experiment, as written in YAML and shown in Prefect's forms."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from agent.arms import ARMS
+from agent.arms.options import ArmOptions, DurableOptions, MiniOptions
+from agent.journal.pacing import RateLimit
+from agent.models.spec import ModelSpec
+from eval.selection import Selection
+from flows.errors import UsageError
+
+NAME = r"^[a-z0-9][a-z0-9._-]*$"
+"""Pattern of names that are also lake folders and container labels."""
+
+BUILT_IN = Path(__file__).parent
+
+NOT_DECLARED = {
+    "dataset": "the selected rows are compared by their digest",
+    "split": "as the dataset",
+    "select": "as the dataset",
+    "environment": "the environment that was decided is compared",
+    "concurrency": "changes when a cell runs, not what it does",
+    "execution": "changes who runs a cell, not what is run",
+    "rate_limits": "changes when a model is asked, not what it answers",
+    "images": "changes when an image is on the machine, not what is in it",
+    "audit": "adds a second grading beside the official verdict, which stays the first one's",
+}
+"""Fields that may change between runs of the same declaration, with the reason. All others define
+the experiment. So do budgets, the time limit of the tests and the preflight, because a cell that
+one of them stops counts as not resolved. `reports/sql/marts/source.sql` has the same list."""
+
+
+class _Declared(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Arm(_Declared):
+    name: str = Field(pattern=NAME, description="how reports call the arm")
+    model: ModelSpec | None = Field(
+        default=None, description="a LiteLLM model string or a model block; none: the experiment's"
+    )
+
+
+class MiniArm(_Arm):
+    """mini-swe-agent, its model and its limits."""
+
+    agent: Literal["mini"] = Field(description="mini-swe-agent, the lightweight baseline")
+    options: MiniOptions = Field(default_factory=MiniOptions, description="its limits")
+
+
+class DurableArm(_Arm):
+    """The durable agent, its model and its settings."""
+
+    agent: Literal["durable"] = Field(description="the durable agent of this project")
+    options: DurableOptions = Field(default_factory=DurableOptions, description="its settings")
+
+
+class ReferenceArm(_Arm):
+    """An arm that knows the answer and uses no model."""
+
+    agent: Literal["gold", "null"] = Field(
+        description="gold applies the reference patch, null changes nothing"
+    )
+    options: ArmOptions = Field(default_factory=ArmOptions, description="its limits")
+
+
+ArmSpec = Annotated[MiniArm | DurableArm | ReferenceArm, Field(discriminator="agent")]
+"""One arm. Its `agent` determines its options."""
+
+
+class Budget(_Declared):
+    """Spending limit. A call that could exceed it is not sent."""
+
+    usd: float | None = Field(default=None, gt=0, description="US dollars")
+    calls: int | None = Field(default=None, gt=0, description="model calls")
+
+
+class Images(_Declared):
+    """When images are pulled and removed. Images that already existed are never removed."""
+
+    keep_gb: float | None = Field(
+        default=None,
+        gt=0,
+        description="gigabytes (10^9 bytes) of images to keep of those that were brought, least "
+        "recently needed removed first; none: all of them stay",
+    )
+    ahead: int = Field(
+        default=2,
+        ge=0,
+        le=64,
+        description="instances whose images are brought before their cells begin",
+    )
+
+
+class Comparison(_Declared):
+    """Two arms to compare. The order of the arms does not matter."""
+
+    baseline: str = Field(description="name of the arm to compare with")
+    candidate: str = Field(description="name of the arm that has to be worth its cost")
+
+    @model_validator(mode="after")
+    def _of_two_arms(self) -> Self:
+        if self.baseline == self.candidate:
+            raise ValueError(f"{self.baseline!r} is compared with itself: name two arms")
+        return self
+
+    @property
+    def arms(self) -> frozenset[str]:
+        """Names of both arms."""
+        return frozenset({self.baseline, self.candidate})
+
+
+class Primary(Comparison):
+    """The comparison that the experiment was designed for."""
+
+    margin: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="largest loss of resolution with which the candidate counts as not worse, "
+        "as a share: 0.05 is five percentage points",
+    )
+
+
+class Experiment(_Declared):
+    """The arms, instances and settings of an experiment, declared before any result exists."""
+
+    name: str = Field(pattern=NAME, description="names the results; the same name resumes")
+    dataset: str = Field(
+        default="bundled",
+        description="`bundled`, a Hugging Face id, a .parquet/.jsonl/.json file or a task repo",
+    )
+    split: str = Field(default="test", description="split of a Hugging Face dataset or task repo")
+    select: Selection = Field(
+        default_factory=Selection, description="which instances; all if empty"
+    )
+    environment: Literal["auto", "docker", "host"] = Field(
+        default="auto", description="auto is docker where a daemon answers, else host"
+    )
+    arms: list[ArmSpec] = Field(min_length=1, description="what is compared, in this order")
+    model: ModelSpec | None = Field(
+        default=None, description="the model of every arm that names none: the fair default"
+    )
+    repeats: int = Field(default=1, ge=1, le=100, description="attempts per arm and instance")
+    seed: int = Field(default=0, description="seed of everything random in the attempts")
+    concurrency: int = Field(default=4, ge=1, le=256, description="cells at the same time")
+    evaluation_timeout_s: float = Field(
+        default=1800, gt=0, description="seconds for the tests of one prediction"
+    )
+    budgets: dict[Literal["attempt", "arm", "experiment"], Budget] = Field(
+        default_factory=dict, description="limits per attempt, per arm and over all of them"
+    )
+    execution: Literal["local", "distributed"] = Field(
+        default="local",
+        description="distributed: cells are flow runs of the `solve` deployment, for any worker",
+    )
+    rate_limits: dict[str, RateLimit] = Field(
+        default_factory=dict,
+        description="requests and tokens per minute by LiteLLM's provider or model string, over "
+        "all workers and experiments of the journal",
+    )
+    network: bool = Field(
+        default=False, description="whether containers reach the network, as some eval scripts need"
+    )
+    images: Images = Field(
+        default_factory=Images, description="which images are kept, and brought ahead"
+    )
+    preflight: bool = Field(
+        default=False, description="check the images first, and run nothing on those that fail"
+    )
+    audit: bool = Field(
+        default=False, description="grade every patch twice: what differs is flaky and in doubt"
+    )
+    primary: Primary | None = Field(default=None, description="the comparison that is declared")
+    family: list[Comparison] = Field(
+        default_factory=list,
+        description="the other comparisons that are declared; all that are not are exploratory",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        names = [arm.name for arm in self.arms]
+        if len(set(names)) < len(names):
+            raise ValueError("two arms have the same name")
+        for arm in self.arms:
+            if ARMS[arm.agent].needs_model and self.model_of(arm) is None:
+                raise ValueError(f"arm {arm.name!r} needs a model: give it or the experiment one")
+        if self.execution == "distributed" and self.environment == "auto":
+            raise ValueError(
+                "distributed workers do not decide on an environment: say docker or host"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _compares_its_arms(self) -> Self:
+        if self.family and not self.primary:
+            raise ValueError("a family needs a primary comparison: declare one of it as primary")
+        declared: list[tuple[str, Comparison]] = []
+        if self.primary:
+            declared.append(("primary", self.primary))
+        declared += [(f"family.{index}", pair) for index, pair in enumerate(self.family)]
+        names = {arm.name for arm in self.arms}
+        seen: set[frozenset[str]] = set()
+        for where, pair in declared:
+            unknown = pair.arms - names
+            if unknown:
+                raise ValueError(f"{where} names no arm of this experiment: {sorted(unknown)}")
+            if pair.arms in seen:
+                raise ValueError(f"{where} declares {' and '.join(sorted(pair.arms))} again")
+            seen.add(pair.arms)
+        return self
+
+    def model_of(self, arm: ArmSpec) -> ModelSpec | None:
+        """Return the model of an arm; None for arms that need none."""
+        return (arm.model or self.model) if ARMS[arm.agent].needs_model else None
+
+    def arm(self, name: str) -> ArmSpec:
+        """Return the arm with this name.
+
+        Raises:
+            UsageError: there is no such arm.
+        """
+        for arm in self.arms:
+            if arm.name == name:
+                return arm
+        known = ", ".join(arm.name for arm in self.arms)
+        raise UsageError(f"experiment {self.name!r} has no arm {name!r}; it has {known}")
+
+    def afresh(self) -> "Experiment":
+        """Return the same experiment under a name that has no results yet."""
+        return self.model_copy(update={"name": f"{self.name}-{datetime.now(UTC):%Y%m%dt%H%M%S}"})
+
+    @property
+    def defining(self) -> dict[str, Any]:
+        """Return every field with its value, except those in `NOT_DECLARED`."""
+        return self.model_dump(mode="json", exclude=set(NOT_DECLARED))
+
+
+def from_record(declaration: str) -> Experiment:
+    """Parse an experiment that the lake recorded as JSON.
+
+    Release 0.1 had one model for the options of all agents. Options that an agent ignored are
+    dropped.
+
+    Raises:
+        ValidationError: it declares an import, or has fields that no longer exist.
+    """
+    content = json.loads(declaration)
+    for arm in content["arms"]:
+        if isinstance(arm, dict) and arm["agent"] in ARMS:
+            known = ARMS[arm["agent"]].options.model_fields
+            arm["options"] = {name: each for name, each in arm["options"].items() if name in known}
+    return Experiment.model_validate(content)
+
+
+def load(path: Path) -> Experiment:
+    """Read an experiment file.
+
+    Raises:
+        UsageError: the file is invalid; the message states the problem in one line.
+    """
+    return parse(mapping(path), str(path))
+
+
+def mapping(path: Path) -> dict[str, Any]:
+    """Read the names and values of a YAML file.
+
+    Raises:
+        UsageError: the file is invalid; the message states the problem in one line.
+    """
+    try:
+        content = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise UsageError(f"{path} holds no names and values, such as `name: …`")
+    return content
+
+
+def parse(content: dict[str, Any], source: str) -> Experiment:
+    """Validate an experiment that was read from `source`.
+
+    Raises:
+        UsageError: the experiment is invalid; the message lists every invalid key in one line.
+    """
+    try:
+        return Experiment.model_validate(content)
+    except ValidationError as error:
+        raise UsageError(f"{source}: {in_one_line(error)}") from None
+
+
+def in_one_line(error: ValidationError) -> str:
+    """Return all problems of a validation as `where: what`, joined by semicolons."""
+    lines = []
+    for problem in error.errors():
+        where = ".".join(str(part) for part in problem["loc"])
+        what = problem["msg"].removeprefix("Value error, ")
+        what = "unknown key" if problem["type"] == "extra_forbidden" else what
+        lines.append(f"{where}: {what}" if where else what)
+    return "; ".join(lines)

@@ -1,0 +1,103 @@
+"""Fork an attempt at any step: the paid prefix is kept, the rest is done again."""
+
+import asyncio
+from dataclasses import dataclass
+
+from eval.selection import Selection
+from flows.errors import UsageError
+from flows.experiments import records
+from flows.experiments.declaration import Experiment, from_record, parse
+from flows.experiments.keys import attempt_key
+from flows.experiments.plan import prepare
+from flows.storage.journals import existing_journal, open_journal
+from flows.storage.lake import Lake
+
+
+@dataclass(frozen=True)
+class Fork:
+    """An attempt that contains the prefix of another one and can be resumed."""
+
+    experiment: Experiment
+    arm: str
+    instance_id: str
+    kept_steps: int
+
+
+def fork(
+    prefix: str,
+    step: str,
+    lake_path: str | None,
+    *,
+    model: dict[str, object] | None = None,
+    options: dict[str, object] | None = None,
+) -> Fork:
+    """Copy the steps begun before `step` of the attempt whose id begins with `prefix`.
+
+    `step` is a number, preceded by the path of its scope if it has one, such as `12` or
+    `step-2/candidate-1/3`.
+
+    `model` answers the remaining calls. `options` replaces the arm's options of the same names. If
+    either is None, the parent's value is kept. The copied calls are credited to the new attempt and
+    not billed again.
+
+    Raises:
+        UsageError: the attempt, step or experiment does not exist, or the steps were pruned.
+    """
+    lake = Lake.existing(lake_path)
+    journal = existing_journal(lake)
+    parents = journal.find(prefix) if journal else []
+    if journal is None or len(parents) != 1:
+        raise UsageError(f"{len(parents)} attempts in {lake.root} begin with {prefix!r}; give one")
+    parent = parents[0]
+    if journal.holder(parent.attempt_id):
+        raise UsageError(f"attempt {parent.attempt_id} is still running; stop it, or wait")
+    if (pruned_at := journal.pruned_at(parent.attempt_id)) is not None:
+        raise UsageError(
+            f"the steps of attempt {parent.attempt_id} were pruned on {pruned_at:%Y-%m-%d}: there "
+            "is nothing left to fork"
+        )
+    scope, _, number = step.rpartition("/")
+    places = {(recorded.scope, str(recorded.seq)) for recorded in journal.steps(parent.attempt_id)}
+    if (scope, number) not in places:
+        raise UsageError(
+            f"attempt {parent.attempt_id} has no step {step}; `durabench trace` lists them"
+        )
+    child = _child(lake, parent.experiment, parent.arm, parent.instance_id, model, options)
+    plan = asyncio.run(prepare(child, lake_path))
+    cell = plan.cell(parent.arm, parent.instance_id, 0)
+    attempt = records.journaled(cell, attempt_key(cell)[:32])
+    kept = open_journal(lake).fork(parent.attempt_id, attempt, scope, int(number))
+    return Fork(child, parent.arm, parent.instance_id, kept)
+
+
+def _child(
+    lake: Lake,
+    experiment: str,
+    arm: str,
+    instance_id: str,
+    model: dict[str, object] | None,
+    options: dict[str, object] | None,
+) -> Experiment:
+    """Return the parent's experiment with one arm and one instance, under a new name."""
+    units = lake.units("experiments", "*", experiment, arm)
+    if not units:
+        raise UsageError(f"the lake {lake.root} has no declaration of experiment {experiment!r}")
+    [row] = lake.read("experiments", experiment, arm, units[-1])
+    original = from_record(row["declaration"])
+    content = original.model_dump(mode="json")
+    [spec] = [each for each in content["arms"] if each["name"] == arm]
+    changes = {
+        "name": f"{experiment}-fork",
+        "select": Selection(ids=[instance_id]).model_dump(),
+        "arms": [
+            {
+                **spec,
+                "model": model or spec["model"],
+                "options": {**spec["options"], **(options or {})},
+            }
+        ],
+        "repeats": 1,
+        "primary": None,
+        "family": [],
+    }
+    return parse({**content, **changes}, "fork").afresh()

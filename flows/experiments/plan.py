@@ -1,0 +1,133 @@
+"""Turn a declared experiment into runnable cells, before anything is paid for."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pydantic import ValidationError
+
+from agent.workspaces.protocol import Environment
+from eval import instances, selection
+from eval.types import Instance
+from flows.errors import UsageError
+from flows.experiments import records, workspaces
+from flows.experiments.cells import Cell, Place, canonical_digest, plan
+from flows.experiments.declaration import Experiment, from_record
+from flows.storage import journals
+from flows.storage.lake import Lake
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cells of an experiment and their environment."""
+
+    experiment: Experiment
+    environment: Environment
+    cells: list[Cell]
+    lake: Lake
+
+    def cell(self, arm: str, instance_id: str, repeat: int) -> Cell:
+        """Return one cell.
+
+        Raises:
+            UsageError: the experiment has no such arm, instance or repeat.
+        """
+        self.experiment.arm(arm)
+        for cell in self.cells:
+            if (cell.arm.name, cell.instance.instance_id, cell.repeat) == (
+                arm,
+                instance_id,
+                repeat,
+            ):
+                return cell
+        raise UsageError(
+            f"experiment {self.experiment.name!r} does not plan repeat {repeat} of {instance_id}"
+        )
+
+
+async def prepare(
+    experiment: Experiment, lake_path: str | None, *, elsewhere: bool = False
+) -> Plan:
+    """Load and select the instances, decide their environment and record the declaration.
+
+    With `elsewhere`, workers run the cells, so this machine need not be able to.
+
+    Images are not checked: `flows.images.schedule` pulls or builds each of them in time.
+
+    Raises:
+        DatasetError, UsageError: the operator's input is invalid, for example a lake and a journal
+            that do not belong together.
+        JournalError: the journal cannot be opened.
+    """
+    chosen, environment, lake = await check(experiment, lake_path, elsewhere=elsewhere)
+    await asyncio.to_thread(journals.claim, lake, experiment.name)
+    declare(experiment, chosen, environment, lake)
+    place = Place(environment, network=experiment.network)
+    return Plan(experiment, environment, plan(experiment, chosen, place), lake)
+
+
+async def check(
+    experiment: Experiment, lake_path: str | None, *, elsewhere: bool = False
+) -> tuple[list[Instance], Environment, Lake]:
+    """Return the instances, their environment and the lake, without recording a declaration.
+
+    Raises:
+        DatasetError, UsageError: the operator's input is invalid.
+    """
+    chosen = await asyncio.to_thread(load, experiment)
+    environment = (
+        _declared(experiment)
+        if elsewhere
+        else await workspaces.decide(experiment.environment, chosen)
+    )
+    return chosen, environment, Lake.open(lake_path)
+
+
+def _declared(experiment: Experiment) -> Environment:
+    assert experiment.environment != "auto", "the experiment was validated"
+    return experiment.environment
+
+
+def load(experiment: Experiment) -> list[Instance]:
+    """Return the instances that an experiment selects.
+
+    Raises:
+        DatasetError: the dataset, a row or the selection cannot be used.
+    """
+    available = instances.load(experiment.dataset, experiment.split)
+    return selection.select(available, experiment.select)
+
+
+def declare(
+    experiment: Experiment, chosen: list[Instance], environment: Environment, lake: Lake
+) -> None:
+    """Record the declaration, unless it equals the last one recorded."""
+    dataset_digest = instances.dataset_digest(chosen)
+    resolved = (dataset_digest, environment)
+    digest = canonical_digest([experiment.defining, *resolved])
+    unit = lake.latest_unit("experiments", experiment.name)
+    if unit.endswith(digest[:16]) or _is_declared(experiment, resolved, unit, lake):
+        return
+    now = datetime.now(UTC)
+    declared = records.experiment_rows(experiment, chosen, digest, dataset_digest, environment, now)
+    for arm, row in declared:
+        lake.write(
+            "experiments", experiment.name, arm, f"{now:%Y%m%dT%H%M%S%f}-{digest[:16]}", [row]
+        )
+
+
+def _is_declared(
+    experiment: Experiment, resolved: tuple[str, Environment], unit: str, lake: Lake
+) -> bool:
+    """Return True if a recorded declaration is equivalent.
+
+    Another release may have recorded it, with a digest computed differently or over fewer fields.
+    """
+    rows = lake.find_in("experiments", experiment.name, unit) if unit else []
+    if not rows or (rows[0]["dataset_digest"], rows[0]["environment"]) != resolved:
+        return False
+    try:
+        recorded = from_record(rows[0]["declaration"])
+    except ValidationError:  # it declares an import, or has fields that no longer exist
+        return False
+    return recorded.defining == experiment.defining

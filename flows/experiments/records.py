@@ -1,0 +1,398 @@
+"""Convert attempts, steps and gradings to lake rows."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from functools import cache
+from importlib.metadata import version
+from typing import Any, Literal
+
+from agent.journal import Attempt
+from agent.models.protocol import ModelReply, Usage
+from agent.models.spec import LiteLLMSpec, ModelSpec, SimulatedSpec
+from agent.session.steps import (
+    ActionResult,
+    CutOff,
+    Result,
+    Step,
+)
+from agent.types import Outcome
+from agent.workspaces.protocol import CommandResult
+from eval.audit import Audit, AuditedVerdict
+from eval.types import Evaluation, Instance
+from flows.experiments.cells import Cell, Submission
+from flows.experiments.declaration import Experiment
+from flows.experiments.keys import agent_spec
+from flows.storage.lake import Lake, Row
+
+SHOWN_CHARACTERS = 64_000
+"""Characters of one output that the `steps` table keeps, half from each end."""
+
+LOG_TAIL_CHARACTERS = 4_000
+
+NO_REPORT: Row = {
+    "workflow_status": None,
+    "agent_verdict": None,
+    "reproduced": None,
+    "prediction_emitted": None,
+    "report": None,
+}
+"""These columns of an attempt whose arm reports nothing about itself."""
+
+
+UNKNOWN_TOKENS: Row = {name: None for name in asdict(Usage()) if name != "cost_usd"}
+"""Token columns if the numbers are unknown; unknown is never 0."""
+
+UNKNOWN_USAGE: Row = {
+    "model_calls": None,
+    "unpriced_calls": None,
+    **UNKNOWN_TOKENS,
+    "cost_usd": None,
+}
+"""Usage columns of an attempt if its usage is unknown."""
+
+
+@dataclass(frozen=True)
+class Interruption:
+    """Reason why an attempt was interrupted. A later run resumes it."""
+
+    status: Literal["infrastructure", "budget_stop", "interrupted"]
+    detail: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """The run that ended or interrupted an attempt."""
+
+    started_at: datetime
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class AttemptRecord:
+    """One attempt, ended or interrupted."""
+
+    attempt_id: str
+    cell: Cell
+    outcome: Outcome | Interruption
+    steps: list[Step]
+    billed_usd: float
+    """Cost of everything ever sent; calls lost in a crash count at their maximum possible cost."""
+    run: Run
+
+
+def ended(outcome: Outcome, run: Run) -> str:
+    """Serialize an outcome and its run for the journal."""
+    times = {"started_at": run.started_at.isoformat(), "duration_s": run.duration_s}
+    return json.dumps({**asdict(outcome), "run": times})
+
+
+def from_ended(text: str, unknown: Run) -> tuple[Outcome, Run]:
+    """Parse the result of `ended`. The run is `unknown` if an earlier release recorded none."""
+    content = json.loads(text)
+    times = content.pop("run", None)
+    run = unknown
+    if times is not None:
+        run = Run(datetime.fromisoformat(times["started_at"]), times["duration_s"])
+    return Outcome(**content), run
+
+
+def attempt_row(record: AttemptRecord) -> Row:
+    """Return the row of `attempts`."""
+    cell = record.cell
+    model = cell.experiment.model_of(cell.arm)
+    return {
+        **_cell_columns(record.attempt_id, cell.instance.instance_id, cell.repeat),
+        "repo": cell.instance.repo,
+        "agent": cell.arm.agent,
+        "model": model_name(model) if model else "none",
+        "provider": model.provider if model else "none",
+        "environment": cell.place.environment,
+        "outcome": record.outcome.status,
+        "detail": text(record.outcome.detail),
+        **_report_columns(record.outcome),
+        "started_at": record.run.started_at,
+        "duration_s": record.run.duration_s,
+        **usage_totals(
+            [step.result.usage for step in record.steps if isinstance(step.result, ModelReply)]
+        ),
+        "billed_usd": record.billed_usd,
+        "seed": cell.seed,
+        "image": cell.instance.image if cell.place.environment == "docker" else "",
+        "image_digest": cell.place.image_digest,
+        "versions": json.dumps(versions()),
+    }
+
+
+def _report_columns(outcome: Outcome | Interruption) -> Row:
+    """Return the columns of an arm's self-report: four separate statements and the full report."""
+    report = outcome.report if isinstance(outcome, Outcome) else None
+    if report is None:
+        return NO_REPORT
+    stated = {name: report.get(name) for name in NO_REPORT}
+    return {**stated, "report": text(json.dumps(report, ensure_ascii=False))}
+
+
+def call_rows(record: AttemptRecord) -> Iterable[Row]:
+    """Return the rows of `llm_calls`."""
+    for step in record.steps:
+        if isinstance(step.result, ModelReply):
+            yield {
+                **_step_columns(record, step),
+                "role": step.request.get("role", ""),
+                "model": step.result.model,
+                **tokens(step.result.usage),
+                "cost_usd": step.result.usage.cost_usd,
+                "cost_source": step.result.cost_source,
+                "finish_reason": step.result.finish_reason,
+                "latency_s": step.result.latency_s,
+                "retries": step.result.retries,
+            }
+
+
+def step_rows(record: AttemptRecord) -> Iterable[Row]:
+    """Return the rows of `steps`."""
+    for step in record.steps:
+        yield {
+            **_step_columns(record, step),
+            "kind": step.kind,
+            "request": text(json.dumps(step.request, ensure_ascii=False)),
+            "request_digest": step.request_digest,
+            "duration_s": step.duration_s,
+            **_result_columns(step.result),
+        }
+
+
+def prediction_row(record: AttemptRecord, patch: str) -> Row:
+    """Return the row of `predictions` for one of our attempts."""
+    cell = record.cell
+    columns = _cell_columns(record.attempt_id, cell.instance.instance_id, cell.repeat)
+    return patch_row(columns, cell.arm.name, patch)
+
+
+def patch_row(cell: Row, arm: str, patch: str) -> Row:
+    """Return a row of `predictions`. `cell` holds attempt, instance and repeat."""
+    return {
+        **cell,
+        "model_name_or_path": arm,
+        "model_patch": patch,
+        "patch_sha256": patch_sha256(patch),
+    }
+
+
+def evaluation_row(evaluation: Evaluation, submission: Submission, audited: Audit) -> Row:
+    """Return the row of `evaluations` after a first grading."""
+    return {
+        **_cell_columns(submission.attempt_id, evaluation.instance_id, submission.repeat),
+        "patch_sha256": patch_sha256(submission.patch),
+        "environment": evaluation.environment,
+        "outcome": evaluation.outcome,
+        "resolved": evaluation.resolved,
+        "reason": text(evaluation.reason),
+        **audit_columns(audited.verdict, map(str, audited.reasons), gradings=1),
+        "fail_to_pass_success": list(evaluation.fail_to_pass_success),
+        "fail_to_pass_failure": list(evaluation.fail_to_pass_failure),
+        "pass_to_pass_success": list(evaluation.pass_to_pass_success),
+        "pass_to_pass_failure": list(evaluation.pass_to_pass_failure),
+        "log_tail": text(evaluation.log[-LOG_TAIL_CHARACTERS:]),
+        "image_digest": submission.place.image_digest,
+        "harness_version": evaluation.harness_version,
+        "timeout_s": evaluation.timeout_s,
+        "started_at": evaluation.started_at,
+        "duration_s": evaluation.duration_s,
+    }
+
+
+def audit_columns(verdict: AuditedVerdict | None, reasons: Iterable[str], gradings: int) -> Row:
+    """Return the columns of `evaluations` that hold the result of an audit."""
+    return {
+        "audited_verdict": verdict,
+        "audit_reasons": [text(reason) for reason in reasons],
+        "gradings": gradings,
+    }
+
+
+def experiment_rows(
+    experiment: Experiment,
+    instances: list[Instance],
+    digest: str,
+    dataset_digest: str,
+    environment: str,
+    declared_at: datetime,
+) -> Iterable[tuple[str, Row]]:
+    """Return the rows of `experiments`, each with the name of its arm."""
+    primary = experiment.primary
+    for order, arm in enumerate(experiment.arms):
+        own = experiment.model_of(arm)
+        models = arm.options.models(own) if own else {}
+        yield (
+            arm.name,
+            {
+                "declared_at": declared_at,
+                "declaration_digest": digest,
+                "declaration": experiment.model_dump_json(),
+                "arm_order": order,
+                "agent": arm.agent,
+                "model": _all_models(models),
+                "simulated": any(model.provider == "simulated" for model in models.values()),
+                "dataset": experiment.dataset,
+                "dataset_digest": dataset_digest,
+                "instance_ids": [instance.instance_id for instance in instances],
+                "repeats": experiment.repeats,
+                "environment": environment,
+                "primary_baseline": primary.baseline if primary else None,
+                "primary_candidate": primary.candidate if primary else None,
+                "primary_margin": primary.margin if primary else None,
+                "family": [pair.model_dump() for pair in experiment.family],
+                "label": None,
+                "own_instance_ids": None,
+                "imported_from": None,
+            },
+        )
+
+
+def _all_models(models: Mapping[str, ModelSpec]) -> str:
+    """Return the models of an arm by role: its own model, and other models of single roles.
+
+    Reports compare the value with that of the other arm.
+    """
+    names = {role: model_name(spec) for role, spec in models.items()}
+    own = names.pop("", "none")
+    return ", ".join([own, *(f"{role}: {name}" for role, name in names.items() if name != own)])
+
+
+def model_name(spec: ModelSpec) -> str:
+    """Return the display name of an arm's model in reports."""
+    match spec:
+        case LiteLLMSpec():
+            return spec.name
+        case SimulatedSpec():
+            return f"simulated/skill-{spec.skill:g}"
+        case _:
+            return spec.provider
+
+
+def usage_totals(usages: list[Usage]) -> Row:
+    """Return calls, tokens and cost of an attempt. Unpriced calls are counted, not taken as
+    free."""
+    priced = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
+    return {
+        "model_calls": len(usages),
+        "unpriced_calls": len(usages) - len(priced),
+        **tokens(sum(usages, Usage())),
+        "cost_usd": sum(priced) if priced or not usages else None,
+    }
+
+
+def patch_sha256(patch: str) -> str:
+    """Return the SHA-256 of the bytes of a patch."""
+    return hashlib.sha256(patch.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def text(value: str) -> str:
+    """Return text that Parquet accepts: invalid UTF-8 becomes a replacement character."""
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the versions of the software that determines a result."""
+    packages = ["durabench", "litellm", "mini-swe-agent", "swebench"]
+    return {package: version(package) for package in packages}
+
+
+def _cell_columns(attempt_id: str, instance_id: str, repeat: int) -> Row:
+    return {"attempt_id": attempt_id, "instance_id": instance_id, "repeat": repeat}
+
+
+def _step_columns(record: AttemptRecord, step: Step) -> Row:
+    cell = record.cell
+    return {
+        **_cell_columns(record.attempt_id, cell.instance.instance_id, cell.repeat),
+        "scope": step.scope,
+        "seq": step.seq,
+        "started_at": step.started_at,
+    }
+
+
+def tokens(usage: Usage) -> Row:
+    """Return the token columns of a usage."""
+    return {name: count for name, count in asdict(usage).items() if name != "cost_usd"}
+
+
+def _result_columns(result: Result) -> dict[str, Any]:
+    if isinstance(result, CommandResult):
+        return {
+            "result": output_json(result.output),
+            "exit_code": result.exit_code,
+            "output_bytes": result.output_bytes,
+            "timed_out": result.timed_out,
+        }
+    return {
+        "result": text(_json_result(result)),
+        "exit_code": None,
+        "output_bytes": None,
+        "timed_out": isinstance(result, CutOff) and result.why == "time",
+    }
+
+
+def _json_result(result: ModelReply | ActionResult | CutOff) -> str:
+    match result:
+        case ModelReply(message=message):
+            return json.dumps(message, ensure_ascii=False)
+        case ActionResult(content=content):
+            return json.dumps(_shortened(content), ensure_ascii=False)
+        case CutOff(cut_off=what):
+            return json.dumps({"cut_off": what})
+
+
+def _shortened(content: Any) -> Any:
+    """Return the same JSON with the middle of every long text removed."""
+    match content:
+        case str():
+            return _shorten(content)
+        case list():
+            return [_shortened(each) for each in content]
+        case dict():
+            return {name: _shortened(each) for name, each in content.items()}
+        case _:
+            return content
+
+
+def output_json(output: str) -> str:
+    """Return a command's output for `steps`, with the middle removed if it is long."""
+    return json.dumps({"output": text(_shorten(output))}, ensure_ascii=False)
+
+
+def _shorten(output: str) -> str:
+    if len(output) <= SHOWN_CHARACTERS:
+        return output
+    half = SHOWN_CHARACTERS // 2
+    return f"{output[:half]}\n[... {len(output) - 2 * half} characters ...]\n{output[-half:]}"
+
+
+def write(lake: Lake, finished: AttemptRecord) -> None:
+    """Write the rows of an attempt.
+
+    `attempts` is written last, so that every attempt listed there is complete.
+    """
+    where = (*finished.cell.partition, finished.attempt_id)
+    lake.write("llm_calls", *where, call_rows(finished))
+    lake.write("steps", *where, step_rows(finished))
+    if isinstance(finished.outcome, Outcome):
+        patch = text(finished.outcome.patch)
+        lake.write("predictions", *where, [prediction_row(finished, patch)])
+    lake.write("attempts", *where, [attempt_row(finished)])
+
+
+def journaled(cell: Cell, attempt_id: str) -> Attempt:
+    """Return the journal's record of the attempt at a cell."""
+    return Attempt(
+        attempt_id,
+        *cell.partition,
+        cell.instance.instance_id,
+        cell.repeat,
+        json.dumps(agent_spec(cell), sort_keys=True),
+    )

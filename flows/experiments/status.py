@@ -1,0 +1,314 @@
+"""Progress of experiments, from the cells in the lake and the unfinished attempts in the journal.
+
+This is the data of `durabench status`; `flows.cli.status_text` prints it.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from agent.errors import JournalError
+from agent.journal import Progress
+from agent.journal.holding import is_dead
+from agent.timings import timings
+from flows.errors import UsageError
+from flows.storage.journals import existing_journal
+from flows.storage.lake import Lake, Row
+
+FORMAT = 1
+"""Version of the JSON format. Names may be added; existing names never change their meaning."""
+
+State = Literal[
+    "done",
+    "ungraded",
+    "running",
+    "interrupted",
+    "killed",
+    "budget_stop",
+    "infrastructure",
+    "not_begun",
+]
+"""done: has a verdict, or ended without a patch. ungraded: solved, not graded yet. running: a
+worker holds the attempt. interrupted: its worker was asked to stop. killed: its worker died, and
+its lease has expired or will. budget_stop, infrastructure: the reason why the last try ended.
+not_begun: there is no attempt."""
+
+STATES: tuple[State, ...] = State.__args__  # type: ignore[attr-defined]
+
+_FILED: Mapping[str, State] = {
+    "missing": "not_begun",
+    "ungraded": "ungraded",
+    "infrastructure": "infrastructure",
+}
+"""States of `marts.cells` that are not verdicts. A stopped attempt has its own outcome."""
+
+
+@dataclass(frozen=True)
+class CellStatus:
+    """One planned cell with its current attempt."""
+
+    arm: str
+    instance_id: str
+    repeat: int
+    state: State
+    verdict: str | None
+    """resolved, unresolved, no_patch, patch_failed or timeout, if the cell is done."""
+    attempt_id: str | None
+    since: datetime | None
+    """Start time of the attempt."""
+    last_sign_of_life: datetime | None
+    """For an unfinished attempt: the time of its last step or of the last renewal of its lease."""
+    steps: int | None
+    """Number of steps with a result; None if only the lake knows the attempt."""
+    calls: int
+    """Number of answered model calls."""
+    cost_usd: float | None
+    """Total of the known costs; None if no cost is known."""
+    unpriced_calls: int
+    unanswered_calls: int
+    """Number of calls in flight or lost in a crash."""
+    unanswered_usd: float
+    """Maximum cost of those calls."""
+    detail: str
+    """Description of the attempt's end."""
+
+    @property
+    def label(self) -> str:
+        """Display name of the cell in progress lines; the first repeat has no number."""
+        return f"{self.arm} · {self.instance_id}" + (f" #{self.repeat}" if self.repeat else "")
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Counts and totals over cells."""
+
+    planned: int
+    resolved: int
+    states: Mapping[State, int]
+    """Count of every state, including 0."""
+    calls: int
+    cost_usd: float | None
+    """Total of the known costs; None if no cost of any cell is known."""
+    unpriced_calls: int
+    unanswered_calls: int
+    unanswered_usd: float
+
+
+@dataclass(frozen=True)
+class ExperimentStatus:
+    """The status of one experiment."""
+
+    experiment: str
+    total: Tally
+    arms: Mapping[str, Tally]
+    """Tally by arm, in declared order."""
+    cells: Sequence[CellStatus]
+    billed_usd: float | None
+    """Cost of everything ever sent under the name, including earlier attempts and lost calls; None
+    if the journal is unknown."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """Experiments, with a note for everything that could not be read."""
+
+    lake: str
+    notes: Sequence[str]
+    experiments: Sequence[ExperimentStatus]
+
+    def of_cell(self, arm: str, instance_id: str, repeat: int) -> "Read":
+        """Return the same with one cell of the only experiment. Totals still cover all cells."""
+        [experiment] = self.experiments
+        wanted = (arm, instance_id, repeat)
+        cells = [
+            cell for cell in experiment.cells if (cell.arm, cell.instance_id, cell.repeat) == wanted
+        ]
+        return replace(self, experiments=[replace(experiment, cells=cells)])
+
+
+def read(lake: Lake, names: Sequence[str]) -> Read:
+    """Return the progress of these experiments.
+
+    If the journal cannot be read, a note says so, and all numbers are from the lake.
+
+    Raises:
+        ReportError: the experiment or the lake does not exist.
+        InfrastructureError: a disk or object-store operation failed.
+    """
+    from reports.analysis.standing import read_standing  # DuckDB is slow to import
+
+    notes: list[str] = []
+    # Read the journal before the lake: an attempt that ends in between is then in both, not in
+    # neither.
+    journaled = _journaled(lake, names, notes)
+    with lake.reading():
+        filed = {name: read_standing(lake.root, name) for name in names}
+    unknown = [
+        name
+        for name, attempts in journaled.items()
+        if not attempts and any(row["attempt_id"] for row in filed[name])
+    ]
+    if unknown:
+        notes.append(
+            f"the journal knows no attempt of {', '.join(unknown)}: these numbers are from the lake"
+        )
+    found = [_experiment(name, filed[name], journaled.get(name) or None) for name in names]
+    return Read(str(lake.root), notes, found)
+
+
+def _journaled(
+    lake: Lake, names: Sequence[str], notes: list[str]
+) -> Mapping[str, Sequence[Progress]]:
+    """Return the journal's attempts by experiment. Add a note if the journal is unavailable."""
+    try:
+        journal = existing_journal(lake)
+        if journal is not None:
+            return {name: journal.progress(name) for name in names}
+        why = "this lake has no journal"
+    except (JournalError, UsageError) as error:
+        why = str(error)
+    notes.append(
+        f"{why}; running and killed attempts are not known, and what follows is from the lake"
+    )
+    return {}
+
+
+def _experiment(
+    name: str, filed: Sequence[Row], journaled: Sequence[Progress] | None
+) -> ExperimentStatus:
+    attempts = defaultdict[tuple[str, str, int], list[Progress]](list)
+    for each in journaled or ():
+        attempt = each.attempt
+        attempts[attempt.arm, attempt.instance_id, attempt.repeat].append(each)
+    cells = [_cell(row, attempts[row["arm"], row["instance_id"], row["repeat"]]) for row in filed]
+    arms = dict.fromkeys(cell.arm for cell in cells)
+    return ExperimentStatus(
+        name,
+        _tally(cells),
+        {arm: _tally(cell for cell in cells if cell.arm == arm) for arm in arms},
+        cells,
+        None if journaled is None else sum(each.billed_usd for each in journaled),
+    )
+
+
+def _tally(cells: Iterable[CellStatus]) -> Tally:
+    counted = list(cells)
+    states = Counter(cell.state for cell in counted)
+    costs = [cell.cost_usd for cell in counted if cell.cost_usd is not None]
+    begun = any(cell.attempt_id for cell in counted)
+    return Tally(
+        planned=len(counted),
+        resolved=sum(cell.verdict == "resolved" for cell in counted),
+        states={state: states[state] for state in STATES},
+        calls=sum(cell.calls for cell in counted),
+        cost_usd=sum(costs) if costs or not begun else None,
+        unpriced_calls=sum(cell.unpriced_calls for cell in counted),
+        unanswered_calls=sum(cell.unanswered_calls for cell in counted),
+        unanswered_usd=sum(cell.unanswered_usd for cell in counted),
+    )
+
+
+def _cell(row: Row, attempts: Sequence[Progress]) -> CellStatus:
+    """Return a cell's status from the lake, unless the journal has a more recent attempt."""
+    own = next((each for each in attempts if each.attempt.attempt_id == row["attempt_id"]), None)
+    is_open = row["state"] in ("missing", "stopped", "infrastructure")
+    running = [each for each in attempts if _is_running(each) and (is_open or each is not own)]
+    if running:
+        return _unfinished(row, running[-1], "running", "")
+    begun = [each for each in attempts if each.worker is not None]
+    latest = own or max(begun, key=_last_sign, default=None)
+    if is_open and latest is not None and not (own and own.has_ended):
+        killed = latest.lease_left_s is not None
+        stopped = _filed_state(row) if own else "interrupted"
+        state = "killed" if killed else stopped
+        detail = "" if killed or own is None else row["detail"]
+        return _unfinished(row, latest, state, detail)
+    state = _filed_state(row)
+    return CellStatus(
+        **_place(row),
+        state=state,
+        verdict=row["state"] if state == "done" else None,
+        attempt_id=row["attempt_id"],
+        since=_utc(row["started_at_utc"]),
+        last_sign_of_life=None,
+        steps=None if own is None or own.is_pruned else own.steps,
+        calls=row["model_calls"] or 0,
+        cost_usd=row["cost_usd"],
+        unpriced_calls=row["unpriced_calls"] or 0,
+        unanswered_calls=own.unanswered_calls if own else 0,
+        unanswered_usd=own.unanswered_usd if own else 0.0,
+        detail=row["detail"],
+    )
+
+
+def _unfinished(row: Row, attempt: Progress, state: State, detail: str) -> CellStatus:
+    is_unknown = attempt.calls > 0 and attempt.unpriced_calls == attempt.calls
+    return CellStatus(
+        **_place(row),
+        state=state,
+        verdict=None,
+        attempt_id=attempt.attempt.attempt_id,
+        since=attempt.first_step_at,
+        last_sign_of_life=_last_sign(attempt),
+        steps=attempt.steps,
+        calls=attempt.calls,
+        cost_usd=None if is_unknown else attempt.cost_usd,
+        unpriced_calls=attempt.unpriced_calls,
+        unanswered_calls=attempt.unanswered_calls,
+        unanswered_usd=attempt.unanswered_usd,
+        detail=detail,
+    )
+
+
+def _place(row: Row) -> dict[str, Any]:
+    return {name: row[name] for name in ("arm", "instance_id", "repeat")}
+
+
+def _is_running(attempt: Progress) -> bool:
+    """Return True if a worker holds the attempt and is not known to be dead."""
+    if attempt.worker is None or attempt.lease_left_s is None or attempt.lease_left_s <= 0:
+        return False
+    return not is_dead(attempt.worker)
+
+
+def _last_sign(attempt: Progress) -> datetime:
+    signs = [time for time in (attempt.first_step_at, attempt.last_step_at) if time is not None]
+    if attempt.lease_left_s is not None:
+        # A worker's lease may be longer than this program's; a sign of life is never in the future.
+        renewed_s = min(0.0, attempt.lease_left_s - timings().lease_s)
+        signs.append(attempt.now + timedelta(seconds=renewed_s))
+    return max(signs, default=datetime.fromtimestamp(0, UTC))
+
+
+def _filed_state(row: Row) -> State:
+    if row["state"] == "stopped":
+        stopped: State = "budget_stop" if row["outcome"] == "budget_stop" else "interrupted"
+        return stopped
+    return _FILED.get(row["state"], "done")
+
+
+def _utc(time: datetime | None) -> datetime | None:
+    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
+
+
+def as_json(found: Read, name: str | None) -> Row:
+    """Return the JSON of `--json`: one experiment with its cells, or a summary of all."""
+    head = {"format": FORMAT, "lake": found.lake, "notes": list(found.notes)}
+    if name is None:
+        return {**head, "experiments": [_brief(each) for each in found.experiments]}
+    [experiment] = found.experiments
+    arms = [{"arm": arm, **asdict(tally)} for arm, tally in experiment.arms.items()]
+    cells = [{**asdict(cell), **_times(cell)} for cell in experiment.cells]
+    return {**head, **_brief(experiment), "arms": arms, "cells": cells}
+
+
+def _brief(experiment: ExperimentStatus) -> Row:
+    name, billed = experiment.experiment, experiment.billed_usd
+    return {"experiment": name, **asdict(experiment.total), "billed_usd": billed}
+
+
+def _times(cell: CellStatus) -> Row:
+    times = {"since": cell.since, "last_sign_of_life": cell.last_sign_of_life}
+    return {name: time and time.isoformat(timespec="seconds") for name, time in times.items()}

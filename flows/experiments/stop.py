@@ -1,0 +1,53 @@
+"""The request to stop a run, shared by all its parts."""
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from agent.errors import Interrupted
+from agent.timings import timings
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import State
+
+RESUME = "run the same command again to go on from there"
+
+
+class Stop:
+    """An operator's request to stop a run.
+
+    All parts of the run share the same object, so that every thread and task sees the request.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self.by: State[object] | None = None
+        """State of the flow run, if a state change was the request."""
+
+    def check(self) -> None:
+        """Return if the run may continue.
+
+        Raises:
+            Interrupted: the run was asked to stop; recorded work is kept.
+        """
+        if self.requested:
+            raise Interrupted(f"stopped; {RESUME}")
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for this many seconds.
+
+        Raises:
+            Interrupted: the run was asked to stop, before or during the wait.
+        """
+        if not await self.within(seconds):
+            return
+        self.check()
+
+    async def within(self, seconds: float) -> bool:
+        """Wait for this many seconds, or until a stop is requested. Return True if it is."""
+        until = time.monotonic() + seconds
+        # Poll: a signal handler and other threads set the flag, and cannot set an event of the
+        # loop.
+        while not self.requested and (left_s := until - time.monotonic()) > 0:  # noqa: ASYNC110
+            await asyncio.sleep(min(left_s, timings().stop_check_s))
+        return self.requested

@@ -1,0 +1,155 @@
+"""The environment, decided once per run, and the workspace of each cell."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.errors import WorkspaceError
+from agent.workspaces import (
+    DockerWorkspace,
+    HostWorkspace,
+    container,
+    docker_available,
+    ownership,
+)
+from agent.workspaces.protocol import Environment, Workspace
+from eval import upstream
+from eval.types import Instance
+from flows.errors import UsageError
+from flows.experiments.cells import Place
+
+CACHE_VARIABLE = "DURABENCH_CACHE"
+
+WORKSPACE_LABEL = "durabench.workspace"
+"""Label on an attempt's container that names the workspace in it."""
+
+
+def cache_folder() -> Path:
+    """Return the folder of bundled repositories: `DURABENCH_CACHE` or the user's cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get(CACHE_VARIABLE) or Path(base) / "durabench")
+
+
+async def decide(wanted: str, instances: list[Instance]) -> Environment:
+    """Return the environment of a run: the requested one, or Docker if a daemon answers.
+
+    Raises:
+        UsageError: Docker is requested or needed by the instances, but not available.
+    """
+    if wanted == "host":
+        return _host_or_raise(instances, "environment: host was asked for")
+    problem = await docker_available()
+    if problem is None:
+        return "docker"
+    if wanted == "docker":
+        raise UsageError(f"environment: docker was asked for, but {problem}")
+    return _host_or_raise(instances, problem)
+
+
+@dataclass(frozen=True)
+class AttemptWorkspaces:
+    """Opens the workspaces of one attempt for its session."""
+
+    instance: Instance
+    place: Place
+    attempt_id: str
+    origin_id: str
+    """The original attempt of a chain of forks; its paths appear in the conversation."""
+
+    @property
+    def root(self) -> str:
+        """Absolute path of the repository in the main workspace, as commands see it."""
+        if self.place.environment == "docker":
+            return container.ROOT
+        return HostWorkspace.root_of(_folder(self.origin_id, ""))
+
+    @asynccontextmanager
+    async def open(self, name: str, *, image: str, goes_on: bool) -> AsyncIterator[Workspace]:
+        """Open the workspace of that name, and remove it after the block.
+
+        It starts at the base commit, from a snapshot, or as a container left by a dead process.
+
+        Raises:
+            WorkspaceError: the workspace is not available.
+        """
+        labels = {
+            **_labels(self.attempt_id, self.instance),
+            WORKSPACE_LABEL: f"{self.attempt_id}/{name}",
+        }
+        folder = _folder(self.origin_id, name)
+        adopt = f"{WORKSPACE_LABEL}={labels[WORKSPACE_LABEL]}" if goes_on else None
+        image = image or self.instance.image
+        opened = await _open(self.instance, self.place, labels, folder, adopt, image)
+        try:
+            yield opened
+        finally:
+            await opened.close()
+
+
+@asynccontextmanager
+async def workspace(instance: Instance, place: Place, purpose: str) -> AsyncIterator[Workspace]:
+    """Open a workspace at the base commit for a grading, and remove it after the block.
+
+    Raises:
+        WorkspaceError: the workspace is not available.
+    """
+    opened = await _open(instance, place, _labels(purpose, instance), purpose, None, instance.image)
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+def _labels(purpose: str, instance: Instance) -> dict[str, str]:
+    return {ownership.ATTEMPT: purpose, "durabench.instance": instance.instance_id}
+
+
+def _folder(attempt_id: str, name: str) -> str:
+    """Return the name of a host workspace: the attempt id, and the branch if there is one."""
+    return "-".join([attempt_id, *name.split("/")]) if name else attempt_id
+
+
+async def _open(
+    instance: Instance,
+    place: Place,
+    labels: dict[str, str],
+    folder: str,
+    adopt: str | None,
+    image: str,
+) -> Workspace:
+    """Open a workspace. `adopt` is the label of a container that a dead process left behind."""
+    if place.problem:
+        raise WorkspaceError(place.problem, retryable=False)
+    if place.environment == "docker":
+        return await DockerWorkspace.open(
+            image=image,
+            base_commit=instance.base_commit,
+            labels=labels,
+            network=place.network,
+            adopt=adopt,
+        )
+
+    def prepare(path: Path) -> None:
+        try:
+            upstream.checkout(instance.repo, instance.base_commit, path, cache_folder())
+        except upstream.UpstreamError as error:
+            raise WorkspaceError(str(error), retryable=False) from error
+
+    return await HostWorkspace.open(
+        prepare=prepare, base_commit=instance.base_commit, labels=labels, name=folder
+    )
+
+
+def _host_or_raise(instances: list[Instance], why: str) -> Environment:
+    foreign = [i.instance_id for i in instances if upstream.series(i.repo) is None]
+    if foreign:
+        raise UsageError(
+            f"{foreign[0]} and {len(foreign) - 1} others have no repository here and need Docker "
+            f"({why}); start Docker, or use `dataset: bundled`"
+            if len(foreign) > 1
+            else f"{foreign[0]} has no repository here and needs Docker ({why}); start Docker, "
+            "or use `dataset: bundled`"
+        )
+    return "host"

@@ -1,0 +1,212 @@
+"""The images that were pulled or built for a lake, and the limit on their size.
+
+They are recorded in the lake's table `images`, so that later runs know them, and images that
+existed before are never removed.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from eval.errors import ImageError
+from eval.image_store import How, ImageStore
+from eval.instances import task_repo
+from eval.types import Instance
+from flows.experiments.workspaces import cache_folder
+from flows.storage.lake import Lake, Row
+
+GB = 10**9
+
+
+@dataclass(frozen=True)
+class Brought:
+    """An image that is available locally."""
+
+    image: str
+    image_id: str
+    how: How | None
+    """None if the image already existed."""
+    duration_s: float = 0.0
+
+    def __str__(self) -> str:
+        how = f"{self.how} in {self.duration_s:.1f} s" if self.how else "was here"
+        return f"image {self.image}: {how}"
+
+
+@dataclass(frozen=True)
+class Room:
+    """Result of an eviction pass."""
+
+    is_enough: bool
+    removed: tuple[Row, ...]
+    """Rows of `images`, in the order of their removal."""
+
+
+class KeptImages:
+    """Pulls or builds images, and evicts the least recently needed ones above a limit in bytes.
+
+    The limit applies to the disk space that removing all recorded images would free. All methods
+    block.
+    """
+
+    def __init__(self, lake: Lake, store: ImageStore, limit_bytes: int | None = None) -> None:
+        self.store = store
+        self.limit_bytes = limit_bytes
+        self._lake = lake
+
+    @classmethod
+    def of(cls, lake: Lake, keep_gb: float | None = None) -> "KeptImages":
+        """Return the images of a lake, on the daemon selected by the environment.
+
+        Raises:
+            ImageError: no daemon answers.
+        """
+        limit_bytes = None if keep_gb is None else round(keep_gb * GB)
+        return cls(lake, ImageStore(cache_folder()), limit_bytes)
+
+    def bring(self, instance: Instance, dataset: str) -> Brought:
+        """Pull the image of an instance if it is missing. Build it if the dataset is a task repo.
+
+        Raises:
+            ImageError: the image cannot be pulled or built; the message says how to get it.
+        """
+        image, repo, clock = instance.image, task_repo(dataset), time.perf_counter()
+        with self.store.bringing(image):
+            if (image_id := self._id(image)) is not None:
+                return Brought(image, image_id, None)
+            row = _row(image, "pulled" if repo is None else "built")
+            # Record the image first, so that it counts as ours even if this program is killed.
+            self._write(row)
+            try:
+                how = self.store.bring(instance, repo)
+            except ImageError:
+                self._write(row | {"removed_at": datetime.now(UTC)})
+                raise
+            image_id = self._arrived(row)
+        if image_id is None:
+            raise ImageError(f"the image {image} was {how}, and somebody removed it at once")
+        return Brought(image, image_id, how, time.perf_counter() - clock)
+
+    def built(self, image: str) -> None:
+        """Record that an image was built locally, so that it may be removed again."""
+        self._arrived(_row(image, "built"))
+
+    def needed(self, image: str) -> None:
+        """Record that a run needed an image until now."""
+        row = self._lake.read_shared("images", _unit(image))
+        if row and row["removed_at"] is None:
+            self._write(row | {"last_needed_at": datetime.now(UTC)})
+
+    def kept(self) -> list[Row]:
+        """Return the rows of our images that are available locally, least recently needed first.
+
+        Images removed or replaced by another program are recorded as removed.
+        """
+        for row in self._rows():
+            if row["image_digest"] is None:
+                self._settle(row)
+        rows = [row for row in self._rows() if row["image_digest"] is not None]
+        here = self.store.find(row["image"] for row in rows)
+        kept = [row for row in rows if here.get(row["image"]) == row["image_digest"]]
+        for row in rows:
+            if row not in kept:
+                self._write(row | {"removed_at": datetime.now(UTC)})
+        return sorted(kept, key=lambda row: row["last_needed_at"])
+
+    def expected_bytes(self, image: str) -> int:
+        """Return the expected size of an image; 0 without a limit.
+
+        This is its last known size, or else the largest size of any image, or else the whole limit.
+        """
+        if self.limit_bytes is None:
+            return 0
+        sizes = {
+            row["image"]: row["size_bytes"]
+            for row in self._lake.all_shared("images")
+            if row["size_bytes"] is not None
+        }
+        return int(sizes.get(image) or max(sizes.values(), default=self.limit_bytes))
+
+    def kept_bytes(self) -> int:
+        """Return the disk space that removing all our images would free."""
+        return self._bytes(self.kept())
+
+    def make_room(self, expected_bytes: int = 0, *, dry_run: bool = False) -> Room:
+        """Evict the least recently needed images until the expected size fits into the limit.
+
+        Images that are in use are skipped.
+        """
+        if self.limit_bytes is None:
+            return Room(True, ())
+        gone: Callable[[Row], bool] = (lambda row: True) if dry_run else self.remove
+        kept, removed = self.kept(), []
+        for row in list(kept):
+            if self._fits(kept, expected_bytes):
+                break
+            if gone(row):
+                kept.remove(row)
+                removed.append(row)
+        return Room(self._fits(kept, expected_bytes), tuple(removed))
+
+    def remove(self, row: Row) -> bool:
+        """Remove the image of this row. Return False if the image is in use."""
+        if not self.store.remove(row["image"], row["image_digest"]):
+            return False
+        self._write(row | {"removed_at": datetime.now(UTC)})
+        return True
+
+    def _rows(self) -> list[Row]:
+        return [row for row in self._lake.all_shared("images") if row["removed_at"] is None]
+
+    def _fits(self, kept: list[Row], expected_bytes: int) -> bool:
+        if not self.limit_bytes:  # keep no image, even if its removal frees no space
+            return not kept
+        return self._bytes(kept) + expected_bytes <= self.limit_bytes
+
+    def _bytes(self, rows: list[Row]) -> int:
+        return self.store.size({row["image_digest"] for row in rows})
+
+    def _id(self, image: str) -> str | None:
+        return self.store.find([image]).get(image)
+
+    def _settle(self, row: Row) -> None:
+        """Update the row of an image whose pull or build was begun by a dead program."""
+        with self.store.bringing(row["image"], wait=False) as nobody_brings_it:
+            if nobody_brings_it and self._arrived(row) is None:
+                self._write(row | {"removed_at": datetime.now(UTC)})
+
+    def _arrived(self, row: Row) -> str | None:
+        """Record id and size of a new image. Return its id; None if it is not available locally."""
+        image_id = self._id(row["image"])
+        if image_id is not None:
+            self._write(row | {"image_digest": image_id, "size_bytes": self.store.size({image_id})})
+        return image_id
+
+    def _write(self, row: Row) -> None:
+        self._lake.write_shared("images", _unit(row["image"]), row)
+
+
+def last_digest(lake: Lake, image: str) -> str | None:
+    """Return the last known id of an image of a lake; None if it was never pulled or built."""
+    row = lake.read_shared("images", _unit(image))
+    return row["image_digest"] if row else None
+
+
+def _row(image: str, how: How) -> Row:
+    """Return a row of `images` for an image that has not arrived yet."""
+    now = datetime.now(UTC)
+    return {
+        "image": image,
+        "image_digest": None,
+        "how": how,
+        "size_bytes": None,
+        "brought_at": now,
+        "last_needed_at": now,
+        "removed_at": None,
+    }
+
+
+def _unit(image: str) -> str:
+    return hashlib.sha256(image.encode()).hexdigest()[:24]

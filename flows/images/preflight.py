@@ -1,0 +1,177 @@
+"""Check each image once, before anything runs on it."""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+
+from agent.errors import InfrastructureError
+from eval import preflight
+from eval.errors import ImageError
+from eval.preflight import Preflight, preflight_key
+from eval.types import Instance, Shell
+from flows.display.terminal import say
+from flows.experiments import records, workspaces
+from flows.experiments.cells import Cell, Place
+from flows.experiments.declaration import Experiment
+from flows.experiments.keys import attempt_key
+from flows.images.cache import last_digest
+from flows.images.schedule import scheduled
+from flows.storage.lake import Lake, Row
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Result of the check of one image."""
+
+    instance_id: str
+    reasons: tuple[str, ...]
+    """Reasons why the image failed or could not be checked; empty if it passed."""
+    is_known: bool
+    """False if the infrastructure failed during the check."""
+    from_lake: bool = False
+    """True if the result is from an earlier check."""
+
+
+@dataclass(frozen=True)
+class _Image:
+    """The image of an instance that is waiting for its check."""
+
+    instance: Instance
+    place: Place
+
+    def at(self, place: Place) -> "_Image":
+        return replace(self, place=place)
+
+
+async def check_all(
+    instances: list[Instance], experiment: Experiment, lake: Lake, concurrency: int
+) -> AsyncIterator[Checked]:
+    """Check the images of an experiment's instances. Yield the results as they are known.
+
+    Missing images are pulled or built. Results are recorded in the lake by image digest, so that an
+    image checked before is not pulled again.
+
+    Raises:
+        ImageError: no Docker daemon answers.
+    """
+    slots = asyncio.Semaphore(concurrency)
+    waiting = [_Image(i, Place("docker", network=experiment.network)) for i in instances]
+    known = partial(_checked_at, lake=lake)
+
+    async def one(image: _Image) -> Checked:
+        async with slots, placed(image) as there:
+            return await _check(there.instance, there.place, lake)
+
+    images = scheduled(waiting, experiment.dataset, experiment.images, lake, known)
+    async with images as placed:
+        # Start the tasks in order, as the schedule requires; `as_completed` alone has no order.
+        checks = [asyncio.create_task(one(image)) for image in waiting]
+        for finished in asyncio.as_completed(checks):
+            yield await finished
+
+
+class Refused(Exception):
+    """The image of a cell failed its preflight, so the cell does not run. This is recorded."""
+
+
+class Gate:
+    """Lets a cell run only if its image passes the preflight. Each image is checked once."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.refused: dict[str, str] = {}
+        """Reason for the refusal, by instance id."""
+        self._lake = lake
+        self._passed: set[str] = set()
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def check(self, cell: Cell) -> None:
+        """Return if the image passes. Return also if it is unavailable, which the attempt records.
+
+        Raises:
+            Refused: the image failed its preflight.
+        """
+        instance = cell.instance
+        if cell.place.problem:
+            return
+        async with self._locks[instance.instance_id]:
+            if instance.instance_id not in self._passed | self.refused.keys():
+                checked = await _check(instance, cell.place, self._lake)
+                say(line(checked))
+                if checked.reasons:
+                    reason = f"preflight failed: {'; '.join(checked.reasons)}"
+                    self.refused[instance.instance_id] = reason
+                else:
+                    self._passed.add(instance.instance_id)
+        if reason := self.refused.get(instance.instance_id, ""):
+            await asyncio.to_thread(_record, cell, reason, self._lake)
+            raise Refused(reason)
+
+
+def line(checked: Checked) -> str:
+    """Return a check as one line for display."""
+    verdict = "passes" if not checked.reasons else "fails" if checked.is_known else "unknown"
+    before = ", known from before" if checked.from_lake else ""
+    return "; ".join([f"preflight of {checked.instance_id}: {verdict}{before}", *checked.reasons])
+
+
+def _checked_at(image: _Image, here: str | None, lake: Lake) -> Place | None:
+    """Return the place of the recorded check. Without a local image, use its last known digest."""
+    digest = here or last_digest(lake, image.instance.image)
+    at = replace(image.place, image_digest=digest)
+    unit = _unit(image.instance, at)
+    return at if unit and lake.read_shared("preflights", unit) else None
+
+
+def _unit(instance: Instance, place: Place) -> str | None:
+    """Return the name of the result in the lake; None on the host, where none is recorded."""
+    digest = place.image_digest
+    return digest and preflight_key(instance, digest, network=place.network)
+
+
+async def _check(instance: Instance, place: Place, lake: Lake) -> Checked:
+    unit = _unit(instance, place)
+    if unit and (row := lake.read_shared("preflights", unit)):
+        return Checked(instance.instance_id, tuple(row["reasons"]), True, from_lake=True)
+
+    def fresh() -> AbstractAsyncContextManager[Shell]:
+        return workspaces.workspace(instance, place, f"preflight-{instance.instance_id}")
+
+    clock = time.perf_counter()
+    try:
+        found = await preflight.check(instance, fresh)
+    except (InfrastructureError, ImageError) as error:
+        return Checked(instance.instance_id, (str(error),), False)
+    if unit:
+        duration_s = time.perf_counter() - clock
+        lake.write_shared("preflights", unit, _row(found, instance, place, duration_s))
+    return Checked(instance.instance_id, found.reasons, True)
+
+
+def _row(found: Preflight, instance: Instance, place: Place, duration_s: float) -> Row:
+    return {
+        "instance_id": found.instance_id,
+        "image": instance.image,
+        "image_digest": place.image_digest,
+        "row_digest": instance.digest,
+        "network": place.network,
+        "passed": found.passed,
+        "reasons": [records.text(reason) for reason in found.reasons],
+        "harness_version": found.harness_version,
+        "checked_at": found.checked_at,
+        "duration_s": duration_s,
+    }
+
+
+def _record(cell: Cell, reason: str, lake: Lake) -> None:
+    """Record an attempt row for a refused cell, unless an earlier run left one."""
+    attempt_id = attempt_key(cell)[:32]
+    if lake.has("attempts", *cell.partition, attempt_id):
+        return
+    ended = records.Interruption("infrastructure", reason)
+    run = records.Run(datetime.now(UTC), 0.0)
+    records.write(lake, records.AttemptRecord(attempt_id, cell, ended, [], 0.0, run))

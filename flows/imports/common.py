@@ -1,0 +1,389 @@
+"""Code shared by all imports: arms under one name, and rows of results without an attempt."""
+
+import fcntl
+import hashlib
+import json
+import math
+import os
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import typer
+
+from eval.types import EvaluationOutcome
+from flows.errors import UsageError
+from flows.experiments import records
+from flows.experiments.cells import canonical_digest
+from flows.experiments.declaration import NAME
+from flows.storage.lake import Lake, Row
+from reports.columns import TABLES
+
+_OF_ARM = (
+    "agent",
+    "model",
+    "environment",
+    "dataset",
+    "dataset_digest",
+    "label",
+    "imported_from",
+)
+
+LONGEST_NAME = 120
+"""Maximum length of a name, which is also a folder name."""
+
+IMPORTED = "-imported"
+"""Suffix of the unit of an imported verdict."""
+
+
+@dataclass(frozen=True)
+class ImportedArm:
+    """One imported arm."""
+
+    name: str
+    agent: str
+    model: str
+    environment: str
+    dataset: str
+    """A dataset, or a file that takes its place."""
+    dataset_digest: str
+    instance_ids: tuple[str, ...]
+    """Instances named in the arm's own files."""
+    label: str | None = None
+    """Name of the arm in the import; None if an older lake does not record it."""
+    imported_from: str | None = None
+    """Identifies a file with several arms; None for arms that are imported individually."""
+    units: frozenset[str] | None = None
+    """The arm's complete units of work: all other recorded units of the arm are removed. With None,
+    the import adds to the recorded units."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """An arm after its import."""
+
+    arm: str
+    planned: int
+    """Number of instances of all arms under the name."""
+    found: int
+    """Number of instances with data in the import."""
+    resolved: int
+    cost_usd: float | None
+    """Total of the known costs; None if no cost is known."""
+    unpriced: int = field(default=0, compare=False)
+    """Number of results with unknown cost, in an arm where others have one."""
+    label: str = field(default="", compare=False)
+    """Name of the arm in the import."""
+
+
+def arm_name(label: str) -> str:
+    """Return the arm name for an external label, such as `model_name_or_path`."""
+    return re.sub(r"[^a-z0-9._-]+", "-", label.lower()).strip("-._") or "unnamed"
+
+
+def arm_names(labels: Iterable[str], others: Iterable[ImportedArm] = ()) -> dict[str, str]:
+    """Return unique arm names by label, independent of the order of the labels.
+
+    A digest is appended if the label has characters that a name cannot contain, is too long, or
+    would share its name with another label or arm.
+    """
+    labels = list(dict.fromkeys(labels))
+    alike = Counter(map(arm_name, labels))
+    known = {arm.name: arm.label for arm in others}
+
+    def name(label: str) -> str:
+        folded = arm_name(label)
+        letters = [character for character in label if character.isalnum()]
+        is_told = bool(letters) and all(character.isascii() for character in letters)
+        is_free = known.get(folded) in (None, label)
+        is_alone = alike[folded] == 1 or folded == label
+        if is_told and is_free and is_alone and len(folded) <= LONGEST_NAME:
+            return folded
+        return f"{folded[:LONGEST_NAME]}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
+
+    return {label: name(label) for label in labels}
+
+
+def check_name(name: str, what: str = "results") -> None:
+    """Check that a name is a valid folder name.
+
+    Raises:
+        UsageError: the name is invalid.
+    """
+    if not re.fullmatch(NAME, name):
+        raise UsageError(
+            f"{name!r} cannot name {what}: use lower-case letters, digits, '.', '_', '-'"
+        )
+    if len(name) > LONGEST_NAME + 10:
+        raise UsageError(
+            f"{name[:40]!r}… cannot name {what}: it has {len(name)} characters, and "
+            f"{LONGEST_NAME + 10} are the most"
+        )
+
+
+def tell(text: str) -> None:
+    """Print a line about a surprising effect of an import."""
+    typer.echo(text, err=True)
+
+
+@contextmanager
+def alone(lake: Lake, experiment: str) -> Iterator[None]:
+    """Exclude other imports under the same name on this machine during the block."""
+    if isinstance(lake.root, Path):
+        folder = lake.root / ".imports"
+    else:
+        place = hashlib.sha256(str(lake.root).encode()).hexdigest()[:16]
+        folder = Path(tempfile.gettempdir()) / f"durabench-imports-{os.getuid()}-{place}"
+    folder.mkdir(exist_ok=True)
+    with (folder / f"{experiment}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            tell(f"Waiting for another import under {experiment!r} to end.")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def repository(instance_id: str) -> str:
+    """Return the repository named in a SWE-bench instance id."""
+    return instance_id.rpartition("-")[0].replace("__", "/", 1) or instance_id
+
+
+def declare(
+    lake: Lake, experiment: str, arms: Iterable[ImportedArm], source: str | None = None
+) -> int:
+    """Declare arms beside those imported under the name before. Return the number of instances.
+
+    Every arm is planned on the instances of all arms, so that instances it never tried stay in its
+    denominator. An arm in `arms` replaces an earlier import of it. Earlier arms from the same
+    `source` that are not in `arms` are removed. The old rows are removed first: a killed import
+    then leaves cells that were never run, but no results that its files do not contain. An import
+    is declared after its results exist, so it declares no comparison.
+
+    Raises:
+        UsageError: the name is invalid, or belongs to an experiment that was run in this lake.
+    """
+    check_name(experiment)
+    new = {arm.name: arm for arm in arms}
+    before = {arm.name: arm for arm in declared(lake, experiment)}
+    kept = {
+        name: arm
+        for name, arm in before.items()
+        if name in new or source is None or arm.imported_from != source
+    }
+    for name in before.keys() - kept.keys():
+        _withdraw(lake, experiment, name, frozenset())
+    for name, arm in new.items():
+        if arm.units is not None:
+            _withdraw(lake, experiment, name, arm.units)
+        elif name in before:
+            ids = (*before[name].instance_ids, *arm.instance_ids)
+            new[name] = replace(arm, instance_ids=tuple(dict.fromkeys(ids)))
+    return _write_declaration(lake, experiment, [*(kept | new).values()])
+
+
+def _write_declaration(lake: Lake, experiment: str, arms: Sequence[ImportedArm]) -> int:
+    ids = list(dict.fromkeys(i for arm in arms for i in arm.instance_ids))
+    declaration = {
+        "name": experiment,
+        "arms": [arm.name for arm in arms],
+        "of_arms": [
+            {column: getattr(arm, column) for column in _OF_ARM}
+            | {"instances": canonical_digest(sorted(arm.instance_ids))}
+            for arm in arms
+        ],
+        "instances": sorted(ids),
+    }
+    digest = canonical_digest(declaration)
+    latest = _latest(lake, experiment)
+    if latest and latest[0]["declaration_digest"] == digest:
+        return len(ids)
+    now = datetime.now(UTC)
+    for order, arm in enumerate(arms):
+        row = {
+            **{column: getattr(arm, column) for column in _OF_ARM},
+            "instance_ids": ids,
+            "own_instance_ids": arm.instance_ids,
+            "declared_at": now,
+            "declaration_digest": digest,
+            "declaration": json.dumps(declaration),
+            "arm_order": order,
+            "simulated": False,
+            "repeats": 1,
+            "primary_baseline": None,
+            "primary_candidate": None,
+            "primary_margin": None,
+            "family": [],
+        }
+        unit = f"{now:%Y%m%dT%H%M%S%f}-{digest[:16]}"
+        lake.write("experiments", experiment, arm.name, unit, [row])
+    return len(ids)
+
+
+def check_free(lake: Lake, experiment: str) -> None:
+    """Check that no experiment run in this lake has the name.
+
+    Raises:
+        UsageError: the name is taken.
+    """
+    _latest(lake, experiment)
+
+
+def declared(lake: Lake, experiment: str) -> list[ImportedArm]:
+    """Return the arms in the latest declaration of a name, in order; empty if there is none.
+
+    Raises:
+        UsageError: the name belongs to an experiment that was run in this lake.
+    """
+    found = []
+    for row in _latest(lake, experiment):
+        own = row.get("own_instance_ids")
+        found.append(
+            ImportedArm(
+                name=json.loads(row["declaration"])["arms"][row["arm_order"]],
+                instance_ids=tuple(row["instance_ids"] if own is None else own),
+                **{column: row.get(column) for column in _OF_ARM},  # type: ignore[arg-type]
+            )
+        )
+    return found
+
+
+def _latest(lake: Lake, experiment: str) -> list[Row]:
+    """Return the rows of the latest complete declaration, one per arm.
+
+    A killed import may have left a declaration without some of its arms.
+    """
+    for unit in sorted(set(lake.units("experiments", "*", experiment)), reverse=True):
+        found = sorted(
+            lake.find("experiments", unit, experiment), key=lambda row: int(row["arm_order"])
+        )
+        declaration = json.loads(found[0]["declaration"])
+        if "instances" not in declaration:
+            raise UsageError(
+                f"{experiment!r} is an experiment that was run here: choose another --name"
+            )
+        if len(found) == len(declaration["arms"]):
+            return found
+    return []
+
+
+def _withdraw(lake: Lake, experiment: str, arm: str, units: frozenset[str]) -> None:
+    """Remove an arm's rows, except these units and local verdicts on patches among them.
+
+    Attempts are removed last: an attempt that is listed is complete.
+    """
+    for table in sorted(TABLES.keys() - {"experiments"}, key=lambda name: name == "attempts"):
+        for unit in lake.units(table, "*", experiment, arm):
+            was_given_here = not unit.endswith(IMPORTED) and unit.partition("-")[0] in units
+            if unit not in units and not was_given_here:
+                lake.remove(table, experiment, arm, unit)
+
+
+def prediction_id(experiment: str, arm: str, instance_id: str, patch: str | None) -> str:
+    """Return the attempt id for a patch."""
+    sha256 = None if patch is None else records.patch_sha256(patch)
+    return canonical_digest([experiment, arm, instance_id, sha256])[:32]
+
+
+def file_prediction(
+    lake: Lake,
+    experiment: str,
+    arm: str,
+    instance_id: str,
+    repo: str,
+    patch: str | None,
+    *,
+    model: str,
+    detail: str,
+) -> str:
+    """Record a patch whose attempt or content is unknown. Return the attempt id.
+
+    Recording the same patch again changes nothing.
+    """
+    where = (experiment, arm)
+    attempt_id = prediction_id(experiment, arm, instance_id, patch)
+    cell = {"attempt_id": attempt_id, "instance_id": instance_id, "repeat": 0}
+    if patch is not None:
+        lake.write("predictions", *where, attempt_id, [records.patch_row(cell, arm, patch)])
+    filed = lake.read("attempts", *where, attempt_id)
+    started_at = filed[0]["started_at"] if filed else datetime.now(UTC)
+    row = bare_attempt_row(cell, repo, model=model, detail=detail, started_at=started_at)
+    if filed != [row]:
+        lake.write("attempts", *where, attempt_id, [row])
+    return attempt_id
+
+
+def attempt_columns(cell: Row, repo: str, *, agent: str, model: str, provider: str) -> Row:
+    """Return the columns of `attempts` that are the same for all rows of an import."""
+    return {
+        **cell,
+        "repo": repo,
+        "agent": agent,
+        "model": model,
+        "provider": provider,
+        "environment": "imported",
+        "duration_s": None,
+        "seed": 0,
+        "image": "",
+        "image_digest": None,
+    }
+
+
+def bare_attempt_row(
+    cell: Row,
+    repo: str,
+    *,
+    model: str,
+    detail: str,
+    started_at: datetime | None = None,
+    cost_usd: float | None = None,
+    model_calls: int | None = None,
+) -> Row:
+    """Return the row of an attempt without individual calls; `model_calls` may be known."""
+    return {
+        **attempt_columns(cell, repo, agent="imported", model=model, provider="none"),
+        "outcome": "submitted",
+        "detail": detail,
+        **records.NO_REPORT,
+        "started_at": started_at,
+        **records.UNKNOWN_USAGE,
+        "model_calls": model_calls,
+        "cost_usd": cost_usd,
+        "billed_usd": None,
+        "versions": "{}",
+    }
+
+
+def evaluation_row(
+    cell: Row,
+    outcome: EvaluationOutcome,
+    *,
+    harness_version: str,
+    reason: str = "",
+    patch_sha256: str = "",
+    tests: Mapping[str, list[str]] | None = None,
+) -> Row:
+    """Return the row of an external verdict. `tests` holds test lists by column."""
+    lists = ("fail_to_pass", "pass_to_pass")
+    columns = [f"{which}_{result}" for which in lists for result in ("success", "failure")]
+    return {
+        **cell,
+        "patch_sha256": patch_sha256,
+        "environment": "imported",
+        "outcome": outcome,
+        "resolved": outcome == "resolved",
+        "reason": reason,
+        **records.audit_columns(None, [], gradings=1),
+        **{column: (tests or {}).get(column, []) for column in columns},
+        "log_tail": "",
+        "image_digest": None,
+        "harness_version": harness_version,
+        "timeout_s": math.nan,
+        "started_at": None,
+        "duration_s": None,
+    }

@@ -1,0 +1,133 @@
+"""Import a predictions file: patches of any agent, to be graded.
+
+Imported attempts have `imported` as `agent` or `environment`, so that reports treat all runs alike
+and still show their origin.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.workspaces.protocol import Environment
+from eval import instances, predictions, selection
+from eval.types import Instance, Prediction
+from flows.errors import UsageError
+from flows.experiments import records, workspaces
+from flows.experiments.cells import Place, Submission
+from flows.imports import common
+from flows.imports.common import ImportedArm
+from flows.storage.lake import Lake
+
+
+@dataclass(frozen=True)
+class Source:
+    """Experiment name, dataset and split of an import."""
+
+    experiment: str
+    dataset: str
+    split: str = "test"
+
+
+async def submissions(
+    path: Path,
+    source: Source,
+    environment: str,
+    timeout_s: float,
+    lake_path: str | None,
+    *,
+    network: bool,
+) -> tuple[list[Submission], Lake]:
+    """Declare a predictions file as an experiment. Return its patches, grouped by instance.
+
+    Raises:
+        PredictionsError, DatasetError, UsageError: a file or an id cannot be used.
+    """
+    found, chosen, where, lake = await check(path, source, environment, lake_path)
+    place = Place(where, network=network)
+    waiting = []
+    with common.alone(lake, source.experiment):
+        arms = _declare_predictions(lake, source, found, chosen, where)
+        for prediction in found:
+            instance = chosen[prediction.instance_id]
+            arm = arms[prediction.model_name_or_path]
+            patch = records.text(prediction.model_patch)
+            attempt_id = common.file_prediction(
+                lake,
+                source.experiment,
+                arm,
+                instance.instance_id,
+                instance.repo,
+                patch,
+                model="unknown",
+                detail="predictions file",
+            )
+            waiting.append(
+                Submission(source.experiment, arm, instance, 0, attempt_id, patch, place, timeout_s)
+            )
+    order = list(chosen)
+    return sorted(waiting, key=lambda one: order.index(one.instance.instance_id)), lake
+
+
+async def check(
+    path: Path, source: Source, environment: str, lake_path: str | None
+) -> tuple[list[Prediction], dict[str, Instance], Environment, Lake]:
+    """Return the predictions of a file, their instances, the environment and the lake.
+
+    Nothing is written.
+
+    Raises:
+        PredictionsError, DatasetError, UsageError: a file, an id or the name cannot be used.
+    """
+    found = predictions.read(path)
+    if not found:
+        raise UsageError(f"{path}: there is no prediction in it")
+    common.check_name(source.experiment)
+    chosen = instances_of([p.instance_id for p in found], source)
+    where = await workspaces.decide(environment, list(chosen.values()))
+    lake = Lake.open(lake_path)
+    common.check_free(lake, source.experiment)
+    return found, chosen, where, lake
+
+
+def _declare_predictions(
+    lake: Lake,
+    source: Source,
+    found: list[Prediction],
+    chosen: dict[str, Instance],
+    environment: str,
+) -> dict[str, str]:
+    """Declare an arm for each model of a predictions file. Return arm names by model name.
+
+    Predictions of several files are graded side by side; nothing already graded is removed.
+    """
+    labels = sorted({prediction.model_name_or_path for prediction in found})
+    names = common.arm_names(labels, common.declared(lake, source.experiment))
+    digest = instances.dataset_digest(chosen.values())
+    common.declare(
+        lake,
+        source.experiment,
+        [
+            ImportedArm(
+                names[label],
+                agent="imported",
+                model="unknown",
+                environment=environment,
+                dataset=source.dataset,
+                dataset_digest=digest,
+                instance_ids=tuple(chosen),
+                label=label,
+            )
+            for label in labels
+        ],
+    )
+    return names
+
+
+def instances_of(ids: list[str], source: Source) -> dict[str, Instance]:
+    """Return the instances of a dataset with these ids, by id.
+
+    Raises:
+        DatasetError: an id is not in the dataset.
+    """
+    available = instances.load(source.dataset, source.split)
+    wanted = selection.Selection(ids=sorted(set(ids)))
+    return {i.instance_id: i for i in selection.select(available, wanted)}

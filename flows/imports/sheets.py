@@ -1,0 +1,136 @@
+"""Read table files without conversion: Parquet, delimited text, JSON.
+
+Cells are not converted by column, so that one bad cell does not affect others: text stays text, and
+missing values are None.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flows.errors import UsageError
+
+ENDINGS = ".parquet, .csv, .tsv, .json or .jsonl"
+
+DELIMITERS = ",;\t|"
+"""Possible delimiters of a .csv file; the most frequent one in its header is used."""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One table."""
+
+    names: tuple[str, ...]
+    """Column names as in the file, with surrounding blanks removed."""
+    rows: int
+    column: Callable[[int], list[Any]]
+    """Function that returns the cells of a column by its position."""
+
+
+def parse(path: Path, content: bytes) -> Sheet:
+    """Parse a table from the content of a file.
+
+    Raises:
+        UsageError: the file has an unsupported type, or is broken.
+    """
+    match path.suffix.lower():
+        case ".parquet" | ".pq":
+            return _parquet(path, content)
+        case ".csv":
+            text = _text(path, content)
+            return _delimited(path, text, _delimiter(text))
+        case ".tsv":
+            return _delimited(path, _text(path, content), "\t")
+        case ".json" | ".jsonl" | ".ndjson":
+            return _objects(path, _json(path, _text(path, content)))
+    raise UsageError(f"{path}: a table of results ends in {ENDINGS}")
+
+
+def _parquet(path: Path, content: bytes) -> Sheet:
+    # Import here: most commands never need this library.
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(pa.BufferReader(content))
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(path, error) from None
+    names = tuple(str(name).strip() for name in table.column_names)
+
+    def column(position: int) -> list[Any]:
+        try:
+            cells: list[Any] = table.column(position).to_pylist()
+        except (pa.ArrowException, ValueError, OverflowError) as error:
+            raise _unreadable(path, f"column {names[position]}: {error}") from None
+        return cells
+
+    return Sheet(names, table.num_rows, column)
+
+
+def _delimiter(text: str) -> str:
+    header = text.partition("\n")[0]
+    return max(DELIMITERS, key=header.count)
+
+
+def _delimited(path: Path, text: str, delimiter: str) -> Sheet:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        filled = [row for row in reader if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise _unreadable(path, f"line {reader.line_num}: {error}") from None
+    header, rows = filled[0] if filled else [], filled[1:]
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(header):
+            raise UsageError(
+                f"{path}, row {number}: has {len(row)} cells, and the header {len(header)}; put "
+                f"quotes around a cell with {delimiter!r} in it"
+            )
+    names = tuple(name.strip() for name in header)
+    return Sheet(names, len(rows), lambda position: [row[position] for row in rows])
+
+
+def _json(path: Path, text: str) -> list[Any]:
+    """Parse a list of rows, or one row per line."""
+    if text.lstrip().startswith("["):
+        rows: list[Any] = _value(path, text, "")
+        return rows
+    lines = ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
+    return [_value(path, line, f"line {number}: ") for number, line in lines]
+
+
+def _value(path: Path, text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _unreadable(
+            path, f"{where}{error}; give a JSON list of rows, or one row on each line"
+        ) from None
+
+
+def _objects(path: Path, rows: list[Any]) -> Sheet:
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict):
+            raise UsageError(
+                f"{path}, row {number}: not a JSON object with a value for each column"
+            )
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return Sheet(
+        tuple(name.strip() for name in names),
+        len(rows),
+        lambda position: [row.get(names[position]) for row in rows],
+    )
+
+
+def _text(path: Path, content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} cannot be read: it is not UTF-8 text; save it as UTF-8") from None
+
+
+def _unreadable(path: Path, why: object) -> UsageError:
+    return UsageError(f"{path} cannot be read: {' '.join(str(why).split())}")

@@ -1,0 +1,289 @@
+"""Import a published submission from the reports of swebench's runner."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eval import predictions
+from eval.types import EvaluationOutcome, Prediction
+from flows.errors import UsageError
+from flows.experiments import records
+from flows.experiments.cells import canonical_digest
+from flows.imports import common
+from flows.imports.common import ImportedArm, Summary
+from flows.storage.lake import Lake
+
+PREDICTIONS = "all_preds.jsonl"
+"""Name of the predictions file in a folder."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A report's result for one prediction."""
+
+    outcome: EvaluationOutcome
+    reason: str = ""
+    tests: Mapping[str, list[str]] = field(default_factory=dict)
+    """Test lists by column of `evaluations`; empty if the report has none."""
+
+
+@dataclass(frozen=True)
+class Reported:
+    """The content of a report in any format."""
+
+    form: str
+    verdicts: dict[str, Verdict]
+    """Verdicts by instance id."""
+    planned: list[str]
+    """Every instance named in the report, including those without a prediction."""
+    submitted: list[str] | None
+    """The instances with a prediction; None if only the predictions file can tell."""
+    patches: dict[str, str] = field(default_factory=dict)
+    """Patches by instance id, if the report includes them."""
+    rest: Verdict | None = None
+    """Verdict on patches that the report does not name; None if it is unknown."""
+
+
+@dataclass(frozen=True)
+class _Prediction:
+    """One prediction to record."""
+
+    attempt_id: str
+    patch: str | None
+    """None if unknown."""
+    verdict: Verdict | None
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Units of work recorded for the prediction."""
+        given = (f"{self.attempt_id}{common.IMPORTED}",) if self.verdict else ()
+        return (self.attempt_id, *given)
+
+
+def import_swebench(
+    report: Path,
+    predictions_path: Path | None,
+    experiment: str,
+    arm: str | None,
+    lake_path: str | None,
+) -> Summary:
+    """Import a submission as an arm beside those already imported under the name.
+
+    `report` is the JSON of a run, the `results.json` of a leaderboard submission, or a folder with
+    a `report.json` per instance. An instance without a prediction was never run.
+
+    Raises:
+        UsageError, PredictionsError: a file cannot be used, or the files belong to different
+            submissions; nothing was written.
+    """
+    reported = _read_folder(report) if report.is_dir() else _read_file(report)
+    if predictions_path is None and (report / PREDICTIONS).is_file():
+        predictions_path = report / PREDICTIONS
+    given = predictions.read(predictions_path) if predictions_path else None
+    patches = reported.patches | {p.instance_id: records.text(p.model_patch) for p in given or []}
+    submitted = _submitted(report, reported, given)
+    label = arm or _label(report, given)
+    common.check_name(experiment)
+    lake = Lake.open(lake_path)
+    with common.alone(lake, experiment):
+        name = common.arm_names([label], common.declared(lake, experiment))[label]
+        found = {
+            instance_id: _Prediction(
+                common.prediction_id(
+                    experiment, name, instance_id, patch := patches.get(instance_id)
+                ),
+                patch,
+                reported.verdicts.get(instance_id, reported.rest if patch else None),
+            )
+            for instance_id in submitted
+        }
+        planned = _declare(lake, experiment, name, label, report, reported, found)
+        for instance_id, prediction in found.items():
+            _file(lake, experiment, name, label, reported.form, instance_id, prediction)
+    resolved = sum(verdict.outcome == "resolved" for verdict in reported.verdicts.values())
+    return Summary(
+        name, planned, found=len(submitted), resolved=resolved, cost_usd=None, label=label
+    )
+
+
+def _declare(
+    lake: Lake,
+    experiment: str,
+    name: str,
+    label: str,
+    report: Path,
+    reported: Reported,
+    found: Mapping[str, _Prediction],
+) -> int:
+    ids = tuple(sorted({*reported.planned, *found}))
+    arm = ImportedArm(
+        name,
+        agent="imported",
+        model=label,
+        environment="imported",
+        dataset=report.name,
+        dataset_digest=canonical_digest(ids),
+        instance_ids=ids,
+        label=label,
+        units=frozenset(unit for prediction in found.values() for unit in prediction.units),
+    )
+    return common.declare(lake, experiment, [arm])
+
+
+def _file(
+    lake: Lake,
+    experiment: str,
+    arm: str,
+    label: str,
+    form: str,
+    instance_id: str,
+    prediction: _Prediction,
+) -> None:
+    patch, verdict = prediction.patch, prediction.verdict
+    repo = common.repository(instance_id)
+    attempt_id = common.file_prediction(
+        lake, experiment, arm, instance_id, repo, patch, model=label, detail=form
+    )
+    if verdict is None:
+        return
+    row = common.evaluation_row(
+        {"attempt_id": attempt_id, "instance_id": instance_id, "repeat": 0},
+        verdict.outcome,
+        harness_version=form,
+        reason=verdict.reason,
+        patch_sha256=records.patch_sha256(patch) if patch is not None else "",
+        tests=verdict.tests,
+    )
+    lake.write("evaluations", experiment, arm, f"{attempt_id}{common.IMPORTED}", [row])
+
+
+def _submitted(report: Path, reported: Reported, given: list[Prediction] | None) -> list[str]:
+    """Return the instances with a prediction. Report and predictions have to agree."""
+    own = reported.submitted
+    if given is None:
+        if own is None:
+            raise UsageError(
+                f"{report} does not name every prediction: give them with --predictions"
+            )
+        return own
+    ids = [prediction.instance_id for prediction in given]
+    strange = reported.verdicts.keys() - ids
+    # A folder only contains instances that were run.
+    if own is not None and not reported.patches:
+        strange |= {*ids} ^ {*own}
+    if strange:
+        raise UsageError(
+            f"{report} is not about these predictions: {min(strange)} is in one of the two only"
+        )
+    return ids
+
+
+def _label(report: Path, given: list[Prediction] | None) -> str:
+    labels = sorted({prediction.model_name_or_path for prediction in given or []})
+    if len(labels) > 1:
+        raise UsageError(
+            f"the predictions are of several models ({', '.join(labels)}): import one at a time"
+        )
+    if not labels and not report.is_dir():
+        raise UsageError(f"{report} does not say whose it is: give --predictions or --arm")
+    return labels[0] if labels else report.resolve().name
+
+
+def _read_file(path: Path) -> Reported:
+    content = _json(path)
+    if isinstance(content, dict) and isinstance(content.get("resolved_ids"), list):
+        return _run_report(content)
+    if isinstance(content, dict) and isinstance(content.get("resolved"), list):
+        return _results(content)
+    raise UsageError(
+        f"{path} is no run report of swebench: it has neither resolved_ids nor resolved"
+    )
+
+
+def _run_report(content: dict[str, Any]) -> Reported:
+    """Parse the JSON that swebench writes at the end of a run."""
+
+    def ids(kind: str) -> list[str]:
+        return list(content.get(f"{kind}_ids", ()))
+
+    reasons = content.get("failure_reasons", {})
+    verdicts = {i: Verdict("unresolved") for i in ids("unresolved")}
+    verdicts |= {i: _error(reasons.get(i, "")) for i in ids("error")}
+    verdicts |= {i: Verdict("infrastructure", reasons.get(i, "")) for i in ids("infra_failure")}
+    verdicts |= {i: Verdict("resolved") for i in ids("resolved")}
+    submitted = ids("submitted") or sorted({*verdicts, *ids("empty_patch")})
+    return Reported(
+        form=f"swebench run report, schema {content.get('schema_version', 'unknown')}",
+        verdicts=verdicts,
+        planned=sorted({*submitted, *ids("incomplete")}),
+        submitted=submitted,
+    )
+
+
+def _error(reason: str) -> Verdict:
+    """Return the verdict for a runner error, usually a patch that does not apply."""
+    if reason == "tests_timed_out":
+        return Verdict("timeout", reason)
+    return Verdict("unresolved", f"the runner ended with an error{reason and f': {reason}'}")
+
+
+def _results(content: dict[str, Any]) -> Reported:
+    """Parse the `results.json` of the public leaderboard: resolved and missing instances."""
+    verdicts = {i: Verdict("unresolved", "no log") for i in content.get("no_logs", ())}
+    verdicts |= {i: Verdict("resolved") for i in content["resolved"]}
+    return Reported(
+        form="leaderboard results",
+        verdicts=verdicts,
+        planned=sorted({*verdicts, *content.get("no_generation", ())}),
+        submitted=None,
+        rest=Verdict("unresolved"),
+    )
+
+
+def _read_folder(folder: Path) -> Reported:
+    """Parse the logs of a run: a folder per instance, with a report if the run got that far."""
+    verdicts: dict[str, Verdict] = {}
+    patches: dict[str, str] = {}
+    for patch in sorted(folder.rglob("patch.diff")):
+        instance_id = patch.parent.name
+        if instance_id in patches:
+            raise UsageError(f"{folder} has {instance_id} twice: give the folder of one run")
+        # read_text() would change line endings
+        patches[instance_id] = patch.read_bytes().decode("utf-8", "replace")
+        report = patch.with_name("report.json")
+        verdicts[instance_id] = _verdict(report) if report.is_file() else _error("")
+    if not patches:
+        raise UsageError(f"{folder} has no folder of an instance with a patch.diff in it")
+    ids = sorted(patches)
+    return Reported("swebench instance reports", verdicts, ids, ids, patches)
+
+
+def _verdict(path: Path) -> Verdict:
+    content = _json(path)
+    try:
+        report = content[path.parent.name]
+        tests = {
+            f"{which.lower()}_{result}": list(names)
+            for which, lists in report.get("tests_status", {}).items()
+            if which in ("FAIL_TO_PASS", "PASS_TO_PASS")
+            for result, names in lists.items()
+        }
+        reason = report.get("infra_failure_reason", "")
+        if report["resolved"]:
+            return Verdict("resolved", "", tests)
+        if report.get("infra_failure"):
+            return Verdict("infrastructure", reason)
+        return Verdict("unresolved", reason, tests)
+    except (KeyError, TypeError, AttributeError):
+        raise UsageError(f"{path} is no report of swebench on {path.parent.name}") from None
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"{path} is not JSON: {error}") from None

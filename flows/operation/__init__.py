@@ -1,0 +1,1 @@
+"""Operation: the guide for several machines, the checks of `doctor`, and pruning."""

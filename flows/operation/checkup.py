@@ -1,0 +1,400 @@
+"""`durabench doctor`: check the requirements of a run, and say how to fix what is missing."""
+
+import asyncio
+import inspect
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextvars import copy_context
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from uuid import UUID
+
+from rich.console import Console
+
+from agent.errors import InfrastructureError
+from agent.journal import Journal
+from agent.journal.journal import is_missing, place
+from agent.timings import timings
+from agent.workspaces import docker_available
+from eval.base_image import BASE_IMAGE
+from eval.errors import EvalError
+from flows.display.terminal import show
+from flows.errors import UsageError
+from flows.experiments.records import versions
+from flows.experiments.workspaces import cache_folder
+from flows.server.first_contact import contact
+from flows.storage import bindings, cleanup, journals
+from flows.storage.lake import Lake
+from reports.errors import ReportError
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import PrefectClient
+
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")
+"""The most common keys; LiteLLM knows many more."""
+
+LOW_DISK_BYTES = 5 * 10**9
+
+LONGEST_POLL_S = 2.0
+"""Maximum time that a cell should wait for an idle worker."""
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Result of one check."""
+
+    level: str
+    """ok, note (works without) or problem (a run cannot work)."""
+    what: str
+
+
+Check = Callable[[], "Finding | list[Finding] | Awaitable[Finding | list[Finding]]"]
+
+
+async def check(lake: str | None, *, fix: bool) -> bool:
+    """Print all findings. Return True if none is a problem.
+
+    Checks are independent: each has its own thread, and may fail or hang in it.
+    """
+    console = Console(highlight=False)
+    check_s = timings().doctor_check_s
+    leftovers_s = timings().doctor_fix_s if fix else check_s
+    checks: list[tuple[str, Check, float]] = [
+        ("Python", _python, check_s),
+        ("git", _git, check_s),
+        ("Docker", _docker, check_s),
+        ("images", _base_image, check_s),
+        ("the lake", partial(_lake, lake), check_s),
+        ("the journal", partial(_journal, lake), check_s),
+        ("the disk", _disk, check_s),
+        ("Prefect", _prefect, check_s),
+        ("model keys", _keys, check_s),
+        ("leftovers", partial(_leftovers, lake, fix), leftovers_s),
+    ]
+    begun = [(_begun(name, check), name, limit_s) for name, check, limit_s in checks]
+    deadline_from, found = time.monotonic(), list[Finding]()
+    for outcome, name, limit_s in begun:
+        left = max(0.0, deadline_from + limit_s - time.monotonic())
+        for finding in await asyncio.to_thread(_in_time, outcome, name, left, limit_s):
+            found.append(finding)
+            console.print(f"{finding.level:<8} {finding.what}", markup=False, soft_wrap=True)
+    return all(finding.level != "problem" for finding in found)
+
+
+def adopt_journal(path: str | None) -> None:
+    """Bind a lake to the configured journal, and print the consequences.
+
+    Raises:
+        UsageError: there is no lake, or no journal is configured.
+        JournalError: the journal cannot be opened.
+    """
+    lake = Lake.existing(path)
+    if isinstance(lake.root, Path) and not lake.root.is_dir():
+        raise UsageError(f"there is no lake at {lake.root}: a first run makes and binds it")
+    before, after, taken = journals.adopt(lake)
+    own = after.journal_of(lake)
+    if before is None or before.journal_id != after.journal_id:
+        was = f"; it was {before.journal_of(lake)}" if before else ""
+        show(f"the lake {lake.root} belongs to the journal {own} from now on{was}")
+        show("what only another journal knows, as unfinished attempts, is bought again")
+    if taken:
+        show(f"{taken} experiments of that journal were another lake's and are this one's now")
+
+
+def _begun(name: str, check: Check) -> "Future[list[Finding]]":
+    """Start a check in a daemon thread, which does not delay the exit of the program."""
+    outcome: Future[list[Finding]] = Future()
+
+    def run() -> None:
+        try:
+            found = check()
+            if inspect.isawaitable(found):
+                found = asyncio.run(_awaited(found))
+            outcome.set_result(found if isinstance(found, list) else [found])
+        except Exception as error:
+            words = " ".join(str(error).split()) or type(error).__name__
+            outcome.set_result([Finding("problem", _named(name, words, error))])
+
+    Thread(target=copy_context().run, args=(run,), daemon=True).start()
+    return outcome
+
+
+async def _awaited(found: "Awaitable[Finding | list[Finding]]") -> "Finding | list[Finding]":
+    asyncio.get_running_loop().set_default_executor(_Daemons())
+    return await found
+
+
+class _Daemons(ThreadPoolExecutor):
+    """Event loop executor with daemon threads, which do not delay the exit of the program."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
+        outcome: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                outcome.set_result(fn(*args, **kwargs))
+            except BaseException as error:
+                outcome.set_exception(error)
+
+        Thread(target=run, daemon=True).start()
+        return outcome
+
+
+def _named(name: str, words: str, error: Exception) -> str:
+    known = (UsageError, ReportError, InfrastructureError, EvalError)
+    return f"{name}: {'' if isinstance(error, known) else f'{type(error).__name__}: '}{words}"
+
+
+def _in_time(
+    outcome: "Future[list[Finding]]", name: str, left_s: float, limit_s: float
+) -> list[Finding]:
+    try:
+        return outcome.result(timeout=left_s)
+    except FutureTimeout:
+        return [Finding("problem", f"{name}: no answer within {limit_s:.0f} s")]
+
+
+def _python() -> Finding:
+    packages = ", ".join(f"{name} {version}" for name, version in versions().items())
+    return Finding("ok", f"Python {sys.version.split()[0]}; {packages}")
+
+
+def _git() -> Finding:
+    if shutil.which("git") is None:
+        return Finding("problem", "git is not on PATH: install it")
+    done = subprocess.run(["git", "--version"], capture_output=True, text=True, check=False)
+    return Finding("ok", done.stdout.strip())
+
+
+async def _docker() -> Finding:
+    problem = await docker_available()
+    if problem:
+        return Finding("note", f"{problem}; bundled tasks run in host workspaces")
+    return Finding("ok", "a Docker daemon answers")
+
+
+def _base_image() -> Finding:
+    from eval.base_image import connect
+
+    try:
+        client = connect()
+        names = {tag for image in client.images.list() for tag in image.tags}
+    except EvalError:
+        return Finding("note", "images: not looked at, without a daemon")
+    if BASE_IMAGE in names:
+        return Finding("ok", f"{BASE_IMAGE} is here")
+    return Finding("note", f"{BASE_IMAGE} is not here yet: `durabench images build` makes it")
+
+
+def _lake(path: str | None) -> Finding:
+    try:
+        lake = Lake.existing(path)
+        if isinstance(lake.root, Path) and not lake.root.exists():
+            return Finding("ok", f"lake {lake.root}: not there yet, the first run makes it")
+        Lake.open(path)
+        journals.journal_url(lake)
+    except (UsageError, ReportError, InfrastructureError) as error:
+        return Finding("problem", str(error))
+    return Finding("ok", f"lake {lake.root}")
+
+
+def _journal(path: str | None) -> Finding:
+    """Check that the journal can be opened and belongs to the lake. Create and bind nothing."""
+    try:
+        lake = Lake.existing(path)
+        url = journals.journal_url(lake)
+        binding = bindings.read(lake)
+        if binding is None:
+            journals.check_knows(lake, url)
+            if is_missing(url) or Journal.id_at(url) is None:
+                what = f"journal {place(url)}: not begun yet, the first run does it"
+                return Finding("ok", what)
+        journal = journals.existing_journal(lake)
+        assert journal is not None, "it is not missing"
+    except (UsageError, ReportError, InfrastructureError) as error:
+        return Finding("problem", str(error))
+    whose = "that of the lake" if binding else "the first run binds the lake to it"
+    return Finding("ok", f"journal {place(url)}, id {journal.id}: {whose}")
+
+
+def _disk() -> Finding:
+    folder = cache_folder()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    text = f"{free / 1e9:.0f} GB free for {cache_folder()}"
+    return Finding("note" if free < LOW_DISK_BYTES else "ok", text)
+
+
+async def _prefect() -> list[Finding]:
+    from prefect.settings import PREFECT_API_URL
+
+    url = PREFECT_API_URL.value()
+    if not url:
+        return [Finding("ok", "Prefect API private: each command starts its own server")]
+    from flows.server.settings import is_local
+
+    findings = await _server(url)
+    if not is_local(url) and os.environ.get(journals.VARIABLE, "sqlite").startswith("sqlite"):
+        findings.append(
+            Finding(
+                "note",
+                "the journal is SQLite and the Prefect server is elsewhere: workers on several "
+                f"machines need one journal, {journals.VARIABLE}=postgresql://…",
+            )
+        )
+    return findings
+
+
+async def _server(url: str) -> list[Finding]:
+    """Check the settings, deployments and workers of a Prefect server."""
+    import httpx
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import PrefectHTTPStatusError
+
+    try:
+        version = await asyncio.to_thread(contact, url)
+    except InfrastructureError as error:
+        return [Finding("problem", str(error))]
+    findings = [Finding("ok", f"Prefect API {url}"), *_versions(version)]
+    try:
+        async with get_client() as client:
+            settings = (await client.request("GET", "/admin/settings")).json()
+            pools, missing = await _deployed(client)
+            online = [worker for pool in pools for worker in await _online(client, pool, findings)]
+    except (httpx.HTTPError, PrefectHTTPStatusError) as error:
+        return [*findings, Finding("problem", f"Prefect API {url} does not answer: {error}")]
+    if missing:
+        findings.append(
+            Finding(
+                "note",
+                f"no deployment {', '.join(missing)}: `prefect deploy --all` in a clone makes them",
+            )
+        )
+    return [*findings, *_settings(settings, url, len(online)), *_poll_interval()]
+
+
+def _versions(server: str) -> list[Finding]:
+    import prefect
+
+    if server in ("", prefect.__version__):
+        return []
+    return [
+        Finding(
+            "note",
+            f"the Prefect server is {server} and Prefect here is {prefect.__version__}: install "
+            "the same version on both sides",
+        )
+    ]
+
+
+async def _deployed(client: "PrefectClient") -> tuple[list[str], list[str]]:
+    """Return the work pools of our deployments, and the names of missing deployments."""
+    from flows.server.settings import DEPLOYMENTS, POOL
+
+    found, flows = dict[str, str](), dict[UUID, str]()
+    for deployment in await client.read_deployments():
+        if deployment.flow_id not in flows:
+            flows[deployment.flow_id] = (await client.read_flow(deployment.flow_id)).name
+        name = f"{flows[deployment.flow_id]}/{deployment.name}"
+        found[name] = deployment.work_pool_name or POOL
+    pools = {found[name] for name in DEPLOYMENTS if name in found}
+    return sorted(pools | {POOL}), [name for name in DEPLOYMENTS if name not in found]
+
+
+async def _online(client: "PrefectClient", pool: str, findings: list[Finding]) -> list[str]:
+    """Return the online workers of a pool. Append a finding with their number."""
+    from prefect.exceptions import ObjectNotFound
+
+    try:
+        await client.read_work_pool(pool)  # raises if it is missing; the next call does not
+        workers = await client.read_workers_for_work_pool(pool)
+    except ObjectNotFound:
+        findings.append(Finding("note", f"no work pool {pool}: `durabench setup` makes it"))
+        return []
+    online = [worker.name for worker in workers if worker.status == "ONLINE"]
+    what = f"{len(online)} worker{'s' * (len(online) != 1)} of pool {pool} online"
+    if online:
+        findings.append(Finding("ok", what))
+    else:
+        start = f"`prefect worker start --pool {pool}` is one"
+        findings.append(Finding("note", f"{what}, so nothing that is deployed runs: {start}"))
+    return online
+
+
+def _settings(settings: Mapping[str, Any], url: str, online: int) -> list[Finding]:
+    """Return findings on settings of the Prefect server that should be changed."""
+    from flows.server.settings import database, lacking, misdirected_ui
+
+    findings = []
+    if few := lacking(settings):
+        findings.append(
+            Finding(
+                "note",
+                "the Prefect server falls behind under many cells or loses runs when it is "
+                f"restarted: it lacks {', '.join(few)}; `durabench setup --env-file FILE` writes "
+                "them",
+            )
+        )
+    if elsewhere := misdirected_ui(settings, url):
+        findings.append(
+            Finding(
+                "note",
+                f"the pages of the Prefect server look for its API at {elsewhere}, and it is at "
+                f"{url}: start the server with PREFECT_SERVER_UI_API_URL={url}",
+            )
+        )
+    if online > 1 and database(settings) != "postgresql":
+        findings.append(
+            Finding(
+                "note",
+                f"{online} workers, and the Prefect server names no PostgreSQL as its "
+                "database (PREFECT_SERVER_DATABASE_DRIVER): SQLite is for one",
+            )
+        )
+    return findings
+
+
+def _poll_interval() -> list[Finding]:
+    """Return a finding if a worker started here would rarely poll for work."""
+    from prefect.settings import PREFECT_WORKER_QUERY_SECONDS
+
+    seconds = PREFECT_WORKER_QUERY_SECONDS.value()
+    if seconds <= LONGEST_POLL_S:
+        return []
+    return [
+        Finding(
+            "note",
+            f"a worker started with these settings looks for cells every {seconds:g} s: set "
+            f"PREFECT_WORKER_QUERY_SECONDS={LONGEST_POLL_S:g} where workers are started",
+        )
+    ]
+
+
+def _keys() -> Finding:
+    present = [name for name in KEYS if os.environ.get(name)]
+    if present:
+        return Finding("ok", f"model keys: {', '.join(present)}")
+    return Finding("note", f"no model key among {', '.join(KEYS)}: simulated models need none")
+
+
+async def _leftovers(lake: str | None, fix: bool) -> list[Finding]:
+    """Return the leftovers of dead runs, and remove them if `fix` is set."""
+    store = Lake.existing(lake)
+    if fix:
+        return [Finding("ok", f"removed {line}") for line in await cleanup.sweep(store)]
+    found = await cleanup.leftovers(store)
+    return [Finding("note", f"{line}; `durabench doctor --fix` removes it") for line in found]

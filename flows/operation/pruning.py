@@ -1,0 +1,362 @@
+"""`durabench prune`: list or remove data that is no longer needed.
+
+steps      the journal's steps of attempts that have ended and whose rows are in the lake;
+           their outcomes and bills are kept
+bodies     payload files in content-addressed storage that no step refers to
+files      leftovers of killed writers, and cached Prefect results of missing rows
+images     images pulled or built for the lake that have not been needed recently
+artifacts  on the Prefect server, all versions of each but the latest
+
+Results are kept, unless the operator names an experiment to be removed completely. Rows are removed
+before the files that they refer to, so that the state is consistent whenever a prune is stopped.
+"""
+
+import asyncio
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal, TypeVar, get_args
+
+from rich.console import Console
+from rich.filesize import decimal
+from rich.progress import track
+
+from agent.errors import Interrupted, LeaseHeld
+from agent.journal import Holding, Journal
+from agent.workspaces import janitor
+from eval.errors import ImageError
+from flows.display.terminal import show
+from flows.errors import UsageError
+from flows.images.cache import KeptImages
+from flows.storage import retention
+from flows.storage.journals import VARIABLE, existing_journal, was_run
+from flows.storage.lake import Lake
+from flows.storage.retention import File
+from reports.lake import list_experiments, matching, near
+
+Kind = Literal["steps", "bodies", "files", "images", "artifacts"]
+
+_OF_THE_LAKE: tuple[Kind, ...] = get_args(Kind)
+_OF_AN_EXPERIMENT: tuple[Kind, ...] = ("steps", "bodies", "artifacts")
+
+_HOURS = {"h": 1, "d": 24}
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The operator's requests."""
+
+    age: timedelta
+    """Minimum time since the last activity."""
+    experiment: str | None
+    """Restrict to this experiment. Payloads belong to no experiment and are removed in either
+    case."""
+    results: bool
+    """Remove the experiment completely."""
+    kinds: tuple[Kind, ...]
+    remove: bool
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Removable or removed data of one kind."""
+
+    kind: str
+    what: str
+    size_bytes: int = 0
+
+
+def prune(
+    lake_path: str | None,
+    older_than: str,
+    experiment: str | None,
+    only: list[str],
+    *,
+    results: bool,
+    remove: bool,
+) -> None:
+    """Print removable data and its size by kind, and remove it if requested.
+
+    Raises:
+        UsageError, ReportError: the request is invalid.
+        InfrastructureError: the journal or the Prefect server failed; earlier kinds are removed.
+        Interrupted: the operator stopped it; the remaining data is consistent.
+    """
+    wanted = _wanted(older_than, experiment, only, results, remove)
+    lake = Lake.existing(lake_path)
+    with lake.reading():
+        declared = list_experiments(lake.root)
+    freed = 0
+    try:
+        for tally in _Pruning(lake, declared, existing_journal(lake), wanted).tallies():
+            size = f": {decimal(tally.size_bytes)}" if tally.size_bytes else ""
+            show(f"{tally.kind:<9}  {tally.what}{size}")
+            freed += tally.size_bytes
+    except KeyboardInterrupt:
+        raise Interrupted("stopped; run the same command again to go on") from None
+    if remove:
+        show(f"{decimal(freed)} freed")
+    else:
+        show(f"{decimal(freed)} would be freed; --remove frees it")
+
+
+def _wanted(
+    older_than: str, experiment: str | None, only: list[str], results: bool, remove: bool
+) -> Wanted:
+    stated = re.fullmatch(r"(\d{1,5})([hd])", older_than)
+    if stated is None:
+        raise UsageError(f"--older-than {older_than!r} is no age: give it as 30d or 12h")
+    if results and experiment is None:
+        raise UsageError("--results removes one experiment whole: name it with --experiment")
+    if unknown := set(only) - set(_OF_THE_LAKE):
+        raise UsageError(f"--only {min(unknown)!r}: there are {', '.join(_OF_THE_LAKE)}")
+    possible = _OF_THE_LAKE if experiment is None else _OF_AN_EXPERIMENT
+    kinds = tuple(kind for kind in possible if not only or kind in only)
+    if shared := sorted(set(only) - set(kinds)):
+        raise UsageError(f"{' and '.join(shared)} belong to no experiment: leave --experiment out")
+    age = timedelta(hours=int(stated[1]) * _HOURS[stated[2]])
+    return Wanted(age, experiment, results, kinds, remove)
+
+
+class _Pruning:
+    """One pass over a lake, kind by kind in the required order. It may only count."""
+
+    def __init__(
+        self, lake: Lake, experiments: list[str], journal: Journal | None, wanted: Wanted
+    ) -> None:
+        self._lake = lake
+        self._experiments = experiments
+        self._journal = journal
+        self._wanted = wanted
+        self._before = datetime.now(UTC) - wanted.age
+        self._holdings = journal.retention.holdings() if journal else []
+        self._dropped: set[str] = set()
+        """Attempts whose steps are removed, or would be."""
+        if wanted.experiment is not None:
+            self._check_name(wanted.experiment)
+
+    def tallies(self) -> Iterator[Tally]:
+        """Yield the result of each kind as soon as it is done."""
+        if self._wanted.experiment is not None and self._wanted.results:
+            yield self._whole(self._wanted.experiment)
+        kinds: dict[Kind, Callable[[], Tally]] = {
+            "steps": self._steps,
+            "bodies": self._bodies,
+            "files": self._files,
+            "images": self._images,
+            "artifacts": self._artifacts,
+        }
+        for kind in self._wanted.kinds:
+            yield kinds[kind]()
+        if self._wanted.remove and self._journal is not None:
+            yield self._compacted(self._journal)
+
+    def _check_name(self, name: str) -> None:
+        known = {*self._experiments, *(holding.attempt.experiment for holding in self._holdings)}
+        if name not in known:
+            raise UsageError(
+                f"no experiment {name!r} in {self._lake.root}; {near(name, sorted(known))}"
+            )
+
+    def _whole(self, name: str) -> Tally:
+        """Prune everything of an experiment, as if it had never been run."""
+        files = retention.of_experiment(self._lake, name)
+        own = [holding for holding in self._holdings if holding.attempt.experiment == name]
+        self._check_whole(name, files, own)
+        ids = [holding.attempt.attempt_id for holding in own]
+        billed = 0.0
+        if self._journal is not None:
+            billed = sum(self._journal.account(attempt_id).billed_usd for attempt_id in ids)
+        if self._wanted.remove:
+            asyncio.run(_remove_snapshots(ids))
+            for attempt_id in _tracked(ids, "attempts"):
+                assert self._journal is not None, "it told of them"
+                self._journal.retention.remove(attempt_id)
+            retention.remove_with_folders(_tracked(files, "results"))
+        self._dropped.update(ids)
+        return Tally(
+            "results",
+            f"everything of {name}, {len(files)} files and {len(own)} attempts: a later run of "
+            f"that name starts afresh and pays again what was billed, ${billed:,.4f}",
+            _size(files) + sum(holding.size_bytes for holding in own),
+        )
+
+    def _check_whole(self, name: str, files: list[File], own: list[Holding]) -> None:
+        ids = {holding.attempt.attempt_id for holding in own}
+        if any(holding.is_held for holding in own):
+            raise UsageError(f"experiment {name!r} is running: stop it, or wait")
+        idle_s = [time.time() - file.written_at for file in files]
+        idle_s += [holding.idle_s for holding in own if holding.idle_s is not None]
+        if min(idle_s, default=0.0) < self._wanted.age.total_seconds():
+            raise UsageError(
+                f"experiment {name!r} was active since {self._before:%Y-%m-%d %H:%M} UTC: a "
+                "smaller --older-than, down to 0h, removes it all the same"
+            )
+        for holding in self._holdings:
+            if holding.attempt.parent_id in ids - {holding.attempt.attempt_id}:
+                child = holding.attempt
+                if child.experiment != name and not holding.has_ended:
+                    raise UsageError(
+                        f"attempt {child.attempt_id} of {child.experiment!r} was forked from "
+                        f"{name!r} and has not ended: finish that one, or remove it first"
+                    )
+
+    def _steps(self) -> Tally:
+        """Prune the steps of attempts that ended long ago."""
+        running = {holding.attempt.experiment for holding in self._holdings if holding.is_held}
+        old = [
+            holding
+            for holding in self._holdings
+            if holding.has_ended
+            and holding.idle_s is not None
+            and holding.idle_s >= self._wanted.age.total_seconds()
+            and holding.attempt.experiment not in running
+            and holding.attempt.attempt_id not in self._dropped
+            and self._wanted.experiment in (None, holding.attempt.experiment)
+        ]
+        gone = [holding for holding in _tracked(old, "steps") if self._is_filed(holding)]
+        left = len(old) - len(gone)
+        if self._wanted.remove:
+            gone = [holding for holding in _tracked(gone, "steps") if self._prune(holding)]
+        self._dropped.update(holding.attempt.attempt_id for holding in gone)
+        steps = sum(holding.steps for holding in gone)
+        what = f"{len(gone)} attempts that ended, {steps} steps"
+        if gone:
+            what += ", with which fork, recordings and whole outputs in trace go"
+        if left:
+            what += f"; {left} keep theirs, as rows of them are missing in this lake"
+        return Tally("steps", what, sum(holding.size_bytes for holding in gone))
+
+    def _is_filed(self, holding: Holding) -> bool:
+        """Return True if the lake has all rows of the attempt. They are only written once."""
+        assert self._journal is not None, "it told of the attempt"
+        attempt = holding.attempt
+        where = (attempt.experiment, attempt.arm, attempt.attempt_id)
+        rows = self._lake.read("attempts", *where)
+        if not rows or not self._lake.has("predictions", *where):
+            return False
+        ended = json.loads(self._journal.outcome(attempt.attempt_id) or "{}")
+        calls, steps = (len(self._lake.read(table, *where)) for table in ("llm_calls", "steps"))
+        filed = (rows[0]["outcome"], rows[0]["model_calls"], holding.steps)
+        return filed == (ended.get("status"), calls, steps)
+
+    def _prune(self, holding: Holding) -> bool:
+        assert self._journal is not None, "it told of the attempt"
+        try:
+            self._journal.retention.prune(holding.attempt.attempt_id)
+        except LeaseHeld:
+            return False
+        return True
+
+    def _bodies(self) -> Tally:
+        """Prune payloads that no step of any experiment refers to. Experiments share payloads."""
+        if self._journal is None:
+            return Tally("bodies", f"not looked at: there is no journal; {VARIABLE} names another")
+        if reason := self._other_journal():
+            return Tally("bodies", f"not looked at: {reason}")
+        dropped = () if self._wanted.remove else self._dropped
+        references = self._journal.retention.references(dropped)
+        if references.turns is None:
+            return Tally(
+                "bodies",
+                "not looked at: somebody works on an attempt, or stopped without a word within "
+                "the last day",
+            )
+        files = retention.unreferenced(self._lake, references.names)
+        what = f"{len(files)} files that no step refers to"
+        if self._wanted.remove:
+            batches = retention.remove_bodies(files, self._journal, references.turns)
+            gone = [file for batch in batches for file in batch]
+            if len(gone) < len(files):
+                what = f"{len(gone)} of {what}; somebody began to work, and the others stay"
+            files = gone
+        return Tally("bodies", what, _size(files))
+
+    def _other_journal(self) -> str:
+        """Return why steps in another journal may refer to this lake's payloads, or ''."""
+        url = os.environ.get(VARIABLE, "")
+        beside = matching(self._lake.root, "*.sqlite")
+        if url and any(not url.endswith(str(path)) for path in beside):
+            return f"the lake has a journal of its own beside that of {VARIABLE}"
+        known = {holding.attempt.attempt_id for holding in self._holdings}
+        others = (
+            row["attempt_id"]
+            for name in _tracked(self._experiments, "attempts")
+            if set(self._lake.units("attempts", "*", name)) - known
+            for row in self._lake.rows("attempts", name)
+            if row["attempt_id"] not in known and was_run(row)
+        )
+        for attempt_id in others:
+            return f"attempt {attempt_id} is in another journal, which {VARIABLE} has to name"
+        return ""
+
+    def _files(self) -> Tally:
+        """Prune files that will never be read again."""
+        files = retention.unfinished(self._lake)
+        if self._wanted.remove:
+            retention.remove(files)
+        return Tally(
+            "files", f"{len(files)} that killed writers left or nobody asks for", _size(files)
+        )
+
+    def _images(self) -> Tally:
+        """Prune images that a run would pull or build again."""
+        if not self._lake.all_shared("images"):
+            return Tally("images", "0 were brought for this lake")
+        try:
+            images = KeptImages.of(self._lake)
+            old = [row for row in images.kept() if row["last_needed_at"] < self._before]
+            size = images.store.size({row["image_digest"] for row in old})
+            if self._wanted.remove:
+                old = [row for row in _tracked(old, "images") if images.remove(row)]
+        except ImageError as error:
+            return Tally("images", f"not looked at: {error}")
+        return Tally("images", f"{len(old)} not needed since {self._before:%Y-%m-%d}", size)
+
+    def _artifacts(self) -> Tally:
+        """Prune artifact versions that only the history of an artifact shows."""
+        from flows.server import artifacts  # Prefect takes a second to import
+
+        experiment = self._wanted.experiment
+        names = self._experiments if experiment is None else [experiment]
+        with artifacts.connected() as client:
+            if client is None:
+                return Tally("artifacts", "not looked at: PREFECT_API_URL names no server")
+            old = {
+                version
+                for name in _tracked(names, "artifacts")
+                for version in artifacts.old_versions(client, name, self._before)
+            }
+            if self._wanted.remove:
+                artifacts.remove(client, _tracked(old, "artifacts"))
+        size = sum(version.size_bytes for version in old)
+        return Tally("artifacts", f"{len(old)} versions that have a later one", size)
+
+    def _compacted(self, journal: Journal) -> Tally:
+        """Compact the journal. This is the last step, because it needs disk space."""
+        if journal.living():
+            return Tally("journal", "its file shrinks at a prune while nothing runs")
+        return Tally("journal", f"its file is {decimal(journal.retention.compact())} smaller")
+
+
+async def _remove_snapshots(attempt_ids: Iterable[str]) -> None:
+    """Remove the snapshots of attempts now; afterwards their owner would be unknown."""
+    snapshots = await janitor.snapshots()
+    images = {image for attempt_id in attempt_ids for image in snapshots.get(attempt_id, ())}
+    await janitor.remove_snapshots(images)
+
+
+def _tracked(items: Iterable[T], what: str) -> Iterable[T]:
+    """Return the items with a progress bar on the terminal."""
+    console, known = Console(stderr=True), list(items)
+    return track(known, what, console=console, transient=True, disable=not console.is_terminal)
+
+
+def _size(files: Iterable[File]) -> int:
+    return sum(file.size_bytes for file in files)

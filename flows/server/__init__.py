@@ -1,0 +1,17 @@
+"""The Prefect server and its clients in the flows.
+
+api             the configured server, or a private one for one command
+first_contact   checks that the address is a Prefect server and that it answers
+settings        the settings that a server needs
+setup           work pool, limits and automations
+retry           retries while the server is unreachable
+caching         tasks whose results are cached
+stopping        signals, pauses and cancellations
+turns           waiting for cells that another run holds
+fanout          cells as flow runs on workers
+heartbeats      detection of dead flow runs
+events          announcements of an experiment
+progress        progress of a run
+step_task_runs  steps as task runs
+artifacts       removal of old artifact versions
+"""

@@ -1,0 +1,144 @@
+"""Prefect's API for one command: the configured server, or a private one.
+
+The private server is Prefect's own, a child process on a free loopback port with the user's own
+Prefect database. It is started first, not on the flow's first request, so that it starts up while
+this process is still importing and reading its data.
+"""
+
+import atexit
+import ctypes
+import gc
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from agent.errors import InfrastructureError
+from agent.timings import timings
+from flows.server.first_contact import contact
+
+_PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
+
+_QUIET = {
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_LOGGING_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
+}
+"""Commands print their own progress and errors. Variables that are already set take precedence."""
+
+# A server for one command needs no scheduler and no pages.
+_PRIVATE = ["--no-ui", "--no-scheduler", "--no-late-runs", "--analytics-off"]
+
+# Imported modules are never freed; searching them for garbage would take a third of the start.
+_SERVER = """
+import gc, runpy
+gc.disable()
+import prefect.server.api.server
+gc.freeze()
+gc.enable()
+runpy.run_module("prefect", run_name="__main__", alter_sys=True)
+"""
+
+
+@contextmanager
+def prefect_api() -> Iterator[None]:
+    """Provide an API for the flows of this process during the block.
+
+    Raises:
+        InfrastructureError: the configured server does not answer, or is not a Prefect server.
+    """
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    gc.disable()  # until `settle`: modules imported from here on are never freed
+    try:
+        with _configured_or_private():
+            yield
+    finally:
+        gc.enable()
+
+
+@contextmanager
+def _configured_or_private() -> Iterator[None]:
+    if given := os.environ.get("PREFECT_API_URL"):
+        contact(given)
+        yield
+        return
+    port = _free_port()
+    server = _start(port)
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    if in_profile := PREFECT_API_URL.value():  # only Prefect can read its profile
+        _stop(server)
+        contact(in_profile)
+        yield
+        return
+    with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
+        yield
+
+
+def settle() -> None:
+    """Enable garbage collection, but exempt everything imported so far.
+
+    Imports create a million objects. Scanning all of them takes a second, from time to time and
+    once more when the process ends.
+    """
+    gc.freeze()
+    gc.enable()
+
+
+async def wait_until_ready() -> None:
+    """Return once the API answers.
+
+    Raises:
+        InfrastructureError: the API does not answer within the time that a slow machine needs.
+    """
+    import anyio
+    from prefect.client.orchestration import get_client
+
+    error: Exception | None = None
+    with anyio.move_on_after(timings().server_start_s):
+        async with get_client() as client:
+            while error := await client.api_healthcheck():  # noqa: ASYNC110 - it is remote
+                await anyio.sleep(0.05)
+            return
+    raise InfrastructureError(f"Prefect's server does not answer: {error}; run again")
+
+
+def _start(port: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", _SERVER, "server", "start", *_PRIVATE]
+    server = subprocess.Popen(
+        [*command, "--host", "127.0.0.1", "--port", str(port)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C goes to the command, which stops the server itself
+        preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+    )
+    # Stop the server at exit, not at the end of the flow: Prefect sends its last events when the
+    # process exits, and would wait for a stopped server. Exit handlers run in reverse order of
+    # registration.
+    atexit.register(_stop, server)
+    return server
+
+
+def _end_with_parent() -> None:
+    """Have the kernel end this process if its parent is killed."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    server.terminate()
+    try:
+        server.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        server.kill()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port

@@ -1,0 +1,84 @@
+"""Removal of old artifact versions from a Prefect server."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import httpx
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import (
+    ArtifactCollectionFilter,
+    ArtifactCollectionFilterKey,
+    ArtifactFilter,
+    ArtifactFilterKey,
+)
+from prefect.client.schemas.sorting import ArtifactSort
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.settings import PREFECT_API_URL
+
+from agent.errors import InfrastructureError
+from flows.server.progress import artifact_key
+
+KINDS = ("progress", "report", "cells", "page")
+"""Artifacts of an experiment, as published by `flows.server.progress` and `flows.report`."""
+
+_PAGE = 50
+"""Artifacts per answer; small, because each includes its content."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """An artifact version that has been superseded."""
+
+    id: UUID
+    size_bytes: int
+    """Approximate size of the content, as sent by the API."""
+
+
+@contextmanager
+def connected() -> Iterator[SyncPrefectClient | None]:
+    """Yield a client of the configured server; None if none is configured.
+
+    Raises:
+        InfrastructureError: the server does not answer or returns an error.
+    """
+    url = PREFECT_API_URL.value()
+    if not url:
+        yield None
+        return
+    try:
+        with get_client(sync_client=True) as client:
+            yield client
+    except (httpx.TransportError, PrefectHTTPStatusError) as error:
+        raise InfrastructureError(f"the Prefect API {url} does not answer: {error}") from None
+
+
+def old_versions(client: SyncPrefectClient, experiment: str, before: datetime) -> list[Version]:
+    """Return all but the latest version of an experiment's artifacts, if older than `before`."""
+    keys = [artifact_key(kind, experiment) for kind in KINDS]
+    latest = {
+        found.latest_id
+        for found in client.read_latest_artifacts(
+            artifact_filter=ArtifactCollectionFilter(key=ArtifactCollectionFilterKey(any_=keys))
+        )
+    }
+    chosen, old, offset = ArtifactFilter(key=ArtifactFilterKey(any_=keys)), [], 0
+    while page := client.read_artifacts(
+        artifact_filter=chosen, sort=ArtifactSort.ID_DESC, limit=_PAGE, offset=offset
+    ):
+        offset += len(page)
+        old += [
+            Version(each.id, len(str(each.data)))
+            for each in page
+            if each.id not in latest and each.created is not None and each.created < before
+        ]
+    return old
+
+
+def remove(client: SyncPrefectClient, versions: Iterable[Version]) -> None:
+    """Remove versions. Versions that are already removed are ignored."""
+    for version in versions:
+        with suppress(ObjectNotFound):
+            client.delete_artifact(version.id)

@@ -1,0 +1,72 @@
+"""Options shared by the tasks of cells: results are cached, infrastructure failures are retried."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from prefect import task
+from prefect.client.schemas.objects import State, TaskRun
+from prefect.filesystems import RemoteFileSystem
+from prefect.settings import PREFECT_API_URL
+from prefect.tasks import Task, exponential_backoff
+
+from agent.errors import InfrastructureError
+from flows.experiments.keys import result_name
+from flows.server.retry import patiently
+from flows.storage.lake import Lake
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_BLOCKS: dict[tuple[str | None, str], RemoteFileSystem] = {}
+"""Blocks saved by this process, by server and location."""
+
+
+async def worth_retrying(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
+    """Return True if a failed task run should be retried: infrastructure may recover in minutes.
+
+    This is a coroutine that awaits the result, because with a plain function Prefect silently
+    disables retries of asynchronous tasks.
+    """
+    error = await state.aresult(raise_on_failure=False)
+    return isinstance(error, InfrastructureError) and error.retryable
+
+
+async def result_storage(lake: Lake) -> Path | RemoteFileSystem:
+    """Return the location of task results, as Prefect expects it.
+
+    For an object store it must be a block that the server knows. The block holds no credentials:
+    every worker has its own.
+    """
+    place = lake.results
+    if isinstance(place, Path):
+        return place
+    known = (PREFECT_API_URL.value(), str(place))
+    if known not in _BLOCKS:
+        block = RemoteFileSystem(basepath=str(place), settings=dict(place.storage_options))
+        name = f"durabench-{hashlib.sha256(str(place).encode()).hexdigest()[:16]}"
+        await patiently(lambda: block.asave(name, overwrite=True))
+        _BLOCKS[known] = block
+    return _BLOCKS[known]
+
+
+def kept(
+    name: str, run_name: str, key: Callable[[dict[str, Any]], str]
+) -> Callable[[Callable[P, R]], Task[P, R]]:
+    """Return a decorator for a task whose result is cached permanently under a key.
+
+    `key` computes the key from the task's parameters (see `flows.experiments.keys`). The result is
+    a JSON value that only refers to rows of the lake, so that no upgrade can make it unreadable.
+    """
+    return task(
+        name=name,
+        task_run_name=run_name,
+        cache_key_fn=lambda context, parameters: result_name(name, key(parameters)),
+        persist_result=True,
+        result_serializer="json",
+        retries=2,
+        retry_delay_seconds=exponential_backoff(backoff_factor=2),
+        retry_jitter_factor=1,
+        retry_condition_fn=worth_retrying,
+    )

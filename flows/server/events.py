@@ -1,0 +1,136 @@
+"""Events of the Prefect server that an operator may want to act on.
+
+durabench.cell.infrastructure                  a cell ended as infrastructure durabench.budget.50,
+.80 and .100              this percentage of an experiment's budget is used
+durabench.experiment.finished                  all cells of an experiment are done
+durabench.experiment.incomplete                a run of it ended with unfinished cells
+
+The resource of each event is the experiment, `durabench.experiment.NAME`. Events are for people and
+automations: nothing else depends on them, so an event dropped by the server loses nothing else.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+from prefect.client.orchestration import get_client
+from prefect.events import emit_event
+from prefect.events.filters import EventFilter, EventNameFilter, EventResourceFilter
+from prefect.exceptions import PrefectHTTPStatusError
+
+from agent.journal import Journal, Limit
+from flows.display.terminal import say
+from flows.experiments.cell_state import End
+from flows.experiments.cells import Cell
+from flows.experiments.declaration import Budget
+from flows.experiments.keys import attempt_key
+from flows.experiments.plan import Plan
+from flows.storage.journals import open_journal
+
+INFRASTRUCTURE = "durabench.cell.infrastructure"
+BUDGET = "durabench.budget."
+FINISHED = "durabench.experiment.finished"
+INCOMPLETE = "durabench.experiment.incomplete"
+
+PERCENTAGES = (50, 80, 100)
+
+_DETAIL_CHARACTERS = 2_000
+
+_PAGE = 50  # the server's own limit
+
+
+def resource_id(experiment: str) -> str:
+    """Return the resource id of an experiment's events."""
+    return f"durabench.experiment.{experiment}"
+
+
+class Announcements:
+    """The events of one run of an experiment."""
+
+    def __init__(self, plan: Plan, journal: Journal, announced: set[int]) -> None:
+        """Use `of`. `announced` holds the budget percentages announced by earlier runs."""
+        self._experiment = plan.experiment.name
+        self._journal, self._announced = journal, announced
+        self._budget = plan.experiment.budgets.get("experiment")
+
+    @classmethod
+    async def of(cls, plan: Plan) -> "Announcements":
+        """Return the announcements of a plan, aware of earlier announcements on the server."""
+        journal = await asyncio.to_thread(open_journal, plan.lake)
+        budget = plan.experiment.budgets.get("experiment")
+        told = await _announced(plan.experiment.name, budget) if budget else set()
+        return cls(plan, journal, told)
+
+    async def ended(self, cell: Cell, end: End, result: str) -> None:
+        """Announce the end of a cell, and any budget percentage it reached."""
+        if end == "infrastructure":
+            self._emit(INFRASTRUCTURE, _of_cell(cell, result), [_related(cell)])
+        if self._budget:
+            await self._tell_budget(self._budget, result)
+
+    def finished(self, ends: Mapping[End, int], page: str) -> None:
+        """Announce the end of the run, after its report was written."""
+        whole = sum(ends.values()) == ends.get("done", 0)
+        self._emit(FINISHED if whole else INCOMPLETE, {"cells": dict(ends), "page": page})
+
+    async def _tell_budget(self, budget: Budget, result: str) -> None:
+        limit = Limit("experiment", self._experiment, budget.usd, budget.calls)
+        usd, calls = await asyncio.to_thread(self._journal.spent, limit)
+        shares = [
+            spent / most for spent, most in ((usd, budget.usd), (calls, budget.calls)) if most
+        ]
+        # The call that did not fit is not counted, so an exhausted budget still has a remainder.
+        is_used_up = f"budget of experiment {self._experiment} " in result
+        used = 100.0 if is_used_up else 100 * max(shares, default=0.0)
+        for percent in PERCENTAGES:
+            if used >= percent and percent not in self._announced:
+                self._announced.add(percent)
+                self._emit(
+                    f"{BUDGET}{percent}",
+                    {"percent": percent, "usd": usd, "calls": calls, "budget": budget.model_dump()},
+                )
+
+    def _emit(
+        self, event: str, payload: dict[str, Any], related: list[dict[str, str]] | None = None
+    ) -> None:
+        resource = {
+            "prefect.resource.id": resource_id(self._experiment),
+            "prefect.resource.name": self._experiment,
+            "durabench.event": event,
+        }
+        emit_event(event, resource, related=related, payload=payload)
+
+
+async def _announced(experiment: str, budget: Budget) -> set[int]:
+    """Return the percentages already announced for exactly this budget, not for a smaller one."""
+    chosen = EventFilter(
+        event=EventNameFilter(prefix=[BUDGET]),
+        resource=EventResourceFilter(id=[resource_id(experiment)]),
+    )
+    try:
+        async with get_client() as client:
+            found = await client.read_events(chosen, limit=_PAGE)
+    except (httpx.HTTPError, PrefectHTTPStatusError) as error:
+        say(f"no answer on what is known of the budget ({type(error).__name__}): it is told again")
+        return set()
+    same = [event for event in found.events if event.payload["budget"] == budget.model_dump()]
+    return {event.payload["percent"] for event in same}
+
+
+def _of_cell(cell: Cell, result: str) -> dict[str, Any]:
+    return {
+        "arm": cell.arm.name,
+        "instance_id": cell.instance.instance_id,
+        "repeat": cell.repeat,
+        "attempt_id": attempt_key(cell)[:32],
+        "detail": result[:_DETAIL_CHARACTERS],
+    }
+
+
+def _related(cell: Cell) -> dict[str, str]:
+    return {
+        "prefect.resource.id": f"durabench.cell.{attempt_key(cell)[:32]}",
+        "prefect.resource.name": cell.label,
+        "prefect.resource.role": "cell",
+    }

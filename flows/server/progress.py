@@ -1,0 +1,68 @@
+"""Progress of a run: lines and a bar on the terminal, an artifact in Prefect."""
+
+import re
+import time
+from types import TracebackType
+from typing import Self
+from uuid import UUID
+
+from prefect.artifacts import acreate_progress_artifact, aupdate_progress_artifact
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from agent.timings import timings
+from flows.display.terminal import error_console, say
+
+
+class Progress:
+    """Counts the finished units of one run."""
+
+    def __init__(self, name: str, total: int) -> None:
+        self._name = name
+        self._total = max(total, 1)
+        self._done = 0
+        self._artifact: UUID | None = None
+        self._updated_at = 0.0
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        self._bar = Bar(*columns, TimeElapsedColumn(), console=error_console, transient=True)
+        self._task = self._bar.add_task(name, total=total)
+
+    def __enter__(self) -> Self:
+        if error_console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    async def advance(self, label: str, result: str) -> None:
+        """Record that one more unit has finished."""
+        self._done += 1
+        self._bar.update(self._task, completed=self._done)
+        width = len(str(self._total))
+        say(f"[{self._done:>{width}}/{self._total}] {label}: {result}")
+        await self._publish()
+
+    async def _publish(self) -> None:
+        finished = self._done >= self._total
+        interval_s = timings().artifact_interval_s
+        if not finished and time.monotonic() - self._updated_at < interval_s:
+            return
+        self._updated_at = time.monotonic()
+        percent = 100 * self._done / self._total
+        if self._artifact is None:
+            self._artifact = await acreate_progress_artifact(
+                progress=percent, key=artifact_key("progress", self._name), description=self._name
+            )
+        else:
+            await aupdate_progress_artifact(self._artifact, progress=percent)
+
+
+def artifact_key(kind: str, name: str) -> str:
+    """Return a valid Prefect artifact key: lower-case letters, digits and dashes."""
+    return f"{kind}-{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')}"

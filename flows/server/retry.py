@@ -1,0 +1,70 @@
+"""Retry while the Prefect server is unreachable, so that a restart does not fail paid work."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import TypeVar
+
+import httpx
+from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError, concurrency
+
+from agent.timings import timings
+from flows.display.terminal import say
+from flows.server.settings import CELLS
+
+T = TypeVar("T")
+
+
+async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
+    """Return the server's answer, retrying while the server is unreachable.
+
+    Raises:
+        httpx.HTTPError: the server is unreachable for longer than `Timings.server_patience_s`, or
+            returns an error.
+        ConcurrencySlotAcquisitionError: the same, for a concurrency slot.
+    """
+    deadline, told = time.monotonic() + timings().server_patience_s, False
+    while True:
+        try:
+            return await ask()
+        except (httpx.HTTPError, ConcurrencySlotAcquisitionError) as error:
+            if not _is_away(error) or time.monotonic() > deadline:
+                raise
+        if not told:
+            say("the Prefect server does not answer; the cells go on, and so does waiting for it")
+            told = True
+        await asyncio.sleep(timings().server_retry_s)
+
+
+@asynccontextmanager
+async def cell_slot() -> AsyncIterator[None]:
+    """Hold a slot of the server-wide limit on cells during the block.
+
+    If the server is unreachable at the end, the slot cannot be released; its lease expires on the
+    server.
+
+    Raises:
+        ConcurrencySlotAcquisitionError: the server is unreachable for longer than
+            `Timings.server_patience_s`.
+    """
+
+    async def taken() -> AbstractAsyncContextManager[None]:
+        slot = concurrency(CELLS, lease_duration=timings().slot_lease_s)
+        await slot.__aenter__()
+        return slot
+
+    slot = await patiently(taken)
+    try:
+        yield
+    finally:
+        with suppress(httpx.TransportError):
+            await slot.__aexit__(None, None, None)
+
+
+def _is_away(error: BaseException | None) -> bool:
+    if isinstance(error, ConcurrencySlotAcquisitionError):
+        error = error.__cause__
+    if isinstance(error, httpx.HTTPStatusError):
+        return error.response.status_code >= httpx.codes.INTERNAL_SERVER_ERROR
+    return isinstance(error, httpx.TransportError)

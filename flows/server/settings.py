@@ -1,0 +1,115 @@
+"""Settings that the Prefect server needs for the load of cells, and checks of its current settings.
+
+By default the server processes one event at a time.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+POOL = "durabench"
+"""Work pool of the deployments in prefect.yaml."""
+
+DEPLOYMENTS = (
+    "benchmark/benchmark",
+    "benchmark/smoke",
+    "solve/solve",
+    "grade/grade",
+    "report/report",
+)
+"""Names of the deployments in prefect.yaml."""
+
+CELLS = "durabench-cells"
+"""Global concurrency limit over the flow runs of all cells of a server. Without it, `solve` is
+unlimited."""
+
+_FILES = "prefect.server.concurrency.lease_storage.filesystem"
+
+WANTED: Mapping[tuple[str, ...], int | str | bool] = {
+    ("server", "services", "task_run_recorder", "batch_size"): 500,
+    ("server", "services", "task_run_recorder", "read_batch_size"): 100,
+    ("server", "services", "event_persister", "batch_size"): 500,
+    ("server", "services", "event_persister", "read_batch_size"): 100,
+    # In memory, a restart of the server loses the holders of a deployment's concurrency limit, and
+    # every flow run under one ends at its next renewal, within four minutes.
+    ("server", "concurrency", "lease_storage"): _FILES,
+    # With analytics on, it would send usage data and, without internet access, fill its log with
+    # errors.
+    ("server", "analytics_enabled"): False,
+}
+"""Server settings by their path in Prefect's own settings. A number is a minimum."""
+
+DEFAULT_PORT = 4200
+
+
+def as_lines() -> list[str]:
+    """Return the settings as lines of environment variables, with placeholders for the operator."""
+    return [
+        "# For `prefect server start`.",
+        *(f"{_variable(path)}={_text(value)}" for path, value in WANTED.items()),
+        f"# With a --port other than {DEFAULT_PORT}, or for browsers on other machines:",
+        "# PREFECT_SERVER_UI_API_URL=http://HOST:PORT/api",
+        "# With more than one worker, a PostgreSQL database of its own:",
+        "# PREFECT_SERVER_DATABASE_DRIVER=postgresql+asyncpg",
+        "# PREFECT_SERVER_DATABASE_HOST=localhost",
+        "# PREFECT_SERVER_DATABASE_PORT=5432",
+        "# PREFECT_SERVER_DATABASE_NAME=prefect",
+        "# PREFECT_SERVER_DATABASE_USER=prefect",
+        "# PREFECT_SERVER_DATABASE_PASSWORD=",
+    ]
+
+
+def lacking(settings: Mapping[str, Any]) -> list[str]:
+    """Return the variables that a server should change, based on its own `/admin/settings`."""
+    return [_variable(path) for path, wanted in WANTED.items() if _lacks(settings, path, wanted)]
+
+
+def _lacks(settings: Mapping[str, Any], path: tuple[str, ...], wanted: int | str | bool) -> bool:
+    there: Any = settings
+    for name in path:
+        there = there[name]
+    if isinstance(wanted, bool):
+        return bool(there) is not wanted
+    if isinstance(wanted, int):
+        return bool(there < wanted)
+    return str(there).endswith(".memory")  # files and Redis are both fine
+
+
+def _text(value: int | str | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def misdirected_ui(settings: Mapping[str, Any], api_url: str) -> str | None:
+    """Return the API address of the server's pages if its port is wrong, else None."""
+    pages_ask = settings["server"]["ui"]["api_url"]
+    if not pages_ask or _port(pages_ask) == _port(api_url):
+        return None
+    return str(pages_ask)
+
+
+def _port(url: str) -> int:
+    parts = urlsplit(url)
+    return parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _variable(path: tuple[str, ...]) -> str:
+    return "_".join(("prefect", *path)).upper()
+
+
+def database(settings: Mapping[str, Any]) -> str | None:
+    """Return the kind of database, `postgresql` or `sqlite`; None if the server does not report it.
+
+    A connection URL is a secret of the server; the driver is not.
+    """
+    driver = settings["server"]["database"]["driver"]
+    return driver.partition("+")[0] if driver else None
+
+
+def is_local(api_url: str | None) -> bool:
+    """Return True if an API is on this machine. A private server of a command always is."""
+    host = urlsplit(api_url or "").hostname or "localhost"
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

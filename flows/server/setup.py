@@ -1,0 +1,217 @@
+"""`durabench setup`: create or update everything that runs need on a Prefect server."""
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from uuid import UUID
+
+import httpx
+from prefect.automations import Automation
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.client.schemas.objects import StateType
+from prefect.events.actions import ActionTypes, ChangeFlowRunState, PauseWorkPool, SendNotification
+from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.settings import PREFECT_API_URL
+from prefect.workers.process import ProcessWorker
+
+from agent.errors import InfrastructureError
+from agent.timings import timings
+from flows.errors import UsageError
+from flows.server import events
+from flows.server.first_contact import contact
+from flows.server.settings import CELLS, POOL, as_lines
+from flows.server.stopping import PAUSED
+
+DEFAULT_CELLS = 64
+
+BROKEN_CELLS, BROKEN_S = 20, 600.0
+"""This many infrastructure failures within this many seconds mean a systematic problem."""
+
+_TAG = "prefect.tag.durabench"
+_SIGNS_OF_LIFE = {PAUSED} | {
+    f"prefect.flow-run.{name}"
+    for name in ["heartbeat", "Completed", "Failed", "Crashed", "Cancelled"]
+}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The operator's requests."""
+
+    cells: int | None = None
+    """Maximum concurrent cells over the whole server; None keeps the current limit."""
+    notify: str | None = None
+    """A notification block, such as `slack-webhook/team`."""
+    zombie_s: float = field(default_factory=lambda: timings().heartbeat_silence_s)
+
+
+def has_server() -> bool:
+    """Return True if PREFECT_API_URL or the profile names a server."""
+    return bool(PREFECT_API_URL.value())
+
+
+async def set_up(wanted: Wanted) -> list[str]:
+    """Create or update everything. Return one line per item.
+
+    Raises:
+        UsageError: no server is configured, or the notification block does not exist.
+        InfrastructureError: the server does not answer.
+    """
+    if not has_server():
+        raise UsageError(
+            "setup is for a Prefect server, and PREFECT_API_URL names none: start one with "
+            "`prefect server start` and export PREFECT_API_URL=http://127.0.0.1:4200/api"
+        )
+    await asyncio.to_thread(contact, str(PREFECT_API_URL.value()))
+    try:
+        async with get_client() as client:
+            return await _made(client, wanted)
+    except (httpx.HTTPError, PrefectHTTPStatusError) as error:
+        url = PREFECT_API_URL.value()
+        raise InfrastructureError(f"the Prefect API {url} does not answer: {error}") from None
+
+
+async def _made(client: PrefectClient, wanted: Wanted) -> list[str]:
+    pool_id, pool = await _pool(client)
+    automations = [crash_zombies(wanted.zombie_s), pause_the_pool(pool_id)]
+    if wanted.notify:
+        automations.append(await _notification(client, wanted.notify))
+    cells = await _cells(client, wanted.cells)
+    return [pool, cells, *[await _automation(client, each) for each in automations]]
+
+
+def write_settings(path: Path) -> None:
+    """Write the server's settings as a file of environment variables.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    try:
+        path.write_text("\n".join(as_lines()) + "\n")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+def crash_zombies(zombie_s: float) -> AutomationCore:
+    """Return the automation that marks flow runs as Crashed if their process died silently."""
+    return AutomationCore(
+        name="durabench: dead flow runs are Crashed",
+        description="A flow run with the tag durabench that has sent heartbeats and sends none "
+        "any more.",
+        trigger=EventTrigger(
+            # Not triggered by Running: two events per flow run are more than Prefect's SQLite can
+            # handle. The benchmark detects dead cells itself.
+            after={"prefect.flow-run.heartbeat"},
+            expect=_SIGNS_OF_LIFE,
+            match={"prefect.resource.id": "prefect.flow-run.*"},
+            match_related={"prefect.resource.id": _TAG, "prefect.resource.role": "tag"},
+            for_each={"prefect.resource.id"},
+            posture=Posture.Proactive,
+            threshold=1,
+            within=timedelta(seconds=zombie_s),
+        ),
+        actions=[
+            ChangeFlowRunState(
+                name=None,
+                force=False,
+                state=StateType.CRASHED,
+                message=f"No heartbeat for {zombie_s:.0f} seconds: its process is gone.",
+            )
+        ],
+    )
+
+
+def pause_the_pool(pool_id: UUID) -> AutomationCore:
+    """Return the automation that pauses the work pool if everything fails. It is off by default."""
+    return AutomationCore(
+        name="durabench: pause the pool when infrastructure breaks",
+        description=f"{BROKEN_CELLS} cells ended as infrastructure within {BROKEN_S:.0f} seconds: "
+        "nothing is lost, but nothing comes of going on. Resume the pool when it is repaired.",
+        enabled=False,
+        trigger=EventTrigger(
+            expect={events.INFRASTRUCTURE},
+            posture=Posture.Reactive,
+            threshold=BROKEN_CELLS,
+            within=timedelta(seconds=BROKEN_S),
+        ),
+        actions=[PauseWorkPool(source="selected", work_pool_id=pool_id)],
+    )
+
+
+def tell(block_id: UUID) -> AutomationCore:
+    """Return the automation that sends a message for each event of an experiment to act on."""
+    action: ActionTypes = SendNotification(
+        block_document_id=block_id,
+        subject="{{ event.event }}: {{ event.resource.name }}",
+        body="{{ event.payload | tojson }}",
+    )
+    return AutomationCore(
+        name="durabench: tell people",
+        description="Each kind of event of an experiment at most once in ten minutes.",
+        trigger=EventTrigger(
+            expect={"durabench.*"},
+            for_each={"prefect.resource.id", "durabench.event"},
+            posture=Posture.Reactive,
+            threshold=1,
+            within=timedelta(seconds=BROKEN_S),
+        ),
+        actions=[action],
+    )
+
+
+async def _pool(client: PrefectClient) -> tuple[UUID, str]:
+    try:
+        pool = await client.read_work_pool(POOL)
+    except ObjectNotFound:
+        template = ProcessWorker.get_default_base_job_template()
+        made = WorkPoolCreate(name=POOL, type="process", base_job_template=template)
+        pool = await client.create_work_pool(made)
+        return pool.id, f"made     work pool {POOL}, type {pool.type}"
+    return pool.id, f"is there work pool {POOL}, type {pool.type}"
+
+
+async def _cells(client: PrefectClient, cells: int | None) -> str:
+    try:
+        there = await client.read_global_concurrency_limit_by_name(CELLS)
+    except ObjectNotFound:
+        done, limit = "made    ", cells or DEFAULT_CELLS
+    else:
+        limit = cells or there.limit
+        done = "is there" if limit == there.limit else "updated "
+    await client.upsert_global_concurrency_limit_by_name(CELLS, limit)
+    return f"{done} global concurrency limit {CELLS}: {limit} cells at the same time"
+
+
+async def _automation(client: PrefectClient, wanted: AutomationCore) -> str:
+    """Create or update an automation. Whether it is enabled stays unchanged."""
+    found = await client.read_automations_by_name(wanted.name)
+    if not found:
+        await client.create_automation(wanted)
+        state = "" if wanted.enabled else " (off: turn it on in the UI if you want it)"
+        return f"made     automation {wanted.name!r}{state}"
+    there = Automation.model_validate(found[0].model_dump())
+    kept = wanted.model_copy(update={"enabled": there.enabled})
+    if _content(there) != _content(kept):
+        await client.update_automation(found[0].id, kept)
+        return f"updated  automation {wanted.name!r}"
+    return f"is there automation {wanted.name!r}"
+
+
+def _content(automation: AutomationCore) -> dict[str, object]:
+    # Do not compare as JSON: the order of a set there differs between processes.
+    return automation.model_dump(include={"description", "trigger", "actions"})
+
+
+async def _notification(client: PrefectClient, block: str) -> AutomationCore:
+    slug, _, name = block.partition("/")
+    try:
+        found = await client.read_block_document_by_name(name, slug)
+    except ObjectNotFound:
+        raise UsageError(
+            f"the Prefect server has no block {block}: make one under Blocks in its UI, of a "
+            "type that can notify, and name it as TYPE/NAME"
+        ) from None
+    return tell(found.id)

@@ -1,0 +1,178 @@
+"""Stop a run without losing calls that are being paid for.
+
+The first Ctrl-C or SIGTERM, or a pause or cancellation on a Prefect server, lets the calls and
+commands in flight finish and be recorded; no new ones start. Work that is still running after
+`Timings.stop_grace_s` is cut off. A second signal cuts off everything at once.
+"""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from types import FrameType
+from typing import Any
+from uuid import UUID
+
+import httpx
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.objects import FlowRun, State
+from prefect.context import FlowRunContext
+from prefect.events import emit_event
+from prefect.exceptions import Abort, ObjectNotFound, Pause
+from prefect.states import Cancelled
+
+from agent.errors import Interrupted
+from agent.timings import timings
+from flows.display.terminal import say
+from flows.experiments.stop import RESUME, Stop
+
+PAUSED = "durabench.flow-run.paused"
+"""Last event of a paused flow run."""
+
+
+@asynccontextmanager
+async def graceful_stop() -> AsyncIterator[Stop]:
+    """Handle SIGINT, SIGTERM, and a pause or cancellation on a Prefect server, during a flow.
+
+    Raises:
+        Interrupted: the flow was stopped, or was still running `Timings.stop_grace_s` after the
+            stop request.
+        Pause: the flow run was paused and has stopped; on resume it is run again from the top.
+        Abort: the flow run of a deployment was cancelled; it has stopped and is Cancelled.
+    """
+    stop = Stop()
+    try:
+        async with _grace(stop) as asked:
+            with _signals(stop, asked):
+                async with _watched(stop, asked):
+                    yield stop
+    except Interrupted:
+        if stop.by is None:
+            raise
+        await _end_as(stop.by)
+        raise
+
+
+@asynccontextmanager
+async def _grace(stop: Stop) -> AsyncIterator[Callable[[], None]]:
+    """Yield a callback for stop requests. Cut off the block if it takes too long after a request.
+
+    Raise Interrupted then: a flow that ended with the cancellation itself would count as crashed.
+    """
+    grace_s = timings().stop_grace_s
+    try:
+        async with asyncio.timeout(None) as limit:
+
+            def asked() -> None:
+                limit.reschedule(asyncio.get_running_loop().time() + grace_s)
+
+            yield asked
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise Interrupted(f"cut off after {grace_s:.0f} s; {RESUME}") from None
+
+
+@contextmanager
+def _signals(stop: Stop, asked: Callable[[], None]) -> Iterator[None]:
+    """Handle both signals; at the first one, restore the previous handlers for the second."""
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    previous = {number: signal.getsignal(number) for number in signals}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        stop.requested = True  # set it now, without waiting for the event loop
+        for each, handler in previous.items():
+            signal.signal(each, handler)
+        loop.call_soon_threadsafe(asked)
+        say("stopping: calls in flight are finished and recorded; once more stops at once")
+
+    for number in signals:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+@asynccontextmanager
+async def _watched(stop: Stop, asked: Callable[[], None]) -> AsyncIterator[None]:
+    """Ask to stop when the flow run is paused or cancelled, even before the block was entered."""
+    run = _flow_run()
+    if run is None:
+        yield
+        return
+    async with get_client() as client:
+        await _look(client, run.id, stop, asked)
+        watching = asyncio.create_task(_watch(client, run.id, stop, asked))
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await asyncio.wait({watching})
+
+
+async def _watch(client: PrefectClient, run: UUID, stop: Stop, asked: Callable[[], None]) -> None:
+    while stop.by is None:
+        await asyncio.sleep(timings().pause_poll_s)
+        await _look(client, run, stop, asked)
+
+
+async def _look(client: PrefectClient, run: UUID, stop: Stop, asked: Callable[[], None]) -> None:
+    """Ask to stop if the flow run was paused or cancelled. Ignore an unreachable server."""
+    with suppress(httpx.HTTPError, ObjectNotFound):
+        state = (await client.read_flow_run(run)).state
+        if state is None or not (
+            state.is_paused() or state.is_cancelling() or state.is_cancelled()
+        ):
+            return
+        stop.by, stop.requested = state, True
+        say(
+            f"{(state.name or state.type.value).lower()}: calls in flight are finished and recorded"
+        )
+        asked()
+
+
+async def _end_as(state: State[Any]) -> None:
+    """Leave the flow run in the requested state.
+
+    Raises:
+        Pause, Abort: the flow run was paused or cancelled. Not raised without a deployment, because
+            the flow run could not be resumed; the command then says how to continue.
+    """
+    run = _flow_run()
+    assert run is not None
+    if state.is_paused():
+        _sign_off()
+        if run.deployment_id is not None:
+            raise Pause(state=state) from None
+        return
+    cancelled: State[Any] = Cancelled(message="Everything in flight was finished and recorded.")
+    with suppress(httpx.HTTPError):
+        async with get_client() as client:
+            await client.set_flow_run_state(run.id, cancelled, force=True)
+    if run.deployment_id is not None:
+        aborted = Abort("the flow run was cancelled")
+        aborted.state = cancelled  # type: ignore[attr-defined]  # the engine reads it
+        raise aborted from None
+
+
+def _flow_run() -> FlowRun | None:
+    """Return the flow run of the current code; None outside a flow run."""
+    context = FlowRunContext.get()
+    return context.flow_run if context is not None else None
+
+
+def _sign_off() -> None:
+    """Announce that no more heartbeats follow; otherwise the flow run would be considered dead."""
+    run = _flow_run()
+    assert run is not None
+    emit_event(
+        PAUSED,
+        resource={"prefect.resource.id": f"prefect.flow-run.{run.id}"},
+        related=[
+            {"prefect.resource.id": f"prefect.tag.{tag}", "prefect.resource.role": "tag"}
+            for tag in run.tags
+        ],
+    )

@@ -1,0 +1,84 @@
+"""Wait for work that another run is doing, and use its result.
+
+Two runs of one experiment share its cells through leases: each works on the cells that the other
+does not hold, and continues those that the other has left unfinished.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Self, TypeVar
+
+from agent.errors import FencedError, LeaseHeld
+from agent.journal import holding
+from flows.display.terminal import say
+from flows.experiments.stop import Stop
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
+
+T = TypeVar("T")
+
+
+class Slot:
+    """One of the slots for concurrent work."""
+
+    def __init__(self, slots: asyncio.Semaphore, *, is_kept: bool = False) -> None:
+        """With `is_kept`, the slot stays reserved while its holder waits for another run."""
+        self._slots, self._is_kept, self._is_taken = slots, is_kept, False
+
+    async def __aenter__(self) -> Self:
+        await self._take()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._give()
+
+    @asynccontextmanager
+    async def given_away(self) -> AsyncIterator[None]:
+        """Release the slot during the block, and permanently if the block fails."""
+        if self._is_kept:
+            yield
+            return
+        self._give()
+        yield
+        await self._take()
+
+    async def _take(self) -> None:
+        await self._slots.acquire()
+        self._is_taken = True
+
+    def _give(self) -> None:
+        if self._is_taken:
+            self._is_taken = False
+            self._slots.release()
+
+
+async def in_turn(
+    do: Callable[[], Awaitable[T]], label: str, lake: Lake, stop: Stop, slot: Slot | None = None
+) -> T:
+    """Return the result of `do` once no other run holds the lease it needs.
+
+    The slot is released while waiting. Afterwards `do` finds the result recorded by the other run,
+    or continues its work if that run died.
+
+    Raises:
+        Interrupted: the run was asked to stop while waiting.
+    """
+    slot = slot or Slot(asyncio.Semaphore())
+    is_told = False
+    while True:
+        try:
+            return await do()
+        except (LeaseHeld, FencedError) as error:
+            name = error.name
+        if not is_told:
+            say(f"{label}: another run is working on it; its result is waited for")
+            is_told = True
+        async with slot.given_away():
+            await holding.freed(open_journal(lake), name, stop.sleep)

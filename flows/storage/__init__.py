@@ -1,0 +1,10 @@
+"""The lake, its journal, and files beside them.
+
+lake          Parquet tables in a folder or an object store
+journals      locating and opening the journal of a lake
+bindings      the record of which journal belongs to a lake, in both
+cleanup       removal of leftovers of dead runs
+retention     files that are no longer needed
+exports       predictions and trajectories as files
+report_files  the report beside the data
+"""

@@ -1,0 +1,114 @@
+"""Exports: predictions files for the official harness, and recordings of attempts."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent.journal import Journal
+from agent.models import durabench_trajectory
+from agent.models.durabench_trajectory import ScopedEnd, ScopedReply
+from agent.models.protocol import ModelReply
+from agent.session.steps import CutOff, from_record
+from eval.predictions import write_jsonl
+from eval.types import Prediction
+from flows.errors import UsageError
+from flows.storage.journals import existing_journal, journal_url
+from flows.storage.lake import Lake, write_whole
+
+
+def predictions(
+    experiment: str, output: Path | None, repeat: int, lake_path: str | None
+) -> Iterator[tuple[Path, int]]:
+    """Write `<output>/<arm>/all_preds.jsonl` for every arm. Yield paths and row counts.
+
+    The exported attempt is the one that counts in reports. Cells without a prediction are left out,
+    as the official harness requires.
+
+    Raises:
+        ReportError: the experiment does not exist.
+        UsageError: the experiment has no prediction for that repeat.
+    """
+    from reports.relations import open_marts  # DuckDB takes a tenth of a second to import
+
+    lake = Lake.existing(lake_path)
+    with lake.reading():
+        connection = open_marts(lake.root, experiment)
+    rows = connection.execute(
+        """
+        select arm, instance_id, model_name_or_path, model_patch
+        from predictions
+        semi join marts.counted_attempts using (attempt_id)
+        where repeat = ?
+        order by arm, instance_id
+        """,
+        [repeat],
+    ).fetchall()
+    connection.close()
+    if not rows:
+        raise UsageError(f"experiment {experiment!r} has no prediction of repeat {repeat}")
+    folder = output or _folder(lake, experiment)
+    for arm in sorted({row[0] for row in rows}):
+        own = [Prediction(*row[1:]) for row in rows if row[0] == arm]
+        path = folder / arm / "all_preds.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_jsonl(path, own)
+        yield path, len(own)
+
+
+def trajectories(
+    experiment: str, output: Path | None, repeat: int, lake_path: str | None
+) -> Iterator[tuple[Path, int]]:
+    """Write `<output>/<arm>/<instance>.traj.json`, the model side of every ended attempt.
+
+    `provider: recorded` replays such a folder. Yield paths and call counts.
+
+    Raises:
+        UsageError: the lake's journal has no attempt of the experiment, or one of them was pruned.
+    """
+    lake = Lake.existing(lake_path)
+    journal_url(lake)  # raises if no journal is configured
+    journal = existing_journal(lake)
+    attempts = journal.find("") if journal else []
+    chosen = [a for a in attempts if (a.experiment, a.repeat) == (experiment, repeat)]
+    if journal is None or not chosen:
+        raise UsageError(f"the journal has no attempt of {experiment!r} in repeat {repeat}")
+    if pruned := [a.attempt_id for a in chosen if journal.pruned_at(a.attempt_id) is not None]:
+        raise UsageError(
+            f"the steps of {len(pruned)} of {len(chosen)} attempts were pruned, such as of "
+            f"{pruned[0]}: there is no recording of them any more"
+        )
+    folder = output or _folder(lake, experiment)
+    for attempt in chosen:
+        if journal.outcome(attempt.attempt_id) is None:
+            continue
+        replies, ends = _recording(journal, attempt.attempt_id)
+        path = folder / attempt.arm / f"{attempt.instance_id}.traj.json"
+        recording = durabench_trajectory.to_json(
+            replies,
+            ends,
+            instance_id=attempt.instance_id,
+            model=replies[0].reply.model if replies else "none",
+            native_tools=any("tool_calls" in each.reply.message for each in replies),
+        )
+        write_whole(path, recording.encode())
+        yield path, len(replies)
+
+
+def _folder(lake: Lake, experiment: str) -> Path:
+    """Return the export folder: beside the tables, or below the working directory if they are on an
+    object store."""
+    beside = lake.root if isinstance(lake.root, Path) else Path()
+    return beside / "exports" / experiment
+
+
+def _recording(journal: Journal, attempt_id: str) -> tuple[list[ScopedReply], list[ScopedEnd]]:
+    """Return the model replies of an attempt, and the points where it was cut off."""
+    ended = [step for step in journal.steps(attempt_id) if step.result is not None]
+    replies, ends = [], []
+    for step in map(from_record, sorted(ended, key=lambda step: step.ordinal)):
+        match step.result:
+            case ModelReply():
+                role = step.request.get("role", "")
+                replies.append(ScopedReply(step.scope, role, step.result))
+            case CutOff(text, "time" | "too_long" as why):
+                ends.append(ScopedEnd(step.scope, why, text))
+    return replies, ends

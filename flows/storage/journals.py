@@ -1,0 +1,277 @@
+"""Locating the journal of a lake: `DURABENCH_DATABASE_URL`, or SQLite beside the tables.
+
+A lake on an object store needs the former, because SQLite needs a disk. The first run binds the
+lake and the journal to each other (`flows.storage.bindings`). After that, any other journal is
+refused.
+"""
+
+import functools
+import os
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict
+
+from agent.errors import OtherJournal
+from agent.journal import Claim, Journal
+from agent.journal.blobs import Blobs
+from agent.journal.journal import is_missing, place
+from flows.errors import REFUSAL, Mismatch, UsageError
+from flows.storage import bindings
+from flows.storage.bindings import ADOPT, Binding
+from flows.storage.lake import Lake, Row
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+VARIABLE = "DURABENCH_DATABASE_URL"
+_FILE = "journal.sqlite"
+
+
+class Home(BaseModel):
+    """The lake and the journal of a run, sent to the workers of its cells."""
+
+    model_config = ConfigDict(frozen=True)
+
+    lake_id: str
+    lake: str
+    """Path or URL of the lake on the machine of the run, for display."""
+    journal_id: str
+    journal: str
+    """Location of the journal for display, without passwords."""
+    sign: str
+    """Marker written to both by the run; earlier copies do not have it."""
+
+
+def journal_url(lake: Lake) -> str:
+    """Return the URL of a lake's journal for SQLAlchemy.
+
+    Raises:
+        UsageError: the lake is on an object store, and no journal is configured.
+    """
+    given = os.environ.get(VARIABLE)
+    if given:
+        return given
+    if not isinstance(lake.root, Path):
+        raise UsageError(
+            f"the lake {lake.root} is on an object store, which cannot hold the journal: set "
+            f"{VARIABLE}=postgresql://… (or sqlite:////folder/journal.sqlite, for one machine)"
+        )
+    return _beside(lake)
+
+
+def open_journal(lake: Lake) -> Journal:
+    """Return the journal of a lake, opened once per process. Bind the lake to it if it is unbound.
+
+    Raises:
+        UsageError: no journal is configured, or it is not the journal of that lake.
+        JournalError: the journal cannot be opened; the message gives the reason.
+    """
+    return _bound(journal_url(lake), lake.root)
+
+
+def existing_journal(lake: Lake) -> Journal | None:
+    """Return the journal of a lake that has been run in; None if there is none.
+
+    Raises:
+        UsageError: the configured journal is not that of the lake.
+        JournalError: the journal cannot be opened; the message gives the reason.
+    """
+    is_there = os.environ.get(VARIABLE) or (
+        isinstance(lake.root, Path) and (lake.root / _FILE).is_file()
+    )
+    if is_there:
+        return _open(journal_url(lake), lake.root)
+    if binding := bindings.read(lake):
+        raise _mismatch(lake, binding)
+    return None
+
+
+def blobs(lake: Lake) -> Blobs:
+    """Return the content-addressed storage of large payloads and work trees of attempts."""
+    return Blobs(lake.root / "blobs")
+
+
+def claim(lake: Lake, experiment: str) -> None:
+    """Claim an experiment in the journal for a lake: its rows and payloads are in one place.
+
+    Raises:
+        Mismatch: the experiment belongs to another lake.
+    """
+    journal, binding = open_journal(lake), bindings.read(lake)
+    assert binding is not None, "its journal was opened"
+    holds = journal.claim(experiment, Claim(binding.lake_id, str(lake.root)))
+    if holds.lake_id != binding.lake_id:
+        raise Mismatch(
+            f"experiment {experiment!r} of the journal {binding.journal_of(lake)} belongs to the "
+            f"lake {holds.lake}, and this is the lake {lake.root}: set DURABENCH_LAKE or --lake to "
+            f"that one, or run under another --name; if that lake is gone for good, {ADOPT} gives "
+            "its experiments to this one"
+        )
+
+
+def home(lake: Lake) -> Home:
+    """Write the marker of a run to its lake and journal. Return the home for its workers."""
+    journal, binding, sign = open_journal(lake), bindings.read(lake), uuid.uuid4().hex
+    assert binding is not None, "its journal was opened"
+    bindings.leave_sign(lake, sign)
+    journal.leave_sign(sign)
+    return Home(
+        lake_id=binding.lake_id,
+        lake=str(lake.root),
+        journal_id=journal.id,
+        journal=place(journal_url(lake)),
+        sign=sign,
+    )
+
+
+def check_home(lake: Lake, wanted: Home) -> None:
+    """Check that the lake and its journal are those of the run that scheduled the work.
+
+    Raises:
+        Mismatch: one of them differs; nothing was written.
+        JournalError: the journal cannot be opened.
+    """
+    what = f"the run that ordered this cell has its lake at {wanted.lake}"
+    mend = "set DURABENCH_LAKE of this worker to that one and restart it"
+    binding = bindings.read(lake)
+    if binding is None or binding.lake_id != wanted.lake_id:
+        raise Mismatch(f"{what}, and {lake.root} is another here: {mend}")
+    if not bindings.has_sign(lake, wanted.sign):
+        raise Mismatch(f"{what}, and {lake.root} here is a copy of it: {mend}")
+    what = f"the run that ordered this cell has its journal at {wanted.journal}"
+    mend = f"{_remedy(wanted.journal, lake)} for this worker and restart it"
+    url = journal_url(lake)
+    if binding.journal_id != wanted.journal_id:
+        raise Mismatch(f"{what}, and the lake {lake.root} was bound to another since: run again")
+    try:
+        journal = _open(url, lake.root)
+    except Mismatch:
+        raise Mismatch(f"{what}, and this worker's is at {place(url)}: {mend}") from None
+    if not journal.has_sign(wanted.sign):
+        raise Mismatch(f"{what}, and {place(url)} here is a copy of it: {mend}")
+
+
+def adopt(lake: Lake) -> tuple[Binding | None, Binding, int]:
+    """Bind a lake to the configured journal, replacing any binding, and claim all its experiments.
+
+    Return the binding before and after, and the number of experiments taken from another lake.
+
+    Raises:
+        UsageError: no journal is configured.
+        JournalError: the journal cannot be opened.
+    """
+    url = journal_url(lake)
+    try:
+        before = bindings.read(lake)
+    except Mismatch:
+        before = None
+    journal = Journal.open(url, blobs=blobs(lake))
+    try:
+        after = bindings.rebind(lake, journal.id, _relative(lake, url))
+        taken = journal.hand_over(Claim(after.lake_id, str(lake.root)))
+    finally:
+        journal.close()
+    forget()
+    return before, after, taken
+
+
+def forget() -> None:
+    """Clear the caches of lakes and journals."""
+    _open.cache_clear()
+    _bound.cache_clear()
+
+
+def unknown_attempt(lake: Lake, known: set[str]) -> tuple[str, str] | None:
+    """Return experiment and id of an attempt that was run in a lake but is not in `known`."""
+    for experiment in lake.experiments():
+        if set(lake.units("attempts", "*", experiment)) - known:
+            for row in lake.rows("attempts", experiment):
+                if row["attempt_id"] not in known and was_run(row):
+                    return experiment, row["attempt_id"]
+    return None
+
+
+def was_run(row: Row) -> bool:
+    """Return False for imports and for attempts refused by a preflight; no journal has them."""
+    return row["environment"] != "imported" and not row["detail"].startswith(REFUSAL)
+
+
+@functools.cache
+def _bound(url: str, root: "Path | UPath") -> Journal:
+    lake = Lake(root)
+    if bindings.read(lake) is None:
+        check_knows(lake, url)
+    journal = _open(url, root)
+    binding = bindings.bind(lake, journal.id, _relative(lake, url))
+    if binding.journal_id != journal.id:
+        forget()
+        raise _mismatch(lake, binding)
+    return journal
+
+
+@functools.cache
+def _open(url: str, root: "Path | UPath") -> Journal:
+    lake = Lake(root)
+    binding = bindings.read(lake)
+    expected = binding.journal_id if binding else None
+    try:
+        return Journal.open(url, blobs=blobs(lake), expected_id=expected)
+    except OtherJournal:
+        assert binding is not None, "another one was expected"
+        raise _mismatch(lake, binding) from None
+
+
+def check_knows(lake: Lake, url: str) -> None:
+    """Check that the journal at a URL knows every attempt that was run in a lake.
+
+    Raises:
+        Mismatch: an attempt is missing, so another journal has it.
+    """
+    if unknown_attempt(lake, set()) is None:
+        return
+    known = set() if is_missing(url) else {one.attempt_id for one in _open(url, lake.root).find("")}
+    if unknown := unknown_attempt(lake, known):
+        experiment, attempt_id = unknown
+        raise Mismatch(
+            f"attempt {attempt_id} of {experiment!r} is in the lake {lake.root} and not in the "
+            f"journal {place(url)}: set {VARIABLE} to the journal that has it; {_LAST_RESORT}"
+        )
+
+
+def _mismatch(lake: Lake, binding: Binding) -> Mismatch:
+    own = binding.journal_of(lake)
+    given = os.environ.get(VARIABLE)
+    here = place(given) if given else _beside(lake)
+    if here == own:
+        now, remedy = "and there is another or none now", "restore the old one from a copy"
+    elif given:
+        now, remedy = f"and the one in use is {here}", _remedy(own, lake)
+    else:
+        now = f"and {VARIABLE} is not set"
+        now += f", which means {here}" if here else ""
+        remedy = _remedy(own, lake)
+    return Mismatch(
+        f"the lake {lake.root} belongs to the journal {own}, {now}: {remedy}; {_LAST_RESORT}"
+    )
+
+
+_LAST_RESORT = (
+    f"if that journal is gone for good, {ADOPT} binds the lake to the one in use, and what only "
+    "the old one knows is bought again"
+)
+
+
+def _remedy(own: str, lake: Lake) -> str:
+    return f"unset {VARIABLE}" if own == _beside(lake) else f"set {VARIABLE}={own}"
+
+
+def _beside(lake: Lake) -> str:
+    """Return the URL of the default journal beside the lake; empty for an object store."""
+    return f"sqlite:///{lake.root / _FILE}" if isinstance(lake.root, Path) else ""
+
+
+def _relative(lake: Lake, url: str) -> str:
+    """Return the location of a journal for the lake; relative, so that both can be moved."""
+    return place(url).removeprefix(f"sqlite:///{lake.root}/")

@@ -1,0 +1,338 @@
+"""The lake: the results of runs, one immutable Parquet file per finished unit of work.
+
+It is a folder, or a prefix on an object store. Layout and columns are declared in
+`reports.columns`. A file appears whole or not at all: it is written under a temporary name and
+renamed, or uploaded in one request. The row in `attempts` is written after all other rows of its
+attempt, so an attempt listed there is complete.
+"""
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from agent.errors import InfrastructureError
+from agent.journal.stores import (
+    create_object,
+    is_away,
+    put_object,
+    reason,
+    refusals,
+)
+from flows.errors import UsageError
+from reports.columns import SHARED_TABLES, TABLES, Table
+from reports.lake import location, matching, unit_file
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+Row = dict[str, Any]
+
+DEFAULT = "lake"
+VARIABLE = "DURABENCH_LAKE"
+
+
+@dataclass(frozen=True)
+class Lake:
+    """A folder, or a prefix on an object store, with one Parquet dataset per table.
+
+    Every reading method raises InfrastructureError if a disk or object-store operation fails.
+    """
+
+    root: "Path | UPath"
+
+    @classmethod
+    def open(cls, path: "str | Path | UPath | None" = None) -> "Lake":
+        """Return the lake at `path`, at `DURABENCH_LAKE`, or in `./lake`; create it if missing.
+
+        Raises:
+            UsageError: the lake is not writable.
+            ReportError: the location is not valid for a lake.
+            InfrastructureError: the object store does not answer.
+        """
+        lake = cls.existing(path)
+        probe = lake.root / f".writable-{uuid.uuid4().hex}"
+        try:
+            _write(probe, b"")
+            _remove(probe)
+        except refusals() as error:
+            if is_away(error):
+                raise InfrastructureError(
+                    f"the lake {lake.root} is out of reach: {reason(error)}; run again when its "
+                    "object store answers"
+                ) from error
+            raise UsageError(
+                f"cannot write to the lake {lake.root}: {reason(error)}; "
+                f"choose another with --lake or {VARIABLE}"
+            ) from None
+        return lake
+
+    @classmethod
+    def existing(cls, path: "str | Path | UPath | None" = None) -> "Lake":
+        """Return a lake for reading. It need not exist or be writable.
+
+        Raises:
+            ReportError: the location is not valid for a lake.
+        """
+        return cls(location(path or os.environ.get(VARIABLE) or DEFAULT))
+
+    def write(
+        self, table: str, experiment: str, arm: str, unit: str, rows: Iterable[Row]
+    ) -> "Path | UPath | None":
+        """Write the rows of one unit of work. Without rows, write no file.
+
+        Raises:
+            pyarrow.ArrowInvalid: a row does not fit the declared columns.
+            InfrastructureError: a disk or object-store operation failed; no partial file remains.
+        """
+        content = list(rows)
+        if not content:
+            return None
+        final = unit_file(self.root, table, experiment, arm, unit)
+        write_whole(final, _parquet(TABLES[table], content))
+        return final
+
+    def has(self, table: str, experiment: str, arm: str, unit: str) -> bool:
+        """Return True if a table contains a unit of work."""
+        return self._is_there(unit_file(self.root, table, experiment, arm, unit))
+
+    def remove(self, table: str, experiment: str, arm: str, unit: str) -> None:
+        """Remove the rows of one unit of work, if it exists.
+
+        Raises:
+            InfrastructureError: a disk or object-store operation failed.
+        """
+        remove(unit_file(self.root, table, experiment, arm, unit))
+
+    def has_result(self, name: str) -> bool:
+        """Return True if Prefect has a cached result under that name."""
+        return self._is_there(self.results / name)
+
+    def read(self, table: str, experiment: str, arm: str, unit: str) -> list[Row]:
+        """Return the rows of one unit of work; empty if it does not exist."""
+        return self._rows(unit_file(self.root, table, experiment, arm, unit))
+
+    def write_shared(self, table: str, unit: str, row: Row) -> None:
+        """Write the row of one unit of work that belongs to no experiment.
+
+        Raises:
+            pyarrow.ArrowInvalid, InfrastructureError: see `write`.
+        """
+        write_whole(self.root / table / f"{unit}.parquet", _parquet(SHARED_TABLES[table], [row]))
+
+    def read_shared(self, table: str, unit: str) -> Row | None:
+        """Return the row of one unit of work that belongs to no experiment; None if missing."""
+        rows = self._rows(self.root / table / f"{unit}.parquet")
+        return rows[0] if rows else None
+
+    def all_shared(self, table: str) -> list[Row]:
+        """Return every row of a table that belongs to no experiment."""
+        return self._all_rows(table, "*.parquet")
+
+    def find(self, table: str, unit: str, experiment: str = "*") -> list[Row]:
+        """Return the rows of a unit of work in any arm and, by default, any experiment."""
+        return self._all_rows(table, f"experiment={experiment}/arm=*/{unit}.parquet")
+
+    def find_in(self, table: str, experiment: str, unit: str) -> list[Row]:
+        """Return the rows of a unit of work in all arms of an experiment."""
+        return self._all_rows(table, f"experiment={experiment}/arm=*/{unit}.parquet")
+
+    def rows(self, table: str, experiment: str) -> list[Row]:
+        """Return every row of an experiment in a table."""
+        return self._all_rows(table, f"experiment={experiment}/arm=*/*.parquet")
+
+    def latest_unit(self, table: str, experiment: str) -> str:
+        """Return the last unit by name, or ''. It is the newest if names begin with a time."""
+        files = self._files(table, f"experiment={experiment}/arm=*/*.parquet")
+        return max((path.stem for path in files), default="")
+
+    def units(self, table: str, pattern: str, experiment: str = "*", arm: str = "*") -> list[str]:
+        """Return the names of units that match a shell pattern, sorted."""
+        if "/" in pattern:
+            return []
+        files = self._files(table, f"experiment={experiment}/arm={arm}/{pattern}.parquet")
+        return sorted(path.stem for path in files)
+
+    def places(self, table: str, pattern: str) -> list[tuple[str, str, str]]:
+        """Return experiment, arm and name of the units that match a shell pattern."""
+        if "/" in pattern:
+            return []
+        files = self._files(table, f"experiment=*/arm=*/{pattern}.parquet")
+        return [
+            (
+                path.parent.parent.name.removeprefix("experiment="),
+                path.parent.name.removeprefix("arm="),
+                path.stem,
+            )
+            for path in files
+        ]
+
+    def experiments(self) -> list[str]:
+        """Return the names of the experiments declared in this lake."""
+        files = self._files("experiments", "experiment=*/arm=*/*.parquet")
+        return sorted({path.parent.parent.name.removeprefix("experiment=") for path in files})
+
+    @property
+    def results(self) -> "Path | UPath":
+        """Location of Prefect's task results, beside the rows they refer to."""
+        return self.root / ".results"
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Convert errors of reads by path during the block.
+
+        Raises:
+            InfrastructureError: a disk or object-store operation failed.
+        """
+        try:
+            yield
+        except refusals() as error:
+            raise InfrastructureError(
+                f"the lake {self.root} cannot be read: {reason(error)}; mend that and run again"
+            ) from error
+
+    def _is_there(self, path: "Path | UPath") -> bool:
+        with self.reading():
+            return path.exists()
+
+    def _rows(self, path: "Path | UPath") -> list[Row]:
+        with self.reading():
+            try:
+                content = path.read_bytes()
+            except FileNotFoundError:
+                return []
+        return _parsed(content)
+
+    def _all_rows(self, table: str, pattern: str) -> list[Row]:
+        files = self._files(table, pattern)
+        with self.reading():
+            contents = self._contents(files)
+        return [row for content in contents for row in _parsed(content)]
+
+    def _files(self, table: str, pattern: str) -> "Sequence[Path | UPath]":
+        with self.reading():
+            return matching(self.root / table, pattern)
+
+    def _contents(self, files: "Sequence[Path | UPath]") -> list[bytes]:
+        if isinstance(self.root, Path):
+            return [path.read_bytes() for path in files]
+        names = [path.path for path in files if not isinstance(path, Path)]
+        contents: list[bytes] = self.root.fs.cat_ranges(
+            names, None, None, on_error="raise", max_concurrency=1
+        )
+        return contents
+
+
+def write_whole(path: "Path | UPath", content: bytes) -> None:
+    """Write a file that appears whole or not at all.
+
+    Raises:
+        InfrastructureError: a disk or object-store operation failed; no partial file remains.
+    """
+    try:
+        _write(path, content)
+    except refusals() as error:
+        raise InfrastructureError(
+            f"{path} cannot be written: {reason(error)}; free some space or mend the disk or the "
+            "store, and run again"
+        ) from error
+
+
+def create_whole(path: "Path | UPath", content: bytes) -> bool:
+    """Create a file in its own folder, whole, unless it exists. Return True if it was written.
+
+    Of several concurrent writers, exactly one succeeds.
+
+    Raises:
+        InfrastructureError: a disk or object-store operation failed; nothing remains.
+    """
+    try:
+        return _create(path, content)
+    except refusals() as error:
+        raise InfrastructureError(f"{path} cannot be written: {reason(error)}") from error
+
+
+def remove(path: "Path | UPath") -> None:
+    """Remove a file if it exists.
+
+    Raises:
+        InfrastructureError: a disk or object-store operation failed.
+    """
+    try:
+        _remove(path)
+    except refusals() as error:
+        raise InfrastructureError(f"{path} cannot be removed: {reason(error)}") from error
+
+
+def _write(path: "Path | UPath", content: bytes) -> None:
+    if not isinstance(path, Path):
+        put_object(path, content)
+        return
+    temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _create(path: "Path | UPath", content: bytes) -> bool:
+    if not isinstance(path, Path):
+        return create_object(path, content)
+    if path.exists():
+        return False
+    folder = path.parent
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Not every disk supports links, but on every disk a folder can only replace an empty folder.
+    with TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}.") as temporary:
+        made = Path(temporary) / folder.name
+        made.mkdir()
+        with (made / path.name).open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            made.rename(folder)
+        except OSError:
+            if path.exists():
+                return False
+            raise
+    return True
+
+
+def _remove(path: "Path | UPath") -> None:
+    if isinstance(path, Path):
+        path.unlink(missing_ok=True)
+    else:
+        path.fs.rm_file(path.path)  # `unlink` would treat the name as a pattern
+
+
+def _parquet(table: Table, rows: list[Row]) -> bytes:
+    content = pa.BufferOutputStream()
+    pq.write_table(_arrow(table, rows), content, compression="zstd")
+    written: bytes = content.getvalue().to_pybytes()
+    return written
+
+
+def _parsed(content: bytes) -> list[Row]:
+    rows: list[Row] = pq.ParquetFile(pa.BufferReader(content)).read().to_pylist()
+    return rows
+
+
+def _arrow(table: Table, rows: list[Row]) -> pa.Table:
+    schema = table.schema
+    unknown = {key for row in rows for key in row} - set(schema.names)
+    missing = {name for row in rows for name in schema.names if name not in row}
+    if unknown or missing:
+        raise ValueError(f"{table.name}: unknown columns {unknown}, missing columns {missing}")
+    arrow = pa.Table.from_pylist(rows, schema=schema)
+    arrow.validate(full=True)
+    return arrow

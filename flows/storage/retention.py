@@ -1,0 +1,145 @@
+"""Removable files of a lake: unreferenced payloads, leftovers of killed writers, whole experiments.
+
+An experiment is only removed if the operator names it. Cached results of gradings are kept, even if
+their rows are removed: `flows.grade` detects that a row is missing and grades again, twice if an
+audit is requested.
+"""
+
+import glob
+import re
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.journal import Journal
+from agent.timings import timings
+from flows.storage import lake as lakes
+from flows.storage.journals import blobs
+from flows.storage.lake import Lake
+from reports.columns import TABLES
+from reports.lake import matching
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+BATCH = 50
+"""Payloads removed at a time while new leases are blocked: seconds on the slowest storage."""
+
+_UNFINISHED = re.compile(r"\.(.+\.|writable-)[0-9a-f]{32}")
+"""Pattern of the temporary names of `flows.storage.lake`."""
+
+_UNFINISHED_BODY = re.compile(r"\.[a-z0-9_]{8}")
+"""Pattern of the temporary names of `agent.journal.blobs`."""
+
+_FAILURE = re.compile(r"[0-9a-f]{32}")
+"""Prefect's name for the result of a failed task, which is never read again."""
+
+_ATTEMPT = re.compile(r"attempt-([0-9a-f]{32})[0-9a-f]*")
+"""Prefect's name for the result of an attempt."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A removable file."""
+
+    path: "Path | UPath"
+    size_bytes: int
+    written_at: float
+    """Seconds since 1970."""
+
+
+def unreferenced(lake: Lake, names: frozenset[str]) -> list[File]:
+    """Return the payloads that are not among the names, except recent ones."""
+    with lake.reading():
+        found = matching(blobs(lake).root, "*/*")
+        return _old(path for path in found if path.name not in names and path.name[0] != ".")
+
+
+def unfinished(lake: Lake) -> list[File]:
+    """Return leftovers of killed writers, and Prefect results that will never be read again."""
+    filed = set(lake.units("attempts", "*"))
+
+    def is_forgotten(name: str) -> bool:
+        attempt = _ATTEMPT.fullmatch(name)
+        return bool(_FAILURE.fullmatch(name)) or (attempt is not None and attempt[1] not in filed)
+
+    with lake.reading():
+        found = [path for path in matching(lake.results, "*") if is_forgotten(path.name)]
+        if isinstance(lake.root, Path):  # an object store has no unfinished files
+            hidden = (
+                (lake.root, "**/.*", _UNFINISHED),
+                (blobs(lake).root, "*/.*", _UNFINISHED_BODY),
+            )
+            for folder, pattern, name in hidden:
+                found += [path for path in folder.glob(pattern) if name.fullmatch(path.name)]
+        return _old(found)
+
+
+def of_experiment(lake: Lake, name: str) -> list[File]:
+    """Return all files of an experiment, its declaration last: it makes the name known."""
+    escaped = glob.escape(name)
+    written = [f"{kind}/{escaped}" for kind in ("reports", "exports")]
+    patterns = [
+        *(f"{folder}/{inside}" for folder in written for inside in ("*", "*/*")),
+        *(f"{table}/experiment={escaped}/arm=*/*" for table in TABLES),
+    ]
+    with lake.reading():
+        return _files(path for pattern in patterns for path in matching(lake.root, pattern))
+
+
+def remove(files: Iterable[File]) -> None:
+    """Remove files.
+
+    Raises:
+        InfrastructureError: a disk or object-store operation failed.
+    """
+    for file in files:
+        lakes.remove(file.path)
+
+
+def remove_with_folders(files: Iterable[File]) -> None:
+    """Remove files, and their folders if they are empty afterwards.
+
+    Raises:
+        InfrastructureError: a disk or object-store operation failed.
+    """
+    for file in files:
+        remove([file])
+        for folder in (file.path.parent, file.path.parent.parent):
+            if isinstance(folder, Path):  # an object store has no folders
+                with suppress(OSError):  # the folder is not empty
+                    folder.rmdir()
+
+
+def remove_bodies(files: list[File], journal: Journal, turns: int) -> Iterator[list[File]]:
+    """Remove payloads that were unreferenced when `turns` was read. Yield the removed files.
+
+    Stop when an attempt is acquired: from then on, a worker may find an unreferenced payload in
+    storage and rely on it.
+    """
+    for start in range(0, len(files), BATCH):
+        batch = files[start : start + BATCH]
+        if not journal.retention.undisturbed(turns, partial(remove, batch)):
+            return
+        yield batch
+
+
+def _old(paths: "Iterable[Path | UPath]") -> list[File]:
+    youngest = time.time() - timings().prune_grace_s
+    return [file for file in _files(paths) if file.written_at < youngest]
+
+
+def _files(paths: "Iterable[Path | UPath]") -> list[File]:
+    """Return those paths that are existing regular files."""
+    found = []
+    for path in paths:
+        with suppress(FileNotFoundError):
+            state = path.stat()
+            if stat.S_ISREG(state.st_mode):
+                found.append(File(path, state.st_size, state.st_mtime))
+    return found

@@ -1,0 +1,1 @@
+"""Analysis of a lake's relations: comparisons, losses, spending."""

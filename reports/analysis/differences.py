@@ -1,0 +1,57 @@
+"""Cells in which the arms of the leading pair differ."""
+
+from dataclasses import dataclass
+
+from reports.types import Cell, Report
+
+SHOWN = 150
+"""Maximum number of cells per direction to list with trajectories. Others are only counted."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One cell that only one of the two arms resolved."""
+
+    instance_id: str
+    repeat: int
+    winner: Cell
+    loser: Cell
+
+
+@dataclass(frozen=True)
+class Side:
+    """The cells that only one of the two arms resolved."""
+
+    winner: str
+    loser: str
+    cells: int
+    """Number of all such cells."""
+    shown: tuple[Difference, ...]
+    """At most `SHOWN` cells, in declared order of the instances."""
+
+
+def read_sides(report: Report) -> tuple[Side, ...]:
+    """Return the cells that only the candidate resolved, then those that only the baseline did.
+
+    Without a pair of arms the result is empty.
+    """
+    if not report.comparisons:
+        return ()
+    pair = report.comparisons[0]
+    by_cell: dict[str, dict[tuple[str, int], Cell]] = {pair.baseline: {}, pair.candidate: {}}
+    for cell in report.cells:
+        if cell.arm in by_cell:
+            by_cell[cell.arm][cell.instance_id, cell.repeat] = cell
+    return tuple(
+        _side(by_cell, winner, loser)
+        for winner, loser in ((pair.candidate, pair.baseline), (pair.baseline, pair.candidate))
+    )
+
+
+def _side(by_cell: dict[str, dict[tuple[str, int], Cell]], winner: str, loser: str) -> Side:
+    won = [
+        Difference(*key, cell, by_cell[loser][key])
+        for key, cell in by_cell[winner].items()
+        if cell.failure is None and key in by_cell[loser] and by_cell[loser][key].failure
+    ]
+    return Side(winner, loser, len(won), tuple(won[:SHOWN]))

@@ -1,0 +1,118 @@
+"""Reasons for planned cells not to be resolved, counted by arm."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from reports.losses import (
+    ENDINGS,
+    FAILURES,
+    PHASES,
+    Example,
+    FailureClass,
+    FailureCount,
+    Failures,
+)
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from reports.types import Report
+
+
+@dataclass(frozen=True)
+class FailureRow:
+    """One way to fail."""
+
+    name: str
+    cells: tuple[int, ...]
+    """Number of cells by arm, in declared order."""
+    examples: tuple[Example, ...] = ()
+
+
+@dataclass(frozen=True)
+class FailureGroup:
+    """The failures of all arms, classified in one way. Each cell is in one row.
+
+    The classification by phase has only the cells of arms with phases.
+    """
+
+    title: str
+    rows: tuple[FailureRow, ...]
+    """Rows of the kinds that occur."""
+
+
+def read_failures(connection: DuckDBPyConnection) -> Failures:
+    """Read counts and examples. `connection` has the marts."""
+    counts = connection.execute(
+        "select arm, class, ended, phase, cells from marts.failure_counts"
+    ).fetchall()
+    examples = connection.execute(
+        "select class, arm, instance_id, repeat, attempt_id from marts.failure_examples"
+    ).fetchall()
+    return Failures(
+        tuple(FailureCount(*row) for row in counts), tuple(Example(*row) for row in examples)
+    )
+
+
+def failures_of(report: Report, arm: str) -> Mapping[FailureClass, int]:
+    """Return the number of failed cells of one arm by class, most frequent first."""
+    cells: Counter[FailureClass] = Counter()
+    for count in report.failures.counts:
+        if count.arm == arm:
+            cells[count.kind] += count.cells
+    return dict(cells.most_common())
+
+
+def group_failures(report: Report) -> tuple[FailureGroup, ...]:
+    """Group failures by the grading's finding, by the attempt's ending, and by phase if any."""
+    examples = {
+        FAILURES[kind]: tuple(e for e in report.failures.examples if e.kind == kind)
+        for kind in FAILURES
+    }
+    groups = (
+        FailureGroup("What was found", _rows(report, FAILURES, _kind, examples)),
+        FailureGroup("How the attempt ended by its own account", _rows(report, ENDINGS, _ended)),
+        FailureGroup("How far the agent came", _rows(report, PHASES, _phase)),
+    )
+    return tuple(group for group in groups if group.rows)
+
+
+def _rows(
+    report: Report,
+    names: Mapping[Any, str],
+    key: Callable[[FailureCount], str | None],
+    examples: Mapping[str, tuple[Example, ...]] | None = None,
+) -> tuple[FailureRow, ...]:
+    """Return one row for each name that occurs. A key without a display name names itself."""
+    cells: Counter[tuple[str, str]] = Counter()
+    for count in report.failures.counts:
+        name = names.get(key(count), key(count))
+        if name is not None:
+            cells[name, count.arm] += count.cells
+    occurring = {name for name, _ in cells}
+    order = [name for name in names.values() if name in occurring]
+    order += sorted(occurring.difference(order))
+    return tuple(
+        FailureRow(
+            name,
+            tuple(cells[name, arm.name] for arm in report.arms),
+            (examples or {}).get(name, ()),
+        )
+        for name in order
+    )
+
+
+def _kind(count: FailureCount) -> str:
+    return count.kind
+
+
+def _ended(count: FailureCount) -> str | None:
+    return count.ended
+
+
+def _phase(count: FailureCount) -> str | None:
+    return count.phase

@@ -1,0 +1,190 @@
+"""Typed summaries and comparisons, read from the marts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, get_args
+
+from reports.statistics import holm, newcombe_interval, sign_flip, wilson_interval
+from reports.types import (
+    ArmSummary,
+    Cell,
+    Comparison,
+    Cost,
+    InstanceLeads,
+    Pair,
+    PairedTable,
+    Plan,
+    Role,
+    State,
+    Tokens,
+)
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_CELLS = """
+    select
+        arm,
+        instance_id,
+        repeat,
+        state,
+        cells.attempt_id,
+        cost_usd,
+        is_cost_complete,
+        model_calls,
+        outcome,
+        detail,
+        reason,
+        is_suspect,
+        audit_reasons,
+        class as failure
+    from marts.cells
+    left join marts.failures using (arm, instance_id, repeat)
+    order by cells.instance_position, repeat, cells.position
+"""
+
+_PAIRS = """
+    from marts.pairs
+    left join marts.leads using (baseline, candidate)
+    order by baseline_position, candidate_position
+"""
+
+
+def read_rows(connection: DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
+    """Return the rows of a query as dictionaries by column name."""
+    cursor = connection.execute(query)
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def read_arms(connection: DuckDBPyConnection) -> tuple[ArmSummary, ...]:
+    """Read all declared arms, in declared order."""
+    counts = {
+        (row["arm"], row["state"]): row["cells"]
+        for row in read_rows(connection, "from marts.arm_states")
+    }
+    return tuple(
+        _arm(row, {state: counts.get((row["arm"], state), 0) for state in get_args(State)})
+        for row in read_rows(connection, "from marts.arms")
+    )
+
+
+def read_comparisons(
+    connection: DuckDBPyConnection, first: Pair | None, role: Role, plan: Plan
+) -> tuple[Comparison, ...]:
+    """Read every pair of arms once, the later declared arm against the earlier.
+
+    The pair `first` comes first, in the given direction and with `role`. The plan decides the
+    role of the others.
+    """
+    rows = read_rows(connection, _PAIRS)
+    leading = [row for row in rows if (row["baseline"], row["candidate"]) == first]
+    others = [
+        row
+        for row in rows
+        if row["baseline_position"] < row["candidate_position"]
+        and {row["baseline"], row["candidate"]} != set(first or ())
+    ]
+    return _adjusted(
+        [_comparison(row, role) for row in leading]
+        + [_comparison(row, plan.role_of((row["baseline"], row["candidate"]))) for row in others],
+        plan,
+    )
+
+
+def _adjusted(comparisons: Sequence[Comparison], plan: Plan) -> tuple[Comparison, ...]:
+    """Add the adjusted p-values to the declared comparisons.
+
+    A declared comparison whose arm was dropped counts with p = 1, because a family does not
+    shrink with hindsight.
+    """
+    decisive = {
+        frozenset((pair.baseline, pair.candidate)): pair.decisive_p_value for pair in comparisons
+    }
+    family = [frozenset(pair) for pair in plan.comparisons]
+    adjusted = dict(zip(family, holm([decisive.get(arms, 1.0) for arms in family]), strict=True))
+    return tuple(
+        replace(pair, adjusted_p_value=adjusted.get(frozenset((pair.baseline, pair.candidate))))
+        for pair in comparisons
+    )
+
+
+def read_cells(connection: DuckDBPyConnection) -> tuple[Cell, ...]:
+    """Read all planned cells, by instance, repeat and arm in declared order."""
+    return tuple(
+        Cell(*(*row[:-2], tuple(row[-2]), row[-1])) for row in connection.execute(_CELLS).fetchall()
+    )
+
+
+def _arm(row: dict[str, Any], states: dict[State, int]) -> ArmSummary:
+    return ArmSummary(
+        name=row["arm"],
+        agent=row["agent"],
+        model=row["model"],
+        simulated=row["simulated"],
+        on_host=row["on_host"],
+        planned=row["planned"],
+        started=row["started"],
+        states=states,
+        suspect=row["suspect"],
+        unaudited=row["unaudited"],
+        interval=wilson_interval(
+            states["resolved"] * row["instances"] / row["planned"], row["instances"]
+        ),
+        tokens=_tokens(row),
+        cost=_cost(row),
+        cells_with_cost=row["cells_with_cost"],
+        cells_with_unpriced_calls=row["cells_with_unpriced_calls"],
+        mean_calls=row["mean_calls"],
+        cells_with_calls=row["cells_with_calls"],
+        mean_duration_s=row["mean_duration_s"],
+        cells_tried_again=row["cells_tried_again"],
+        superseded_attempts=row["superseded_attempts"],
+        superseded_cost_usd=row["superseded_cost_usd"],
+    )
+
+
+def _tokens(row: dict[str, Any]) -> Tokens:
+    kinds = ("input", "cache_read", "cache_write", "output", "reasoning")
+    # An arm that never ran used no tokens, which is a known number.
+    nothing = None if row["started"] else 0
+    sums = {kind: row[f"{kind}_tokens"] for kind in kinds}
+    return Tokens(
+        **{kind: nothing if known is None else known for kind, known in sums.items()},
+        unknown_cells=row["started"] - row["cells_with_tokens"],
+    )
+
+
+def _cost(row: dict[str, Any]) -> Cost:
+    return Cost(
+        usd=row["known_cost_usd"],
+        incomplete_cells=row["cells_with_incomplete_cost"],
+        unpriced_calls=row["unpriced_calls"],
+    )
+
+
+def _comparison(row: dict[str, Any], role: Role) -> Comparison:
+    table = PairedTable(
+        both=row["both_resolved"],
+        only_baseline=row["only_baseline"],
+        only_candidate=row["only_candidate"],
+        neither=row["neither"],
+    )
+    leads = InstanceLeads(row["instances"], float(row["instances"]), row["leads"] or {})
+    p_values = sign_flip(leads.counts)
+    return Comparison(
+        baseline=row["baseline"],
+        candidate=row["candidate"],
+        role=role,
+        table=table,
+        leads=leads,
+        interval=newcombe_interval(table, pairs=leads.effective),
+        p_value=p_values.exact,
+        mid_p_value=p_values.mid_p,
+        adjusted_p_value=None,
+        priced_pairs=row["priced_pairs"],
+        baseline_cost_usd=row["baseline_cost_usd"],
+        candidate_cost_usd=row["candidate_cost_usd"],
+    )

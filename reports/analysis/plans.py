@@ -1,0 +1,64 @@
+"""The comparisons that were declared before there were results, and their consequences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from reports.analysis.paired import read_rows
+from reports.format import listing, points
+from reports.statistics import is_non_inferior
+from reports.types import Comparison, Interval, NonInferiority, Plan, Source
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+def read_plans(connection: DuckDBPyConnection) -> tuple[Plan, tuple[Plan, ...]]:
+    """Return the plan declared before the first result, and every later change of it."""
+    rows = read_rows(connection, "from marts.plans")
+    before = [_plan(row) for row in rows if not row["is_after_results"]]
+    plan = before[-1] if before else Plan()
+    changes: list[Plan] = []
+    for later in (_plan(row) for row in rows if row["is_after_results"]):
+        if not later.is_same_as(changes[-1] if changes else plan):
+            changes.append(later)
+    return plan, tuple(changes)
+
+
+def judge_margin(source: Source, pair: Comparison) -> NonInferiority | None:
+    """Test whether the primary candidate is shown to be not worse, for the leading pair.
+
+    Return None if `pair` is not the primary comparison or no margin was declared.
+    """
+    primary, margin = source.plan.primary, source.plan.margin
+    if primary is None or margin is None or pair.role != "primary":
+        return None
+    interval = pair.interval
+    if pair.candidate != primary[1]:
+        interval = Interval(-interval.high, -interval.low)
+    return NonInferiority(primary[1], margin, interval.low, is_non_inferior(interval, margin))
+
+
+def in_words(plan: Plan) -> str:
+    """Return the declared comparisons as text for a reader."""
+    if plan.primary is None:
+        return "none"
+    first, *family = [f"{candidate} against {baseline}" for baseline, candidate in plan.comparisons]
+    margin = "" if plan.margin is None else f" with a margin of {size(plan.margin)}"
+    others = f", family {listing(family)}" if family else ""
+    return f"primary {first}{margin}{others}"
+
+
+def size(margin: float) -> str:
+    """Format a margin in percentage points."""
+    return f"{points(margin).lstrip('+')} points"
+
+
+def _plan(row: dict[str, Any]) -> Plan:
+    baseline, candidate = row["primary_baseline"], row["primary_candidate"]
+    return Plan(
+        primary=None if baseline is None or candidate is None else (baseline, candidate),
+        margin=row["primary_margin"],
+        family=tuple((pair["baseline"], pair["candidate"]) for pair in row["family"]),
+        declared_at=row["declared_at_utc"],
+    )

@@ -1,0 +1,181 @@
+"""Comparison of one pair of arms by resampling: numbers without closed form, sensitivities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import TYPE_CHECKING
+
+from reports.analysis.imputation import impute
+from reports.statistics import (
+    Bootstrap,
+    cost_per_resolved,
+    difference_of_means,
+    instance_leads,
+    mean_pass_at_k,
+    paired_table,
+    ratio_of_costs_per_resolved,
+    ratio_of_sums,
+)
+from reports.types import Amounts, Estimate, InstanceLeads, Interval, PairedTable, Resampled, State
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+LOST: frozenset[State] = frozenset({"infrastructure", "stopped", "ungraded", "missing"})
+"""States of cells without a verdict."""
+
+
+@dataclass(frozen=True)
+class _Cell:
+    state: State
+    cost_usd: float | None
+    """Cost in USD. None also if it is known only in part."""
+    tokens: float | None
+    duration_s: float | None
+    is_suspect: bool
+    known_usd: float | None
+    """Known cost, possibly only in part. None if nothing is known."""
+    has_run: bool
+
+    @property
+    def resolved(self) -> bool:
+        return self.state == "resolved"
+
+    @property
+    def is_trusted(self) -> bool:
+        """True if the cell is resolved and the audit does not doubt it."""
+        return self.resolved and not self.is_suspect
+
+    @property
+    def verdict(self) -> bool | None:
+        return None if self.state in LOST else self.resolved
+
+
+_Pair = tuple[str, _Cell, _Cell]
+"""Instance, baseline's cell, candidate's cell."""
+
+
+def read_resampled(
+    connection: DuckDBPyConnection,
+    baseline: str,
+    candidate: str,
+    bootstrap: Bootstrap | None = None,
+) -> Resampled:
+    """Compare two declared arms over the cells that are planned in both.
+
+    `connection` has the marts, as created by `reports.relations.open_marts`.
+    """
+    bootstrap = bootstrap or Bootstrap()
+    first, second = _read_cells(connection, baseline), _read_cells(connection, candidate)
+    pairs = [(key[0], first[key], second[key]) for key in sorted(first.keys() & second.keys())]
+    instances = [instance for instance, _, _ in pairs]
+    repositories = _read_repositories(connection, instances)
+    complete, complete_leads = _counted(
+        [pair for pair in pairs if None not in (pair[1].verdict, pair[2].verdict)],
+        lambda cell: cell.resolved,
+    )
+    trusted, trusted_leads = _counted(pairs, lambda cell: cell.is_trusted)
+    verdicts = [a.resolved for _, a, _ in pairs], [b.resolved for _, _, b in pairs]
+    priced = [pair for pair in pairs if None not in (pair[1].cost_usd, pair[2].cost_usd)]
+    ran = [pair for pair in pairs if pair[1].has_run and pair[2].has_run]
+    spent = [[a.cost_usd or 0.0 for _, a, _ in priced], [b.cost_usd or 0.0 for _, _, b in priced]]
+    solved = [[a.resolved for _, a, _ in priced], [b.resolved for _, _, b in priced]]
+    payers = [instance for instance, _, _ in priced]
+    return Resampled(
+        baseline=baseline,
+        candidate=candidate,
+        resamples=bootstrap.resamples,
+        seed=bootstrap.seed,
+        difference=_difference(verdicts, instances, bootstrap),
+        difference_by_repository=_difference(verdicts, repositories, bootstrap),
+        complete=complete,
+        complete_leads=complete_leads,
+        trusted=trusted,
+        trusted_leads=trusted_leads,
+        cost=_amounts(pairs, "cost_usd", bootstrap),
+        tokens=_amounts(pairs, "tokens", bootstrap),
+        duration=_amounts(pairs, "duration_s", bootstrap),
+        baseline_cost_per_resolved=cost_per_resolved(spent[0], solved[0], payers, bootstrap),
+        candidate_cost_per_resolved=cost_per_resolved(spent[1], solved[1], payers, bootstrap),
+        unknown_costs=impute(
+            [(a.cost_usd, a.known_usd) for _, a, _ in ran],
+            [(b.cost_usd, b.known_usd) for _, _, b in ran],
+        ),
+        ratio_of_costs_per_resolved=ratio_of_costs_per_resolved(
+            spent[0], solved[0], spent[1], solved[1], payers, bootstrap
+        ),
+        baseline_pass_at=_pass_at(verdicts[0], instances, bootstrap),
+        candidate_pass_at=_pass_at(verdicts[1], instances, bootstrap),
+    )
+
+
+def _counted(
+    pairs: Sequence[_Pair], resolves: Callable[[_Cell], bool]
+) -> tuple[PairedTable, InstanceLeads]:
+    """Count pairs by the arms that resolve them, and instances by the candidate's lead."""
+    verdicts = [resolves(a) for _, a, _ in pairs], [resolves(b) for _, _, b in pairs]
+    return paired_table(*verdicts), instance_leads([name for name, _, _ in pairs], *verdicts)
+
+
+def _difference(
+    verdicts: tuple[Sequence[bool], Sequence[bool]], clusters: Sequence[str], bootstrap: Bootstrap
+) -> Estimate | None:
+    """Return the difference of the resolution rates with its interval.
+
+    The interval is unlimited if the difference is the same in all clusters: resamples that
+    cannot differ say nothing about the variation of other instances.
+    """
+    found = difference_of_means(*verdicts, clusters, bootstrap)
+    if found is None or found.interval.low < found.interval.high:
+        return found
+    return replace(found, interval=Interval(-inf, inf))
+
+
+def _read_cells(connection: DuckDBPyConnection, arm: str) -> Mapping[tuple[str, int], _Cell]:
+    """Read the planned cells of an arm, by instance and repeat."""
+    rows = connection.execute(
+        """
+        select
+            instance_id,
+            repeat,
+            state,
+            case when is_cost_complete then cost_usd end,
+            input_tokens + output_tokens,
+            duration_s,
+            is_suspect,
+            cost_usd,
+            attempt_id is not null
+        from marts.cells
+        where arm = $1
+        """,
+        [arm],
+    ).fetchall()
+    return {(row[0], row[1]): _Cell(*row[2:]) for row in rows}
+
+
+def _read_repositories(connection: DuckDBPyConnection, instances: Sequence[str]) -> list[str]:
+    """Return the repository of each instance. For an untried one, derive it from the name."""
+    query = "select instance_id, any_value(repo) from main.attempts group by instance_id"
+    known = dict(connection.execute(query).fetchall())
+    return [known.get(name) or name.rpartition("-")[0].replace("__", "/") for name in instances]
+
+
+def _amounts(pairs: Sequence[_Pair], name: str, bootstrap: Bootstrap) -> Amounts:
+    rows = [(instance, getattr(a, name), getattr(b, name)) for instance, a, b in pairs]
+    known = [row for row in rows if None not in row]
+    instances = [instance for instance, _, _ in known]
+    amounts = [a for _, a, _ in known], [b for _, _, b in known]
+    return Amounts(
+        pairs=len(known),
+        ratio=ratio_of_sums(*amounts, instances, bootstrap),
+        difference=difference_of_means(*amounts, instances, bootstrap),
+    )
+
+
+def _pass_at(
+    resolved: Sequence[bool], instances: Sequence[str], bootstrap: Bootstrap
+) -> Mapping[int, Estimate | None]:
+    repeats = len(instances) // max(1, len(set(instances)))
+    return {k: mean_pass_at_k(resolved, instances, k, bootstrap) for k in range(1, repeats + 1)}

@@ -1,0 +1,1 @@
+"""Rendering of reports as pages, Markdown, figures and sentences."""

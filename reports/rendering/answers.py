@@ -1,0 +1,152 @@
+"""The questions of a report, each with its answer in one or two sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from reports.analysis.differences import Side, read_sides
+from reports.analysis.failing import failures_of
+from reports.analysis.spending import WASTE, billed
+from reports.format import (
+    count,
+    listing,
+    percent,
+    plural,
+    usd,
+)
+from reports.losses import FAILURES, PURPOSES, Spending
+from reports.rendering.headline import headline, priced
+from reports.rendering.leading import Leading, Line
+from reports.types import ArmSummary, Comparison, Report, Resampled
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One question and its answer from the data."""
+
+    name: str
+    """Anchor for links within the page."""
+    question: str
+    text: str
+
+
+def answers(report: Report, leading: Leading | None) -> tuple[Answer, ...]:
+    """Return all answers, in the order in which a reader asks."""
+    return (
+        Answer("resolution", "Which arm resolves more, and how sure is that?", headline(report)),
+        Answer("cost", "What does it cost?", _cost(report, leading)),
+        Answer("differences", "Where do they differ?", _differences(read_sides(report))),
+        Answer("failures", "Why do attempts fail?", " ".join(_failures(report))),
+        Answer("spending", "What was spent on nothing?", " ".join(_spending(report))),
+    )
+
+
+def _cost(report: Report, leading: Leading | None) -> str:
+    if leading is None:
+        return "; ".join(_cost_of(arm) for arm in report.arms) + "."
+    pair, resampled = report.comparisons[0], report.resampled
+    arms = "; ".join(_cost_of(arm) for arm in _leading_arms(report))
+    if not pair.priced_pairs or resampled is None:
+        return f"{arms}. What the one costs over the other is unknown: no pair has both costs."
+    is_all = pair.priced_pairs == pair.table.pairs
+    told = arms if is_all else "; ".join(_costs_of_pairs(pair, resampled))
+    where = "" if is_all else f" on the {priced(pair)} with both costs known"
+    if pair.cost_ratio is None:
+        line = f"What the one costs over the other is not defined{where}: {told}."
+    else:
+        interval = _with_interval(leading.groups[1].lines[0])
+        line = f"{pair.candidate} costs {interval} as much as {pair.baseline}{where}: {told}."
+    return line if is_all else f"{line} Over all cells that ran: {arms}."
+
+
+def _costs_of_pairs(pair: Comparison, resampled: Resampled) -> Iterator[str]:
+    """Yield the cost of each arm on the compared pairs."""
+    for name, spent, per_resolved in (
+        (pair.baseline, pair.baseline_cost_usd, resampled.baseline_cost_per_resolved),
+        (pair.candidate, pair.candidate_cost_usd, resampled.candidate_cost_per_resolved),
+    ):
+        resolved = (
+            f"{usd(per_resolved.value)} per resolved one" if per_resolved else "none resolved"
+        )
+        yield f"{name} {usd(spent / pair.priced_pairs)} per cell, {resolved}"
+
+
+def _with_interval(line: Line) -> str:
+    return f"{line.value} (95 % interval {line.interval})"
+
+
+def _cost_of(arm: ArmSummary) -> str:
+    if arm.cost.usd is None:
+        return f"the cost of {arm.name} is unknown"
+    bound = arm.cost.is_lower_bound
+    per_resolved = (
+        f"{usd(arm.cost_per_resolved, bound)} per resolved one" if arm.resolved else "none resolved"
+    )
+    return f"{arm.name} {usd(arm.cost_per_instance, bound)} per cell, {per_resolved}"
+
+
+def _differences(sides: Sequence[Side]) -> str:
+    if not sides:
+        return "With one arm there is nothing to differ from."
+    if not any(side.cells for side in sides):
+        return f"Nowhere: {sides[0].winner} and {sides[1].winner} resolve the same cells."
+    first, second = sides
+    return (
+        f"{first.winner} alone resolves {plural(first.cells, 'cell')}, {second.winner} alone "
+        f"{count(second.cells)}."
+    )
+
+
+def _failures(report: Report) -> Iterator[str]:
+    for arm in _leading_arms(report):
+        failed = failures_of(report, arm.name)
+        if not failed:
+            yield f"{arm.name} leaves no cell unresolved."
+            continue
+        kind, cells = next(iter(failed.items()))
+        total = sum(failed.values())
+        yield (
+            f"{arm.name} leaves {count(total)} of {plural(arm.planned, 'cell')} unresolved, most "
+            f"often: {FAILURES[kind]} ({count(cells)}, {percent(cells / total)})."
+        )
+
+
+def _spending(report: Report) -> Iterator[str]:
+    names = {arm.name for arm in _leading_arms(report)}
+    for spending in report.spending:
+        if spending.arm in names:
+            yield _spending_of(spending)
+
+
+def _spending_of(spending: Spending) -> str:
+    if not spending.attempts:
+        return f"{spending.arm} has not run."
+    if spending.spent_usd is None:
+        return f"What {spending.arm} was billed is unknown."
+    if not spending.spent_usd:
+        return f"{spending.arm} was billed nothing."
+    wasted = sum(spending.parts[purpose] for purpose in WASTE)
+    if spending.billed_usd is None:
+        start = f"{spending.arm} cost {usd(spending.spent_usd, spending.unknown_attempts > 0)}"
+        start += " (what it was billed is unknown)"
+    else:
+        start = f"{spending.arm} was billed {billed(spending)}"
+    went = [
+        f"{percent(amount / spending.spent_usd)} {what}"
+        for amount, what in (
+            (spending.parts["resolved"], f"went into {PURPOSES['resolved']}"),
+            (spending.parts["unresolved"], f"into {PURPOSES['unresolved']}"),
+            (wasted, "bought no verdict"),
+        )
+        if amount
+    ]
+    return f"{start}: {listing(went)}."
+
+
+def _leading_arms(report: Report) -> tuple[ArmSummary, ...]:
+    """Return the arms of the leading pair, or all arms if there is no pair."""
+    if not report.comparisons:
+        return report.arms
+    pair = report.comparisons[0]
+    return report.arm(pair.baseline), report.arm(pair.candidate)

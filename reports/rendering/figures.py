@@ -1,0 +1,322 @@
+"""The figures of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from reports.format import percent, usd
+from reports.losses import PURPOSES, Purpose, Spending
+from reports.rendering.drawing import (
+    INK,
+    MUTED,
+    PAPER,
+    Figure,
+    arm_colour,
+    arm_rows,
+    draw_figure,
+    height_of,
+    marker,
+    percent_axis,
+    row_transform,
+    usd_axis,
+)
+from reports.types import ArmSummary, Report
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.patches import Patch
+
+_LOG_SPAN = 20
+"""Ratio of dearest to cheapest cell from which costs are drawn on a logarithmic axis."""
+
+_DECADES_ALONE = 1000
+"""Below this ratio, powers of ten alone would give only one or two ticks."""
+
+_DIRECT_LABELS = 4
+"""Maximum number of points with a label beside them. More points get a legend below."""
+
+_DOTS = 300
+"""Maximum number of dots per arm. More cells are thinned out, evenly by cost."""
+
+_LABELLED = 0.12
+"""Minimum width of a part of a bar that has room for its share."""
+
+_PLAIN: tuple[Purpose, ...] = ("resolved", "unresolved")
+
+_HATCHES: Mapping[Purpose, str] = {
+    "no_verdict": "////",
+    "superseded": "....",
+    "lost": "xxxx",
+    "unpriced": "||||",
+}
+
+
+def draw_resolution(report: Report) -> tuple[Figure, ...]:
+    """Draw the figure on resolution by arm."""
+    return (_resolution(report.arms),)
+
+
+def draw_cost(report: Report) -> tuple[Figure, ...]:
+    """Draw cost against resolution, and the distribution of cost."""
+    return (_cost_against_resolution(report.arms), _cost_spread(report))
+
+
+def draw_spending(report: Report) -> tuple[Figure, ...]:
+    """Draw the spending by purpose and arm. Return no figure if nothing was spent."""
+    spent = [spending.arm for spending in report.spending if spending.spent_usd]
+    return (_spending(report),) if spent else ()
+
+
+def _resolution(arms: Sequence[ArmSummary]) -> Figure:
+    def draw(axes: Axes) -> None:
+        for row, arm in enumerate(arms):
+            _interval_bar(axes, row, arm)
+            axes.text(1.05, row, percent(arm.rate), va="center", transform=row_transform(axes))
+        arm_rows(axes, arms)
+        percent_axis(axes.xaxis, axes.set_xlim)
+        axes.set_xlabel("planned cells resolved, with 95 % Wilson interval")
+
+    told = [
+        f"{arm.name} {percent(arm.rate)} ({percent(arm.interval.low)} to "
+        f"{percent(arm.interval.high)})"
+        for arm in arms
+    ]
+    return draw_figure(
+        "resolution",
+        "Resolution by arm",
+        "Every planned cell is in the denominator. Overlapping intervals do not mean that the "
+        "arms are equal: the paired table compares them cell by cell.",
+        "Share of planned cells resolved: " + "; ".join(told) + ".",
+        height_of(len(arms)),
+        draw,
+    )
+
+
+def _cost_against_resolution(arms: Sequence[ArmSummary]) -> Figure:
+    priced = {i: arm for i, arm in enumerate(arms) if arm.cost_per_instance is not None}
+    told = [
+        f"{arm.name} {usd(arm.cost_per_instance, arm.cost.is_lower_bound)}, {percent(arm.rate)}"
+        for arm in priced.values()
+    ]
+    left_out = [arm.name for arm in arms if arm.cost_per_instance is None]
+    without = f" Not drawn, as their cost is unknown: {', '.join(left_out)}." if left_out else ""
+    bounded = [arm.name for arm in priced.values() if arm.cost.is_lower_bound]
+    if bounded:
+        without += f" Drawn at a lower bound of the cost: {', '.join(bounded)}."
+    return draw_figure(
+        "cost-resolution",
+        "Cost against resolution",
+        "Up and to the left is better. Bars are 95 % Wilson intervals." + without,
+        "Mean cost per cell and share resolved: " + ("; ".join(told) or "none") + "." + without,
+        2.75 if len(priced) <= _DIRECT_LABELS else 2.75 + 0.1 * len(priced),
+        lambda axes: _rate_points(axes, priced),
+    )
+
+
+def _cost_spread(report: Report) -> Figure:
+    costs: dict[str, list[float]] = {arm.name: [] for arm in report.arms}
+    for cell in report.cells:
+        if cell.cost_usd is not None:
+            costs[cell.arm].append(cell.cost_usd)
+    most = max(map(len, costs.values()))
+    dots = "One dot per cell that ran" if most <= _DOTS else f"At most {_DOTS} dots an arm"
+
+    def draw(axes: Axes) -> None:
+        for row, arm in enumerate(report.arms):
+            if any(costs[arm.name]):
+                _strip(axes, row, costs[arm.name])
+            else:
+                word = "no cost" if costs[arm.name] else "cost unknown"
+                axes.text(0.01, row, word, color=MUTED, va="center", transform=row_transform(axes))
+        arm_rows(axes, report.arms)
+        usd_axis(axes)
+        _cost_scale(axes, [cost for name in costs for cost in costs[name] if any(costs[name])])
+        axes.grid(visible=True, axis="x")
+        axes.set_xlabel("cost of one attempt, USD")
+
+    return draw_figure(
+        "cost-spread",
+        "Distribution of cost per cell",
+        f"{dots}; the box spans the middle half, its line is the median.",
+        "Cost of single attempts: "
+        + "; ".join(f"{name} {_spread(values)}" for name, values in costs.items())
+        + ".",
+        height_of(len(report.arms), 1.5),
+        draw,
+    )
+
+
+def _thinned(costs: list[float]) -> list[float]:
+    """Return at most `_DOTS` costs, evenly by rank, including the extremes.
+
+    If there are few costs, return all in their own order.
+    """
+    if len(costs) <= _DOTS:
+        return costs
+    ranked, last = sorted(costs), len(costs) - 1
+    return [ranked[round(i * last / (_DOTS - 1))] for i in range(_DOTS)]
+
+
+def _spending(report: Report) -> Figure:
+    def draw(axes: Axes) -> None:
+        for row, spending in enumerate(report.spending):
+            if not spending.spent_usd:
+                word = "nothing spent" if spending.spent_usd == 0 else "unknown"
+                axes.text(0.01, row, word, color=MUTED, va="center", transform=row_transform(axes))
+                continue
+            _stack(axes, row, spending)
+            total = usd(spending.spent_usd, spending.unknown_attempts > 0)
+            axes.text(1.05, row, total, va="center", transform=row_transform(axes))
+        arm_rows(axes, report.arms)
+        percent_axis(axes.xaxis, axes.set_xlim)
+        axes.set_xlabel("share of what was spent")
+        axes.figure.legend(
+            handles=[_purpose_key(purpose) for purpose in _occurring(report)],
+            loc="outside lower left", ncols=2, fontsize=9,
+        )  # fmt: skip
+
+    told = [
+        f"{spending.arm} "
+        + ", ".join(
+            f"{PURPOSES[purpose]} {percent(amount / spending.spent_usd)}"
+            for purpose, amount in spending.parts.items()
+            if amount
+        )
+        for spending in report.spending
+        if spending.spent_usd
+    ]
+    return draw_figure(
+        "spending",
+        "What the money went into",
+        "Solid is what went into resolved cells; to the right of each bar, all that was spent.",
+        "Share of what was spent: " + "; ".join(told) + ".",
+        height_of(len(report.arms)) + 0.55,
+        draw,
+    )
+
+
+def _occurring(report: Report) -> list[Purpose]:
+    return [purpose for purpose in PURPOSES if any(one.parts[purpose] for one in report.spending)]
+
+
+def _stack(axes: Axes, row: int, spending: Spending) -> None:
+    start = 0.0
+    for purpose in PURPOSES:
+        width = spending.share(purpose) or 0.0
+        if width:
+            axes.barh(row, width, left=start, height=0.6, **_pattern(purpose, arm_colour(row)))
+        if width >= _LABELLED and purpose in _PLAIN:
+            ink = PAPER if purpose == "resolved" else INK
+            middle = start + width / 2
+            axes.text(middle, row, percent(width), ha="center", va="center", color=ink, fontsize=9)
+        start += width
+
+
+def _purpose_key(purpose: Purpose) -> Patch:
+    from matplotlib.patches import Patch
+
+    return Patch(label=PURPOSES[purpose], **_pattern(purpose, MUTED))
+
+
+def _pattern(purpose: Purpose, colour: str) -> dict[str, Any]:
+    """Return the fill style of a purpose. Purposes differ by fill, as the colour is the arm's."""
+    if purpose in _PLAIN:
+        alpha = 1.0 if purpose == "resolved" else 0.35
+        return {"facecolor": colour, "alpha": alpha, "linewidth": 0}
+    return {
+        "facecolor": PAPER,
+        "edgecolor": colour,
+        "hatch": _HATCHES[purpose],
+        "linewidth": 0.8,
+    }
+
+
+def _spread(costs: list[float]) -> str:
+    if not costs:
+        return "unknown"
+    middle = sorted(costs)[len(costs) // 2]
+    return f"from {usd(min(costs))} over {usd(middle)} in the middle to {usd(max(costs))}"
+
+
+def _interval_bar(axes: Axes, row: int, arm: ArmSummary) -> None:
+    colour = arm_colour(row)
+    axes.plot(
+        [arm.interval.low, arm.interval.high], [row, row], color=colour, linewidth=2, alpha=0.55,
+        solid_capstyle="round",
+    )  # fmt: skip
+    marker(axes, arm.rate, row, row)
+
+
+def _rate_points(axes: Axes, priced: Mapping[int, ArmSummary]) -> None:
+    for position, arm in priced.items():
+        _rate_point(axes, position, arm)
+    points = [(arm.cost_per_instance or 0, arm.rate, arm.name) for arm in priced.values()]
+    axes.set_xlim(left=0, right=1.15 * max((cost for cost, _, _ in points), default=0) or 1)
+    percent_axis(axes.yaxis, axes.set_ylim)
+    usd_axis(axes)
+    axes.grid(visible=True)
+    axes.set_xlabel("mean cost per cell, USD")
+    axes.set_ylabel("resolved")
+    if len(points) <= _DIRECT_LABELS:
+        _label_points(axes, points)
+    else:
+        axes.figure.legend(loc="outside lower left", ncols=2, fontsize=9)
+
+
+def _rate_point(axes: Axes, position: int, arm: ArmSummary) -> None:
+    x, colour = arm.cost_per_instance or 0, arm_colour(position)
+    axes.plot(
+        [x, x], [arm.interval.low, arm.interval.high], color=colour, linewidth=1.6, alpha=0.45
+    )
+    marker(axes, x, arm.rate, position, arm.name)
+
+
+def _strip(axes: Axes, row: int, costs: list[float]) -> None:
+    """Draw dots with a fixed jitter and, for five or more, a box."""
+    dots = _thinned(costs)
+    jitter = [row + 0.26 * (2 * ((i * 0.618034) % 1) - 1) for i in range(len(dots))]
+    axes.scatter(
+        dots,
+        jitter,
+        s=max(4.0, min(22.0, 900 / len(dots))),
+        color=arm_colour(row),
+        alpha=0.75 if len(dots) < 60 else 0.45,
+        linewidths=0,
+    )
+    if len(costs) >= 5:
+        line = {"color": INK, "linewidth": 1.1}
+        axes.boxplot(
+            costs, positions=[row], orientation="horizontal", widths=0.62, showfliers=False,
+            showcaps=False, boxprops=line, medianprops={**line, "linewidth": 2},
+            whiskerprops=line, manage_ticks=False,
+        )  # fmt: skip
+
+
+def _label_points(axes: Axes, points: list[tuple[float, float, str]]) -> None:
+    """Label the points beside them, moving labels up if they would overlap."""
+    width = axes.get_xlim()[1]
+    placed: list[tuple[bool, float]] = []
+    for x, y, name in sorted(points, key=lambda point: point[1]):
+        is_right_of = x <= width / 2
+        height = y
+        while any(side == is_right_of and abs(height - h) < 0.075 for side, h in placed):
+            height += 0.01
+        placed.append((is_right_of, height))
+        gap, anchor = (0.03, "left") if is_right_of else (-0.03, "right")
+        axes.text(x + gap * width, height, name, ha=anchor, va="center")
+
+
+def _cost_scale(axes: Axes, costs: list[float]) -> None:
+    positive = [cost for cost in costs if cost > 0]
+    if not positive:
+        axes.set_xticks([])
+    elif len(positive) == len(costs) and max(positive) / min(positive) >= _LOG_SPAN:
+        axes.set_xscale("log")
+        from matplotlib.ticker import LogLocator
+
+        if max(positive) / min(positive) < _DECADES_ALONE:
+            axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        usd_axis(axes)
+    else:
+        axes.set_xlim(left=0)

@@ -1,0 +1,382 @@
+"""The numbers of the leading pair of arms, each with its interval and method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import isinf
+
+from reports.analysis.plans import size
+from reports.format import (
+    DASH,
+    count,
+    mean,
+    p_value,
+    percent,
+    plural,
+    points,
+    ratio,
+    usd,
+)
+from reports.statistics import newcombe_interval, sign_flip
+from reports.types import (
+    Amounts,
+    Comparison,
+    Estimate,
+    InstanceLeads,
+    Interval,
+    PairedTable,
+    Report,
+    Resampled,
+)
+
+UNLIMITED = "unlimited"
+"""Shown in place of an infinite limit."""
+
+NEWCOMBE = "Newcombe"
+NEWCOMBE_BY_INSTANCE = "Newcombe over instances"
+BY_INSTANCE = "bootstrap by instance"
+BY_REPOSITORY = "bootstrap by repository"
+
+MINUS = "\N{MINUS SIGN}"
+
+_Show = Callable[[float], str]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One number, formatted for a reader."""
+
+    name: str
+    value: str
+    interval: str
+    """Two-sided 95 % interval, or a dash if there is none."""
+    over: str
+    """Data that the number is computed from."""
+    method: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """Lines that belong together."""
+
+    title: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class PassLine:
+    """Chance that at least one of k attempts resolves an instance, by arm."""
+
+    k: int
+    baseline: str
+    baseline_interval: str
+    candidate: str
+    candidate_interval: str
+
+
+@dataclass(frozen=True)
+class Leading:
+    """The report's numbers on the leading pair."""
+
+    summary: str
+    groups: tuple[Group, ...]
+    pass_at: tuple[PassLine, ...]
+    """Lines by k. Empty without repeats."""
+    footnotes: tuple[str, ...]
+
+
+def describe(report: Report) -> Leading | None:
+    """Return the leading pair's numbers, or None for a report with one arm."""
+    if report.resampled is None:
+        return None
+    pair, resampled, repeats = report.comparisons[0], report.resampled, report.source.repeats
+    resolution = tuple(_resolution(pair))
+    declared = tuple(_declared(report))
+    amounts = tuple(_amounts(pair, resampled))
+    return Leading(
+        summary=_summary(pair, resampled, resolution[0], declared, amounts[0]),
+        groups=(
+            Group("Resolution", resolution + declared),
+            Group("Cost, tokens and time", amounts),
+            Group("Cost per resolved cell", tuple(_costs_per_resolved(pair, resampled))),
+            Group("Sensitivity", tuple(_sensitivities(report, resampled))),
+        ),
+        pass_at=tuple(_pass_at(resampled)) if repeats > 1 else (),
+        footnotes=(*_footnotes(pair, resampled, repeats), *_footnotes_of_declared(report)),
+    )
+
+
+def _summary(
+    pair: Comparison,
+    resampled: Resampled,
+    difference: Line,
+    declared: tuple[Line, ...],
+    cost: Line,
+) -> str:
+    """Return the difference, the tests and the ratio of cost in one line."""
+    settings = f"{count(resampled.resamples)} resamples, seed {resampled.seed}"
+    resolution = (
+        f"Difference of resolution {difference.value} points (95 % interval {difference.interval}, "
+        f"{difference.method}); exact {pair.test} p = {p_value(pair.p_value)}, mid-p = "
+        f"{p_value(pair.mid_p_value)}"
+    ) + "".join(f"; {line.name}: {line.value}" for line in declared)
+    if resampled.cost.ratio is None:
+        return f"{resolution}."
+    is_all = resampled.cost.pairs == pair.table.pairs
+    where = "" if is_all else f" on {cost.over} with both costs known"
+    return (
+        f"{resolution}; ratio of cost{where} {cost.value} (95 % interval {cost.interval}, "
+        f"{cost.method}, {settings})."
+    )
+
+
+def _resolution(pair: Comparison) -> Iterator[Line]:
+    over = plural(pair.table.pairs, "pair")
+    limits = _interval(pair.interval, points)
+    yield Line("difference, points", points(pair.table.difference), limits, over, _method(pair))
+    exact, mid_p = p_value(pair.p_value), p_value(pair.mid_p_value)
+    differing = _differing(pair, pair.table, pair.leads)
+    yield Line(f"exact {pair.test} p", exact, DASH, differing, "exact, two-sided")
+    yield Line(f"mid-p {pair.test} p", mid_p, DASH, differing, "mid-p, two-sided")
+
+
+def _method(pair: Comparison) -> str:
+    """Return the name of the method behind the interval of the difference."""
+    return NEWCOMBE_BY_INSTANCE if pair.has_repeats else NEWCOMBE
+
+
+def _differing(pair: Comparison, table: PairedTable, leads: InstanceLeads) -> str:
+    """Format the number of units that the test is over."""
+    if pair.has_repeats:
+        return f"{count(leads.differing)} of {plural(leads.instances, 'instance')} differ"
+    return plural(table.discordant, "discordant pair")
+
+
+def _declared(report: Report) -> Iterator[Line]:
+    """Yield the declared tests: the one within its family, and the one against the margin."""
+    if _is_in_a_family(report):
+        over = plural(len(report.source.plan.comparisons), "declared comparison")
+        adjusted = adjusted_p(report.comparisons[0])
+        name = f"{report.comparisons[0].decisive}, adjusted"
+        yield Line(name, adjusted, DASH, over, "Holm")
+    judged = report.non_inferiority
+    if judged:
+        yield Line(
+            f"{judged.candidate} not worse by more than {size(judged.margin)}",
+            "shown" if judged.is_shown else "not shown",
+            DASH,
+            f"lower limit {points(judged.low)} against {points(-judged.margin)}",
+            _method(report.comparisons[0]),
+        )
+
+
+def _is_in_a_family(report: Report) -> bool:
+    """Return True if the leading pair is one of several declared comparisons."""
+    is_declared = report.comparisons[0].adjusted_p_value is not None
+    return is_declared and len(report.source.plan.comparisons) > 1
+
+
+def adjusted_p(pair: Comparison) -> str:
+    """Format the p-value within the declared family, or a dash for an undeclared comparison."""
+    return DASH if pair.adjusted_p_value is None else p_value(pair.adjusted_p_value)
+
+
+def _amounts(pair: Comparison, resampled: Resampled) -> Iterator[Line]:
+    shown: tuple[tuple[str, Amounts, _Show], ...] = (
+        ("cost", resampled.cost, lambda value: _signed(value, usd)),
+        ("tokens", resampled.tokens, lambda value: _signed(value, lambda size: f"{size:,.0f}")),
+        ("time", resampled.duration, lambda value: _signed(value, lambda size: mean(size, " s"))),
+    )
+    for name, amounts, show in shown:
+        over = _of_pairs(amounts.pairs, pair)
+        yield _estimate(f"{name}, ratio", amounts.ratio, ratio, over)
+        yield _estimate(f"{name}, difference per cell", amounts.difference, show, over)
+
+
+def _of_pairs(known: int, pair: Comparison) -> str:
+    """Format the number of pairs with both amounts known, as a part of all if only some are."""
+    if known in (0, pair.table.pairs):
+        return plural(known, "pair")
+    return f"{count(known)} of {plural(pair.table.pairs, 'pair')}"
+
+
+def _costs_per_resolved(pair: Comparison, resampled: Resampled) -> Iterator[Line]:
+    shown: tuple[tuple[str, Estimate | None, _Show], ...] = (
+        (resampled.baseline, resampled.baseline_cost_per_resolved, usd),
+        (resampled.candidate, resampled.candidate_cost_per_resolved, usd),
+        ("ratio", resampled.ratio_of_costs_per_resolved, ratio),
+    )
+    pairs = _of_pairs(resampled.cost.pairs, pair)
+    for name, estimate, show in shown:
+        degenerate = (
+            f"; {count(estimate.degenerate)} of {count(resampled.resamples)} resamples degenerate"
+            if estimate
+            else ""
+        )
+        yield _estimate(name, estimate, show, pairs + degenerate)
+
+
+def _sensitivities(report: Report, resampled: Resampled) -> Iterator[Line]:
+    pair = report.comparisons[0]
+    over = f"{count(resampled.complete.pairs)} of {plural(pair.table.pairs, 'pair')}"
+    yield from _other_table(
+        pair, "complete pairs", resampled.complete, resampled.complete_leads, over
+    )
+    arms = report.arm(pair.baseline), report.arm(pair.candidate)
+    resolved, unaudited = sum(arm.resolved for arm in arms), sum(arm.unaudited for arm in arms)
+    suspect = f"{count(sum(arm.suspect for arm in arms))} suspect of {count(resolved)} resolved"
+    if unaudited:
+        suspect += f", {count(unaudited)} not audited"
+    yield from _other_table(
+        pair, "without suspect verdicts", resampled.trusted, resampled.trusted_leads, suspect
+    )
+    if pair.has_repeats:
+        yield _estimate(
+            "difference by instance, points",
+            resampled.difference,
+            points,
+            plural(pair.leads.instances, "instance"),
+        )
+    by_repository = resampled.difference_by_repository
+    repositories = by_repository.clusters if by_repository else 0
+    yield _estimate(
+        "difference by repository, points",
+        by_repository,
+        points,
+        f"{count(repositories)} {'repository' if repositories == 1 else 'repositories'}",
+        BY_REPOSITORY,
+    )
+    yield from _with_unknown_costs(resampled)
+
+
+def _with_unknown_costs(resampled: Resampled) -> Iterator[Line]:
+    """Yield the ratios of cost over all pairs that ran, with unknown costs imputed."""
+    unknown = resampled.unknown_costs
+    if unknown is None:
+        return
+    over = f"{plural(unknown.pairs, 'pair')} that ran, {plural(unknown.cells, 'unknown cost')}"
+    yield Line(
+        "cost, ratio, unknown ones as the arm's mean", ratio(unknown.at_mean), DASH, over, "imputed"
+    )
+    yield Line(
+        "cost, ratio, unknown ones as the arm's maximum",
+        ratio(unknown.at_maximum), DASH, over, "imputed",
+    )  # fmt: skip
+    bounds = _interval(unknown.bounds, ratio)
+    yield Line("cost, ratio, unknown ones from least to maximum", bounds, DASH, over, "bounds")
+
+
+def _other_table(
+    pair: Comparison, what: str, table: PairedTable, leads: InstanceLeads, over: str
+) -> Iterator[Line]:
+    """Yield the difference of a pair and its test over other cells or verdicts."""
+    name = f"difference, {what}, points"
+    if table.pairs:
+        limits = _interval(newcombe_interval(table, pairs=leads.effective), points)
+        yield Line(name, points(table.difference), limits, over, _method(pair))
+    else:
+        yield Line(name, DASH, DASH, over, DASH)
+    p = p_value(pair.decides(sign_flip(leads.counts)))
+    kind, _, _ = pair.decisive.partition(" ")
+    yield Line(f"{pair.decisive}, {what}", p, DASH, over, f"{kind}, two-sided")
+
+
+def _pass_at(resampled: Resampled) -> Iterator[PassLine]:
+    for k in resampled.baseline_pass_at:
+        baseline, candidate = (
+            _estimate("", arm[k], percent, "")
+            for arm in (resampled.baseline_pass_at, resampled.candidate_pass_at)
+        )
+        yield PassLine(k, baseline.value, baseline.interval, candidate.value, candidate.interval)
+
+
+def _footnotes(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator[str]:
+    yield (
+        f"Differences are {pair.candidate} minus {pair.baseline}, ratios {pair.candidate} over "
+        f"{pair.baseline}. Intervals are two-sided, at 95 %."
+    )
+    if pair.has_repeats:
+        yield (
+            "Sign-flip: exact permutation test over instances. If the arms are alike, the one that "
+            "resolves more cells of an instance might as well be the other; p is the share of all "
+            "assignments of signs to these differences with a sum at least as far from 0. The "
+            "repeats of an instance are not taken for independent. With k differing instances the "
+            f"exact p cannot be below 2^(1{MINUS}k), and few instances make it too large: the "
+            "mid-p, which counts half of the outcome at hand, decides."
+        )
+        yield (
+            "Newcombe over instances: method 10 for paired proportions, with each instance counted "
+            "as one pair whatever its repeats. This is the widest that their design effect can "
+            "make the interval, so that it may hold 0 where the test sees a difference. The "
+            "bootstrap by instance is narrower, and too narrow where few instances differ."
+        )
+    else:
+        yield "Newcombe: method 10 for paired proportions, of independent pairs."
+    yield (
+        f"Bootstrap: expanded percentile interval of {count(resampled.resamples)} resamples, seed "
+        f"{resampled.seed}; drawn are whole instances with all their cells in both arms, or whole "
+        "repositories, which is an indication only where these are few."
+    )
+    yield (
+        "Cost, tokens (input and output) and time are over the pairs in which both amounts are "
+        "fully known; cost per resolved cell is all their cost, of unresolved ones too. A "
+        "resample in which an arm resolves nothing is degenerate and counts as infinitely "
+        f"expensive. A limit is {UNLIMITED} where too many resamples are degenerate, or where "
+        "there is only one instance or repository to draw."
+    )
+    yield (
+        "Complete pairs are those of which no cell was lost (infrastructure, stopped, not graded, "
+        "never run); everywhere else a lost cell counts as not resolved. Without suspect verdicts: "
+        "a resolved cell that the audit doubts counts as not resolved."
+    )
+    if resampled.unknown_costs:
+        yield (
+            "Unknown costs: over all pairs that ran in both arms, each cost that is not fully "
+            "known is put at the mean or the maximum of those of its arm that are; the bounds put "
+            "one arm's at the part that is known and the other's at the maximum. They hold if no "
+            "unknown cost is above the highest known one."
+        )
+    if repeats > 1:
+        yield (
+            "pass@k: chance that at least one of k attempts resolves an instance, unbiased, as a "
+            "mean over the instances; intervals by the same bootstrap."
+        )
+
+
+def _footnotes_of_declared(report: Report) -> Iterator[str]:
+    if _is_in_a_family(report):
+        yield (
+            "Holm: p-values adjusted over all comparisons that were declared beforehand, so "
+            "that the chance of any false alarm among them stays at the level that they are read "
+            "at; a declared comparison whose arm was dropped counts with p = 1."
+        )
+    if report.non_inferiority:
+        yield (
+            "Not worse by more than the margin: shown where the lower limit of the 95 % interval "
+            "of the difference is above minus the margin, a one-sided test at 2.5 %. Not shown "
+            "does not mean worse."
+        )
+
+
+def _estimate(
+    name: str, estimate: Estimate | None, show: _Show, over: str, method: str = BY_INSTANCE
+) -> Line:
+    if estimate is None:
+        return Line(name, DASH, DASH, over, method)
+    return Line(name, show(estimate.value), _interval(estimate.interval, show), over, method)
+
+
+def _interval(interval: Interval, show: _Show) -> str:
+    """Format both limits, or one word if both are infinite."""
+    if isinf(interval.low) and isinf(interval.high):
+        return UNLIMITED
+    limits = (UNLIMITED if isinf(limit) else show(limit) for limit in (interval.low, interval.high))
+    return " to ".join(limits)
+
+
+def _signed(difference: float, show: _Show) -> str:
+    """Format with the sign before the unit. Zero, up to rounding errors, has no sign."""
+    rounded = round(difference, 9)
+    sign = "+" if rounded > 0 else "\N{MINUS SIGN}" if rounded < 0 else ""
+    return f"{sign}{show(abs(rounded))}"

@@ -1,0 +1,314 @@
+"""A report as Markdown, for Prefect artifacts and pull requests."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from reports.analysis import spending
+from reports.analysis.differences import read_sides
+from reports.analysis.failing import group_failures
+from reports.analysis.plans import in_words
+from reports.format import (
+    DASH,
+    UNKNOWN,
+    count,
+    mean,
+    moment,
+    of,
+    p_value,
+    percent,
+    plural,
+    points,
+    ratio,
+    total,
+    usd,
+)
+from reports.losses import PURPOSES, Purpose, Spending
+from reports.rendering.headline import headline
+from reports.rendering.leading import Leading, adjusted_p, describe
+from reports.types import STATES, ArmSummary, Comparison, Report, Source
+
+NAMED_INSTANCES = 20
+"""Maximum number of instances that a list of differences names."""
+
+
+def render(report: Report) -> str:
+    """Return the report as Markdown, most important parts first. It ends with a newline."""
+    sections = [
+        f"# {_text(report.source.experiment)}",
+        _audits(report),
+        f"**{_text(headline(report))}**",
+        _notes(report),
+        "## Arms",
+        _arms(report.arms),
+        _states(report.arms),
+        _tokens(report.arms),
+        *_paired(report),
+        *_failures(report),
+        *_spending(report),
+        *_every_pair(report),
+        "## Source",
+        _source(report),
+    ]
+    return "\n\n".join(filter(None, sections)) + "\n"
+
+
+def _audits(report: Report) -> str:
+    return "\n>\n".join(
+        f"> **Audit `{audit.name}` found {plural(audit.rows, 'row')}:** {_text(audit.meaning)} "
+        f"For example {_code(audit.examples[0])}."
+        for audit in report.audits
+    )
+
+
+def _notes(report: Report) -> str:
+    return "\n>\n".join(
+        f"> **Warning:** {_text(note.text)}" if note.level == "warning" else f"> {_text(note.text)}"
+        for note in report.notes
+    )
+
+
+def _arms(arms: Sequence[ArmSummary]) -> str:
+    header = (
+        "arm", "model", "planned", "resolved", "rate", "95 % interval", "cost",
+        "cost / instance", "cost / resolved", "calls / instance", "time / instance",
+    )  # fmt: skip
+    table = _table(header, (_arm_row(arm) for arm in arms), words=2)
+    return (
+        f"{table}\n\nCost, calls and time per instance are means over the cells that ran, with "
+        "their number where it is not that of the planned ones. Cost per resolved divides all "
+        "cost of the arm by its resolved cells. A lower bound is marked with ≥."
+    )
+
+
+def _arm_row(arm: ArmSummary) -> tuple[str, ...]:
+    bound = arm.cost.is_lower_bound
+    return (
+        _text(arm.name),
+        _text(arm.model),
+        count(arm.planned),
+        count(arm.resolved),
+        percent(arm.rate),
+        f"{percent(arm.interval.low)} to {percent(arm.interval.high)}",
+        usd(arm.cost.usd, bound),
+        of(usd(arm.cost_per_instance, bound), arm.started, arm.planned),
+        cost_per_resolved(arm),
+        of(mean(arm.mean_calls), arm.cells_with_calls, arm.planned),
+        mean(arm.mean_duration_s, " s"),
+    )
+
+
+def cost_per_resolved(arm: ArmSummary) -> str:
+    """Format the arm's cost per resolved cell, or state that none is resolved."""
+    if arm.resolved == 0:
+        return "none resolved"
+    return usd(arm.cost_per_resolved, arm.cost.is_lower_bound)
+
+
+def span(source: Source) -> str:
+    """Format the time span of an experiment, from its first attempt to its last activity."""
+    if source.first_attempt is None or source.last_activity is None:
+        return "at times that are not recorded"
+    return f"{moment(source.first_attempt)} to {moment(source.last_activity)}"
+
+
+def _states(arms: Sequence[ArmSummary]) -> str:
+    header = ("arm", *STATES.values(), "suspect", "not audited")
+    rows = (
+        (
+            _text(arm.name),
+            *(count(arm.states[state]) for state in STATES),
+            count(arm.suspect),
+            count(arm.unaudited),
+        )
+        for arm in arms
+    )
+    return _table(header, rows)
+
+
+def _tokens(arms: Sequence[ArmSummary]) -> str:
+    header = ("arm", "input", "of it cached", "cache writes", "output", "of it reasoning")
+    rows = (
+        (
+            _text(arm.name),
+            *(
+                total(tokens, arm.tokens.is_lower_bound)
+                for tokens in (
+                    arm.tokens.input,
+                    arm.tokens.cache_read,
+                    arm.tokens.cache_write,
+                    arm.tokens.output,
+                    arm.tokens.reasoning,
+                )
+            ),
+        )
+        for arm in arms
+    )
+    return "Tokens:\n\n" + _table(header, rows)
+
+
+def _paired(report: Report) -> Iterable[str]:
+    if not report.comparisons:
+        return
+    first = report.comparisons[0]
+    yield f"## {_text(first.candidate)} against {_text(first.baseline)} ({first.role})"
+    yield _two_by_two(first)
+    yield from _differences(report)
+    leading = describe(report)
+    if leading:
+        yield from _leading(first, leading)
+
+
+def _every_pair(report: Report) -> Iterable[str]:
+    if report.comparisons:
+        yield "## Every pair of arms"
+        yield _pairs(report.comparisons)
+
+
+def _two_by_two(pair: Comparison) -> str:
+    table = pair.table
+    header = ("", f"{_text(pair.candidate)} resolved", "not resolved")
+    return _table(
+        header,
+        (
+            (f"{_text(pair.baseline)} resolved", count(table.both), count(table.only_baseline)),
+            ("not resolved", count(table.only_candidate), count(table.neither)),
+        ),
+    )
+
+
+def _leading(pair: Comparison, leading: Leading) -> Iterable[str]:
+    """Yield tables of the pair's numbers, and below them the methods."""
+    header = ("value", "95 % interval", "over", "method")
+    for group in leading.groups:
+        rows = (
+            (_text(line.name), line.value, line.interval, line.over, line.method)
+            for line in group.lines
+        )
+        yield _table((group.title, *header), rows, remarks=2)
+    if leading.pass_at:
+        names = (_text(pair.baseline), "95 % interval", _text(pair.candidate), "95 % interval")
+        yield _table(
+            ("pass@k", *names),
+            (
+                (
+                    f"pass@{line.k}",
+                    line.baseline,
+                    line.baseline_interval,
+                    line.candidate,
+                    line.candidate_interval,
+                )
+                for line in leading.pass_at
+            ),
+        )
+    yield "\n".join(f"- {_text(footnote)}" for footnote in leading.footnotes)
+
+
+def _differences(report: Report) -> Iterable[str]:
+    """Yield the instances that only one of the two arms resolved."""
+    for side in read_sides(report):
+        only = list(dict.fromkeys(one.instance_id for one in side.shown))
+        if only:
+            named = ", ".join(_code(instance) for instance in only[:NAMED_INSTANCES])
+            more = side.cells - sum(one.instance_id in only[:NAMED_INSTANCES] for one in side.shown)
+            rest = f" and {plural(more, 'more cell')}" if more else ""
+            yield f"Only {_text(side.winner)}: {named}{rest}."
+
+
+def _failures(report: Report) -> Iterable[str]:
+    """Yield tables of all kinds of failure, counted by arm."""
+    groups = group_failures(report)
+    if not groups:
+        return
+    yield "## Why attempts fail"
+    arms = [_text(arm.name) for arm in report.arms]
+    for group in groups:
+        rows = ((row.name, *map(count, row.cells)) for row in group.rows)
+        yield _table((group.title, *arms), rows)
+
+
+def _spending(report: Report) -> Iterable[str]:
+    """Yield a table of the bills and their purposes."""
+    if not any(one.attempts for one in report.spending):
+        return
+    yield "## What was spent on nothing"
+    rows = (
+        (
+            _text(one.arm),
+            spending.billed(one),
+            usd(one.credited_usd) if one.attempts else DASH,
+            *(_part(one, purpose) for purpose in PURPOSES),
+        )
+        for one in report.spending
+    )
+    yield _table(("arm", "billed", "credited", *PURPOSES.values()), rows)
+
+
+def _part(one: Spending, purpose: Purpose) -> str:
+    share = spending.share(one, purpose) if one.parts[purpose] else ""
+    return spending.part(one, purpose) + (f" ({share})" if share else "")
+
+
+def _pairs(comparisons: Sequence[Comparison]) -> str:
+    header = (
+        "baseline", "candidate", "comparison", "both", "only baseline", "only candidate", "neither",
+        "difference, points", comparisons[0].decisive, "Holm p", "cost ratio",
+        "priced pairs",
+    )  # fmt: skip
+    return _table(header, (_pair_row(pair) for pair in comparisons), words=3)
+
+
+def _pair_row(pair: Comparison) -> tuple[str, ...]:
+    table = pair.table
+    return (
+        _text(pair.baseline),
+        _text(pair.candidate),
+        pair.role,
+        count(table.both),
+        count(table.only_baseline),
+        count(table.only_candidate),
+        count(table.neither),
+        points(table.difference),
+        p_value(pair.decisive_p_value),
+        adjusted_p(pair),
+        ratio(pair.cost_ratio),
+        count(pair.priced_pairs),
+    )
+
+
+def _source(report: Report) -> str:
+    source = report.source
+    versions = ", ".join(f"{name} {version}" for name, version in source.versions.items())
+    facts = {
+        "Dataset": f"{source.dataset} (rows {source.dataset_digest})",
+        "Planned": f"{plural(source.instances, 'instance')} × {plural(source.repeats, 'repeat')}",
+        "Declared": f"{moment(source.declared_at)} (declaration {source.declaration_digest})",
+        "Comparisons declared": in_words(source.plan),
+        "Ran": span(source),
+        "Environment": source.environment,
+        "Versions": versions or UNKNOWN,
+    }
+    return "\n".join(f"- {name}: {_text(value)}" for name, value in facts.items())
+
+
+def _table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1, remarks: int = 0
+) -> str:
+    """Return a table. All columns but the first `words` and the last `remarks` are numbers."""
+    numbers = len(header) - words - remarks
+    rule = ["---"] * words + ["---:"] * numbers + ["---"] * remarks
+    lines = [header, rule, *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _text(value: str) -> str:
+    """Return data as running text, with the special characters of Markdown and HTML escaped."""
+    return re.sub(r"([\\`*_\[\]<>|~&#])", r"\\\1", " ".join(value.split()))
+
+
+def _code(value: str) -> str:
+    """Return data as inline code, with a fence longer than any backticks in the data."""
+    flat = " ".join(value.split())
+    longest = max((len(run) for run in re.findall("`+", flat)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if flat.startswith("`") or flat.endswith("`") else ""
+    return f"{fence}{pad}{flat}{pad}{fence}"

@@ -1,0 +1,218 @@
+"""Warnings and notes that a reader must know before using the numbers."""
+
+from collections.abc import Iterator
+
+from reports.analysis.plans import in_words
+from reports.format import (
+    count,
+    listing,
+    moment,
+    p_value,
+    plural,
+    points,
+    usd,
+)
+from reports.statistics import sign_flip
+from reports.types import ArmSummary, Comparison, Note, Plan, Resampled, Source, State
+
+
+def write_notes(
+    source: Source,
+    arms: tuple[ArmSummary, ...],
+    comparisons: tuple[Comparison, ...],
+    resampled: Resampled | None,
+) -> tuple[Note, ...]:
+    """Return all notes, warnings first."""
+    notes = [
+        *_about_plan(source),
+        *_about_setting(arms),
+        *_about_losses(arms),
+        *_about_suspicion(arms, comparisons, resampled),
+        *_about_costs(arms),
+        *_about_declaration(source, comparisons),
+        *_about_models(arms, comparisons),
+        *_about_repeats(source),
+    ]
+    return tuple(sorted(notes, key=lambda note: note.level != "warning"))
+
+
+def _about_plan(source: Source) -> Iterator[Note]:
+    """Warn of a declaration that was made or changed after results existed."""
+    if not source.later_plans:
+        return
+    yield Note(
+        "warning",
+        "The declared comparisons were changed after results existed. Declared before the first "
+        f"result: {_dated(source.plan)}. Changed since to: "
+        f"{'; '.join(map(_dated, source.later_plans))}. Only what was declared before counts as "
+        "declared; everything else is to be read as exploratory.",
+    )
+
+
+def _dated(plan: Plan) -> str:
+    return in_words(plan) + (f" ({moment(plan.declared_at)})" if plan.declared_at else "")
+
+
+def _about_setting(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
+    simulated = [arm.name for arm in arms if arm.simulated]
+    if simulated:
+        yield Note(
+            "warning",
+            "This report measures harnesses on a simulated model, not models "
+            f"({_arms(simulated)}).",
+        )
+    on_host = [arm.name for arm in arms if arm.on_host]
+    if on_host:
+        yield Note("warning", f"Host workspaces: no isolation ({_arms(on_host)}).")
+
+
+def _about_losses(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
+    planned = sum(arm.planned for arm in arms)
+    told: tuple[tuple[State, str], ...] = (
+        ("missing", "Never run"),
+        ("ungraded", "Not graded yet"),
+        ("infrastructure", "Lost to infrastructure"),
+        ("stopped", "Stopped before the end, to be continued by another run"),
+    )
+    for state, what in told:
+        lost = {arm.name: arm.states[state] for arm in arms if arm.states[state]}
+        if lost:
+            per_arm = ", ".join(f"{name} {number}" for name, number in lost.items())
+            yield Note(
+                "warning",
+                f"{what}: {count(sum(lost.values()))} of {count(planned)} planned cells "
+                f"({per_arm}), counted as not resolved.",
+            )
+
+
+def _about_suspicion(
+    arms: tuple[ArmSummary, ...],
+    comparisons: tuple[Comparison, ...],
+    resampled: Resampled | None,
+) -> Iterator[Note]:
+    suspect = {arm.name: arm.suspect for arm in arms if arm.suspect}
+    if not suspect:
+        return
+    per_arm = ", ".join(f"{name} {number}" for name, number in suspect.items())
+    told = (
+        f"Suspect verdicts: {count(sum(suspect.values()))} of "
+        f"{plural(sum(arm.resolved for arm in arms), 'resolved cell')} ({per_arm}). They count as "
+        "resolved, as the official verdict says, and the audit doubts that"
+    )
+    if resampled and suspect.keys() & {resampled.baseline, resampled.candidate}:
+        pair = comparisons[0]
+        p = p_value(pair.decides(sign_flip(resampled.trusted_leads.counts)))
+        told += (
+            f"; without them the difference is {points(resampled.trusted.difference)} points, "
+            f"{pair.decisive} = {p}"
+        )
+    yield Note("warning", f"{told}.")
+
+
+def _about_costs(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
+    ran = [arm for arm in arms if arm.started]
+    unknown = [arm.name for arm in ran if arm.cost.usd is None]
+    if unknown:
+        is_all = len(unknown) == len(ran)
+        yield Note(
+            "warning",
+            "No cost is known." if is_all else f"The cost of {listing(unknown)} is unknown.",
+        )
+    bounded = [
+        f"{arm.name}: {_missing_costs(arm)}"
+        for arm in ran
+        if arm.cost.usd is not None and arm.cost.is_lower_bound
+    ]
+    if bounded:
+        yield Note("warning", f"Costs are lower bounds ({'; '.join(bounded)}).")
+    yield from _about_counts(ran)
+    cells = sum(arm.cells_tried_again for arm in arms)
+    if cells:
+        attempts = sum(arm.superseded_attempts for arm in arms)
+        known = [arm.superseded_cost_usd for arm in arms if arm.superseded_cost_usd is not None]
+        spent = sum(known) if known else None
+        yield Note(
+            "note",
+            f"{plural(cells, 'cell')} tried more than once: the latest attempt that "
+            f"infrastructure did not end counts; {plural(attempts, 'earlier attempt')} "
+            f"({usd(spent)}) only in what was billed.",
+        )
+
+
+def _missing_costs(arm: ArmSummary) -> str:
+    """Explain why an arm's known cost is incomplete: cells without cost, calls without price."""
+    told, without = [], arm.started - arm.cells_with_cost
+    if without:
+        told.append(f"no cost for {count(without)} of {plural(arm.started, 'cell')}")
+    if arm.cost.unpriced_calls:
+        calls = plural(arm.cost.unpriced_calls, "call")
+        cells = plural(arm.cells_with_unpriced_calls, "cell")
+        told.append(f"{calls} without a known price in {cells}")
+    return " and ".join(told)
+
+
+def _about_counts(arms: list[ArmSummary]) -> Iterator[Note]:
+    """Note arms with tokens or calls known for only some cells."""
+    told = [
+        f"{arm.name}: {what} unknown in {count(unknown)} of {plural(arm.started, 'cell')}"
+        for arm in arms
+        for what, unknown in (
+            ("tokens", arm.tokens.unknown_cells),
+            ("calls", arm.started - arm.cells_with_calls),
+        )
+        if 0 < unknown < arm.started
+    ]
+    if told:
+        yield Note(
+            "note",
+            f"Sums of tokens are lower bounds and means of calls over the known cells where not "
+            f"all are known ({'; '.join(told)}).",
+        )
+
+
+def _about_declaration(source: Source, comparisons: tuple[Comparison, ...]) -> Iterator[Note]:
+    if source.declarations > 1:
+        yield Note(
+            "warning",
+            f"The experiment was declared in {source.declarations} different ways under this "
+            "name; the latest declaration sets the denominator.",
+        )
+    if not comparisons or comparisons[0].role == "primary":
+        return
+    if comparisons[0].role == "declared":
+        told = "is of the declared family, not the primary one."
+    elif source.plan.primary:
+        told = "is not the declared primary one: exploratory."
+    else:
+        told = "was not declared beforehand: exploratory."
+    yield Note("note", f"The comparison shown first {told}")
+
+
+def _about_models(
+    arms: tuple[ArmSummary, ...], comparisons: tuple[Comparison, ...]
+) -> Iterator[Note]:
+    """Warn if the arms use different models: then the models are compared, too."""
+    models = {arm.name: arm.model for arm in arms}
+    for pair in comparisons[:1]:
+        one, other = models[pair.baseline], models[pair.candidate]
+        if one != other and "none" not in (one, other):
+            yield Note(
+                "warning",
+                f"{pair.baseline} and {pair.candidate} have different models ({one} and {other}): "
+                "the comparison shown first is not one of agents alone.",
+            )
+
+
+def _about_repeats(source: Source) -> Iterator[Note]:
+    if source.repeats > 1:
+        yield Note(
+            "note",
+            f"Each instance is planned {source.repeats} times. Rates are over cells (instance × "
+            "repeat). Their intervals count each instance once, and the p-values are those of the "
+            "sign-flip permutation test over instances: neither takes the repeats of an "
+            "instance for independent.",
+        )
+
+
+def _arms(names: list[str]) -> str:
+    return f"{'arm' if len(names) == 1 else 'arms'} {listing(names)}"

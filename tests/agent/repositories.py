@@ -1,0 +1,57 @@
+"""Small git repositories, made once in a process and copied for each test."""
+
+import atexit
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+
+_MADE = Path(tempfile.mkdtemp(prefix="made-once-"))
+atexit.register(shutil.rmtree, _MADE, ignore_errors=True)
+
+IDENTITY = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
+
+Prepare = Callable[[Path], None]
+"""Makes a repository at a path, which may be an empty folder."""
+
+
+def by_script(script: str) -> Prepare:
+    """Return what makes the repository of a bash script."""
+    return lambda path: _copy(_made_by_script(script), path)
+
+
+def with_files(files: Mapping[str, str]) -> Prepare:
+    """Return what makes a repository with these files as its one commit."""
+    return lambda path: _copy(_made_with_files(tuple(files.items())), path)
+
+
+@cache
+def _made_by_script(script: str) -> Path:
+    folder = _new_folder()
+    subprocess.run(["bash", "-c", script], cwd=folder, check=True)
+    return folder
+
+
+@cache
+def _made_with_files(files: tuple[tuple[str, str], ...]) -> Path:
+    folder = _new_folder()
+    for name, content in files:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    for command in (["init", "-q"], ["add", "."], [*IDENTITY, "commit", "-qm", "base"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+    return folder
+
+
+def _new_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(dir=_MADE)) / "repo"
+    folder.mkdir()
+    return folder
+
+
+def _copy(folder: Path, path: Path) -> None:
+    """Copy everything, hard links and times included, so that git has nothing to read again."""
+    path.mkdir(exist_ok=True)
+    subprocess.run(["cp", "-a", f"{folder}/.", str(path)], check=True)

@@ -1,0 +1,52 @@
+"""The settings of how long things may take."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from agent.errors import InvalidSpec
+from agent.timings import Timings, timings, variable
+from tests.timing import as_variables
+
+
+def test_every_field_says_why_and_names_its_unit() -> None:
+    """A field without a reason cannot be chosen by an operator."""
+    for name, field in Timings.model_fields.items():
+        assert name.endswith("_s")
+        assert field.description
+
+
+def test_a_program_is_told_by_its_environment() -> None:
+    """And whatever it is not told stays at its default."""
+    code = "from agent.timings import timings; print(timings().lease_s, timings().lease_poll_s)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **as_variables(lease_s=3.5)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["3.5", str(Timings.model_fields["lease_poll_s"].default)]
+
+
+def test_a_test_sets_them_where_they_are_used(set_timings: Callable[..., None]) -> None:
+    """More than once in one test."""
+    for seconds in (0.5, 0.25):
+        set_timings(stop_check_s=seconds)
+        assert timings().stop_check_s == seconds
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("lease_s", "soon"), ("lease_s", "0"), ("slot_lease_s", "59")]
+)
+def test_what_makes_no_sense_is_named(
+    name: str, text: str, set_timings: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variable, its value and what is wrong with it, for an operator to correct."""
+    set_timings()
+    monkeypatch.setenv(variable(name), text)
+    with pytest.raises(InvalidSpec, match=rf"^{variable(name)}={text}: Input should be .*"):
+        timings()

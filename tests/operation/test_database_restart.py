@@ -1,0 +1,46 @@
+"""PostgreSQL, which has Prefect's database and the journal, is restarted while cells run."""
+
+from collections import Counter
+
+import pytest
+
+from tests.operation.running import (
+    begin,
+    expect,
+    kill_all,
+    resolved,
+    start_worker,
+    states,
+    wait_until,
+)
+from tests.operation.storms import arms
+from tests.servers.postgres import PostgresServer
+from tests.servers.prefect_server import PrefectServer
+from tests.servers.simulated_server import Simulation
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def test_the_database_is_restarted(
+    on_postgres: PrefectServer,
+    restartable: PostgresServer,
+    simulation: Simulation,
+    api_base: str,
+) -> None:
+    """Server, workers and cells go on when it is back, and nothing is asked twice. A flow run that
+    was beginning at that moment may crash, and another takes its place."""
+    worker = start_worker(on_postgres)
+    try:
+        running = begin(
+            on_postgres, name="restarted", arms=arms(api_base)[-1:], select={"sample": 3}
+        )
+        wait_until(lambda: "RUNNING" in states(on_postgres, "restarted"))
+        restartable.restart(away_s=5)
+        expect(on_postgres, running)
+    finally:
+        kill_all(worker)
+    assert resolved(on_postgres, "restarted") == {"skill-1.0": 3}
+    ended = Counter(states(on_postgres, "restarted"))
+    assert ended.pop("COMPLETED") == 3
+    assert ended.keys() <= {"CRASHED"}
+    assert set(simulation.calls.values()) == {1}

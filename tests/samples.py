@@ -1,0 +1,89 @@
+"""Choose a sample of many similar cases for `make test`, another one with every commit.
+
+The other cases are marked `full`, and `make test-all` runs them too. The choice depends on one
+number, which is shown at the head of a test run; `DURABENCH_SAMPLE` repeats an earlier choice.
+"""
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+T = TypeVar("T")
+
+VARIABLE = "DURABENCH_SAMPLE"
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@cache
+def number() -> int:
+    """Read the number of this sample: from the environment, else from the commit checked out.
+
+    Outside of a git repository it is 0.
+    """
+    if given := os.environ.get(VARIABLE):
+        return int(given)
+    try:
+        commit = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return 0
+    return int(commit[:8], 16) % 10_000
+
+
+@dataclass(frozen=True)
+class Share:
+    """One of `count` equal shares of a list of cases."""
+
+    index: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"share {self.index + 1} of {self.count}"
+
+    @property
+    def marks(self) -> list[pytest.MarkDecorator]:
+        """`full`, unless the share is this sample's."""
+        return [] if number() % self.count == self.index else [pytest.mark.full]
+
+    def of(self, cases: Sequence[T]) -> Sequence[T]:
+        """Return every `count`-th case, beginning at `index`."""
+        return cases[self.index :: self.count]
+
+
+def shares(count: int) -> list[Share]:
+    """Return all shares, of which the sample is one."""
+    return [Share(index, count) for index in range(count)]
+
+
+def one_in(every: int, cases: Mapping[str, Sequence[Any]]) -> list[Any]:
+    """Return parameter sets with the ids and values of `cases`, one in `every` in the sample."""
+    return [
+        pytest.param(*values, id=name, marks=Share(index % every, every).marks)
+        for index, (name, values) in enumerate(cases.items())
+    ]
+
+
+def host_and_docker(cases: Mapping[str, Sequence[Any]], *, every: int) -> list[Any]:
+    """Return parameter sets that begin with the kind of workspace: `host`, or `docker`.
+
+    All cases run on the host; one in `every` is in the sample for containers.
+    """
+    on_host = [pytest.param("host", *values, id=f"host-{name}") for name, values in cases.items()]
+    in_docker = [
+        pytest.param(
+            "docker",
+            *values,
+            id=f"docker-{name}",
+            marks=[pytest.mark.docker, *Share(index % every, every).marks],
+        )
+        for index, (name, values) in enumerate(cases.items())
+    ]
+    return [*on_host, *in_docker]

@@ -1,0 +1,100 @@
+"""The first thing that anybody sees: `.venv` is made without a word, or it is said what failed."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+NOISE = "WARNING: Location is ignored\n" * 30
+
+STAND_IN = f"""\
+#!/bin/sh
+[ "$1" = -c ] && exit 0
+echo '{NOISE}'
+echo '{NOISE}' >&2
+echo "asked: $(basename "$0") $*"
+case "$*" in
+*requirements.lock*) exit "$ENDS_WITH" ;;
+*venv*) mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
+esac
+"""
+"""Does what uv and Python are asked for, and says too much."""
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A folder with all that an installation looks at, and the two programs."""
+    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "bin").mkdir()
+    for name in ("uv", "python3"):
+        program = tmp_path / "bin" / name
+        program.write_text(STAND_IN)
+        program.chmod(0o755)
+    return tmp_path
+
+
+def install(clone: Path, tool: str, ends_with: int = 0) -> "subprocess.CompletedProcess[str]":
+    if tool == "pip":
+        (clone / "bin" / "uv").unlink()
+    own = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    tools = [str(clone / "bin")] + [
+        folder
+        for folder in os.environ["PATH"].split(os.pathsep)
+        if not (Path(folder) / "uv").exists()
+    ]
+    return subprocess.run(
+        ["make", ".venv/ready"],
+        cwd=clone,
+        env={**own, "PATH": os.pathsep.join(tools), "ENDS_WITH": str(ends_with)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+ASKED = {
+    "uv": ["uv venv", "uv pip install", "uv pip install"],
+    "pip": ["python3 -m venv", "python -m pip install", "python -m pip install"],
+}
+
+
+@pytest.mark.parametrize("tool", ASKED)
+def test_what_succeeds_says_nothing(clone: Path, tool: str) -> None:
+    """Warnings too are in the log alone; uv is taken where it is installed."""
+    done = install(clone, tool)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    log = (clone / ".venv-install.log").read_text().splitlines()
+    asked = [line.removeprefix("asked: ") for line in log if line.startswith("asked: ")]
+    assert len(asked) == len(ASKED[tool])
+    for command, wanted in zip(asked, ASKED[tool], strict=True):
+        assert command.startswith(wanted)
+    assert (clone / ".venv/ready").is_file()
+
+
+@pytest.mark.parametrize("tool", ASKED)
+def test_what_fails_shows_the_end_of_the_log(clone: Path, tool: str) -> None:
+    """And the next `make` tries again."""
+    done = install(clone, tool, ends_with=1)
+    assert done.returncode == 2
+    assert "asked: " in done.stderr
+    assert "the whole log is in .venv-install.log" in done.stderr
+    assert len(done.stderr.splitlines()) < 30
+    assert not (clone / ".venv/ready").exists()
+
+
+def test_a_link_to_the_environment_of_another_clone_is_not_followed(clone: Path) -> None:
+    """To make it anew would empty that one."""
+    other = clone / "other"
+    other.mkdir()
+    (clone / ".venv").symlink_to(other)
+    done = install(clone, "uv")
+    assert done.returncode == 2
+    assert ".venv is a link" in done.stderr
+    assert list(other.iterdir()) == []
+    assert not (clone / ".venv-install.log").exists()

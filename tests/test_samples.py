@@ -1,0 +1,66 @@
+"""Samples change with the commit, can be repeated, and together they are everything."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests import samples
+
+CASES = {f"case {number}": (number,) for number in range(10)}
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    """Forget the number before and after each test."""
+    samples.number.cache_clear()
+    yield
+    samples.number.cache_clear()
+
+
+def sampled(parameters: list[pytest.param]) -> set[object]:  # type: ignore[valid-type]
+    """Return the first values of the parameter sets that `make test` runs."""
+    return {
+        each.values[0] for each in parameters if "full" not in {mark.name for mark in each.marks}
+    }
+
+
+def test_all_samples_together_are_all_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Consecutive numbers leave nothing out, and no sample has more than its share."""
+    seen = []
+    for number in range(3):
+        monkeypatch.setenv(samples.VARIABLE, str(number))
+        samples.number.cache_clear()
+        seen.append(sampled(samples.one_in(3, CASES)))
+    assert set.union(*seen) == set(range(10))
+    assert sum(map(len, seen)) == 10
+
+
+def test_the_number_comes_from_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every process of a test run reads the same one, unless the environment sets another."""
+    monkeypatch.delenv(samples.VARIABLE, raising=False)
+    found = samples.number()
+    samples.number.cache_clear()
+    assert found == samples.number()
+    monkeypatch.setenv(samples.VARIABLE, "7")
+    samples.number.cache_clear()
+    assert samples.number() == 7
+    assert [share.index for share in samples.shares(5) if not share.marks] == [2]
+
+
+def test_everything_runs_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only containers are sampled."""
+    monkeypatch.setenv(samples.VARIABLE, "1")
+    parameters = samples.host_and_docker(CASES, every=5)
+    running = [each for each in parameters if "full" not in {mark.name for mark in each.marks}]
+    assert [each.values for each in running] == [
+        *(("host", number) for number in range(10)),
+        ("docker", 1),
+        ("docker", 6),
+    ]
+
+
+def test_shares_are_disjoint() -> None:
+    """Each case is in exactly one."""
+    cases = list(range(11))
+    found = [case for share in samples.shares(4) for case in share.of(cases)]
+    assert sorted(found) == cases

@@ -1,0 +1,16 @@
+"""Wait for something to happen, and never longer than it may take."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def wait_until(condition: Callable[[], T], *, seconds: float = 60, every_s: float = 0.02) -> T:
+    """Return the first true value of `condition`; fail when there is none in time."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it never happens"
+        time.sleep(every_s)
+    return found

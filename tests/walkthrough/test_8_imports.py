@@ -1,0 +1,62 @@
+"""Imports: results from elsewhere take their place beside our own."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from eval import instances
+from flows.imports.table import Columns, import_table
+from flows.storage import report_files
+from flows.storage.lake import Lake
+
+PUBLISHED = """\
+model,instance_id,resolved,cost_usd
+large,a__b-1,true,0.50
+large,a__b-2,true,0.40
+small,a__b-1,false,0.10
+small,a__b-2,true,
+"""
+
+
+def test_a_published_table_is_compared(tmp_path: Path) -> None:
+    """A row per arm and instance is enough. Nothing was declared, so all is exploratory."""
+    (tmp_path / "results.csv").write_text(PUBLISHED)
+    lake = Lake.existing(tmp_path / "lake")
+    import_table(tmp_path / "results.csv", "published", Columns(), str(lake.root))
+    built = report_files.read(lake, "published")
+    assert [(arm.name, arm.resolved, arm.planned) for arm in built.arms] == [
+        ("large", 2, 2),
+        ("small", 1, 2),
+    ]
+    assert [pair.role for pair in built.comparisons] == ["exploratory"]
+
+
+def test_what_a_table_does_not_say_stays_unknown(tmp_path: Path) -> None:
+    """A missing cost is not zero: the arm's cost is a lower bound, and the pair is left out of
+    the comparison of costs."""
+    (tmp_path / "results.csv").write_text(PUBLISHED)
+    lake = Lake.existing(tmp_path / "lake")
+    import_table(tmp_path / "results.csv", "published", Columns(), str(lake.root))
+    built = report_files.read(lake, "published")
+    small = built.arms[1].cost
+    assert (small.usd, small.incomplete_cells, small.is_lower_bound) == (0.10, 1, True)
+    assert [pair.priced_pairs for pair in built.comparisons] == [1]
+
+
+@pytest.mark.slow
+async def test_predictions_of_others_are_graded(prefect: None, tmp_path: Path) -> None:
+    """A predictions file becomes an experiment. Its name, the arm, comes from the file."""
+    from flows.grade import grade
+
+    instance = instances.load("bundled")[0]
+    line = {
+        "instance_id": instance.instance_id,
+        "model_name_or_path": "theirs",
+        "model_patch": instance.patch,
+    }
+    (tmp_path / "all_preds.jsonl").write_text(json.dumps(line) + "\n")
+    lake = Lake.existing(tmp_path / "lake")
+    await grade(tmp_path / "all_preds.jsonl", "foreign", environment="host", lake=str(lake.root))
+    [verdict] = lake.rows("evaluations", "foreign")
+    assert (verdict["resolved"], verdict["audited_verdict"]) == (True, "resolved")
