@@ -47,8 +47,10 @@ def result(lake: Path, environment: str) -> dict[str, Any]:
     attempt_id = attempt_key(crashing.cell(environment, "durable"))[:32]
     account, outcome = journal.account(attempt_id), journal.outcome(attempt_id)
     assert outcome is not None
+    came_to = json.loads(_VARIES.sub("", outcome))
+    del came_to["run"]  # when it was, and how long it took
     return {
-        "outcome": json.loads(_VARIES.sub("", outcome)),
+        "outcome": came_to,
         "steps": {
             (step.scope, step.seq): (
                 step.kind,
