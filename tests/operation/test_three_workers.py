@@ -47,7 +47,7 @@ def came_to(server: PrefectServer, name: str) -> dict[tuple[str, str], tuple[Any
 
 @pytest.mark.parametrize(
     ("instances", "kills"),
-    [(4, WORKERS), pytest.param(12, 2 * WORKERS, marks=pytest.mark.full)],
+    [(3, WORKERS), pytest.param(12, 2 * WORKERS, marks=pytest.mark.full)],
 )
 def test_workers_are_killed_all_the_time_and_nothing_changes(
     on_postgres: PrefectServer, simulation: Simulation, api_base: str, instances: int, kills: int
