@@ -6,6 +6,8 @@ from agent.arms import ArmKind
 from tests.durability import crashing
 from tests.durability.crashing import Setting
 
+PATIENCE_S = 300
+
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     ["tests.durability.crashing", "tests.durability.pausing", "tests.durability.spending"]
@@ -15,8 +17,13 @@ FORKS.set_forkserver_preload(
 def run_attempt(
     setting: Setting, environment: str, last: str | None, arm: ArmKind = "mini"
 ) -> int | None:
-    """Run an attempt in a process of its own, killed at point `last`; its exit code."""
+    """Run an attempt in a process of its own, killed at point `last`, and return its exit code.
+
+    The code is None for one that did not end in time, which is then killed.
+    """
     process = FORKS.Process(target=crashing.run, args=(setting, environment, last, arm))
     process.start()
-    process.join(timeout=120)
-    return process.exitcode
+    process.join(timeout=PATIENCE_S)
+    exit_code = process.exitcode
+    process.kill()
+    return exit_code

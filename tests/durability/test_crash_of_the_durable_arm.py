@@ -47,10 +47,10 @@ def result(lake: Path, environment: str) -> dict[str, Any]:
     attempt_id = attempt_key(crashing.cell(environment, "durable"))[:32]
     account, outcome = journal.account(attempt_id), journal.outcome(attempt_id)
     assert outcome is not None
-    came_to = json.loads(_VARIES.sub("", outcome))
-    del came_to["run"]  # when it was, and how long it took
+    ended = json.loads(_VARIES.sub("", outcome))
+    del ended["run"]  # when it ran and for how long
     return {
-        "outcome": came_to,
+        "outcome": ended,
         "steps": {
             (step.scope, step.seq): (
                 step.kind,
