@@ -110,8 +110,9 @@ def test_what_has_ended_in_the_lake_is_done_whatever_its_lease(built: LakeBuilde
     assert as_json(built, "trial")["cells"][1]["state"] == "done"
 
 
-def test_nothing_is_cut_in_a_pipe(built: LakeBuilder) -> None:
+def test_nothing_is_cut_in_a_pipe(built: LakeBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every line is whole, and every id that is shown is one that other commands take."""
+    monkeypatch.delenv("COLUMNS", raising=False)  # which would be heeded in a pipe, too
     listed = asked(built, "trial", "--cells").stdout
     assert all(each in listed for each in IDS)
     assert "1 of 6 cells done (1 resolved), 1 running, 1 interrupted, 1 killed" in listed
