@@ -113,7 +113,7 @@ def test_every_command_fails_in_one_line_and_writes_nothing(closed: int, tmp_pat
     """No traceback, no warning of a coroutine; a server is infrastructure."""
     (tmp_path / "trial.yaml").write_text("name: t\narms: [{name: gold, agent: gold}]\n")
     (tmp_path / "preds.jsonl").write_text(
-        '{"instance_id": "x", "model_name_or_path": "m", "model_patch": ""}\n'
+        '{"instance_id": "durabench__slotwise-1", "model_name_or_path": "m", "model_patch": ""}\n'
     )
     before = set(tmp_path.rglob("*"))
     commands = [

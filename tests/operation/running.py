@@ -73,6 +73,8 @@ def start_worker(server: PrefectServer) -> "subprocess.Popen[bytes]":
 
 def kill_all(program: "subprocess.Popen[bytes]") -> None:
     """SIGKILL for a program and everything below it, whatever sessions those are in."""
+    if program.poll() is not None:
+        return  # its number may be another process's by now
     for pid in [*below(program.pid), program.pid]:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
