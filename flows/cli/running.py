@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -58,7 +59,7 @@ def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> 
     incomplete: IncompleteRun | None = None
     # Check first: starting a server takes seconds.
     elsewhere = declared.execution == "distributed"
-    asyncio.run(plan.check(declared, lake, elsewhere=elsewhere))
+    _check_first(plan.check(declared, lake, elsewhere=elsewhere), lake)
     with prefect_api():
         from flows.benchmark import benchmark as flow
 
@@ -99,7 +100,7 @@ def debug(
         "arms": [{"name": arm, "agent": arm, "model": spec if needs_model else None}],
     }
     declared = experiments.parse(content, "command line").afresh()
-    asyncio.run(plan.check(declared, lake))
+    _check_first(plan.check(declared, lake), lake)
     with prefect_api():
         from flows.solve import on_step, solve
 
@@ -148,7 +149,7 @@ def grade(
 ) -> None:
     """Grade a predictions file, then show the report and the suspect verdicts."""
     source = predictions_files.Source(name, dataset, split)
-    asyncio.run(predictions_files.check(predictions, source, environment or "auto", lake))
+    _check_first(predictions_files.check(predictions, source, environment or "auto", lake), lake)
     with prefect_api():
         from flows.grade import grade as flow
 
@@ -172,6 +173,16 @@ def grade(
     report_files.write(store, built)
     console.report(store, built)
     console.doubts(store, name)
+
+
+def _check_first(checks: Coroutine[Any, Any, object], lake: str | None) -> None:
+    """Run checks before a server starts, and leave no empty lake behind."""
+    root = Lake.existing(lake).root
+    is_new = isinstance(root, Path) and not root.exists()
+    asyncio.run(checks)
+    if is_new:
+        with suppress(OSError):
+            root.rmdir()
 
 
 def _needs_litellm(declared: Experiment) -> bool:
