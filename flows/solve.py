@@ -194,7 +194,9 @@ async def _solve(cell: Cell, log: JournalLog, stop: Stop) -> Outcome:
     async with Session(
         attempt_id=attempt_id,
         models=built,
-        workspaces=workspaces.AttemptWorkspaces(cell.instance, cell.place, attempt_id, origin),
+        workspaces=workspaces.AttemptWorkspaces(
+            cell.instance, cell.place, attempt_id, log.journal.id, origin
+        ),
         log=log,
         on_step=lambda step: show(cell, step),
         may_go_on=stop.check,

@@ -374,9 +374,9 @@ def owned_containers(daemon: Any, *labels: str) -> list[Any]:
     return list(daemon.containers.list(all=True, filters={"label": wanted}, ignore_removed=True))
 
 
-def snapshots(daemon: Any) -> list[Any]:
+def snapshots(daemon: Any, *labels: str) -> list[Any]:
     """Return the images that workspaces of this user on this machine were saved as."""
-    wanted = ["durabench=snapshot", f"{ownership.OWNER}={ownership.owner()}"]
+    wanted = ["durabench=snapshot", f"{ownership.OWNER}={ownership.owner()}", *labels]
     return list(daemon.images.list(filters={"label": wanted}))
 
 

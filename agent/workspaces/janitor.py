@@ -55,13 +55,13 @@ async def sweep(living: Collection[str], *, older_than_s: float = 0) -> list[str
     return [str(one) for one in found if await asyncio.to_thread(_remove, one)]
 
 
-async def snapshots() -> dict[str, set[str]]:
-    """Return the images that workspaces were saved as, by attempt.
+async def snapshots(journal_id: str) -> dict[str, set[str]]:
+    """Return the images that workspaces of a journal's attempts were saved as, by attempt.
 
     Raises:
         WorkspaceError: Docker responds, but fails.
     """
-    return await asyncio.to_thread(_snapshots)
+    return await asyncio.to_thread(_snapshots, journal_id)
 
 
 async def remove_snapshots(images: Collection[str]) -> list[str]:
@@ -70,11 +70,11 @@ async def remove_snapshots(images: Collection[str]) -> list[str]:
     return [f"image {image}: of an attempt that has ended" for image in removed]
 
 
-def _snapshots() -> dict[str, set[str]]:
+def _snapshots(journal_id: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     if (client := _client()) is not None:
         with container.docker_errors("none"):
-            for image in container.snapshots(client):
+            for image in container.snapshots(client, f"{ownership.JOURNAL}={journal_id}"):
                 found.setdefault(image.labels[ownership.ATTEMPT], set()).add(image.id)
     return found
 

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ATTEMPT = "durabench.attempt"
+JOURNAL = "durabench.journal"
+"""The id of the journal that records the attempt."""
+
 OWNER = "durabench.owner"
 PROCESS = "durabench.process"
 

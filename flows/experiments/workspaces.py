@@ -55,6 +55,8 @@ class AttemptWorkspaces:
     instance: Instance
     place: Place
     attempt_id: str
+    journal_id: str
+    """Keeps the workspaces of equal cells in different lakes apart: their attempt ids are equal."""
     origin_id: str
     """The original attempt of a chain of forks; its paths appear in the conversation."""
 
@@ -63,7 +65,7 @@ class AttemptWorkspaces:
         """Absolute path of the repository in the main workspace, as commands see it."""
         if self.place.environment == "docker":
             return container.ROOT
-        return HostWorkspace.root_of(_folder(self.origin_id, ""))
+        return HostWorkspace.root_of(self._folder(""))
 
     @asynccontextmanager
     async def open(self, name: str, *, image: str, goes_on: bool) -> AsyncIterator[Workspace]:
@@ -76,9 +78,10 @@ class AttemptWorkspaces:
         """
         labels = {
             **_labels(self.attempt_id, self.instance),
-            WORKSPACE_LABEL: f"{self.attempt_id}/{name}",
+            ownership.JOURNAL: self.journal_id,
+            WORKSPACE_LABEL: f"{self.journal_id}/{self.attempt_id}/{name}",
         }
-        folder = _folder(self.origin_id, name)
+        folder = self._folder(name)
         adopt = f"{WORKSPACE_LABEL}={labels[WORKSPACE_LABEL]}" if goes_on else None
         image = image or self.instance.image
         opened = await _open(self.instance, self.place, labels, folder, adopt, image)
@@ -86,6 +89,11 @@ class AttemptWorkspaces:
             yield opened
         finally:
             await opened.close()
+
+    def _folder(self, name: str) -> str:
+        """Return the name of a host workspace, the same in every process that resumes it."""
+        branch = name.split("/") if name else []
+        return "-".join([self.journal_id[:8], self.origin_id, *branch])
 
 
 @asynccontextmanager
@@ -95,7 +103,7 @@ async def workspace(instance: Instance, place: Place, purpose: str) -> AsyncIter
     Raises:
         WorkspaceError: the workspace is not available.
     """
-    opened = await _open(instance, place, _labels(purpose, instance), purpose, None, instance.image)
+    opened = await _open(instance, place, _labels(purpose, instance), None, None, instance.image)
     try:
         yield opened
     finally:
@@ -106,20 +114,18 @@ def _labels(purpose: str, instance: Instance) -> dict[str, str]:
     return {ownership.ATTEMPT: purpose, "durabench.instance": instance.instance_id}
 
 
-def _folder(attempt_id: str, name: str) -> str:
-    """Return the name of a host workspace: the attempt id, and the branch if there is one."""
-    return "-".join([attempt_id, *name.split("/")]) if name else attempt_id
-
-
 async def _open(
     instance: Instance,
     place: Place,
     labels: dict[str, str],
-    folder: str,
+    folder: str | None,
     adopt: str | None,
     image: str,
 ) -> Workspace:
-    """Open a workspace. `adopt` is the label of a container that a dead process left behind."""
+    """Open a workspace. `adopt` is the label of a container that a dead process left behind.
+
+    Without a `folder`, a host workspace has a name of its own.
+    """
     if place.problem:
         raise WorkspaceError(place.problem, retryable=False)
     if place.environment == "docker":

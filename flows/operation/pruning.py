@@ -174,7 +174,8 @@ class _Pruning:
         if self._journal is not None:
             billed = sum(self._journal.account(attempt_id).billed_usd for attempt_id in ids)
         if self._wanted.remove:
-            asyncio.run(_remove_snapshots(ids))
+            if self._journal is not None:
+                asyncio.run(_remove_snapshots(self._journal.id, ids))
             for attempt_id in _tracked(ids, "attempts"):
                 assert self._journal is not None, "it told of them"
                 self._journal.retention.remove(attempt_id)
@@ -345,9 +346,9 @@ class _Pruning:
         return Tally("journal", f"its file is {decimal(journal.retention.compact())} smaller")
 
 
-async def _remove_snapshots(attempt_ids: Iterable[str]) -> None:
+async def _remove_snapshots(journal_id: str, attempt_ids: Iterable[str]) -> None:
     """Remove the snapshots of attempts now; afterwards their owner would be unknown."""
-    snapshots = await janitor.snapshots()
+    snapshots = await janitor.snapshots(journal_id)
     images = {image for attempt_id in attempt_ids for image in snapshots.get(attempt_id, ())}
     await janitor.remove_snapshots(images)
 

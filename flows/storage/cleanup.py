@@ -36,16 +36,13 @@ async def sweep(lake: Lake) -> list[str]:
 
 
 async def _ended_snapshots(lake: Lake) -> list[str]:
-    """Return the snapshot images of ended attempts of this lake, which no run will resume.
-
-    Snapshots of attempts unknown to its journal are excluded: they may belong to another lake.
-    """
+    """Return the snapshot images of ended attempts of this lake, which no run will resume."""
     journal = existing_journal(lake)
     if journal is None:
         return []
     ended = [
         images
-        for attempt_id, images in (await janitor.snapshots()).items()
+        for attempt_id, images in (await janitor.snapshots(journal.id)).items()
         if await asyncio.to_thread(journal.outcome, attempt_id) is not None
     ]
     return [image for images in ended for image in images]

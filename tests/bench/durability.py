@@ -148,7 +148,7 @@ async def _carry_on(lake: Lake, instance: Instance, *, until: int) -> float:
     task = Task(instance.instance_id, instance.problem_statement, instance.base_commit, "")
     commands = [{"command": f"echo {n} >> README.md"} for n in range(until)]
     spec = ScriptedSpec(provider="scripted", replies=commands)
-    workspaces = _Timed(AttemptWorkspaces(instance, Place("host"), "bench", "bench"))
+    workspaces = _Timed(AttemptWorkspaces(instance, Place("host"), "bench", "bench", "bench"))
     clock = time.perf_counter()
 
     def may_go_on() -> None:

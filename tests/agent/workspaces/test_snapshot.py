@@ -11,7 +11,8 @@ from agent.workspaces.protocol import Workspace
 
 pytestmark = pytest.mark.docker
 
-ATTEMPT = "attempt-with-snapshots"
+ATTEMPT, JOURNAL = "attempt-with-snapshots", "journal-with-snapshots"
+LABELS = {ownership.ATTEMPT: ATTEMPT, ownership.JOURNAL: JOURNAL}
 
 
 class Containers:
@@ -25,7 +26,7 @@ class Containers:
     @asynccontextmanager
     async def open(self, name: str, *, image: str, goes_on: bool) -> AsyncIterator[Workspace]:
         workspace = await DockerWorkspace.open(
-            image=image or self._image, base_commit="HEAD", labels={ownership.ATTEMPT: ATTEMPT}
+            image=image or self._image, base_commit="HEAD", labels=LABELS
         )
         try:
             yield workspace
@@ -53,6 +54,7 @@ async def test_ignored_files_and_what_is_outside_survive(image: str) -> None:
             assert found.output.split() == ["kept", "out", "new", "more"]
         await session.take(BASE)
         assert (await session.run("ls /opt", timeout_s=10)).output == ""
-    images = (await janitor.snapshots())[ATTEMPT]
+    assert ATTEMPT not in await janitor.snapshots("of-another-lake")
+    images = (await janitor.snapshots(JOURNAL))[ATTEMPT]
     assert len(await janitor.remove_snapshots(images)) == len(images)
-    assert ATTEMPT not in await janitor.snapshots()
+    assert ATTEMPT not in await janitor.snapshots(JOURNAL)
