@@ -1,6 +1,7 @@
 """The environment, decided once per run, and the workspace of each cell."""
 
 import os
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -103,7 +104,8 @@ async def workspace(instance: Instance, place: Place, purpose: str) -> AsyncIter
     Raises:
         WorkspaceError: the workspace is not available.
     """
-    opened = await _open(instance, place, _labels(purpose, instance), None, None, instance.image)
+    folder = f"{purpose}-{secrets.token_hex(4)}"  # never resumed
+    opened = await _open(instance, place, _labels(purpose, instance), folder, None, instance.image)
     try:
         yield opened
     finally:
@@ -118,14 +120,11 @@ async def _open(
     instance: Instance,
     place: Place,
     labels: dict[str, str],
-    folder: str | None,
+    folder: str,
     adopt: str | None,
     image: str,
 ) -> Workspace:
-    """Open a workspace. `adopt` is the label of a container that a dead process left behind.
-
-    Without a `folder`, a host workspace has a name of its own.
-    """
+    """Open a workspace. `adopt` is the label of a container that a dead process left behind."""
     if place.problem:
         raise WorkspaceError(place.problem, retryable=False)
     if place.environment == "docker":

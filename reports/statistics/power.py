@@ -18,6 +18,9 @@ MOST_PAIRS = 1_000_000
 
 LEVEL = 0.05
 
+_NEGLIGIBLE = 1e-15
+"""Probability of the numbers of discordant pairs that are left out at either end."""
+
 
 def mcnemar_power(pairs: int, discordance: float, difference: float, level: float = LEVEL) -> float:
     """Return the probability that the test is significant at `level`.
@@ -32,18 +35,15 @@ def mcnemar_power(pairs: int, discordance: float, difference: float, level: floa
     _check_pairs(pairs)
     if discordance == 0:
         return 0.0
-    # The probability beyond ten standard deviations is less than the rounding error.
-    spread = 10 * (pairs * discordance * (1 - discordance)) ** 0.5 + 1
-    fewest = max(0, int(pairs * discordance - spread))
-    most = min(pairs, int(pairs * discordance + spread) + 1)
-    discordant = np.arange(fewest, most + 1)
+    counted = binom(pairs, discordance)
+    discordant = np.arange(counted.ppf(_NEGLIGIBLE), counted.isf(_NEGLIGIBLE) + 1)
     critical = binom.ppf(level / 2, discordant, 0.5)
     critical -= binom.cdf(critical, discordant, 0.5) > level / 2
     better = (1 + abs(difference) / discordance) / 2
     significant = binom.cdf(critical, discordant, better) + binom.cdf(
         critical, discordant, 1 - better
     )
-    return float(np.sum(binom.pmf(discordant, pairs, discordance) * significant))
+    return float(np.sum(counted.pmf(discordant) * significant))
 
 
 def pairs_needed(

@@ -22,15 +22,15 @@ COMPOSE: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text())
 COMMANDS = re.findall(r"^\$ (.*)$", PAGE, re.MULTILINE)
 
 ELSEWHERE = {
-    "durabench setup --env-file server.env": "tests/flows/test_setting_up.py",
+    "durabench setup --env-file server.env": "tests/flows/server/test_setup.py",
     "durabench setup": "every test of this folder",
     "prefect --no-prompt deploy --all": "every test of this folder",
     "prefect worker start --pool durabench": "tests/flows/test_deployments.py",
     "prefect worker start --pool durabench --limit 4": "tests/operation/test_distributed.py",
     "prefect deployment run benchmark/smoke": "tests/flows/test_deployments.py",
-    "durabench doctor": "tests/flows/test_setting_up.py",
-    "durabench prune": "tests/flows/test_pruning.py",
-    "durabench prune --older-than 90d --remove": "tests/flows/test_pruning.py",
+    "durabench doctor": "tests/flows/server/test_setup.py",
+    "durabench prune": "tests/flows/operation/test_pruning.py",
+    "durabench prune --older-than 90d --remove": "tests/flows/operation/test_pruning.py",
 }
 """What other tests run, of the same words."""
 

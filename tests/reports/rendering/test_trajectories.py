@@ -7,7 +7,7 @@ import pytest
 from reports.build import build
 from reports.rendering import page, trajectories
 from tests.reports.lake_fixture import NOON, LakeBuilder
-from tests.reports.test_page import outline
+from tests.reports.rendering.test_page import outline
 
 MODEL = {
     "kind": "model",

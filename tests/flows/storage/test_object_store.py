@@ -25,7 +25,7 @@ from tests.reports.lake_fixture import LakeBuilder
 from tests.servers.object_store import ObjectStore, forget_connections
 from tests.servers.postgres import free_port
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 IMAGE = {
     "image": "toy:1",
     "image_digest": None,
@@ -258,7 +258,8 @@ def test_a_reader_sees_what_others_write(url: str) -> None:
     write_all(lake, "1")
     assert seen(lake) == (["1"], ["trial-1"], ["1"], False)
     program = (
-        "from flows.lake import Lake; from tests.flows.test_object_store import write_all; "
+        "from flows.storage.lake import Lake; "
+        "from tests.flows.storage.test_object_store import write_all; "
         f"write_all(Lake.open({url!r}), '2')"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60, cwd=ROOT)

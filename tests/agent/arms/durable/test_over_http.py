@@ -17,7 +17,7 @@ from agent.arms.options import DurableOptions
 from agent.models.protocol import Message, ModelReply, ModelRequest
 from agent.session.session import Session
 from agent.types import Outcome
-from tests.agent.durable.conftest import (
+from tests.agent.arms.durable.conftest import (
     FILES,
     FIX,
     HONEST,

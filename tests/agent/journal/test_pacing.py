@@ -14,7 +14,7 @@ from agent.journal.pacing import BURST_S, Pace, RateLimit
 from agent.models.litellm_api import LiteLLMModel
 from agent.models.protocol import ModelRequest
 from agent.models.spec import LiteLLMSpec
-from tests.agent.pacers import take_turns
+from tests.agent.journal.pacers import take_turns
 from tests.servers import openai_server as api
 
 SPAWN = multiprocessing.get_context("spawn")

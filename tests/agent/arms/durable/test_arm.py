@@ -6,7 +6,7 @@ import re
 import pytest
 
 from agent.models.protocol import ModelReply, ModelRequest
-from tests.agent.durable.conftest import (
+from tests.agent.arms.durable.conftest import (
     ANCHOR,
     ANCHOR_TEXT,
     FIX,

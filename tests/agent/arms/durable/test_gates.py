@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.durable.conftest import (
+from tests.agent.arms.durable.conftest import (
     ANCHOR,
     ANCHOR_TEXT,
     FIX,

@@ -11,7 +11,12 @@ from agent.arms.durable.protocols import Malformed, TextTools
 from agent.models.protocol import ModelReply, ModelRequest, Usage
 from agent.session.session import Session
 from agent.tools import Toolbox
-from tests.agent.durable.conftest import FILES, RoleModel, Said, review
+from tests.agent.arms.durable.conftest import (
+    FILES,
+    RoleModel,
+    Said,
+    review,
+)
 from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 

@@ -5,7 +5,7 @@ from agent.arms.durable.planning import folded, is_done
 from agent.arms.durable.profile import Profile
 from agent.arms.durable.state import Repository, State
 from agent.tools import ToolSettings
-from tests.agent.durable.conftest import STEP, TASK
+from tests.agent.arms.durable.conftest import STEP, TASK
 
 
 def nothing_known() -> State:

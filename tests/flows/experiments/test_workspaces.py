@@ -1,0 +1,44 @@
+"""The workspaces of attempts and gradings on one machine."""
+
+import pytest
+
+from eval.instances import load
+from flows.experiments import workspaces
+from flows.experiments.cells import Place
+from flows.experiments.workspaces import AttemptWorkspaces
+
+pytestmark = pytest.mark.slow
+
+[INSTANCE, *_] = load("bundled")
+HERE = Place("host")
+
+
+async def test_equal_cells_of_two_lakes_have_workspaces_of_their_own() -> None:
+    """Equal cells have equal attempt ids, so the journal's id tells the two lakes apart."""
+    one, other = (
+        AttemptWorkspaces(INSTANCE, HERE, "attempt", journal_id, "attempt")
+        for journal_id in ("11111111-1", "22222222-2")
+    )
+    async with one.open("", image="", goes_on=False) as first:
+        await first.write("kept", b"of one lake")
+        async with other.open("", image="", goes_on=False):
+            pass
+        assert (await first.run("pwd; cat kept", timeout_s=10)).output == (
+            f"{one.root}\nof one lake"
+        )
+
+
+async def test_an_attempt_resumes_at_the_same_path() -> None:
+    """The paths in its conversation stay valid in another process."""
+    attempt = AttemptWorkspaces(INSTANCE, HERE, "attempt", "11111111-1", "attempt")
+    for _ in range(2):
+        async with attempt.open("", image="", goes_on=True) as opened:
+            assert (await opened.run("pwd", timeout_s=10)).output.strip() == attempt.root
+
+
+async def test_two_gradings_of_one_submission_do_not_share_a_workspace() -> None:
+    """A process that grades the same submission for another lake does not remove it."""
+    async with workspaces.workspace(INSTANCE, HERE, "grade-1") as first:
+        async with workspaces.workspace(INSTANCE, HERE, "grade-1"):
+            pass
+        assert (await first.run("echo alive", timeout_s=10)).output == "alive\n"
