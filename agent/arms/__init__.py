@@ -53,7 +53,7 @@ async def _durable(task: Task, session: Session, options: DurableOptions) -> Out
 
 ARMS: dict[ArmKind, Arm] = {
     "mini": Arm(_mini, MiniOptions, needs_model=True),
-    "durable": Arm(_durable, DurableOptions, needs_model=True),
+    "durable": Arm(_durable, DurableOptions, needs_model=True, version=2),
     "gold": Arm(reference.gold, ArmOptions, needs_model=False),
     "null": Arm(reference.null, ArmOptions, needs_model=False),
 }

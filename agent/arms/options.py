@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent.arms.durable.profile import Profile
+from agent.arms.durable.profile import LeanProfile, Profile
 from agent.models.spec import ModelSpec
 
 
@@ -38,10 +38,17 @@ class MiniOptions(ArmOptions):
 
 
 class DurableOptions(ArmOptions):
-    """Settings of the durable agent. Budgets limit its spending."""
+    """Limits and settings of the durable agent."""
 
+    step_limit: int | None = Field(
+        default=250, ge=1, description="model calls per attempt; null for any number"
+    )
+    cost_limit_usd: float | None = Field(
+        default=3.0, gt=0, description="US dollars per attempt; null for any amount"
+    )
     profile: Profile = Field(
-        default_factory=Profile, description="models by role, and the settings of each phase"
+        default_factory=LeanProfile,
+        description="the preset, models by role, and the settings of each phase",
     )
 
     def models(self, own: ModelSpec) -> dict[str, ModelSpec]:

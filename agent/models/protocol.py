@@ -1,5 +1,6 @@
 """The model interface of an arm: messages in, one assistant message and its usage out."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -61,6 +62,9 @@ class ModelRequest:
     """
     scope: str = ""
     """The calling branch of the attempt, such as `step-2/candidate-1`; `""` for its trunk."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """The role's input, from which the conversation was opened. Only the simulated model reads it;
+    it is neither sent nor recorded."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from agent.arms import ARMS
-from agent.arms.durable.profile import Profile, RoleModel
+from agent.arms.durable.profile import FullProfile, LeanProfile, RoleModel
 from agent.arms.options import ArmOptions, DurableOptions, MiniOptions
 from agent.models.spec import LiteLLMSpec, RecordedSpec, ScriptedSpec, SimulatedSpec
 from eval import audit
@@ -49,14 +49,8 @@ ALWAYS_IN_KEY: dict[type[BaseModel], frozenset[str]] = {
     ArmOptions: frozenset({"time_limit_s"}),
     MiniOptions: frozenset({"time_limit_s", "step_limit", "cost_limit_usd", "command_timeout_s"}),
     DurableOptions: frozenset({"time_limit_s", "profile"}),
-    Profile: frozenset(
-        {
-            *("roles", "reproduction", "anchor_tries", "plan_turns", "plan_tool_uses"),
-            *("step_rounds", "final_rounds", "candidates", "parallel", "context_tokens"),
-            *("map_tokens", "test_command", "test_timeout_s", "command_timeout_s", "snapshots"),
-            "phase_limit_s",
-        }
-    ),
+    LeanProfile: frozenset({"preset"}),
+    FullProfile: frozenset({"preset"}),
     RoleModel: frozenset({"model", "temperature", "reasoning_effort"}),
     LiteLLMSpec: frozenset(
         {
@@ -71,10 +65,10 @@ ALWAYS_IN_KEY: dict[type[BaseModel], frozenset[str]] = {
     RecordedSpec: frozenset({"provider", "path"}),
     ScriptedSpec: frozenset({"provider", "replies", "native_tools"}),
 }
-"""The fields of release 0.1, whose keys contained every field.
+"""The fields of release 0.1, whose keys contained every field, and those that tell classes apart.
 
 A field that was added later is only in a key if it differs from its default, so that adding it
-changes no key. Never add to this table.
+changes no key. Never add to the fields of a class in this table.
 """
 
 _ONE_MODEL_FOR_ALL: dict[str, Any] = {
@@ -103,8 +97,8 @@ _ONE_MODEL_FOR_ALL: dict[str, Any] = {
 """The option defaults in release 0.1, shared by all agents."""
 
 
-def attempt_key(cell: Cell) -> str:
-    """Return the key of an attempt.
+def attempt_key(cell: Cell, version: int | None = None) -> str:
+    """Return the key of an attempt, by default of the agent's current version.
 
     The image digest and the package versions are left out on purpose: after an upgrade or a rebuild
     of the image, paid work must not be bought again. Both are recorded with the attempt.
@@ -112,7 +106,7 @@ def attempt_key(cell: Cell) -> str:
     return canonical_digest(
         {
             **{field: getattr(cell.experiment, field) for field in CELL_KEY_FIELDS},
-            **agent_spec(cell),
+            **agent_spec(cell, version),
             "arm": cell.arm.name,
             "instance": cell.instance.digest,
             "repeat": cell.repeat,
@@ -120,26 +114,39 @@ def attempt_key(cell: Cell) -> str:
     )
 
 
-def agent_spec(cell: Cell) -> dict[str, Any]:
+def agent_spec(cell: Cell, version: int | None = None) -> dict[str, Any]:
     """Return the agent and environment as JSON values; the journal compares them on resuming."""
     model = cell.experiment.model_of(cell.arm)
     return {
         "agent": cell.arm.agent,
         "model": in_key(model) if model else None,
-        **_options(cell),
+        **_options(cell, version or ARMS[cell.arm.agent].version),
         "environment": cell.place.environment,
     }
 
 
-def _options(cell: Cell) -> dict[str, Any]:
+def _options(cell: Cell, version: int) -> dict[str, Any]:
     """Return the options of an arm for its key.
 
     The keys of an agent's first version equal those of release 0.1, so that its attempts are found.
     """
-    options, version = in_key(cell.arm.options), ARMS[cell.arm.agent].version
-    if version == 1:
-        return {"options": _ONE_MODEL_FOR_ALL | options}
-    return {"options": options, "agent_version": version}
+    options = cell.arm.options
+    if version > 1:
+        return {"options": in_key(options), "agent_version": version}
+    if isinstance(options, DurableOptions):
+        return {"options": _ONE_MODEL_FOR_ALL | _durable_of_0_1(options)}
+    return {"options": _ONE_MODEL_FOR_ALL | in_key(options)}
+
+
+def _durable_of_0_1(options: DurableOptions) -> dict[str, Any]:
+    """Return the options of the durable agent's first version that a declaration sets."""
+    profile, first = options.profile, _ONE_MODEL_FOR_ALL["profile"]
+    written = profile.model_dump(mode="json")
+    declared = {
+        name: _in_key(getattr(profile, name), written[name])
+        for name in profile.model_fields_set & first.keys()
+    }
+    return {"time_limit_s": options.time_limit_s, "profile": first | declared}
 
 
 def in_key(declared: BaseModel) -> dict[str, Any]:

@@ -110,5 +110,65 @@ class Review(Answer):
     """A judgement of a step or of the whole change, by what tests and the diff show."""
 
     reasons: list[str] = Field(min_length=1, description="what the evidence says, before a verdict")
-    issues: list[str] = Field(default=[], description="what has to be changed, one task each")
+    issues: list[str] = Field(
+        default=[], description="defects that must be mended before the change is merged, one each"
+    )
+    remarks: list[str] = Field(default=[], description="everything else; it blocks nothing")
     verdict: Literal["accept", "revise"]
+
+
+class Work(Answer):
+    """The end of the work on a task. Tests decide whether it counts."""
+
+    summary: str = Field(description="what was wrong, what was changed and why that is right")
+    test: str = Field(
+        default="",
+        description="the new test file that fails without the change and passes with it",
+    )
+    no_test_because: str = Field(
+        default="", description="the reason why no test can show the change; only without `test`"
+    )
+    related_tests: list[str] = Field(
+        default=[], description="existing test files that cover the changed code"
+    )
+    conflicting_tests: list[str] = Field(
+        default=[],
+        description="existing tests that expect exactly the behaviour that the task changes",
+    )
+    remaining: list[str] = Field(
+        default=[], description="parts of the task that are not done yet, in order"
+    )
+    status: Literal["done", "blocked"] = Field(
+        description="blocked: the change cannot be made; the summary says why"
+    )
+    confidence: Confidence
+
+
+class Ruling(Answer):
+    """The cause of a failing check: the code, the new test, or an existing test."""
+
+    reasons: list[str] = Field(
+        min_length=1, description="what the task's text and the evidence say, before the cause"
+    )
+    cause: Literal["code", "new_test", "existing_test"] = Field(
+        description="code: the change is wrong or incomplete; new_test: the new test asks for "
+        "something that the task does not; existing_test: the task demands what this test forbids"
+    )
+    tests: list[str] = Field(
+        default=[], description="ids of the existing tests that the task contradicts"
+    )
+
+
+class Scouting(Answer):
+    """What has to be done and how, found by reading only."""
+
+    contract: Contract
+    cause: str = Field(description="what is wrong or missing, and where, as read in the code")
+    approach: str = Field(description="how to do it; different from what failed before")
+    test_idea: str = Field(description="what the new test does and what it asserts")
+    related_tests: list[str] = Field(
+        default=[], description="existing test files that cover the code in question"
+    )
+    steps: list[NextStep] = Field(
+        min_length=1, description="in order; most tasks are one step, so split only what must be"
+    )

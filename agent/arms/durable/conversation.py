@@ -1,6 +1,5 @@
 """One role's conversation: tool use until it answers, within rounds and the context window."""
 
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,8 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import ValidationError
 
 from agent.arms.durable.answers import Answer
+from agent.arms.durable.facts import as_markdown
+from agent.arms.durable.limits import Meter
 from agent.arms.durable.profile import Role
 from agent.arms.durable.protocols import (
     Call,
@@ -80,6 +81,9 @@ class Limits:
     """Model calls, including malformed replies."""
     tool_uses: int | None = None
     """Tool uses other than `answer`; None for as many as the rounds allow."""
+    meter: Meter | None = None
+    """Limits of the attempt, checked before every call; None where calls run in parallel, since
+    their order differs on replay."""
 
 
 async def converse(
@@ -95,40 +99,14 @@ async def converse(
 ) -> Exchange[A]:
     """Ask a role, let it use its tools, and return its answer.
 
-    `facts` is the role's whole input, as JSON. `session` is a scope of its own. `uses` is filled as
-    tools are used, for callers that need it when time runs out.
+    `facts` is the role's whole input. `session` is a scope of its own. `uses` is filled as tools
+    are used, for callers that need it when time runs out.
 
     Raises:
         BudgetExhausted, OutOfTime, InfrastructureError: as in the session's steps.
     """
-    talk = _Talk(session, role, prompt, facts, answer, toolbox, helpers)
-    uses = [] if uses is None else uses
-    malformed = 0
-    for _ in range(limits.rounds):
-        share = talk.tokens / limits.context_tokens
-        if share > SPILL_SHARE:
-            return Exchange(None, "context_full", tuple(uses))
-        try:
-            reply = await talk.next_reply(only_answer=share > WRAP_UP_SHARE)
-        except ContextWindowExceeded:
-            return Exchange(None, "context_full", tuple(uses))
-        try:
-            calls = talk.calls(reply)
-            given = talk.answer_in(calls)
-        except Malformed as problem:
-            malformed += 1
-            if malformed == MALFORMED_IN_A_ROW:
-                return Exchange(None, "malformed", tuple(uses))
-            talk.complain(reply, str(problem))
-            continue
-        malformed = 0
-        if share > WRAP_UP_SHARE:
-            return Exchange(given, "context_full", tuple(uses))
-        if given is not None:
-            return Exchange(given, "answered", tuple(uses))
-        left = None if limits.tool_uses is None else limits.tool_uses - len(uses)
-        await talk.use(calls, left, uses)
-    return Exchange(None, "out_of_rounds", tuple(uses))
+    talk = Conversation(session, role, prompt, facts, answer, limits, toolbox, helpers, uses)
+    return await talk.until_answer()
 
 
 def prompt_beside(module: str, name: str = "") -> str:
@@ -137,8 +115,8 @@ def prompt_beside(module: str, name: str = "") -> str:
     return (path.with_name(f"{name}.md") if name else path.with_suffix(".md")).read_text("utf-8")
 
 
-class _Talk:
-    """The messages of a conversation and their interpretation."""
+class Conversation(Generic[A]):
+    """A role's conversation, which can continue after an answer."""
 
     def __init__(
         self,
@@ -147,12 +125,20 @@ class _Talk:
         prompt: str,
         facts: Mapping[str, Any],
         answer: type[A],
-        toolbox: Toolbox | None,
-        helpers: Sequence[Helper],
+        limits: Limits,
+        toolbox: Toolbox | None = None,
+        helpers: Sequence[Helper] = (),
+        uses: list[ToolUse] | None = None,
     ) -> None:
+        """Open the conversation. The parameters are those of `converse`."""
         native = session.model(role).info.native_tools
         self._protocol: ToolProtocol = NativeTools() if native else TextTools()
         self._session = session
+        self._limits = limits
+        self._left = limits.rounds
+        self._uses = [] if uses is None else uses
+        self._answered: list[Call] = []
+        self._facts = facts
         self._role = role
         self._answer = answer
         self._toolbox = toolbox
@@ -163,32 +149,79 @@ class _Talk:
         told = f"{prompt}\n\n{self._protocol.instructions(self._schemas)}"
         self._messages: list[Message] = [
             {"role": "system", "content": told},
-            {"role": "user", "content": _as_block(facts)},
+            {"role": "user", "content": as_markdown(facts)},
         ]
         self._counted, self._known_tokens = 0, 0
+
+    async def until_answer(self) -> Exchange[A]:
+        """Let the role use its tools until it answers, or its rounds or its context are used up.
+
+        Raises:
+            BudgetExhausted, OutOfTime, InfrastructureError: as in the session's steps.
+        """
+        malformed = 0
+        while self._left > 0:
+            if self._limits.meter is not None:
+                self._limits.meter.check()
+            self._left -= 1
+            share = self.tokens / self._limits.context_tokens
+            if share > SPILL_SHARE:
+                return self._ended("context_full")
+            try:
+                reply = await self._next_reply(only_answer=share > WRAP_UP_SHARE)
+            except ContextWindowExceeded:
+                return self._ended("context_full")
+            try:
+                calls = self._protocol.calls(reply)
+                given = self._answer_in(calls)
+            except Malformed as problem:
+                malformed += 1
+                if malformed == MALFORMED_IN_A_ROW:
+                    return self._ended("malformed")
+                self._complain(reply, str(problem))
+                continue
+            malformed = 0
+            if given is not None:
+                self._answered = calls
+            if share > WRAP_UP_SHARE:
+                return self._ended("context_full", given)
+            if given is not None:
+                return self._ended("answered", given)
+            tool_uses = self._limits.tool_uses
+            left = None if tool_uses is None else tool_uses - len(self._uses)
+            await self._use(calls, left, self._uses)
+        return self._ended("out_of_rounds")
+
+    def tell(self, text: str) -> None:
+        """Respond to the answer, so that the conversation continues with `until_answer`."""
+        if self._answered:
+            self._messages += self._protocol.results([(call, text) for call in self._answered])
+            self._answered = []
+        else:
+            self._messages.append({"role": "user", "content": text})
+
+    def _ended(self, end: End, answer: A | None = None) -> Exchange[A]:
+        return Exchange(answer, end, tuple(self._uses))
 
     @property
     def tokens(self) -> int:
         """Size of the conversation: the provider's token count, plus an estimate of the rest."""
         return self._known_tokens + tokens(self._messages[self._counted :])
 
-    async def next_reply(self, *, only_answer: bool) -> ModelReply:
+    async def _next_reply(self, *, only_answer: bool) -> ModelReply:
         schemas = self._schemas[-1:] if only_answer else self._schemas
         if only_answer:
             full = "The context window is nearly full: answer now, with what you have."
             self._messages.append({"role": "user", "content": full})
         offered = self._protocol.offered(schemas)
-        request = ModelRequest(list(self._messages), offered, role=self._role)
+        request = ModelRequest(list(self._messages), offered, role=self._role, facts=self._facts)
         reply = await self._session.call(request)
         self._messages.append(reply.message)
         self._known_tokens = reply.usage.input_tokens + reply.usage.output_tokens
         self._counted = len(self._messages)
         return reply
 
-    def calls(self, reply: ModelReply) -> list[Call]:
-        return self._protocol.calls(reply)
-
-    def answer_in(self, calls: list[Call]) -> Any:
+    def _answer_in(self, calls: list[Call]) -> A | None:
         """Return the role's answer, or None if it is not among the calls.
 
         Raises:
@@ -202,10 +235,10 @@ class _Talk:
                     raise Malformed(f"the answer does not fit: {_problems(error)}") from None
         return None
 
-    def complain(self, reply: ModelReply, problem: str) -> None:
+    def _complain(self, reply: ModelReply, problem: str) -> None:
         self._messages += self._protocol.complaint(reply, f"{problem}. Please try again.")
 
-    async def use(self, calls: list[Call], left: int | None, uses: list[ToolUse]) -> None:
+    async def _use(self, calls: list[Call], left: int | None, uses: list[ToolUse]) -> None:
         """Use the requested tools, as many as are left, and add their results to the messages."""
         outputs: list[tuple[Call, str]] = []
         for number, call in enumerate(calls):
@@ -247,10 +280,6 @@ def _schema(answer: type[Answer]) -> Schema:
         "type": "function",
         "function": {"name": _ANSWER, "description": description, "parameters": parameters},
     }
-
-
-def _as_block(facts: Mapping[str, Any]) -> str:
-    return f"```facts\n{json.dumps(facts, ensure_ascii=False, indent=1)}\n```"
 
 
 def _problems(error: ValidationError) -> str:

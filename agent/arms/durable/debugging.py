@@ -17,6 +17,8 @@ _VARYING = (
     (re.compile(r"(/[\w.+-]+){2,}/"), " "),  # folders; the file's name is enough
     (re.compile(r"\b\d+(\.\d+)?(s|ms)?\b"), " "),
 )
+_TELLING = re.compile(r"E  |FAILED |ERROR |.*\b(Error|Exception)\b: |.* fails and did not before")
+_LINES, _LINE_CHARS = 12, 300
 _WORD = re.compile(r"[A-Za-z_]\w+")
 
 
@@ -34,10 +36,18 @@ def similar(one: str, other: str) -> bool:
 
 
 def remembered(earlier: list[str], error: str) -> list[str]:
-    """Return the recent similar errors: none after a pass, one after a different error."""
+    """Return the last two similar errors: none after a pass, one after a different error."""
     if not error:
         return []
-    return [*earlier, error] if earlier and similar(earlier[-1], error) else [error]
+    told = in_brief(error)
+    return [earlier[-1], told] if earlier and similar(earlier[-1], told) else [told]
+
+
+def in_brief(error: str) -> str:
+    """Return the lines of a test output that tell what failed, as few as a prompt needs."""
+    lines = error.splitlines()
+    told = [line for line in lines if _TELLING.match(line)] or lines
+    return "\n".join(line[:_LINE_CHARS] for line in told[-_LINES:])
 
 
 def is_stuck(errors: list[str]) -> bool:

@@ -5,43 +5,42 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any, Literal
 
-from agent.arms.durable.state import (
-    Candidate,
-    FinalResult,
-    State,
-    StepResult,
-    Verification,
-)
+from agent.arms.durable.gates import Judgement, best
+from agent.arms.durable.lean import LeanState
+from agent.arms.durable.state import Candidate, Evidence, FinalResult, State, StepResult
+from agent.errors import OutOfTime
 from agent.models.protocol import ModelReply, Usage
 from agent.session.steps import Step
+from agent.tools import TestRun
 from agent.types import Outcome, OutcomeStatus
 
-WorkflowStatus = Literal["completed", "blocked", "out_of_turns", "out_of_time"]
-"""`completed`: the planner finished; `blocked`: the task could not be reproduced."""
+WorkflowStatus = Literal[
+    "completed", "blocked", "gates_closed", "out_of_turns", "out_of_time", "out_of_limits"
+]
+"""`completed`: every gate opened; `blocked`: the task could not be reproduced."""
 
 
-def outcome(
+def full_outcome(
     state: State, workflow_status: WorkflowStatus, steps: Iterable[Step], why: str = ""
 ) -> Outcome:
-    """Return the outcome of the attempt: four separate statements and their evidence.
+    """Return the outcome of an attempt of the full preset: separate statements and their evidence.
 
     A patch that the reviewer did not accept is submitted nevertheless, since an empty one resolves
-    nothing. The verdict states the agent's own judgement. An attempt that ran out of time submits
-    nothing.
+    nothing. If no step was kept, the best rejected one is submitted. The verdict states the agent's
+    own judgement.
     """
     final = state.finals[-1] if state.finals else None
-    patch = final.patch if final and workflow_status != "out_of_time" else ""
+    patch = (final.patch if final else "") or _best_rejected(state)
     verdict = _verdict(final)
-    brief, anchor = state.reproduction.brief, state.reproduction.anchor
+    brief = state.reproduction.brief
     report = {
+        "preset": "full",
         "workflow_status": workflow_status,
         "agent_verdict": verdict,
-        "reproduced": anchor is not None,
+        **_tests(state),
         "prediction_emitted": bool(patch),
         "contract": state.contract.model_dump(),
         "brief": brief.model_dump() if brief else None,
-        "anchor": {"path": anchor.path, "content": anchor.content} if anchor else None,
-        "not_reproduced_because": state.reproduction.problem,
         "regression_tests": list(state.reproduction.regression_tests),
         "steps": [_step(result) for result in state.steps],
         "finals": [_final(each) for each in state.finals],
@@ -54,10 +53,83 @@ def outcome(
     return Outcome(_status(workflow_status, patch), patch, detail, report)
 
 
+def lean_outcome(state: LeanState, steps: Iterable[Step]) -> Outcome:
+    """Return the outcome of an attempt of the lean preset: the best change and its evidence."""
+    chosen = best(state.judged)
+    patch = chosen.change.patch if chosen else ""
+    workflow_status = _ended(state, chosen)
+    closed = [line for finding in chosen.findings for line in finding.lines] if chosen else []
+    report = {
+        "preset": "lean",
+        "workflow_status": workflow_status,
+        "agent_verdict": "accepted" if chosen and chosen.accepted else "rejected",
+        **_tests(state),
+        "prediction_emitted": bool(patch),
+        "closed_gates": sorted(chosen.gates) if chosen else ["change"],
+        "failed_checks": closed,
+        "unfinished": chosen.incomplete if chosen else "",
+        "plans": [plan.model_dump() for plan in state.plans],
+        "rulings": [ruling.model_dump() for ruling in state.rulings],
+        "changes": [_judged(judged, is_chosen=judged is chosen) for judged in state.judged],
+        "usage_by_role": usage_by_role(steps),
+    }
+    reasons = [str(state.ended or ""), workflow_status, *closed[:1]]
+    return Outcome(_status(workflow_status, patch), patch, ", ".join(filter(None, reasons)), report)
+
+
+def _ended(state: LeanState, chosen: Judgement | None) -> WorkflowStatus:
+    if chosen is not None and chosen.accepted:
+        return "completed"
+    if state.ended is not None:
+        return "out_of_time" if isinstance(state.ended, OutOfTime) else "out_of_limits"
+    required = state.profile.reproduction == "required"
+    return "blocked" if required and state.reproduction.anchor is None else "gates_closed"
+
+
+def _tests(state: Evidence) -> dict[str, Any]:
+    """Return the statements on the tests of an attempt that both presets make."""
+    anchor = state.reproduction.anchor
+    return {
+        "reproduced": anchor is not None,
+        "anchor": {"path": anchor.path, "content": anchor.content} if anchor else None,
+        "not_reproduced_because": state.reproduction.problem,
+        "withdrawn_tests": [old.path for old in state.withdrawn],
+        "excepted_tests": list(state.excepted),
+    }
+
+
+def _judged(judged: Judgement, *, is_chosen: bool) -> dict[str, Any]:
+    runs = judged.runs
+    return {
+        "chosen": is_chosen,
+        "summary": judged.summary,
+        "confidence": judged.confidence,
+        "files": list(judged.change.files),
+        "strays": list(judged.change.strays),
+        "closed_gates": sorted(judged.gates),
+        "failed_checks": [line for finding in judged.findings for line in finding.lines],
+        "unfinished": judged.incomplete,
+        "evidence": _runs(run for run in (runs.anchor, runs.before, runs.after) if run),
+        "diff": judged.change.patch,
+    }
+
+
+def _best_rejected(state: State) -> str:
+    """Return the diff of the rejected candidate with the fewest failures, or ''."""
+    made = [each for result in state.steps for each in result.candidates if each.diff]
+    return min(made, key=lambda each: len(each.broken)).diff if made else ""
+
+
 def _status(workflow_status: WorkflowStatus, patch: str) -> OutcomeStatus:
-    if workflow_status == "out_of_time":
-        return "out_of_time"
-    return "submitted" if patch else "gave_up"
+    if patch:
+        return "submitted"
+    match workflow_status:
+        case "out_of_time":
+            return "out_of_time"
+        case "out_of_limits":
+            return "out_of_steps"
+        case _:
+            return "gave_up"
 
 
 def _verdict(final: FinalResult | None) -> str:
@@ -101,7 +173,7 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
         "tests_run": candidate.tests_run,
         "broken": list(candidate.broken),
         "passed": candidate.verification.passed if candidate.verification else 0,
-        "evidence": _evidence(candidate.verification),
+        "evidence": _runs(candidate.verification.runs if candidate.verification else ()),
         "verdict": candidate.review.verdict if candidate.review else None,
         "diff": candidate.diff,
     }
@@ -114,11 +186,11 @@ def _final(final: FinalResult) -> dict[str, Any]:
         "issues": final.review.issues,
         "broken": list(final.verification.broken),
         "passed": final.verification.passed,
-        "evidence": _evidence(final.verification),
+        "evidence": _runs(final.verification.runs),
     }
 
 
-def _evidence(found: Verification | None) -> list[dict[str, Any]]:
+def _runs(runs: Iterable[TestRun]) -> list[dict[str, Any]]:
     """Return the test runs that a judgement is based on."""
     return [
         {
@@ -128,5 +200,5 @@ def _evidence(found: Verification | None) -> list[dict[str, Any]]:
             "failed": run.failed,
             "errors": run.errors,
         }
-        for run in (found.runs if found else ())
+        for run in runs
     ]

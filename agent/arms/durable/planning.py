@@ -47,7 +47,7 @@ async def plan(state: State, session: Session) -> PlanTurn | None:
     return exchange.answer
 
 
-def folded(state: State, turn: PlanTurn) -> None:
+def adopt(state: State, turn: PlanTurn) -> None:
     """Add a turn's facts to the state, and adopt its backlog."""
     new = [" ".join(fact.split())[:_FACT_CHARS] for fact in turn.facts]
     state.facts = [fact for fact in dict.fromkeys([*state.facts, *new]) if fact][-_MOST_FACTS:]

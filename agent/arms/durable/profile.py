@@ -1,15 +1,18 @@
 """Settings of the durable arm in an experiment: models by role, and settings of each phase."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator
 
 from agent.arms.durable.answers import Confidence
 from agent.errors import InvalidSpec
 from agent.models.spec import LiteLLMSpec, ModelSpec
-from agent.tools.tool import PYTEST
 
 Role = Literal[
+    "solver",
+    "adjudicator",
+    "scout",
     "contract",
     "gatherer",
     "brief",
@@ -55,50 +58,34 @@ class RoleModel(_Declared):
         return spec.model_copy(update=changes)
 
 
-class Profile(_Declared):
-    """The durable arm's settings. Reports compare the defaults unless they state otherwise."""
+class CommonProfile(_Declared):
+    """Settings that both presets have."""
 
     roles: dict[Role, RoleModel] = Field(default_factory=dict)
     reproduction: Literal["wanted", "required", "off"] = Field(
         default="wanted",
-        description="required: an attempt at a bugfix or feature without a failing anchor test "
-        "ends as blocked",
+        description="required: an attempt at a bugfix or feature without a failing new test ends "
+        "as blocked",
     )
-    anchor_tries: Count = Field(default=2, description="anchor tests written before giving up")
-    plan_turns: Count = Field(default=12, description="turns of the planner in all")
-    plan_tool_uses: int = Field(default=2, ge=0, description="read-only tools per planner turn")
-    step_rounds: Count = Field(default=30, description="model calls per candidate of a step")
-    final_rounds: Count = Field(default=2, description="final reviews before the attempt ends")
-    candidates: dict[Confidence, Count] = Field(
-        default=CANDIDATES,
-        description="candidates of a step by the confidence of the first; what is left out is "
-        "as by default",
+    adjudication: bool = Field(
+        default=True,
+        description="ask for the cause when the same check rejects twice in a row; a wrong new "
+        "test is withdrawn, and an existing test that the task contradicts is excepted",
     )
-    parallel: Count = Field(default=2, description="candidates at the same time")
     context_tokens: int = Field(
         default=128_000, ge=1000, description="window of the models, tokens"
     )
-    map_tokens: int = Field(default=4_000, ge=100, description="repository map, tokens")
-    test_command: str = Field(
-        default=PYTEST,
+    test_command: str | None = Field(
+        default=None,
         pattern=r"\{paths\}",
-        description="how tests are run; {paths} are the test files",
+        description="how tests are run, {paths} are the test files; none: as the repository of "
+        "each instance does",
     )
     test_timeout_s: float = Field(default=600, gt=0, description="seconds per run of tests")
     command_timeout_s: float = Field(default=120, gt=0, description="seconds per other command")
-    snapshots: bool = Field(
-        default=False,
-        description="keep containers as images at accepted steps: files that git ignores and "
-        "what is outside the repository are then there for the next step and after a crash",
-    )
     phase_limit_s: float | None = Field(
         default=None, gt=0, description="seconds of work per reproduction, step or verification"
     )
-
-    @field_validator("candidates")
-    @classmethod
-    def _of_every_confidence(cls, given: dict[Confidence, int]) -> dict[Confidence, int]:
-        return {**CANDIDATES, **given}
 
     def models(self, own: ModelSpec) -> dict[str, ModelSpec]:
         """Return the models of the roles that have their own, given the arm's own model.
@@ -109,3 +96,77 @@ class Profile(_Declared):
             InvalidSpec: as in `RoleModel.of`.
         """
         return {"": own, **{role: settings.of(own) for role, settings in self.roles.items()}}
+
+
+class LeanProfile(CommonProfile):
+    """One conversation reads, reproduces, edits and tests, and then the gates decide.
+
+    A red gate is repaired in the same conversation. What stays red is ruled on, then scouted and
+    tried again with another approach.
+    """
+
+    preset: Literal["lean"] = "lean"
+    rounds: Count = Field(default=60, description="model calls per conversation of the solver")
+    repairs: int = Field(
+        default=2, ge=0, description="rejections that are repaired in the same conversation"
+    )
+    approaches: int = Field(
+        default=1, ge=0, description="further approaches after a rejected one, each scouted first"
+    )
+    review: Literal["never", "without_test", "always"] = Field(
+        default="never",
+        description="review of a change whose checks pass; without_test: if no new test shows it",
+    )
+    map_tokens: int = Field(default=0, ge=0, description="repository map, tokens; 0 for none")
+
+
+class FullProfile(CommonProfile):
+    """The complete design.
+
+    It has a contract, a brief, a planner, candidates by confidence, and reviews of each step and
+    of the whole change.
+    """
+
+    preset: Literal["full"] = "full"
+    anchor_tries: Count = Field(default=2, description="anchor tests written before giving up")
+    plan_turns: Count = Field(default=12, description="turns of the planner in all")
+    plan_tool_uses: int = Field(default=2, ge=0, description="read-only tools per planner turn")
+    step_rounds: Count = Field(default=30, description="model calls per candidate of a step")
+    final_rounds: Count = Field(default=2, description="final reviews before the attempt ends")
+    patience: Count = Field(
+        default=2, description="turns without progress after which the attempt ends"
+    )
+    candidates: dict[Confidence, Count] = Field(
+        default=CANDIDATES,
+        description="candidates of a step by the confidence of the first; what is left out is "
+        "as by default",
+    )
+    parallel: Count = Field(default=2, description="candidates at the same time")
+    map_tokens: int = Field(default=4_000, ge=100, description="repository map, tokens")
+    snapshots: bool = Field(
+        default=False,
+        description="keep containers as images at accepted steps: files that git ignores and "
+        "what is outside the repository are then there for the next step and after a crash",
+    )
+
+    @field_validator("candidates")
+    @classmethod
+    def _of_every_confidence(cls, given: dict[Confidence, int]) -> dict[Confidence, int]:
+        return {**CANDIDATES, **given}
+
+
+def _preset(given: Any) -> str:
+    """Return the preset. A declaration without one is full if it has settings of that alone."""
+    if isinstance(given, LeanProfile | FullProfile):
+        return given.preset
+    if not isinstance(given, Mapping):
+        return "lean"
+    only_full = FullProfile.model_fields.keys() - LeanProfile.model_fields.keys()
+    return str(given.get("preset") or ("full" if only_full & given.keys() else "lean"))
+
+
+Profile = Annotated[
+    Annotated[LeanProfile, Tag("lean")] | Annotated[FullProfile, Tag("full")],
+    Discriminator(_preset),
+]
+"""Settings of the durable arm. Reports compare the defaults unless they state otherwise."""

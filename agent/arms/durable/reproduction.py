@@ -1,13 +1,14 @@
 """Phase 3: the task as a failing test, verified by running it."""
 
 import ast
+import builtins
 import re
 from dataclasses import replace
 
 from agent.arms.durable.answers import AnchorClaim, Brief
 from agent.arms.durable.conversation import converse, prompt_beside
 from agent.arms.durable.roles import protecting, toolbox
-from agent.arms.durable.state import Anchor, Reproduction, State
+from agent.arms.durable.state import Anchor, Evidence, Reproduction, State
 from agent.arms.durable.verification import run_tests
 from agent.paths import is_test_support
 from agent.session.session import Session
@@ -19,6 +20,8 @@ REPRODUCIBLE = frozenset({"bugfix", "feature", "unknown"})
 """Kinds of tasks that begin with a failing test. An `unknown` task may be one of the others."""
 
 _WRITER_ROUNDS = 16
+_LIST_PROSE_FIRST = "{ git ls-files -- '*.md' '*.rst' '*.txt'; git ls-files; } | head -n 1"
+_BUILTINS = frozenset(dir(builtins))
 _TESTS_FAILED = 1
 # At the start of a line, as an error and not as a part of an assertion. pytest prints `E` there.
 _NOT_BY_ASSERTION = re.compile(
@@ -99,27 +102,51 @@ async def _checked(
     The test runs alone on the tree `start`, without any other files of its writer. Afterwards, the
     work tree is `start` with the anchor test.
     """
-    if is_test_support(claim.path):
-        return None, f"{claim.path} is configuration of a test runner, not a test"
     content = await session.act(
         "read anchor", {"path": claim.path}, lambda w: _new_file(w, claim.path), str
     )
     if not content:
         return None, f"{claim.path} is no new file"
-    if not asserts_something(content):
-        return None, f"{claim.path} asserts nothing that can fail"
     await session.take(start)
+    return await checked_on_base(state, claim.path, content, session)
+
+
+async def checked_on_base(
+    state: Evidence, path: str, content: str, session: Session
+) -> tuple[Anchor | None, str]:
+    """Run a new test twice on a work tree without the change, the second time beside another edit.
+
+    A test that fails by chance, or that any edit would make pass, is no reproduction. Return the
+    anchor test, or None and the reason. Afterwards, the work tree has the new test in addition.
+    """
+    if is_test_support(path):
+        return None, f"{path} is configuration of a test runner, not a test"
+    if not asserts_something(content):
+        return None, f"{path} asserts nothing that can fail"
     encoded = content.encode()
-    await session.act(
-        "write anchor", {"path": claim.path}, lambda w: w.write(claim.path, encoded), type(None)
-    )
+    await session.act("write anchor", {"path": path}, lambda w: w.write(path, encoded), type(None))
     alone = session.tree
-    protection = Protection({claim.path: encoded})
-    done = await run_tests([claim.path], state.tools, protection, session)
+    protection = Protection({path: encoded})
+    done = await run_tests([path], state.tools, protection, session)
+    if not (problem := not_reproduced(done, path)):
+        await session.act("edit prose", {}, _edit_prose, str)
+        again = await run_tests([path], state.tools, protection, session)
+        if again.failed != done.failed or not_reproduced(again, path):
+            problem = (
+                "the test does not fail every time without the change, or passes with any edit"
+            )
     await session.take(alone)
-    if problem := not_reproduced(done, claim.path):
+    if problem:
         return None, problem
-    return Anchor(claim.path, content, render_tests(done), tuple(done.failed)), ""
+    return Anchor(path, content, render_tests(done), tuple(done.failed)), ""
+
+
+async def _edit_prose(workspace: Workspace) -> str:
+    """Add an empty line at the end of a file, of text rather than of code. Return its path."""
+    listed = await workspace.run(_LIST_PROSE_FIRST, timeout_s=60)
+    path = listed.output.strip()
+    await workspace.write(path, await workspace.read(path) + b"\n")
+    return path
 
 
 async def _new_file(workspace: Workspace, path: str) -> str:
@@ -163,14 +190,30 @@ def _is_assertion(node: ast.AST) -> bool:
             return _depends_on_something(test)
         case ast.Call(func=ast.Attribute(attr=name), args=args) if name.startswith("assert"):
             return any(_depends_on_something(argument) for argument in args)
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="pytest"), attr="raises")):
-            return True
+        case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
+            return any(_is_raises(item.context_expr) for item in items) and any(
+                isinstance(inner, ast.Call | ast.Await | ast.Subscript | ast.BinOp | ast.Attribute)
+                for each in body
+                for inner in ast.walk(each)
+            )
+        case ast.Call(args=[_, _, *_]):
+            return _is_raises(node)
+        case _:
+            return False
+
+
+def _is_raises(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name in ("raises", "warns", "deprecated_call") or name.startswith("assert")
         case _:
             return False
 
 
 def _depends_on_something(expression: ast.expr) -> bool:
-    return any(isinstance(node, ast.Call | ast.Name) for node in ast.walk(expression))
+    """Return True if a name other than a builtin occurs in the expression."""
+    names = {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)}
+    return not names <= _BUILTINS
 
 
 async def _with_baseline(state: State, found: Reproduction, session: Session) -> Reproduction:

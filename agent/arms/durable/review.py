@@ -4,9 +4,10 @@ from typing import Any
 
 from agent.arms.durable.answers import NextStep, Review
 from agent.arms.durable.conversation import converse, prompt_beside
+from agent.arms.durable.gates import Judgement
 from agent.arms.durable.implementation import SHOWN_DIFF
 from agent.arms.durable.profile import Role
-from agent.arms.durable.state import Candidate, State, Verification
+from agent.arms.durable.state import Candidate, Evidence, State, Verification
 from agent.session.session import Session
 from agent.tools import TestRun
 from agent.tools.rendering import head_and_tail, render_tests
@@ -38,6 +39,19 @@ async def review_whole(state: State, patch: str, found: Verification, session: S
     return await _review("final_reviewer", "review_final", facts, found, state, session)
 
 
+async def review_change(state: Evidence, judged: Judgement, session: Session) -> Review | None:
+    """Return the review of a change whose tests pass, or None without a valid answer."""
+    anchor = state.reproduction.anchor
+    facts = {
+        "task": state.task.statement,
+        "diff": head_and_tail(judged.change.patch, SHOWN_DIFF),
+        "new_test": {"path": anchor.path, "content": anchor.content} if anchor else None,
+        "tests": [_shown(run) for run in (judged.runs.anchor, judged.runs.after) if run],
+    }
+    prompt = prompt_beside(__file__, "review_final")
+    return (await converse(session, "final_reviewer", prompt, facts, Review, state.limits())).answer
+
+
 async def _review(
     role: Role,
     prompt: str,
@@ -51,9 +65,7 @@ async def _review(
     Broken tests mean `revise` without a model call. A missing answer means `revise`, too.
     """
     if found.broken:
-        return Review(
-            reasons=["a machine ran the tests"], issues=list(found.broken), verdict="revise"
-        )
+        return Review(reasons=["the tests were run"], issues=list(found.broken), verdict="revise")
     shown = {**facts, "verification": [_shown(run) for run in found.runs]}
     exchange = await converse(
         session, role, prompt_beside(__file__, prompt), shown, Review, state.limits()

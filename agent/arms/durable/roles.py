@@ -1,18 +1,23 @@
 """Tools by role."""
 
 from agent.arms.durable.profile import Role
-from agent.arms.durable.state import Anchor, State
+from agent.arms.durable.state import Anchor, Evidence
 from agent.tools import Protection, Toolbox
 
 _LOOKING = ("read", "search", "find_definition", "find_callers", "find_callees")
 
+_WORKING = (*_LOOKING, "write", "apply_patch", "edit", "run_tests", "run_command")
+
 TOOLS: dict[Role, tuple[str, ...]] = {
+    "solver": _WORKING,
+    "adjudicator": (),
+    "scout": _LOOKING,
     "contract": (),
     "gatherer": _LOOKING,
     "brief": (),
     "anchor": (*_LOOKING, "write_new", "run_tests"),
     "planner": _LOOKING,
-    "implementer": (*_LOOKING, "write", "apply_patch", "edit", "run_tests", "run_command"),
+    "implementer": _WORKING,
     "step_reviewer": (),
     "final_reviewer": (),
 }
@@ -23,9 +28,10 @@ which the gatherer implements: see `agent.arms.durable.context`.
 """
 
 
-def toolbox(role: Role, state: State) -> Toolbox:
-    """Return the tools of a role, with the tests protected."""
-    protection = protecting(state.reproduction.anchor, new_tests=role == "anchor")
+def toolbox(role: Role, state: Evidence) -> Toolbox:
+    """Return the tools of a role, with the tests protected. A solver may correct its own test."""
+    anchor = None if role == "solver" else state.reproduction.anchor
+    protection = protecting(anchor, new_tests=role in ("anchor", "solver"))
     return Toolbox(TOOLS[role], settings=state.tools, protection=protection)
 
 

@@ -12,7 +12,8 @@ from agent.arms.durable.answers import (
     Review,
 )
 from agent.arms.durable.conversation import Limits
-from agent.arms.durable.profile import Profile
+from agent.arms.durable.limits import Meter
+from agent.arms.durable.profile import CommonProfile, FullProfile
 from agent.tools import TestRun, ToolSettings
 from agent.tools.rendering import render_tests
 from agent.types import Task
@@ -72,12 +73,26 @@ class Reproduction:
 
 
 @dataclass(frozen=True)
+class Runs:
+    """Test runs of a change that decide whether it is accepted."""
+
+    anchor: TestRun | None = None
+    before: TestRun | None = None
+    """The related existing tests without the change."""
+    after: TestRun | None = None
+    problem: str = ""
+    """The reason why the tests could not run."""
+
+
+@dataclass(frozen=True)
 class Verification:
     """Test runs, and the failures that block progress."""
 
     runs: tuple[TestRun, ...]
     broken: tuple[str, ...]
     """A failing anchor test or regressions, one line each."""
+    compared: Runs = Runs()
+    """The runs that decide."""
 
     @property
     def passed(self) -> int:
@@ -140,22 +155,43 @@ class FinalResult:
 
 
 @dataclass
-class State:
-    """All findings of an attempt. Phases read them, and only the arm writes them."""
+class Evidence:
+    """What both presets know of an attempt, and what its tests have shown."""
 
     task: Task
-    profile: Profile
-    contract: Contract
+    profile: CommonProfile
     repository: Repository
     tools: ToolSettings
+    meter: Meter
     reproduction: Reproduction = field(default_factory=Reproduction)
+    withdrawn: list[Anchor] = field(default_factory=list)
+    """New tests that were ruled to ask for something that the task does not."""
+    excepted: list[str] = field(default_factory=list)
+    """Ids of existing tests that were ruled to contradict the task."""
+
+    def known_tests(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Return the paths that are test files of the repository, without duplicates."""
+        known = set(self.repository.test_files)
+        return tuple(path for path in dict.fromkeys(paths) if path in known)
+
+    def limits(self, rounds: int = 6, tool_uses: int | None = None) -> Limits:
+        """Return the limits of one conversation."""
+        return Limits(self.profile.context_tokens, rounds, tool_uses, self.meter)
+
+
+@dataclass
+class State(Evidence):
+    """All findings of an attempt of the full preset. Phases read, and only the flow writes."""
+
+    profile: FullProfile
+    contract: Contract = field(kw_only=True)
     backlog: list[str] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
     context: list[Excerpt] = field(default_factory=list)
     steps: list[StepResult] = field(default_factory=list)
     finals: list[FinalResult] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    """Errors of consecutive failed verifications that resemble each other."""
+    """Errors of consecutive failed verifications that resemble each other, the last two."""
 
     @property
     def last_step(self) -> StepResult | None:
@@ -176,15 +212,6 @@ class State:
         """Files that exist on purpose."""
         kept = [result.chosen for result in self.steps if not result.chosen.broken]
         return frozenset(path for chosen in kept for path in chosen.written)
-
-    def known_tests(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Return the paths that are test files of the repository, without duplicates."""
-        known = set(self.repository.test_files)
-        return tuple(path for path in dict.fromkeys(paths) if path in known)
-
-    def limits(self, rounds: int = 6, tool_uses: int | None = None) -> Limits:
-        """Return the limits of one conversation."""
-        return Limits(self.profile.context_tokens, rounds, tool_uses)
 
     def as_facts(self, *keys: str) -> dict[str, Any]:
         """Return the input of a role, by the names that its prompt uses."""

@@ -1,7 +1,6 @@
 """A small repository with a bug, and a model that answers each role as a test says."""
 
 import json
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from agent.arms.durable import arm
-from agent.arms.durable.profile import Profile
 from agent.arms.options import DurableOptions
 from agent.models.chat import tokens
 from agent.models.protocol import Message, ModelInfo, ModelReply, ModelRequest, Usage
@@ -59,9 +57,7 @@ STEP = {"title": "fix add", "instructions": "add", "targets": ["calc.py"]}
 
 def facts_of(request: ModelRequest) -> dict[str, Any]:
     """The facts that a role was given."""
-    block = re.search(r"```facts\n(.*?)\n```", request.messages[1]["content"], re.DOTALL)
-    assert block is not None
-    return dict(json.loads(block[1]))
+    return dict(request.facts)
 
 
 def plan(number: int, request: ModelRequest) -> Said:
@@ -180,7 +176,9 @@ def solve() -> Solver:
     async def run(
         *,
         native: bool = True,
+        preset: str = "full",
         profile: Any = None,
+        limits: Any = None,
         files: Mapping[str, str] = MappingProxyType({}),
         limit_s: float | None = None,
         with_pytest: bool = False,
@@ -189,7 +187,10 @@ def solve() -> Solver:
     ) -> Solved:
         answering = model({**HONEST, **roles}, native)
         runner = {} if with_pytest else {"test_command": QUICK}
-        options = DurableOptions(profile=Profile.model_validate({**runner, **(profile or {})}))
+        declared = {"preset": preset, **runner, **(profile or {})}
+        options = DurableOptions.model_validate(
+            {"profile": declared, "time_limit_s": limit_s, **(limits or {})}
+        )
         workspaces = HostWorkspaces(with_files({**FILES, **files}))
         async with Session(
             attempt_id="attempt", models={"": answering}, workspaces=workspaces, limit_s=limit_s

@@ -1,8 +1,11 @@
 """What a planner's turn leaves behind, and when it is the last one."""
 
+from typing import cast
+
 from agent.arms.durable.answers import Contract, NextStep, PlanTurn
-from agent.arms.durable.planning import folded, is_done
-from agent.arms.durable.profile import Profile
+from agent.arms.durable.limits import Meter
+from agent.arms.durable.planning import adopt, is_done
+from agent.arms.durable.profile import FullProfile
 from agent.arms.durable.state import Repository, State
 from agent.tools import ToolSettings
 from tests.agent.arms.durable.conftest import STEP, TASK
@@ -10,16 +13,17 @@ from tests.agent.arms.durable.conftest import STEP, TASK
 
 def nothing_known() -> State:
     contract = Contract(kind="bugfix", goal="add adds", acceptance_criteria=[])
-    return State(TASK, Profile(), contract, Repository("", []), ToolSettings())
+    meter = cast(Meter, None)  # planning makes no call here
+    return State(TASK, FullProfile(), Repository("", []), ToolSettings(), meter, contract=contract)
 
 
 def test_facts_have_a_normal_form() -> None:
     """Told twice, or spread over lines, it is one fact; the latest forty are kept."""
     state = nothing_known()
-    folded(state, PlanTurn(facts=["add  subtracts", "  "], backlog=["x"], done=False))
-    folded(state, PlanTurn(facts=["add\nsubtracts", "y" * 9_999], backlog=[], done=False))
+    adopt(state, PlanTurn(facts=["add  subtracts", "  "], backlog=["x"], done=False))
+    adopt(state, PlanTurn(facts=["add\nsubtracts", "y" * 9_999], backlog=[], done=False))
     assert state.facts == ["add subtracts", "y" * 500]
-    folded(state, PlanTurn(facts=[f"fact {n}" for n in range(100)], backlog=[], done=False))
+    adopt(state, PlanTurn(facts=[f"fact {n}" for n in range(100)], backlog=[], done=False))
     assert state.facts == [f"fact {n}" for n in range(60, 100)]
 
 

@@ -1,0 +1,165 @@
+"""The full preset's control flow: the complete design, of which `lean` keeps what pays for itself.
+
+First contract and reproduction. Then the steps, one after the other, each made by as many
+candidates as confidence requires and judged by test results. Then the patch alone, on a fresh copy
+of the repository. Evidence opens every gate, never the model's word.
+"""
+
+from dataclasses import replace
+
+from agent.arms.durable import debugging
+from agent.arms.durable.adjudication import adjudicate, applied
+from agent.arms.durable.answers import Review
+from agent.arms.durable.candidates import best_of
+from agent.arms.durable.context import gather, read_again
+from agent.arms.durable.final import verify_whole
+from agent.arms.durable.gates import Judgement
+from agent.arms.durable.limits import LimitReached
+from agent.arms.durable.outcome import WorkflowStatus
+from agent.arms.durable.planning import adopt, is_done, plan
+from agent.arms.durable.reproduction import REPRODUCIBLE, reproduce
+from agent.arms.durable.state import (
+    Candidate,
+    Reproduction,
+    State,
+    StepResult,
+    Verification,
+)
+from agent.arms.durable.submission import Change
+from agent.errors import OutOfTime
+from agent.session.session import BASE, Session
+
+
+async def work(state: State, session: Session) -> tuple[WorkflowStatus, str]:
+    """Work until the whole change is accepted, or turns, progress, limits or time end.
+
+    Return the way in which it ended and the reason.
+    """
+    try:
+        return await _reproduce_then_work(state, session), ""
+    except OutOfTime as error:
+        return "out_of_time", str(error)
+    except LimitReached as error:
+        return "out_of_limits", str(error)
+
+
+async def _reproduce_then_work(state: State, session: Session) -> WorkflowStatus:
+    state.reproduction = await _reproduction(state, session)
+    if _must_be_reproduced(state) and state.reproduction.anchor is None:
+        return "blocked"
+    if state.reproduction.brief is not None:
+        state.backlog = list(state.reproduction.brief.backlog)
+    return await _work(state, session)
+
+
+async def _work(state: State, session: Session) -> WorkflowStatus:
+    """Plan and make steps until the whole is accepted, or turns or progress end."""
+    idle = 0
+    for number in range(1, state.profile.plan_turns + 1):
+        state.meter.check()
+        turn = await plan(state, session.scope(f"plan-{number}"))
+        is_progress = turn is not None and bool(turn.context_needed)
+        if turn is not None:
+            adopt(state, turn)
+            if turn.context_needed:
+                scope = session.scope(f"gather-{number}")
+                state.context = await gather(state, turn.context_needed, scope) or state.context
+            if is_done(state, turn):
+                is_progress = True
+                if await _submitted(state, session.scope(f"final-{number}")):
+                    return "completed"
+            elif turn.next_step is not None:
+                step = await best_of(state, turn.next_step, session.scope(f"step-{number}"))
+                step = await _ruled(state, step, session, number)
+                is_progress = _record_step(state, step)
+                state.context = await read_again(state, session.scope(f"read-again-{number}"))
+        idle = 0 if is_progress else idle + 1
+        if idle == state.profile.patience:
+            break
+    await _submitted(state, session.scope("final"))
+    return "out_of_turns"
+
+
+async def _submitted(state: State, session: Session) -> bool:
+    """Verify and review the whole change. Return True if the attempt ends with it.
+
+    The issues of the review become the new backlog.
+    """
+    final = await verify_whole(state, session)
+    state.finals.append(final)
+    state.backlog = _open_issues(final.review)
+    _remember(state, final.verification)
+    accepted = final.review.verdict == "accept"
+    return accepted or len(state.finals) == state.profile.final_rounds
+
+
+async def _ruled(state: State, result: StepResult, session: Session, number: int) -> StepResult:
+    """Ask for the cause if tests reject two steps in a row. Return the step as it then stands.
+
+    A step that only failed by a test that was ruled wrong is kept.
+    """
+    chosen, last = result.chosen, state.last_step
+    if not (state.profile.adjudication and chosen.broken and last and last.chosen.broken):
+        return result
+    judged = _judgement(state, chosen)
+    ruling = await adjudicate(state, judged, session.scope(f"ruling-{number}"))
+    if ruling is None or applied(state, ruling, judged).findings or chosen.verification is None:
+        return result
+    await session.scope(f"keep-{number}").take(chosen.tree)
+    sound = replace(chosen, verification=replace(chosen.verification, broken=()))
+    return replace(result, chosen=sound)
+
+
+def _judgement(state: State, candidate: Candidate) -> Judgement:
+    """Return a rejected candidate in the terms of an adjudication."""
+    assert candidate.verification is not None
+    return Judgement(
+        candidate.tree,
+        Change(candidate.diff, candidate.edited),
+        candidate.summary,
+        candidate.confidence,
+        candidate.verification.compared,
+    )
+
+
+def _record_step(state: State, result: StepResult) -> bool:
+    """Record a step, and put its review issues at the top of the backlog.
+
+    Return True if the step was accepted.
+    """
+    state.steps.append(result)
+    review, verification = result.chosen.review, result.chosen.verification
+    if review is not None and review.verdict == "revise":
+        state.backlog = [*_open_issues(review), *state.backlog]
+    if verification is not None:
+        _remember(state, verification)
+    return result.chosen.accepted
+
+
+def _remember(state: State, found: Verification) -> None:
+    """Record failures, so that a recurring error is recognised."""
+    error = (found.error or "\n".join(found.broken)) if found.broken else ""
+    state.errors = debugging.remembered(state.errors, error)
+
+
+def _open_issues(review: Review) -> list[str]:
+    if review.verdict == "accept":
+        return []
+    return review.issues or review.reasons
+
+
+async def _reproduction(state: State, session: Session) -> Reproduction:
+    """Return the task as a failing test, or the reason why there is none.
+
+    Without such a test, the arm continues in degraded mode.
+    """
+    try:
+        scope = session.scope("reproduction", limit_s=state.profile.phase_limit_s)
+        return await reproduce(state, scope)
+    except OutOfTime as error:
+        await session.scope("reproduction-undone").take(BASE)
+        return Reproduction(problem=str(error))
+
+
+def _must_be_reproduced(state: State) -> bool:
+    return state.profile.reproduction == "required" and state.contract.kind in REPRODUCIBLE

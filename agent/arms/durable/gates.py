@@ -1,0 +1,204 @@
+"""The gates of the lean flow, each opened by tests on a fresh copy of the repository."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from agent.arms.durable.answers import Confidence, Work
+from agent.arms.durable.indexing import tests_covering
+from agent.arms.durable.reproduction import checked_on_base
+from agent.arms.durable.roles import protecting
+from agent.arms.durable.state import Evidence, Runs
+from agent.arms.durable.submission import Change, apply_patch
+from agent.arms.durable.verification import passes, regressions, run_tests, without
+from agent.errors import OutOfTime
+from agent.session.session import BASE, Session
+from agent.tools import TestRun
+from agent.tools.rendering import head_and_tail, render_tests
+
+Gate = Literal["change", "reproduction", "new_test", "regression", "review", "unverified"]
+"""A gate that can stay closed.
+
+`change`: there is a patch, and it applies to the base commit. `reproduction`: the new test fails
+without the change. `new_test`: it passes with the change. `regression`: the related existing tests
+fail no more than before. `review`: a reviewer has no objection. `unverified`: the work was not cut
+off before its tests.
+"""
+
+SHOWN_EVIDENCE = 4_000
+"""Maximum length of the evidence of one finding in a prompt, in characters."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The reason why a gate stays closed."""
+
+    gate: Gate
+    lines: tuple[str, ...]
+    """One line for each failure."""
+    evidence: str = ""
+    """Test output, errors first."""
+    tests: tuple[str, ...] = ()
+    """Ids of the failing existing tests."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A change and the gates that stay closed to it."""
+
+    tree: str
+    change: Change
+    summary: str
+    confidence: Confidence
+    runs: Runs = field(default_factory=Runs)
+    reproduction: str = ""
+    """The reason why the claimed new test is none."""
+    incomplete: str = ""
+    """The reason why the author did not report the work as done."""
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def accepted(self) -> bool:
+        """True if every gate is open."""
+        return not self.findings and not self.incomplete
+
+    @property
+    def gates(self) -> frozenset[Gate]:
+        """The closed gates."""
+        return frozenset(finding.gate for finding in self.findings)
+
+    @property
+    def failing(self) -> tuple[str, ...]:
+        """Ids of the existing tests that fail because of the change."""
+        return tuple(test for finding in self.findings for test in finding.tests)
+
+
+async def judge(
+    state: Evidence, change: Change, work: Work | None, incomplete: str, session: Session
+) -> Judgement:
+    """Run the new test and the related existing tests on a fresh copy. Return the closed gates.
+
+    A new test that holds on the base commit becomes the attempt's anchor test.
+    """
+    judged = Judgement(
+        session.tree,
+        change,
+        work.summary if work else "",
+        work.confidence if work else "low",
+        incomplete=incomplete,
+    )
+    if not change.patch:
+        return found(state, judged)
+    named = work.related_tests if work else []
+    covering = await tests_covering(change.files, session.scope("covering"))
+    related = state.known_tests([*named, *covering])
+    try:
+        async with session.branch("fresh", BASE, limit_s=state.profile.phase_limit_s) as fresh:
+            problem = await _reproduced(state, change, work, fresh)
+            runs = await _runs(state, change.patch, related, fresh)
+    except OutOfTime as error:
+        problem, runs = "", Runs(problem=str(error))
+    return found(state, replace(judged, runs=runs, reproduction=problem))
+
+
+async def _reproduced(state: Evidence, change: Change, work: Work | None, fresh: Session) -> str:
+    """Verify a new or corrected test on the base commit, and adopt it if it holds.
+
+    Return the reason why it is no reproduction, or ''. An attempt at a task that no test can show
+    continues without one, unless its profile requires a test.
+    """
+    if work is None or state.profile.reproduction == "off":
+        return ""
+    known = state.reproduction.anchor
+    if not work.test:
+        if known is not None:
+            return ""
+        if not work.no_test_because:
+            return "no new test was named; name one, or say in `no_test_because` why none can be"
+        state.reproduction = replace(state.reproduction, problem=work.no_test_because)
+        required = state.profile.reproduction == "required"
+        return f"a new test is required, not: {work.no_test_because}" if required else ""
+    content = change.new_tests.get(work.test)
+    if known is not None and known.path == work.test and content in (None, known.content):
+        return ""
+    if content is None:
+        return f"{work.test} is no new test file that an editing tool wrote"
+    if any((old.path, old.content) == (work.test, content) for old in state.withdrawn):
+        return ""
+    anchor, problem = await checked_on_base(state, work.test, content, fresh)
+    if anchor is not None:
+        state.reproduction = replace(state.reproduction, anchor=anchor, problem="")
+    await fresh.take(BASE)
+    return problem
+
+
+async def _runs(state: Evidence, patch: str, related: Sequence[str], fresh: Session) -> Runs:
+    anchor = state.reproduction.anchor
+    protection = protecting(anchor)
+    before = None
+    if related:
+        before = await run_tests(related, state.tools, protecting(None), fresh)
+        await fresh.take(BASE)
+    problem = await fresh.act("apply", {"patch": patch}, lambda w: apply_patch(w, patch), str)
+    if problem:
+        return Runs(problem=f"the patch does not apply to the base commit: {problem}")
+    shown = None
+    if anchor is not None:
+        content = anchor.content.encode()
+        await fresh.act(
+            "write anchor",
+            {"path": anchor.path},
+            lambda w: w.write(anchor.path, content),
+            type(None),
+        )
+        shown = await run_tests([anchor.path], state.tools, protection, fresh)
+    after = await run_tests(related, state.tools, protection, fresh) if related else None
+    return Runs(shown, before, after)
+
+
+def found(state: Evidence, judged: Judgement) -> Judgement:
+    """Return the judgement with its findings, given the rulings so far."""
+    return replace(judged, findings=tuple(_findings(state, judged)))
+
+
+def _findings(state: Evidence, judged: Judgement) -> Iterable[Finding]:
+    runs = judged.runs
+    if not judged.change.patch:
+        yield Finding("change", ("nothing was changed",))
+        return
+    if runs.problem:
+        yield Finding("change", (runs.problem,))
+        return
+    if judged.reproduction:
+        yield Finding("reproduction", (judged.reproduction,))
+    anchor = state.reproduction.anchor
+    if anchor is not None and runs.anchor is not None and not passes(anchor, runs.anchor):
+        line = f"the new test {anchor.path} fails with the change"
+        yield Finding("new_test", (line,), _shown(runs.anchor))
+    if runs.after is not None:
+        after = without(runs.after, state.excepted)
+        lines = regressions(runs.before, after)
+        if lines:
+            before = {*runs.before.failed, *runs.before.errors} if runs.before else set()
+            failing = (test for test in (*after.failed, *after.errors) if test not in before)
+            yield Finding("regression", tuple(lines), _shown(after), tuple(failing))
+
+
+def _shown(run: TestRun) -> str:
+    return head_and_tail(render_tests(run, SHOWN_EVIDENCE), SHOWN_EVIDENCE)
+
+
+def best(judged: Sequence[Judgement]) -> Judgement | None:
+    """Return the change to submit: the latest of those with the fewest new failures."""
+    changed = [each for each in judged if each.change.patch]
+    return min(reversed(changed), key=rank, default=None)
+
+
+def rank(judged: Judgement) -> tuple[int, int, int, int]:
+    """Return the sort key; the lowest change is the best."""
+    return (
+        "change" in judged.gates,
+        len(judged.failing),
+        len(judged.findings),
+        bool(judged.incomplete),
+    )

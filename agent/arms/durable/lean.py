@@ -1,0 +1,139 @@
+"""The lean preset's control flow.
+
+One conversation reads, reproduces, edits and tests, as mini-swe-agent's does. Then the gates decide
+on a fresh copy of the repository. A closed gate is repaired in the same conversation. If it stays
+closed, an adjudicator rules on the cause, and a scout looks for another approach. The best change
+is submitted in any case.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+
+from agent.arms.durable.adjudication import adjudicate, applied
+from agent.arms.durable.answers import Ruling, Scouting, Work
+from agent.arms.durable.conversation import Exchange
+from agent.arms.durable.gates import Finding, Judgement, best, judge, rank
+from agent.arms.durable.limits import LimitReached
+from agent.arms.durable.profile import LeanProfile
+from agent.arms.durable.review import review_change
+from agent.arms.durable.scouting import scout
+from agent.arms.durable.solving import Solver, incomplete
+from agent.arms.durable.state import Evidence
+from agent.arms.durable.submission import change_of
+from agent.errors import OutOfTime
+from agent.session.session import BASE, Session
+
+WORKING_SHARE = 0.95
+"""Share of the attempt's time for the work; the rest is for rescuing an unfinished change."""
+
+
+@dataclass
+class LeanState(Evidence):
+    """All findings of an attempt of the lean preset."""
+
+    profile: LeanProfile
+    judged: list[Judgement] = field(default_factory=list)
+    rulings: list[Ruling] = field(default_factory=list)
+    plans: list[Scouting] = field(default_factory=list)
+    ended: OutOfTime | LimitReached | None = None
+    """The reason why the work was cut off."""
+    is_reviewed: bool = False
+    written: Callable[[], Collection[str]] = field(default=frozenset)
+    """The files that the latest solver has written so far."""
+
+
+async def work(state: LeanState, session: Session, limit_s: float | None) -> None:
+    """Work on the task until a change is accepted, or approaches, limits or time are used up."""
+    limit_s = limit_s and limit_s * WORKING_SHARE
+    try:
+        await _work(state, session.scope("work", limit_s=limit_s))
+    except (OutOfTime, LimitReached) as error:
+        state.ended = error
+        await _rescue(state, session.scope("rescue"))
+
+
+async def _work(state: LeanState, session: Session) -> None:
+    """Try one approach after the other, until one is accepted or two bring no progress."""
+    await _approach(state, None, session.scope("approach-0"))
+    for number in range(1, 1 + state.profile.approaches):
+        earlier = best(state.judged)
+        if earlier is not None and earlier.accepted:
+            return
+        plan = await scout(state, state.judged, session.scope(f"scout-{number}"))
+        state.plans += [plan] if plan else []
+        await _restart(earlier, session.scope(f"restart-{number}"))
+        await _approach(state, plan, session.scope(f"approach-{number}"))
+        if number > 1 and not _is_better(best(state.judged), earlier):
+            return
+
+
+def _is_better(latest: Judgement | None, earlier: Judgement | None) -> bool:
+    return latest is not None and (earlier is None or rank(latest) < rank(earlier))
+
+
+async def _restart(earlier: Judgement | None, session: Session) -> None:
+    """Begin at the base commit, or with the best change if only its completion is missing."""
+    is_sound = earlier is not None and not earlier.findings
+    await session.take(earlier.tree if earlier is not None and is_sound else BASE)
+
+
+async def _approach(state: LeanState, plan: Scouting | None, session: Session) -> None:
+    """Let one conversation work and repair until its change is accepted or repairs are used up."""
+    solver = Solver.open(state, plan, state.profile.rounds, session.scope("solve"))
+    state.written = solver.written
+    for turn in range(1 + state.profile.repairs):
+        exchange = await solver.work()
+        judged = await _judged(state, exchange, session.scope(f"judge-{turn}"))
+        if judged.accepted:
+            judged = await _reviewed(state, judged, session.scope(f"review-{turn}"))
+        state.judged.append(judged)
+        if judged.accepted or exchange.answer is None or exchange.answer.status == "blocked":
+            return
+        solver.tell(judged)
+
+
+async def _judged(state: LeanState, exchange: Exchange[Work], session: Session) -> Judgement:
+    """Run the checks of the work so far. Ask for a ruling if a test gate stays closed."""
+    work = exchange.answer
+    tests_count = work is not None and not work.test
+    change = await change_of(session, state.written(), tests_count=tests_count)
+    judged = await judge(state, change, work, incomplete(exchange), session)
+    if not _needs_a_ruling(state, judged, work.conflicting_tests if work else []):
+        return judged
+    ruling = await adjudicate(state, judged, session.scope("ruling"))
+    if ruling is None:
+        return judged
+    state.rulings.append(ruling)
+    return applied(state, ruling, judged)
+
+
+def _needs_a_ruling(state: LeanState, judged: Judgement, conflicting: list[str]) -> bool:
+    """Return True if a test gate rejects twice in a row, or its failures are said to conflict."""
+    closed = judged.gates & {"new_test", "regression"}
+    earlier = state.judged[-1].gates if state.judged else frozenset()
+    again = bool(closed & earlier) or ("regression" in closed and bool(conflicting))
+    return state.profile.adjudication and again
+
+
+async def _reviewed(state: LeanState, judged: Judgement, session: Session) -> Judgement:
+    """Return the judgement with the objections of the review, of which an attempt has one."""
+    wanted = state.profile.review
+    without_test = state.reproduction.anchor is None
+    if state.is_reviewed or not (wanted == "always" or (wanted == "without_test" and without_test)):
+        return judged
+    state.is_reviewed = True
+    review = await review_change(state, judged, session)
+    issues = tuple(review.issues) if review and review.verdict == "revise" else ()
+    return replace(judged, findings=(Finding("review", issues),)) if issues else judged
+
+
+async def _rescue(state: LeanState, session: Session) -> None:
+    """Keep the change of work that was cut off, although no test has judged it."""
+    try:
+        change = await change_of(session, state.written())
+    except OutOfTime:
+        return
+    why = f"cut off before its tests: {state.ended}"
+    cut_off = Judgement(session.tree, change, "", "low", incomplete=why)
+    if not any(each.change.patch == change.patch for each in state.judged):
+        state.judged.append(replace(cut_off, findings=(Finding("unverified", (why,)),)))

@@ -1,0 +1,34 @@
+"""The limits of an attempt, as mini-swe-agent has them: model calls and US dollars."""
+
+from dataclasses import dataclass
+
+from agent.errors import AgentError
+from agent.models.protocol import ModelReply
+from agent.session.session import Session
+
+
+class LimitReached(AgentError):
+    """A limit of the attempt was reached. The best change so far is submitted."""
+
+
+@dataclass(frozen=True)
+class Meter:
+    """Checks the limits of one attempt against its recorded steps."""
+
+    session: Session
+    calls: int | None = None
+    usd: float | None = None
+
+    def check(self) -> None:
+        """Allow another model call. A call of unknown cost counts as free.
+
+        Raises:
+            LimitReached: the attempt has used up its calls or its money.
+        """
+        replies = [step.result for step in self.session.steps]
+        usages = [reply.usage for reply in replies if isinstance(reply, ModelReply)]
+        if self.calls is not None and len(usages) >= self.calls:
+            raise LimitReached(f"the attempt has made its {self.calls} model calls")
+        spent = sum(usage.cost_usd or 0.0 for usage in usages)
+        if self.usd is not None and spent >= self.usd:
+            raise LimitReached(f"the attempt has spent its {self.usd:g} US dollars")

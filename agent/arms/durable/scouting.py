@@ -1,0 +1,40 @@
+"""The scout: another approach to a task, found by reading only."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from agent.arms.durable.answers import Scouting
+from agent.arms.durable.conversation import converse, prompt_beside
+from agent.arms.durable.gates import Judgement
+from agent.arms.durable.implementation import SHOWN_DIFF
+from agent.arms.durable.roles import toolbox
+from agent.arms.durable.state import SHOWN_TEST_FILES, Evidence
+from agent.session.session import Session
+from agent.tools.rendering import head_and_tail
+
+_ROUNDS = 20
+
+
+async def scout(state: Evidence, judged: Sequence[Judgement], session: Session) -> Scouting | None:
+    """Return a plan that differs from what was tried, or None without a valid answer."""
+    facts = {
+        "task": state.task.statement,
+        "root": session.root,
+        "repository_map": state.repository.map,
+        "test_files": state.repository.test_files[:SHOWN_TEST_FILES],
+        "earlier": _earlier(judged[-1]) if judged else None,
+    }
+    prompt, tools = prompt_beside(__file__), toolbox("scout", state)
+    limits = state.limits(_ROUNDS)
+    exchange = await converse(session, "scout", prompt, facts, Scouting, limits, tools)
+    return exchange.answer
+
+
+def _earlier(judged: Judgement) -> dict[str, Any]:
+    return {
+        "summary": judged.summary,
+        "unfinished": judged.incomplete,
+        "failed_checks": [line for finding in judged.findings for line in finding.lines[:10]],
+        "output": "\n".join(finding.evidence for finding in judged.findings),
+        "diff": head_and_tail(judged.change.patch, SHOWN_DIFF),
+    }

@@ -1,0 +1,124 @@
+"""The solver: one conversation that reads, reproduces, edits and tests until the gates open."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.arms.durable.answers import Scouting, Work
+from agent.arms.durable.conversation import Conversation, Exchange, ToolUse, prompt_beside
+from agent.arms.durable.gates import Judgement
+from agent.arms.durable.roles import toolbox
+from agent.arms.durable.state import Evidence
+from agent.session.session import Session
+
+_EDITING = frozenset({"write", "apply_patch", "edit"})
+_SHOWN_LINES = 20
+
+_INCOMPLETE = {
+    "out_of_rounds": "the conversation used up its model calls",
+    "context_full": "the context window was full",
+    "malformed": "no valid answer was given",
+    "out_of_time": "the time was used up",
+}
+
+
+@dataclass
+class Solver:
+    """One conversation about the task, and the files that it wrote."""
+
+    talk: Conversation[Work]
+    uses: list[ToolUse] = field(default_factory=list)
+
+    @classmethod
+    def open(
+        cls, state: Evidence, plan: Scouting | None, rounds: int, session: Session
+    ) -> "Solver":
+        """Open the conversation. With a `plan`, it follows the plan of a scout."""
+        uses: list[ToolUse] = []
+        talk = Conversation(
+            session,
+            "solver",
+            prompt_beside(__file__),
+            _facts(state, plan, session),
+            Work,
+            state.limits(rounds),
+            toolbox("solver", state),
+            uses=uses,
+        )
+        return cls(talk, uses)
+
+    async def work(self) -> Exchange[Work]:
+        """Let the solver work until it answers or its rounds are used up."""
+        return await self.talk.until_answer()
+
+    def tell(self, judged: Judgement) -> None:
+        """Tell the solver which gates are closed, so that its work continues."""
+        self.talk.tell(explain(judged))
+
+    def written(self) -> frozenset[str]:
+        """Return the files that were passed to an editing tool, so that they exist on purpose."""
+        return frozenset(_changed(use for use in self.uses if use.name in _EDITING))
+
+
+def incomplete(exchange: Exchange[Work]) -> str:
+    """Return the reason why the work is not reported as done, or ''."""
+    work = exchange.answer
+    if work is None:
+        return _INCOMPLETE[exchange.end]
+    if work.remaining:
+        return f"not done yet: {'; '.join(work.remaining)}"
+    return f"blocked: {work.summary}" if work.status == "blocked" else ""
+
+
+def explain(judged: Judgement) -> str:
+    """Return the message to the solver about the closed gates."""
+    if not judged.findings:
+        return f"The checks pass so far. {judged.incomplete}. Do what remains, and answer again."
+    parts = ["The checks on a fresh copy of the repository, with only your change, failed:"]
+    for finding in judged.findings:
+        lines = finding.lines[:_SHOWN_LINES]
+        more = len(finding.lines) - len(lines)
+        parts += [f"- {line}" for line in lines]
+        if more:
+            parts.append(f"- [{more} more]")
+        if finding.evidence:
+            parts.append(f"```\n{finding.evidence}\n```")
+    if judged.change.strays:
+        names = ", ".join(judged.change.strays)
+        parts.append(
+            f"Not part of the change, because a command made them and no editing tool: {names}."
+        )
+    parts.append(
+        "Correct the code, or your new test if that is wrong, and answer again. If an existing "
+        "test expects exactly the behaviour that the task changes, name it in `conflicting_tests`."
+    )
+    return "\n".join(parts)
+
+
+def _facts(state: Evidence, plan: Scouting | None, session: Session) -> dict[str, Any]:
+    anchor = state.reproduction.anchor
+    return {
+        "task": state.task.statement,
+        "root": session.root,
+        "command_timeout_s": state.tools.command_timeout_s,
+        "test_timeout_s": state.tools.test_timeout_s,
+        "test_command": state.tools.test_command,
+        "repository_map": state.repository.map,
+        "earlier_test": {"path": anchor.path, "content": anchor.content} if anchor else None,
+        "plan": _plan(plan) if plan else None,
+    }
+
+
+def _plan(plan: Scouting) -> dict[str, Any]:
+    return {
+        "cause": plan.cause,
+        "approach": plan.approach,
+        "acceptance_criteria": plan.contract.acceptance_criteria,
+        "must_stay": plan.contract.non_goals,
+        "test_idea": plan.test_idea,
+        "steps": [f"{step.title}: {step.instructions}" for step in plan.steps],
+    }
+
+
+def _changed(uses: Iterable[ToolUse]) -> Iterable[str]:
+    return (path for use in uses for path in use.result.changed)

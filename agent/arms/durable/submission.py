@@ -1,0 +1,94 @@
+"""The change to submit: what was made on purpose, without new tests and leftovers."""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from agent.paths import is_test_file
+from agent.session.session import Session
+from agent.workspaces.protocol import Workspace
+
+
+@dataclass(frozen=True)
+class Change:
+    """The difference from the base commit that is submitted."""
+
+    patch: str
+    files: tuple[str, ...] = ()
+    """Changed paths that are in the patch."""
+    new_tests: dict[str, str] = field(default_factory=dict)
+    """New test files by path. They are left out, since those of the task's author replace them."""
+    strays: tuple[str, ...] = ()
+    """New files that a command left behind. They are left out."""
+
+
+async def change_of(
+    session: Session, written: Collection[str], *, tests_count: bool = False
+) -> Change:
+    """Return the change in the work tree, which stays as it is.
+
+    A new file is stray if no editing tool was asked to write it (`written`), unless it is a renamed
+    file of the base commit or a module that the change imports. If `tests_count`, as for a task that
+    asks for tests, new tests are submitted where nothing else changed.
+    """
+    before = session.tree
+    asked = {"written": sorted(written), "tests_count": tests_count}
+    change = await session.act("change", asked, lambda w: _change(w, written, tests_count), Change)
+    await session.take(before)
+    return change
+
+
+async def _change(workspace: Workspace, written: Collection[str], tests_count: bool) -> Change:
+    changes = await workspace.changes()
+    added = [change.path for change in changes if change.status == "added"]
+    tests = [path for path in added if is_test_file(path) and path in written]
+    strays = await _strays(workspace, [path for path in added if path not in written])
+    left_out = {*tests, *strays}
+    files = [change.path for change in changes if change.path not in left_out]
+    if tests_count and not files:
+        files, tests, left_out = tests, [], {*strays}
+    contents = {path: (await workspace.read(path)).decode("utf-8", "replace") for path in tests}
+    await workspace.put_back(sorted(left_out))
+    return Change(await workspace.diff(), tuple(files), contents, tuple(strays))
+
+
+async def _strays(workspace: Workspace, unwritten: Sequence[str]) -> list[str]:
+    if not unwritten:
+        return []
+    changes = await workspace.changes()
+    gone = [await workspace.original(c.path) for c in changes if c.status == "deleted"]
+    patch = await workspace.diff()
+    return [
+        path
+        for path in unwritten
+        if not _is_imported(path, patch) and not await _holds_one_of(workspace, path, gone)
+    ]
+
+
+def _is_imported(path: str, patch: str) -> bool:
+    """Return True if an added line of another file imports the module at `path`."""
+    pure = PurePosixPath(path)
+    if pure.suffix != ".py" or is_test_file(path):
+        return False
+    name = re.escape(pure.parent.name if pure.stem == "__init__" else pure.stem)
+    return re.search(rf"^\+\s*(import|from)\b[^#\n]*\b{name}\b", patch, re.MULTILINE) is not None
+
+
+async def _holds_one_of(workspace: Workspace, path: str, contents: Sequence[bytes | None]) -> bool:
+    """Return True if a file's content is one of `contents`. An unreadable file matches none."""
+    if not contents:
+        return False
+    try:
+        return await workspace.read(path) in contents
+    except OSError:
+        return False
+
+
+async def apply_patch(workspace: Workspace, patch: str) -> str:
+    """Apply a patch. Return git's error, or '' if it applies."""
+    try:
+        await workspace.apply(patch)
+    except ValueError as error:
+        return str(error)
+    return ""
