@@ -13,6 +13,7 @@ from flows.errors import UsageError
 from flows.experiments import records, workspaces
 from flows.experiments.cells import Cell, Place, canonical_digest, plan
 from flows.experiments.declaration import Experiment, from_record
+from flows.experiments.versions import refuse_outdated
 from flows.storage import journals
 from flows.storage.lake import Lake
 
@@ -60,10 +61,12 @@ async def prepare(
         JournalError: the journal cannot be opened.
     """
     chosen, environment, lake = await check(experiment, lake_path, elsewhere=elsewhere)
+    place = Place(environment, network=experiment.network)
+    cells = plan(experiment, chosen, place)
+    await asyncio.to_thread(refuse_outdated, cells, lake)
     await asyncio.to_thread(journals.claim, lake, experiment.name)
     declare(experiment, chosen, environment, lake)
-    place = Place(environment, network=experiment.network)
-    return Plan(experiment, environment, plan(experiment, chosen, place), lake)
+    return Plan(experiment, environment, cells, lake)
 
 
 async def check(

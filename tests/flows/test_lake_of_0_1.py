@@ -1,7 +1,7 @@
 """A lake and a journal of release 0.1 are continued, and nothing is bought again.
 
 `lake_of_0_1/` holds both, as `durabench run` of that release left them: `legacy` finished, and
-`legacy-stopped` killed while its durable arm was working.
+`legacy-stopped` killed while its durable arm was working. That arm has a later version now.
 """
 
 import sqlite3
@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.arms import ARMS
 from flows.benchmark import benchmark
+from flows.errors import UsageError
 from flows.experiments import declaration, forking
 
 FOLDER = Path(__file__).with_name("lake_of_0_1")
@@ -37,22 +39,27 @@ def bought(lake: Path, name: str) -> dict[tuple[str, str, int], int]:
 
 
 async def test_a_finished_experiment_is_finished(old_lake: Path) -> None:
-    """Every arm is found under its key: the default ones and those with options."""
+    """Every arm of an unchanged agent is found under its key, with options and without."""
     before = bought(old_lake, "legacy")
-    await benchmark(declaration.load(FOLDER / "legacy.yaml"), str(old_lake))
+    declared = declaration.load(FOLDER / "legacy.yaml")
+    unchanged = [arm for arm in declared.arms if ARMS[arm.agent].version == 1]
+    await benchmark(declared.model_copy(update={"arms": unchanged}), str(old_lake))
     assert bought(old_lake, "legacy") == before
     assert {arm for arm, *_ in before} == {"mini", "mini-strict", "durable", "careful"}
 
 
-@pytest.mark.docker
-async def test_a_killed_attempt_is_resumed(old_lake: Path) -> None:
-    """The durable arm repeats at most the call that was in flight when it was killed."""
-    before = bought(old_lake, "legacy-stopped")
-    await benchmark(declaration.load(FOLDER / "legacy-stopped.yaml"), str(old_lake))
-    after = bought(old_lake, "legacy-stopped")
-    assert len(after) > len(before)
-    assert sum(after[call] - count for call, count in before.items()) <= 1
-    assert {count for call, count in after.items() if call not in before} == {1}
+@pytest.mark.parametrize(
+    "name", ["legacy", pytest.param("legacy-stopped", marks=pytest.mark.docker)]
+)
+async def test_attempts_of_an_earlier_version_are_not_bought_again(
+    old_lake: Path, name: str
+) -> None:
+    """Finished or killed, they are refused before anything is bought or recorded."""
+    before = bought(old_lake, name)
+    declared = declaration.load(FOLDER / f"{name}.yaml")
+    with pytest.raises(UsageError, match=r"by version 1 of the durable agent.* another name"):
+        await benchmark(declared, str(old_lake))
+    assert bought(old_lake, name) == before
 
 
 def test_an_attempt_is_forked(old_lake: Path) -> None:

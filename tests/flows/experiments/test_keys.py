@@ -110,7 +110,7 @@ def test_what_does_not_is_not_bought_again(changes: dict[str, Any]) -> None:
 def test_attempts_of_release_0_1_keep_their_keys(known: dict[str, Any]) -> None:
     """An upgrade buys nothing again, whatever options and models an arm has."""
     assert (
-        attempt_key(cell(arms=[{"name": "a", **known["arm"]}], primary=None, model=None))
+        attempt_key(cell(arms=[{"name": "a", **known["arm"]}], primary=None, model=None), version=1)
         == (known["key"])
     )
 
