@@ -23,6 +23,7 @@ from agent.journal.types import (
     Progress,
     RecordedStep,
     Reservation,
+    TreeRef,
 )
 from agent.timings import timings
 
@@ -276,7 +277,7 @@ class Journal:
         *,
         cost_usd: float | None,
         duration_s: float,
-        tree: str | None,
+        tree: TreeRef | None,
     ) -> None:
         """Record the result of a step, and settle its reservation.
 
@@ -291,7 +292,7 @@ class Journal:
             "result": self._bodies.pack(result),
             "cost_usd": cost_usd,
             "duration_s": duration_s,
-            "tree": tree,
+            "tree": None if tree is None else str(tree),
         }
 
         def work(connection: Connection) -> None:
@@ -318,7 +319,7 @@ class Journal:
         result: bytes,
         *,
         duration_s: float,
-        tree: str | None,
+        tree: TreeRef | None,
     ) -> None:
         """Record a step that costs nothing, after it happened: `intend` and `record` in one.
 
@@ -336,7 +337,7 @@ class Journal:
             "cost_usd": 0.0,
             "settled_nusd": None,
             "duration_s": duration_s,
-            "tree": tree,
+            "tree": None if tree is None else str(tree),
         }
 
         def work(connection: Connection) -> None:

@@ -30,7 +30,7 @@ from agent.errors import (
     OutOfTime,
     Undone,
 )
-from agent.journal import RecordedStep
+from agent.journal import RecordedStep, TreeRef
 from agent.models.protocol import Message, Model, ModelReply, ModelRequest
 from agent.session.deadlines import Deadline, covered_s
 from agent.session.log import Entry, NoLog, StepLog
@@ -158,7 +158,7 @@ class Session:
 
     @asynccontextmanager
     async def branch(
-        self, name: str, tree: str, *, limit_s: float | None = None
+        self, name: str, tree: TreeRef, *, limit_s: float | None = None
     ) -> AsyncIterator["Session"]:
         """Open a line of work with its own workspace that starts at a `tree` of this attempt.
 
@@ -192,7 +192,7 @@ class Session:
         return self._attempt.workspaces.root
 
     @property
-    def tree(self) -> str:
+    def tree(self) -> TreeRef:
         """The work tree after the last step, for `branch` and `take`; `BASE` at first."""
         return self._bench.tree
 
@@ -295,13 +295,13 @@ class Session:
         """Return all differences from the base commit, as a step."""
         return await self.act("diff", {}, lambda workspace: workspace.diff(), str)
 
-    async def take(self, tree: str) -> None:
+    async def take(self, tree: TreeRef) -> None:
         """Set the work tree to one of another line of work of this attempt, as a step."""
 
         async def put(workspace: Workspace) -> None:
             await self._bench.put(tree)
 
-        await self.act("take", {"tree": tree}, put, type(None))
+        await self.act("take", {"tree": str(tree)}, put, type(None))
 
     async def snapshot(self) -> None:
         """Save the whole workspace as an image, as a step.

@@ -40,7 +40,7 @@ def result(lake: Path, environment: str) -> dict[str, Any]:
     [prediction] = store.find("predictions", attempt_id)
     return {
         "patch": prediction["model_patch"],
-        "tree": trees[-1].split()[0],
+        "tree": trees[-1].tree,
         "steps": [(step.seq, step.kind, step.digest) for step in steps],
         "calls": account.calls_credited,
         "credited": round(account.credited_usd, 9),

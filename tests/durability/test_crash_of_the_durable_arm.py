@@ -55,7 +55,7 @@ def result(lake: Path, environment: str) -> dict[str, Any]:
             (step.scope, step.seq): (
                 step.kind,
                 _digest(step.request.decode()),
-                step.tree and step.tree.split()[0],
+                step.tree and step.tree.tree,
             )
             for step in journal.steps(attempt_id)
         },

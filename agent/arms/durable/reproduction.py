@@ -9,6 +9,7 @@ from agent.arms.durable.conversation import converse, prompt_beside
 from agent.arms.durable.roles import protecting, toolbox
 from agent.arms.durable.state import Anchor, Reproduction, State
 from agent.arms.durable.verification import run_tests
+from agent.journal import TreeRef
 from agent.paths import is_test_support
 from agent.session.session import Session
 from agent.tools import Protection, TestRun
@@ -92,7 +93,7 @@ async def _claim(
 
 
 async def _checked(
-    state: State, claim: AnchorClaim, start: str, session: Session
+    state: State, claim: AnchorClaim, start: TreeRef, session: Session
 ) -> tuple[Anchor | None, str]:
     """Return the anchor test if the claim holds, or the reason why it does not.
 

@@ -13,6 +13,7 @@ from agent.arms.durable.answers import (
 )
 from agent.arms.durable.conversation import Limits
 from agent.arms.durable.profile import Profile
+from agent.journal import TreeRef
 from agent.tools import TestRun, ToolSettings
 from agent.tools.rendering import render_tests
 from agent.types import Task
@@ -98,7 +99,7 @@ class Candidate:
     status: CandidateStatus
     summary: str
     confidence: Confidence
-    tree: str
+    tree: TreeRef
     """The resulting work tree."""
     diff: str
     """Diff of that tree against the base commit."""

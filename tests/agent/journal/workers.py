@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from agent.errors import BudgetExhausted, InfrastructureError, JournalError
-from agent.journal import Attempt, Journal, Lease, Limit, Reservation
+from agent.journal import Attempt, Journal, Lease, Limit, Reservation, TreeRef
 
 EXPERIMENT = "exp"
 DIGEST = "d" * 64
@@ -51,7 +51,7 @@ def record(
     scope: str = "",
     cost: float | None = 0.0,
     result: bytes = b"done",
-    tree: str | None = None,
+    tree: TreeRef | None = None,
 ) -> None:
     """The result of an intent."""
     journal.record(lease, scope, seq, result, cost_usd=cost, duration_s=0.5, tree=tree)
