@@ -191,7 +191,7 @@ async def _solve(cell: Cell, log: JournalLog, stop: Stop) -> Outcome:
     spec = cell.experiment.model_of(cell.arm)
     built = _models(cell, spec, log.journal, stop) if spec else {}
     origin = await asyncio.to_thread(_origin, log.journal, attempt_id)
-    async with Session(
+    async with Session.start(
         attempt_id=attempt_id,
         models=built,
         workspaces=workspaces.AttemptWorkspaces(

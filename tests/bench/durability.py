@@ -69,7 +69,7 @@ async def _journaled(lake: Lake) -> dict[str, list[float]]:
     more_ms: dict[str, list[float]] = {"model call": [], "command": []}
     async with held(journal, "bench") as lease:
         plain, kept = (
-            Session(
+            Session.start(
                 attempt_id="bench",
                 models={"": models.build(spec, task, seed=0)},
                 workspaces=_Memory(),
@@ -158,7 +158,7 @@ async def _carry_on(lake: Lake, instance: Instance, *, until: int) -> float:
     journal = _journal(lake)
     async with (
         held(journal, "bench") as lease,
-        Session(
+        Session.start(
             attempt_id="bench",
             models={"": models.build(spec, task, seed=0)},
             workspaces=workspaces,

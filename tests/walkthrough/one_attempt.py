@@ -57,7 +57,7 @@ class OneAttempt:
         """Run the attempt, over the steps that earlier runs recorded."""
         async with held(self.journal, attempt_id) as lease:
             recorded = self.journal.steps(attempt_id)
-            async with Session(
+            async with Session.start(
                 attempt_id=attempt_id,
                 models={"": model},
                 workspaces=self.workspaces,

@@ -34,7 +34,7 @@ async def test_an_arm_turns_a_task_into_an_outcome_with_a_patch() -> None:
     """The whole of `agent/` in ten lines; the model is a list of replies."""
     task = Task(id="demo", statement="Say hello.", base_commit="HEAD", reference_patch="")
     spec = models.parse({"provider": "scripted", "replies": [{"command": c} for c in COMMANDS]})
-    session = Session(
+    session = Session.start(
         attempt_id="demo",
         models={"": models.build(spec, task, seed=0)},
         workspaces=HostWorkspaces(repository),

@@ -38,7 +38,7 @@ async def solve(
         upstream.checkout(INSTANCE.repo, INSTANCE.base_commit, folder, cache)
 
     spec = models.parse({"provider": "simulated", **simulated})
-    session = Session(
+    session = Session.start(
         attempt_id="durable",
         models={"": models.build(spec, task, seed=0)},
         workspaces=HostWorkspaces(repository, INSTANCE.base_commit),

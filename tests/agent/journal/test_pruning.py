@@ -124,7 +124,7 @@ def test_a_removed_attempt_leaves_room_in_every_budget(journal: Journal) -> None
 
 
 def test_bodies_and_trees_that_steps_name_are_known(url: str, tmp_path: Path) -> None:
-    """Large requests, large results and deltas of trees; those of chosen attempts can be left out."""
+    """Large requests and results, and deltas of trees; those of chosen attempts can be left out."""
     blobs = Blobs(tmp_path / "blobs")
     journal = Journal.open(url, blobs)
     large = {name: name.encode() * (BLOB_ABOVE + 1) for name in ("q", "r", "s")}

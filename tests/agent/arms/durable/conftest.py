@@ -191,7 +191,7 @@ def solve() -> Solver:
         runner = {} if with_pytest else {"test_command": QUICK}
         options = DurableOptions(profile=Profile.model_validate({**runner, **(profile or {})}))
         workspaces = HostWorkspaces(with_files({**FILES, **files}))
-        async with Session(
+        async with Session.start(
             attempt_id="attempt", models={"": answering}, workspaces=workspaces, limit_s=limit_s
         ) as session:
             return Solved(await arm.solve(TASK, session, options), session, answering)
