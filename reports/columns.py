@@ -79,7 +79,8 @@ ATTEMPTS = Table(
             "outcome",
             TEXT,
             "submitted, gave_up, out_of_steps, out_of_budget or out_of_time; infrastructure, "
-            "budget_stop and interrupted are no ends: a later run goes on from there",
+            "refused (the image failed its preflight), budget_stop and interrupted do not end an "
+            "attempt: a later run resumes it",
         ),
         Column("detail", TEXT, "the arm's own word for the ending, or the error's text"),
         Column(

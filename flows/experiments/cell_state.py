@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Literal
 
-from flows.errors import REFUSAL
 from flows.experiments.cells import Cell, Place, Submission
 from flows.experiments.keys import attempt_key, audit_key, is_cached, verdict_key
+from flows.storage.attempts import is_refused
 from flows.storage.lake import Lake
 
 End = Literal["done", "interrupted", "infrastructure", "misplaced", "budget", "refused"]
@@ -82,9 +82,10 @@ def ended(cell: Cell, lake: Lake, *, grade: bool) -> tuple[End, str]:
             return "budget", f"stopped: {detail}"
         case "interrupted":
             return "interrupted", f"interrupted: {detail}"
+        case _ if is_refused(attempts[0]):
+            return "refused", f"not run: {detail}"
         case "infrastructure":
-            end: End = "refused" if detail.startswith(REFUSAL) else "infrastructure"
-            return end, f"infrastructure: {detail}"
+            return "infrastructure", f"infrastructure: {detail}"
         case _:
             return "infrastructure", "infrastructure: the patch was not graded"
 

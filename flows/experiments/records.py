@@ -9,6 +9,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any, Literal
 
+from agent.errors import BudgetExhausted, Interrupted
 from agent.journal import Attempt
 from agent.models.protocol import ModelReply, Usage
 from agent.models.spec import LiteLLMSpec, ModelSpec, SimulatedSpec
@@ -56,10 +57,21 @@ UNKNOWN_USAGE: Row = {
 
 @dataclass(frozen=True)
 class Interruption:
-    """Reason why an attempt was interrupted. A later run resumes it."""
+    """Reason why an attempt did not end. A later run resumes it."""
 
-    status: Literal["infrastructure", "budget_stop", "interrupted"]
+    status: Literal["infrastructure", "budget_stop", "interrupted", "refused"]
     detail: str
+
+    @classmethod
+    def of(cls, error: Exception) -> "Interruption":
+        """Return the interruption that an error means."""
+        match error:
+            case BudgetExhausted():
+                return cls("budget_stop", str(error))
+            case Interrupted():
+                return cls("interrupted", str(error))
+            case _:
+                return cls("infrastructure", f"{type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True)

@@ -172,6 +172,6 @@ def _record(cell: Cell, reason: str, lake: Lake) -> None:
     attempt_id = attempt_key(cell)[:32]
     if lake.has("attempts", *cell.partition, attempt_id):
         return
-    ended = records.Interruption("infrastructure", reason)
+    ended = records.Interruption("refused", reason)
     run = records.Run(datetime.now(UTC), 0.0)
     records.write(lake, records.AttemptRecord(attempt_id, cell, ended, [], 0.0, run))

@@ -33,7 +33,8 @@ from flows.display.terminal import show
 from flows.errors import UsageError
 from flows.images.cache import KeptImages
 from flows.storage import retention
-from flows.storage.journals import VARIABLE, existing_journal, was_run
+from flows.storage.attempts import was_run
+from flows.storage.journals import VARIABLE, existing_journal
 from flows.storage.lake import Lake
 from flows.storage.retention import File
 from reports.lake import list_experiments, matching, near

@@ -17,10 +17,11 @@ from agent.errors import OtherJournal
 from agent.journal import Claim, Journal
 from agent.journal.blobs import Blobs
 from agent.journal.journal import is_missing, place
-from flows.errors import REFUSAL, Mismatch, UsageError
+from flows.errors import Mismatch, UsageError
 from flows.storage import bindings
+from flows.storage.attempts import was_run
 from flows.storage.bindings import ADOPT, Binding
-from flows.storage.lake import Lake, Row
+from flows.storage.lake import Lake
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -191,11 +192,6 @@ def unknown_attempt(lake: Lake, known: set[str]) -> tuple[str, str] | None:
                 if row["attempt_id"] not in known and was_run(row):
                     return experiment, row["attempt_id"]
     return None
-
-
-def was_run(row: Row) -> bool:
-    """Return False for imports and for attempts refused by a preflight; no journal has them."""
-    return row["environment"] != "imported" and not row["detail"].startswith(REFUSAL)
 
 
 @functools.cache
