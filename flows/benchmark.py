@@ -10,7 +10,7 @@ from prefect import flow
 from agent.errors import BudgetExhausted, Interrupted
 from flows.display.terminal import say
 from flows.errors import IncompleteRun
-from flows.experiments.cell_state import End, cell_at, ended
+from flows.experiments.cell_state import CellStates, End
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.experiments.plan import Plan, prepare
@@ -19,7 +19,7 @@ from flows.images.preflight import Gate, Refused
 from flows.images.schedule import scheduled
 from flows.report import report
 from flows.server.events import Announcements
-from flows.server.fanout import Told, run_elsewhere
+from flows.server.fanout import Order, Told, run_elsewhere
 from flows.server.progress import Progress
 from flows.server.stopping import graceful_stop
 from flows.server.turns import Slot, in_turn
@@ -97,7 +97,8 @@ async def _here(plan: Plan, told: Told, stop: Stop, *, grade: bool) -> Counter[E
         ImageError: no Docker daemon answers.
     """
     declared = plan.experiment
-    known = partial(cell_at, lake=plan.lake, grade=grade)
+    states = CellStates(plan.lake)
+    known = partial(states.cell_at, grade=grade)
     slots = asyncio.Semaphore(declared.concurrency)
     gate = Gate(plan.lake)
 
@@ -107,7 +108,7 @@ async def _here(plan: Plan, told: Told, stop: Stop, *, grade: bool) -> Counter[E
 
     async def placed_work(cell: Cell, slot: Slot) -> str:
         async with placed(cell) as there:
-            do = partial(work, there, gate, plan.lake, stop, grade=grade)
+            do = partial(work, there, gate, states, stop, grade=grade)
             return await in_turn(do, cell.label, plan.lake, stop, slot)
 
     images = scheduled(plan.cells, declared.dataset, declared.images, plan.lake, known, stop)
@@ -151,9 +152,9 @@ async def _elsewhere(
     Raises:
         UsageError: the server has no deployment for the cells.
     """
-    waiting, ends = [], Counter[End]()
+    states, waiting, ends = CellStates(plan.lake), [], Counter[End]()
     for cell in plan.cells:
-        end, result = await asyncio.to_thread(ended, cell, plan.lake, grade=grade)
+        end, result = await asyncio.to_thread(states.ended, cell, grade=grade)
         if end == "done":
             ends[end] += 1
             await told(cell, end, result)
@@ -162,4 +163,5 @@ async def _elsewhere(
     if not waiting:
         return ends
     home = await asyncio.to_thread(journals.home, plan.lake)
-    return ends + await run_elsewhere(plan, waiting, lake, home, told, stop, grade=grade)
+    order = Order(plan, lake, home, grade)
+    return ends + await run_elsewhere(order, waiting, told, stop)

@@ -28,7 +28,7 @@ from eval.audit import (
 from eval.types import Evaluation, EvaluationOutcome
 from flows.errors import IncompleteRun, UsageError
 from flows.experiments import records, workspaces
-from flows.experiments.cell_state import verdict_at
+from flows.experiments.cell_state import CellStates
 from flows.experiments.cells import Submission
 from flows.experiments.declaration import Images
 from flows.experiments.keys import audit_key, is_cached, verdict_key
@@ -236,7 +236,7 @@ async def grade(
         predictions, source, environment, timeout_s, lake, network=network
     )
     slots = asyncio.Semaphore(concurrency)
-    known = partial(verdict_at, lake=store, twice=audit)
+    known = partial(CellStates(store).verdict_at, twice=audit)
     images = scheduled(submissions, dataset, Images(keep_gb=keep_gb), store, known)
     with Progress(name, len(submissions)) as progress:
 

@@ -28,7 +28,7 @@ from agent.session.steps import Step, from_record
 from agent.types import Outcome
 from flows.errors import IncompleteRun, UsageError
 from flows.experiments import records, workspaces
-from flows.experiments.cell_state import REFUSED, cell_at, submission
+from flows.experiments.cell_state import REFUSED, CellStates, submission
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.experiments.keys import attempt_key, is_cached
@@ -230,7 +230,7 @@ def _origin(journal: Journal, attempt_id: str) -> str:
     return attempt_id
 
 
-async def work(cell: Cell, gate: Gate, lake: Lake, stop: Stop, *, grade: bool) -> str:
+async def work(cell: Cell, gate: Gate, states: CellStates, stop: Stop, *, grade: bool) -> str:
     """Do the remaining work of a cell whose image is local. Return its result.
 
     Raises:
@@ -239,9 +239,9 @@ async def work(cell: Cell, gate: Gate, lake: Lake, stop: Stop, *, grade: bool) -
         LeaseHeld: another run is working on the cell.
     """
     here = cell.place.image_digest
-    if cell.experiment.preflight and cell_at(cell, here, lake, grade=grade) is None:
+    if cell.experiment.preflight and states.cell_at(cell, here, grade=grade) is None:
         await gate.check(cell)
-    return await (solve_and_grade if grade else solve_only)(cell, lake, stop)
+    return await (solve_and_grade if grade else solve_only)(cell, states.lake, stop)
 
 
 async def solve_and_grade(cell: Cell, lake: Lake, stop: Stop) -> str:
@@ -307,7 +307,8 @@ async def solve(
             return Failed(name=REFUSED, message=str(error))
     plan = await prepare(experiment, lake)
     cell = plan.cell(arm, instance_id, repeat)
-    known = partial(cell_at, lake=plan.lake, grade=grade)
+    states = CellStates(plan.lake)
+    known = partial(states.cell_at, grade=grade)
     async with graceful_stop() as stop:
 
         async def once() -> str:
@@ -320,7 +321,7 @@ async def solve(
                 scheduled([cell], dataset, images, plan.lake, known, stop) as placed,
                 placed(cell) as there,
             ):
-                return await work(there, Gate(plan.lake), plan.lake, stop, grade=grade)
+                return await work(there, Gate(plan.lake), states, stop, grade=grade)
 
         try:
             return await in_turn(once, cell.label, plan.lake, stop)

@@ -123,7 +123,7 @@ def _is_declared(
 
     Another release may have recorded it, with a digest computed differently or over fewer fields.
     """
-    rows = lake.find_in("experiments", experiment.name, unit) if unit else []
+    rows = lake.find("experiments", unit, experiment.name) if unit else []
     if not rows or (rows[0]["dataset_digest"], rows[0]["environment"]) != resolved:
         return False
     try:

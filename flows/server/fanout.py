@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from uuid import UUID
@@ -23,7 +24,7 @@ from prefect.states import Cancelling, Crashed
 from agent.timings import timings
 from flows.display.terminal import say
 from flows.errors import UsageError
-from flows.experiments.cell_state import REFUSED, End, ended
+from flows.experiments.cell_state import REFUSED, CellStates, End
 from flows.experiments.cells import Cell
 from flows.experiments.keys import attempt_key
 from flows.experiments.plan import Plan
@@ -47,21 +48,24 @@ _PAGE = 200  # the server's own limit
 Told = Callable[[Cell, End, str], Awaitable[None]]
 
 
-async def run_elsewhere(
-    plan: Plan,
-    cells: Iterable[Cell],
-    lake: str | None,
-    home: Home,
-    told: Told,
-    stop: Stop,
-    *,
-    grade: bool,
-) -> Counter[End]:
-    """Have workers run every cell, up to the declared concurrency. Return counts by end state.
+@dataclass(frozen=True)
+class Order:
+    """Work for the workers: the cells of a plan, and what every cell's flow run is given."""
 
-    `lake` is the argument of the benchmark. Workers may have a different default, and refuse the
-    cells if their lake or journal is not `home`. A refused cell goes to the end of the queue, so
-    that a correctly configured worker can take it.
+    plan: Plan
+    lake: str | None
+    """The argument of the benchmark. Workers may have a different default."""
+    home: Home
+    """Workers with another lake or journal refuse the cells."""
+    grade: bool
+
+
+async def run_elsewhere(
+    order: Order, cells: Iterable[Cell], told: Told, stop: Stop
+) -> Counter[End]:
+    """Have workers run these cells, up to the declared concurrency. Return counts by end state.
+
+    A refused cell goes to the end of the queue, so that a correctly configured worker can take it.
 
     If the operator asks to stop, the flow runs are cancelled and have ended on return.
 
@@ -69,22 +73,23 @@ async def run_elsewhere(
         UsageError: the server has no deployment for the cells.
     """
     waiting, alive = deque(cells), dict[UUID, Cell]()
+    concurrency, states = order.plan.experiment.concurrency, CellStates(order.plan.lake)
     crashes, refusals, ends = Counter[str](), Counter[str](), Counter[End]()
     async with get_client() as client:
-        runs = await FlowRuns.open(plan, client, lake, home, grade=grade)
+        runs = await FlowRuns.open(order, client)
         while waiting or alive:
             if stop.requested:
                 await runs.cancel(alive)
                 ends["interrupted"] += len(waiting) + len(alive)
                 break
-            while waiting and len(alive) < plan.experiment.concurrency and not stop.requested:
+            while waiting and len(alive) < concurrency and not stop.requested:
                 cell = waiting.popleft()
                 alive[await runs.begin(cell)] = cell
             if await stop.within(timings().fanout_poll_s):
                 continue
             for run in await runs.over(alive):
                 cell = alive.pop(run.id)
-                end, result = await asyncio.to_thread(ended, cell, plan.lake, grade=grade)
+                end, result = await asyncio.to_thread(states.ended, cell, grade=order.grade)
                 if end != "done" and (reason := _refusal(run)):
                     refusals[cell.label] += 1
                     end, result = "misplaced", f"refused: {reason}"
@@ -106,29 +111,22 @@ class FlowRuns:
 
     def __init__(
         self,
-        plan: Plan,
+        order: Order,
         client: PrefectClient,
         deployment: DeploymentResponse,
         pending_s: float,
-        lake: str | None,
-        home: Home,
-        *,
-        grade: bool,
     ) -> None:
         """Use `open`."""
-        self._plan, self._client, self._deployment = plan, client, deployment.id
+        self._order, self._client, self._deployment = order, client, deployment.id
         self._heartbeats = Heartbeats(client, deployment)
-        self._pending_s, self._lake, self._grade = pending_s, lake, grade
-        self._home = home
+        self._pending_s = pending_s
         self._living: dict[str, UUID] = {}
         self._over = Counter[str]()
         self._waits_since: float | None = None
         self._has_hinted = False
 
     @classmethod
-    async def open(
-        cls, plan: Plan, client: PrefectClient, lake: str | None, home: Home, *, grade: bool
-    ) -> "FlowRuns":
+    async def open(cls, order: Order, client: PrefectClient) -> "FlowRuns":
         """Return the flow runs, including those begun by earlier benchmarks of the experiment.
 
         Raises:
@@ -149,7 +147,7 @@ class FlowRuns:
         pool = await patiently(partial(client.read_work_pool, deployment.work_pool_name or POOL))
         limits = timings()
         pending_s = limits.pending_s if pool.type == "process" else limits.pending_elsewhere_s
-        runs = cls(plan, client, deployment, pending_s, lake, home, grade=grade)
+        runs = cls(order, client, deployment, pending_s)
         async for run in runs._read(FlowRunFilter(tags=FlowRunFilterTags(all_=runs._tags()))):
             for tag in run.tags:
                 if run.state is not None and run.state.is_final():
@@ -168,9 +166,9 @@ class FlowRuns:
             "instance_id": cell.instance.instance_id,
             "arm": cell.arm.name,
             "repeat": cell.repeat,
-            "lake": self._lake,
-            "grade": self._grade,
-            "home": self._home.model_dump(),
+            "lake": self._order.lake,
+            "grade": self._order.grade,
+            "home": self._order.home.model_dump(),
         }
         made = await patiently(
             partial(
@@ -244,7 +242,7 @@ class FlowRuns:
             await asyncio.sleep(timings().fanout_poll_s)
 
     def _tags(self) -> list[str]:
-        return ["durabench", f"experiment:{self._plan.experiment.name}"]
+        return ["durabench", f"experiment:{self._order.plan.experiment.name}"]
 
     async def _read(self, chosen: FlowRunFilter) -> AsyncIterator[FlowRun]:
         offset = 0

@@ -140,10 +140,6 @@ class Lake:
         """Return the rows of a unit of work in any arm and, by default, any experiment."""
         return self._all_rows(table, f"experiment={experiment}/arm=*/{unit}.parquet")
 
-    def find_in(self, table: str, experiment: str, unit: str) -> list[Row]:
-        """Return the rows of a unit of work in all arms of an experiment."""
-        return self._all_rows(table, f"experiment={experiment}/arm=*/{unit}.parquet")
-
     def rows(self, table: str, experiment: str) -> list[Row]:
         """Return every row of an experiment in a table."""
         return self._all_rows(table, f"experiment={experiment}/arm=*/*.parquet")
