@@ -50,7 +50,9 @@ class Lake:
 
     @classmethod
     def open(cls, path: "str | Path | UPath | None" = None) -> "Lake":
-        """Return the lake at `path`, at `DURABENCH_LAKE`, or in `./lake`; create it if missing.
+        """Return the lake at `path`, at `DURABENCH_LAKE`, or in `./lake`, which can be written.
+
+        Nothing is created: the first write makes the folder.
 
         Raises:
             UsageError: the lake is not writable.
@@ -58,8 +60,8 @@ class Lake:
             InfrastructureError: the object store does not answer.
         """
         lake = cls.existing(path)
-        probe = lake.root / f".writable-{uuid.uuid4().hex}"
         try:
+            probe = _existing(lake.root) / f".writable-{uuid.uuid4().hex}"
             _write(probe, b"")
             _remove(probe)
         except refusals() as error:
@@ -265,6 +267,13 @@ def remove(path: "Path | UPath") -> None:
         _remove(path)
     except refusals() as error:
         raise InfrastructureError(f"{path} cannot be removed: {reason(error)}") from error
+
+
+def _existing(folder: "Path | UPath") -> "Path | UPath":
+    """Return the folder, or the nearest one above it that exists."""
+    if not isinstance(folder, Path):
+        return folder
+    return next(one for one in (folder, *folder.parents) if one.exists() or one.is_symlink())
 
 
 def _write(path: "Path | UPath", content: bytes) -> None:

@@ -59,6 +59,6 @@ def test_an_attempt_is_forked(old_lake: Path) -> None:
     """Its declaration holds options of other agents, which the arm never used."""
     with closing(sqlite3.connect(old_lake / "journal.sqlite")) as database:
         [attempt] = database.execute("select attempt_id from attempts where arm = 'mini-strict'")
-    made = forking.fork(attempt[0], "3", str(old_lake))
+    made = forking.fork(forking.check(attempt[0], "3", str(old_lake)))
     assert made.kept_steps == 3
     assert made.experiment.arms[0].options.step_limit == 40

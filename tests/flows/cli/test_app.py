@@ -128,6 +128,10 @@ class TestBeforeAServerIsStarted:
         Path("predictions.jsonl").write_text(PREDICTION)
         fails("grade", "predictions.jsonl", "--name", "A B", because="cannot name results")
 
+    def test_an_attempt_to_fork_has_to_be_there(self) -> None:
+        """Neither a server nor a lake is made for one that is not."""
+        fails("fork", "absent", "--at", "1", because="0 attempts in")
+
     def test_an_instance_to_debug_has_to_be_there(self) -> None:
         """As in an experiment."""
         fails("debug", "durabench__x-1", because="not in the dataset: durabench__x-1")

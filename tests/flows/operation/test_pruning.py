@@ -396,7 +396,7 @@ async def test_a_fork_that_goes_on_keeps_what_it_came_from(finished: Finished, l
 
     await finished.copy(one(arms=[ABLE]), str(lake.root))
     parent = attempt_of(lake, "able")
-    made = await asyncio.to_thread(forking.fork, parent, "4", str(lake.root))
+    made = await asyncio.to_thread(forking.fork, forking.check(parent, "4", str(lake.root)))
     refused = await prune(lake, "--experiment", "trial", "--results", "--remove")
     assert (refused.exit_code, "was forked from 'trial'" in refused.stderr) == (2, True)
     removed = await prune(lake, "--experiment", made.experiment.name, "--results", "--remove")

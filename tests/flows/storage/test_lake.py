@@ -69,6 +69,23 @@ def test_a_lake_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         Lake.open(blocked)
 
 
+def test_a_lake_that_is_only_opened_leaves_nothing(tmp_path: Path) -> None:
+    """Neither its folder nor those above it; the first row makes them."""
+    lake = Lake.open(tmp_path / "above" / "lake")
+    assert list(tmp_path.iterdir()) == []
+    lake.write("predictions", "trial", "a", "1", [PREDICTION])
+    assert lake.units("predictions", "*") == ["1"]
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    """What would become its parent is a file, or leads nowhere."""
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "absent")
+    for blocked in ("file/lake", "link", "link/lake"):
+        with pytest.raises(UsageError, match="cannot write to the lake"):
+            Lake.open(tmp_path / blocked)
+
+
 def test_the_environment_names_the_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`DURABENCH_LAKE` where no path is given, `./lake` where neither is."""
     monkeypatch.setenv("DURABENCH_LAKE", str(tmp_path / "named"))
