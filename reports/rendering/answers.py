@@ -55,7 +55,7 @@ def _cost(report: Report, leading: Leading | None) -> str:
     if pair.cost_ratio is None:
         line = f"What the one costs over the other is not defined{where}: {told}."
     else:
-        interval = _with_interval(leading.groups[1].lines[0])
+        interval = _with_interval(leading.cost_ratio)
         line = f"{pair.candidate} costs {interval} as much as {pair.baseline}{where}: {told}."
     return line if is_all else f"{line} Over all cells that ran: {arms}."
 
