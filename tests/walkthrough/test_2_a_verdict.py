@@ -11,6 +11,7 @@ from eval.grading import grade
 from eval.instances import load
 from eval.selection import Selection, select
 from eval.types import Evaluation, Instance
+from tests.suspect import HOOK
 
 
 async def verdict(instance: Instance, patch: str, cache: Path) -> Evaluation:
@@ -64,18 +65,3 @@ async def test_an_audit_doubts_a_patch_that_changes_the_runner(tmp_path: Path) -
     audited = audit(instance, HOOK, evaluation)
     assert audited.verdict == "suspect"
     assert "test_configuration" in {reason.kind for reason in audited.reasons}
-
-
-HOOK = """\
-diff --git a/conftest.py b/conftest.py
-new file mode 100644
---- /dev/null
-+++ b/conftest.py
-@@ -0,0 +1,5 @@
-+import pytest
-+@pytest.hookimpl(hookwrapper=True)
-+def pytest_runtest_makereport(item, call):
-+    outcome = yield
-+    outcome.get_result().outcome = "passed"
-"""
-"""Lets every test pass, whatever the code does."""
