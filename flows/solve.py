@@ -27,7 +27,7 @@ from agent.session.session import Session
 from agent.session.steps import Step, from_record
 from agent.types import Outcome
 from flows.errors import IncompleteRun, UsageError
-from flows.experiments import records, workspaces
+from flows.experiments import endings, records, workspaces
 from flows.experiments.cell_state import REFUSED, CellStates, submission
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
@@ -82,7 +82,7 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
         try:
             outcome, run = await own.outcome(clock, stop)
         except Exception as error:
-            await own.write(records.Interruption.of(error), clock.run)
+            await own.write(endings.Interruption.of(error), clock.run)
             raise
         await own.write(outcome, run)
     return attempt_id
@@ -95,9 +95,9 @@ class _Clock:
         self._started_at, self._began = datetime.now(UTC), time.perf_counter()
 
     @property
-    def run(self) -> records.Run:
+    def run(self) -> endings.Run:
         """Start time and duration up to now."""
-        return records.Run(self._started_at, time.perf_counter() - self._began)
+        return endings.Run(self._started_at, time.perf_counter() - self._began)
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class _LeasedAttempt:
             return True
         return await asyncio.to_thread(self._is_filed)
 
-    async def outcome(self, clock: _Clock, stop: Stop) -> tuple[Outcome, records.Run]:
+    async def outcome(self, clock: _Clock, stop: Stop) -> tuple[Outcome, endings.Run]:
         """Return the recorded outcome, or replay the arm over the recorded steps.
 
         The second value is the run that reached the outcome: an earlier one if only the rows are
@@ -128,16 +128,16 @@ class _LeasedAttempt:
         """
         ended = await asyncio.to_thread(self.journal.outcome, self.lease.attempt_id)
         if ended is not None:
-            return records.from_ended(ended, clock.run)
+            return endings.from_text(ended, clock.run)
         recorded = await asyncio.to_thread(self.journal.steps, self.lease.attempt_id)
         limits = _limits(self.cell, self.lease)
         log = JournalLog(self.journal, self.lease, blobs(self.lake), recorded, limits)
         outcome = await _solve(self.cell, log, stop)
         run = clock.run
-        await asyncio.to_thread(self.journal.end, self.lease, records.ended(outcome, run))
+        await asyncio.to_thread(self.journal.end, self.lease, endings.to_text(outcome, run))
         return outcome, run
 
-    async def write(self, outcome: Outcome | records.Interruption, run: records.Run) -> None:
+    async def write(self, outcome: Outcome | endings.Interruption, run: endings.Run) -> None:
         """Write the rows of the attempt.
 
         Raises:
@@ -166,13 +166,13 @@ class _LeasedAttempt:
         if missing := self._missing():
             raise InfrastructureError(
                 f"attempt {self.lease.attempt_id} has ended, but its row in `{missing[0]}` is gone "
-                f"from {self.lake.root} and its steps were pruned from the journal: bring the row "
-                "back from a copy, or run under another --name, which buys everything again",
+                f"from {self.lake.root} and its steps were pruned from the journal: restore the "
+                "row from a copy, or run under another --name, which buys everything again",
                 retryable=False,
             )
 
     def _missing(self) -> list[str]:
-        """Return the tables that a finished attempt has a row in and this one has not."""
+        """Return the tables in which a row of the ended attempt is missing."""
         where = (*self.cell.partition, self.lease.attempt_id)
         tables = ("attempts", "predictions")
         return [table for table in tables if not self.lake.has(table, *where)]

@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cache
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Any
 
-from agent.errors import BudgetExhausted, Interrupted
 from agent.journal import Attempt
 from agent.models.protocol import ModelReply, Usage
 from agent.models.spec import LiteLLMSpec, ModelSpec, SimulatedSpec
@@ -25,6 +24,7 @@ from eval.audit import Audit, AuditedVerdict
 from eval.types import Evaluation, Instance
 from flows.experiments.cells import Cell, Submission
 from flows.experiments.declaration import Experiment
+from flows.experiments.endings import Interruption, Run
 from flows.experiments.keys import agent_spec
 from flows.storage.lake import Lake, Row
 
@@ -56,33 +56,6 @@ UNKNOWN_USAGE: Row = {
 
 
 @dataclass(frozen=True)
-class Interruption:
-    """Reason why an attempt did not end. A later run resumes it."""
-
-    status: Literal["infrastructure", "budget_stop", "interrupted", "refused"]
-    detail: str
-
-    @classmethod
-    def of(cls, error: Exception) -> "Interruption":
-        """Return the interruption that an error means."""
-        match error:
-            case BudgetExhausted():
-                return cls("budget_stop", str(error))
-            case Interrupted():
-                return cls("interrupted", str(error))
-            case _:
-                return cls("infrastructure", f"{type(error).__name__}: {error}")
-
-
-@dataclass(frozen=True)
-class Run:
-    """The run that ended or interrupted an attempt."""
-
-    started_at: datetime
-    duration_s: float
-
-
-@dataclass(frozen=True)
 class AttemptRecord:
     """One attempt, ended or interrupted."""
 
@@ -93,22 +66,6 @@ class AttemptRecord:
     billed_usd: float
     """Cost of everything ever sent; calls lost in a crash count at their maximum possible cost."""
     run: Run
-
-
-def ended(outcome: Outcome, run: Run) -> str:
-    """Serialize an outcome and its run for the journal."""
-    times = {"started_at": run.started_at.isoformat(), "duration_s": run.duration_s}
-    return json.dumps({**asdict(outcome), "run": times})
-
-
-def from_ended(text: str, unknown: Run) -> tuple[Outcome, Run]:
-    """Parse the result of `ended`. The run is `unknown` if an earlier release recorded none."""
-    content = json.loads(text)
-    times = content.pop("run", None)
-    run = unknown
-    if times is not None:
-        run = Run(datetime.fromisoformat(times["started_at"]), times["duration_s"])
-    return Outcome(**content), run
 
 
 def attempt_row(record: AttemptRecord) -> Row:

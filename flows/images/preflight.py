@@ -18,6 +18,7 @@ from flows.display.terminal import say
 from flows.experiments import records, workspaces
 from flows.experiments.cells import Cell, Place
 from flows.experiments.declaration import Experiment
+from flows.experiments.endings import Interruption, Run
 from flows.experiments.keys import attempt_key
 from flows.images.cache import last_digest
 from flows.images.schedule import scheduled
@@ -172,6 +173,6 @@ def _record(cell: Cell, reason: str, lake: Lake) -> None:
     attempt_id = attempt_key(cell)[:32]
     if lake.has("attempts", *cell.partition, attempt_id):
         return
-    ended = records.Interruption("refused", reason)
-    run = records.Run(datetime.now(UTC), 0.0)
+    ended = Interruption("refused", reason)
+    run = Run(datetime.now(UTC), 0.0)
     records.write(lake, records.AttemptRecord(attempt_id, cell, ended, [], 0.0, run))

@@ -78,7 +78,7 @@ def test_a_lake_that_is_only_opened_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
-    """What would become its parent is a file, or leads nowhere."""
+    """Its parent would be a file, or a link that leads nowhere."""
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to(tmp_path / "absent")
     for blocked in ("file/lake", "link", "link/lake"):
