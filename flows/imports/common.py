@@ -139,7 +139,7 @@ def alone(lake: Lake, experiment: str) -> Iterator[None]:
     else:
         place = hashlib.sha256(str(lake.root).encode()).hexdigest()[:16]
         folder = Path(tempfile.gettempdir()) / f"durabench-imports-{os.getuid()}-{place}"
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{experiment}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
