@@ -72,7 +72,7 @@ class StepView:
     """The answer or output in full."""
     outcome: str = ""
     messages: tuple[Said, ...] = ()
-    """What is new to the model. Its own replies are the results of earlier steps."""
+    """New messages to the model. Its own replies are the results of earlier steps."""
     spent: Spent | None = None
     """None for a step without a model call."""
 
@@ -83,7 +83,7 @@ class StepView:
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Tokens and cost, outcome and duration, as far as they are known."""
+        """Tokens, cost, outcome and duration as text. An unknown duration is left out."""
         spent = _spent(self.spent) if self.spent else ()
         return tuple(filter(None, [*spent, self.outcome, self.took]))
 

@@ -1,4 +1,4 @@
-"""What a test is to an agent and to the audit: the same, but for the differences named here.
+"""The agent and the audit call the same files tests, except for the differences named here.
 
 The two packages may not import each other. `agent.paths` decides what an agent may not edit, and
 `eval.paths` which changes make a verdict suspect.

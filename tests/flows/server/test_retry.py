@@ -68,7 +68,7 @@ async def test_a_server_that_comes_back(
     set_timings: Callable[..., None],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Its answer counts, and the wait is told once."""
+    """Its answer counts, and one line says that cells are waiting."""
     set_timings(server_patience_s=60, server_retry_s=0.01)
     server = serving(0, 503, 500, 200)
     assert await patiently(server.ask) == 200
