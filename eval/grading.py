@@ -8,13 +8,12 @@ patch can write anything into the log, so nothing in the log makes the outcome
 """
 
 import asyncio
-import hashlib
-import json
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from eval import harness, network
+from eval.digests import canonical_digest
 from eval.harness import Report
 from eval.places import Place
 from eval.types import CommandOutput, Evaluation, EvaluationOutcome, Instance, Shell
@@ -119,7 +118,7 @@ def grading_key(
         "harness": harness.version(),
         "procedure": _PROCEDURE,
     }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return canonical_digest(parts)
 
 
 async def _verdict(

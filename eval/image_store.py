@@ -13,6 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from tenacity import (
+    Retrying,
+    retry_if_exception_type,
+    sleep_using_event,
+    stop_after_attempt,
+    wait_chain,
+    wait_fixed,
+)
+
 from eval import images
 from eval.base_image import BASE_IMAGE, connect
 from eval.errors import ImageError
@@ -143,22 +152,27 @@ class ImageStore:
         self._stopped.set()
 
     def _pull(self, image: str) -> None:
-        waits = () if self._registry_is_away else RETRY_AFTER_S
-        for wait in (*waits, None):
-            try:
-                self._pull_once(image)
-            except _Unreachable:
-                if wait is None or self._stopped.wait(wait):
-                    self._registry_is_away = True
-                    raise
-            else:
-                self._registry_is_away = False
-                return
+        tries = 1 if self._registry_is_away else 1 + len(RETRY_AFTER_S)
+        retrying = Retrying(
+            retry=retry_if_exception_type(_Unreachable),
+            stop=stop_after_attempt(tries),
+            wait=wait_chain(*map(wait_fixed, RETRY_AFTER_S)),
+            sleep=sleep_using_event(self._stopped),
+            reraise=True,
+        )
+        try:
+            retrying(self._pull_once, image)
+        except _Unreachable:
+            self._registry_is_away = True
+            raise
+        self._registry_is_away = False
 
     def _pull_once(self, image: str) -> None:
         from docker.errors import APIError, DockerException
         from requests import RequestException
 
+        if self._stopped.is_set():
+            raise ImageError(_not_pulled(image, "stopped"))
         try:
             for event in self._client.api.pull(image, stream=True, decode=True):
                 if "error" in event:

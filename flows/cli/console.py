@@ -12,9 +12,9 @@ from flows.storage import report_files
 from flows.storage.lake import Lake
 
 if TYPE_CHECKING:
-    from flows.display.steps import Shown
     from flows.imports.common import Summary
     from flows.imports.mini import Imported
+    from reports.steps import StepView
     from reports.types import ArmSummary, Comparison, Report
 
 
@@ -73,7 +73,7 @@ def _pair(pair: "Comparison") -> Table:
     return table
 
 
-def step(shown: "Shown", *, full: bool = False) -> None:
+def step(shown: "StepView", *, full: bool = False) -> None:
     """Print one step of a trace as a line, and with `full` its complete input and output below."""
     console = out()
     show(steps.line(shown, console.width), "bold" if full and console.is_terminal else None)

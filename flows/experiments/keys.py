@@ -13,8 +13,9 @@ from agent.arms.durable.profile import Profile, RoleModel
 from agent.arms.options import ArmOptions, DurableOptions, MiniOptions
 from agent.models.spec import LiteLLMSpec, RecordedSpec, ScriptedSpec, SimulatedSpec
 from eval import audit
+from eval.digests import canonical_digest
 from eval.grading import grading_key
-from flows.experiments.cells import Cell, Submission, canonical_digest
+from flows.experiments.cells import Cell, Submission
 from flows.storage.lake import Lake
 
 CELL_KEY_FIELDS = {

@@ -8,10 +8,11 @@ from pydantic import ValidationError
 
 from agent.workspaces.protocol import Environment
 from eval import instances, selection
+from eval.digests import canonical_digest
 from eval.types import Instance
 from flows.errors import UsageError
 from flows.experiments import records, workspaces
-from flows.experiments.cells import Cell, Place, canonical_digest, plan
+from flows.experiments.cells import Cell, Place, plan
 from flows.experiments.declaration import Experiment, from_record
 from flows.storage import journals
 from flows.storage.lake import Lake

@@ -18,6 +18,7 @@ from agent.session.steps import (
     Result,
     Step,
 )
+from agent.shortening import shorten_middle
 from agent.types import Outcome
 from agent.workspaces.protocol import CommandResult
 from eval.audit import Audit, AuditedVerdict
@@ -321,7 +322,7 @@ def _shortened(content: Any) -> Any:
     """Return the same JSON with the middle of every long text removed."""
     match content:
         case str():
-            return _shorten(content)
+            return shorten_middle(content, SHOWN_CHARACTERS)
         case list():
             return [_shortened(each) for each in content]
         case dict():
@@ -332,14 +333,9 @@ def _shortened(content: Any) -> Any:
 
 def output_json(output: str) -> str:
     """Return a command's output for `steps`, with the middle removed if it is long."""
-    return json.dumps({"output": text(_shorten(output))}, ensure_ascii=False)
-
-
-def _shorten(output: str) -> str:
-    if len(output) <= SHOWN_CHARACTERS:
-        return output
-    half = SHOWN_CHARACTERS // 2
-    return f"{output[:half]}\n[... {len(output) - 2 * half} characters ...]\n{output[-half:]}"
+    return json.dumps(
+        {"output": text(shorten_middle(output, SHOWN_CHARACTERS))}, ensure_ascii=False
+    )
 
 
 def write(lake: Lake, finished: AttemptRecord) -> None:

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import typer
 
+from eval.digests import canonical_digest
 from eval.types import EvaluationOutcome
 from flows.errors import UsageError
 from flows.experiments import records
-from flows.experiments.cells import canonical_digest
 from flows.experiments.declaration import NAME
 from flows.storage.lake import Lake, Row
 from reports.columns import TABLES

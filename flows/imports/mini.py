@@ -8,10 +8,10 @@ from pathlib import Path
 from agent.models import trajectory
 from agent.models.trajectory import Trajectory
 from eval import instances
+from eval.digests import canonical_digest
 from eval.types import Instance
 from flows.errors import UsageError
 from flows.experiments import records
-from flows.experiments.cells import canonical_digest
 from flows.imports import common
 from flows.imports.common import ImportedArm
 from flows.imports.predictions import Source, instances_of

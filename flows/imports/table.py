@@ -10,9 +10,9 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any, TypeVar
 
+from eval.digests import canonical_digest
 from eval.types import EvaluationOutcome
 from flows.errors import UsageError
-from flows.experiments.cells import canonical_digest
 from flows.imports import common, sheets
 from flows.imports.common import ImportedArm, Summary
 from flows.imports.sheets import Sheet

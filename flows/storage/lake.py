@@ -25,6 +25,7 @@ from agent.journal.stores import (
     put_object,
     reason,
     refusals,
+    replace_file,
 )
 from flows.errors import UsageError
 from reports.columns import SHARED_TABLES, TABLES, Table
@@ -280,13 +281,8 @@ def _write(path: "Path | UPath", content: bytes) -> None:
     if not isinstance(path, Path):
         put_object(path, content)
         return
-    temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    replace_file(path, content, durable=False)
 
 
 def _create(path: "Path | UPath", content: bytes) -> bool:

@@ -238,6 +238,14 @@ class TestPull:
         finally:
             registry.start()
 
+    def test_a_stopped_store_does_not_ask_a_registry(
+        self, store: ImageStore, make_instance: MakeInstance, registry: ImageRegistry
+    ) -> None:
+        """Not even one that answers."""
+        store.stop()
+        with pytest.raises(ImageError, match="stopped"):
+            store.bring(make_instance(image=f"{registry.address}/never:latest"), None)
+
 
 def test_only_one_program_brings_an_image_at_a_time(
     store: ImageStore, tmp_path: Path, docker_client: Any

@@ -17,7 +17,7 @@ from agent.session.steps import (
 )
 from agent.workspaces.protocol import CommandResult
 from flows.display import steps
-from flows.display.text import in_full, in_line
+from reports.values import in_full, in_line
 
 WIDE = 100_000
 

@@ -307,6 +307,7 @@ async def test_young_files_and_those_of_others_stay(finished: Finished, lake: La
         root / f".writable-{'0' * 32}",
         root / "attempts" / f".{'a' * 32}.{'0' * 32}",
         store.root / old[:2] / ".tmp0a1b2",
+        store.root / old[:2] / f".{old}.{'0' * 32}",
         results / ("1" * 32),
         results / f"attempt-{'2' * 64}",
     ]
