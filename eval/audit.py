@@ -212,7 +212,7 @@ def _evaluation(change: Change, run: frozenset[str], brought: frozenset[str]) ->
         if ".git" in PurePosixPath(path).parts:
             yield Reason("evaluation_files", f"{path} belongs to git")
         elif path in brought and change.action == "added":
-            yield Reason("evaluation_files", f"{path} is added, which the evaluation brings")
+            yield Reason("evaluation_files", f"{path} is added, which the evaluation supplies")
         elif path in run - brought:
             yield Reason(
                 "evaluation_files", f"{path} is {change.action}, which the evaluation runs"

@@ -214,7 +214,7 @@ def _docker_errors() -> Iterator[None]:
         yield
     except (DockerException, RequestException) as error:
         reason = " ".join(str(error).split())
-        raise ImageError(f"Docker does not do what is needed of images: {reason}") from error
+        raise ImageError(f"a Docker image operation failed: {reason}") from error
 
 
 def _not_pulled(image: str, reason: object) -> str:

@@ -65,7 +65,7 @@ async def benchmark(
     """
     if fresh:
         experiment = experiment.afresh()
-        say(f"the results are named {experiment.name}")
+        say(f"results are filed under {experiment.name}")
     distributed = experiment.execution == "distributed"
     plan = await prepare(experiment, lake, elsewhere=distributed)
     news = await Announcements.of(plan)

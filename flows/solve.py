@@ -135,8 +135,8 @@ def _check_rows(cell: Cell, attempt_id: str, lake: Lake) -> None:
         if not lake.has(table, *cell.partition, attempt_id):
             raise InfrastructureError(
                 f"attempt {attempt_id} has ended, but its row in `{table}` is gone from "
-                f"{lake.root} and its steps were pruned from the journal: bring the row back from "
-                "a copy, or run under another --name, which buys everything again",
+                f"{lake.root} and its steps were pruned from the journal: restore the row "
+                "from a copy, or run under another --name, which pays for everything again",
                 retryable=False,
             )
 

@@ -378,7 +378,7 @@ class Journal:
         """
         if self.pruned_at(lease.attempt_id) is not None:
             raise JournalError(
-                f"attempt {lease.attempt_id} cannot go on: its steps were pruned", retryable=False
+                f"attempt {lease.attempt_id} cannot resume: its steps were pruned", retryable=False
             )
         self._set_outcome(lease, None)
 
@@ -466,7 +466,7 @@ def _address(url: str) -> URL:
         return address.set(drivername="postgresql+psycopg")
     if backend != "sqlite":
         raise JournalError(
-            f"the journal is kept in SQLite or PostgreSQL, not in {backend}", retryable=False
+            f"the journal must be SQLite or PostgreSQL, not {backend}", retryable=False
         )
     if not address.database or address.database == ":memory:":
         raise JournalError("a journal in memory keeps nothing: name a file", retryable=False)

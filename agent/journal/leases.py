@@ -119,6 +119,7 @@ def _held(connection: Connection, attempt_id: str) -> LeaseHeld | JournalError:
 
 def _fenced(lease: Lease) -> FencedError:
     return FencedError(
-        f"attempt {lease.attempt_id} was taken over: {lease.worker} held it in epoch {lease.epoch}",
+        f"attempt {lease.attempt_id} is now held by another worker: {lease.worker} held it in "
+        f"epoch {lease.epoch}",
         name=lease.attempt_id,
     )

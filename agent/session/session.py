@@ -200,7 +200,7 @@ class Session:
         """Return the model that answers a role."""
         models = self._attempt.models
         if role not in models and "" not in models:
-            raise ValueError("this arm asks for a model, and the experiment gives it none")
+            raise ValueError("this arm needs a model, and the experiment gives it none")
         return models[role if role in models else ""]
 
     async def call(self, request: ModelRequest) -> ModelReply:

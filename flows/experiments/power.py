@@ -217,8 +217,10 @@ def _title(question: Question) -> str:
 
     sure = f"with a power of {percent(question.power)}"
     if question.difference is None:
-        return f"What {count(question.instances or 0)} instances can show {sure}"
-    return f"What it takes to show a difference of {_points(question.difference)} {sure}"
+        return (
+            f"Smallest difference that {count(question.instances or 0)} instances can show {sure}"
+        )
+    return f"Instances needed to show a difference of {_points(question.difference)} {sure}"
 
 
 def _caption(question: Question, found: Assumption) -> str:

@@ -31,7 +31,7 @@ class Brought:
     duration_s: float = 0.0
 
     def __str__(self) -> str:
-        how = f"{self.how} in {self.duration_s:.1f} s" if self.how else "was here"
+        how = f"{self.how} in {self.duration_s:.1f} s" if self.how else "already present"
         return f"image {self.image}: {how}"
 
 
@@ -86,7 +86,7 @@ class KeptImages:
                 raise
             image_id = self._arrived(row)
         if image_id is None:
-            raise ImageError(f"the image {image} was {how}, and somebody removed it at once")
+            raise ImageError(f"the image {image} was {how}, and another program removed it at once")
         return Brought(image, image_id, how, time.perf_counter() - clock)
 
     def built(self, image: str) -> None:
@@ -173,8 +173,8 @@ class KeptImages:
 
     def _settle(self, row: Row) -> None:
         """Update the row of an image whose pull or build was begun by a dead program."""
-        with self.store.bringing(row["image"], wait=False) as nobody_brings_it:
-            if nobody_brings_it and self._arrived(row) is None:
+        with self.store.bringing(row["image"], wait=False) as is_idle:
+            if is_idle and self._arrived(row) is None:
                 self._write(row | {"removed_at": datetime.now(UTC)})
 
     def _arrived(self, row: Row) -> str | None:

@@ -32,7 +32,7 @@ def check(dataset: str, split: str, wanted: Selection) -> bool:
     missing = [status for status in statuses if not status.present]
     for status in missing:
         show(f"missing  {status.instance_id}  {status.how}")
-    show(f"{len(statuses) - len(missing)} of {len(statuses)} images are here")
+    show(f"{len(statuses) - len(missing)} of {len(statuses)} images are available locally")
     return not missing
 
 
@@ -103,7 +103,7 @@ def prune(keep_gb: float, lake_path: str | None, *, dry_run: bool) -> None:
         verb = "would remove" if dry_run else "removed"
         show(f"{verb}  {row['image']}  needed last {row['last_needed_at']:%Y-%m-%d %H:%M}")
     if dry_run:
-        show(f"{len(removed)} images would go; --remove removes them")
+        show(f"{len(removed)} images would be removed; --remove removes them")
     else:
         show(f"{len(removed)} images removed, {kept.kept_bytes() / GB:.2f} GB are kept")
 

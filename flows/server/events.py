@@ -112,7 +112,7 @@ async def _announced(experiment: str, budget: Budget) -> set[int]:
         async with get_client() as client:
             found = await client.read_events(chosen, limit=_PAGE)
     except (httpx.HTTPError, PrefectHTTPStatusError) as error:
-        say(f"no answer on what is known of the budget ({type(error).__name__}): it is told again")
+        say(f"earlier budget events are unknown ({type(error).__name__}): they may be sent again")
         return set()
     same = [event for event in found.events if event.payload["budget"] == budget.model_dump()]
     return {event.payload["percent"] for event in same}

@@ -93,7 +93,7 @@ async def run_elsewhere(
                     waiting.append(cell)
                 elif end != "done" and _has_crashed(run) and crashes[cell.label] + 1 < CRASHES:
                     crashes[cell.label] += 1
-                    say(f"{cell.label}: flow run {run.name} crashed, and another is begun")
+                    say(f"{cell.label}: flow run {run.name} crashed, and is replaced by another")
                     waiting.appendleft(cell)
                 else:
                     ends[end] += 1
@@ -227,7 +227,10 @@ class FlowRuns:
             and not self._has_hinted
         ):
             self._has_hinted = True
-            say("no worker takes the cells yet: `prefect worker start --pool durabench` is one")
+            say(
+                "no worker has picked up any cells: start one with `prefect worker start --pool "
+                "durabench`"
+            )
 
     async def cancel(self, cells: dict[UUID, Cell]) -> None:
         """Cancel flow runs, and wait until their calls in flight have finished.

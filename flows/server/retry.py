@@ -24,16 +24,16 @@ async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
             returns an error.
         ConcurrencySlotAcquisitionError: the same, for a concurrency slot.
     """
-    deadline, told = time.monotonic() + timings().server_patience_s, False
+    deadline, has_reported = time.monotonic() + timings().server_patience_s, False
     while True:
         try:
             return await ask()
         except (httpx.HTTPError, ConcurrencySlotAcquisitionError) as error:
             if not _is_away(error) or time.monotonic() > deadline:
                 raise
-        if not told:
-            say("the Prefect server does not answer; the cells go on, and so does waiting for it")
-            told = True
+        if not has_reported:
+            say("the Prefect server does not answer; cells keep running, and requests are retried")
+            has_reported = True
         await asyncio.sleep(timings().server_retry_s)
 
 

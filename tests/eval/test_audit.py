@@ -138,7 +138,7 @@ PATCHES = {
     ),
     "test of the evaluation": (
         added("tests/test_new.py", "x"),
-        "evaluation_files: tests/test_new.py is added, which the evaluation brings",
+        "evaluation_files: tests/test_new.py is added, which the evaluation supplies",
     ),
     "command of the evaluation": (
         modified("bin/check", "a", "b"),

@@ -56,7 +56,9 @@ def test_a_fenced_worker_can_do_nothing(journal: Journal, started: Attempt, writ
     intend(journal, old, 0, usd=0.1)
     new = journal.acquire("a1", "second", 300)
     before = journal.steps("a1"), journal.account("a1"), journal.living()
-    with pytest.raises(FencedError, match="a1 was taken over: first held it") as caught:
+    with pytest.raises(
+        FencedError, match="a1 is now held by another worker: first held it"
+    ) as caught:
         WRITES[write](journal, old)
     assert not caught.value.retryable
     assert (journal.steps("a1"), journal.account("a1"), journal.living()) == before

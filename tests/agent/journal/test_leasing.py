@@ -35,6 +35,6 @@ async def test_a_block_that_lost_its_lease_is_cancelled(journal: Journal) -> Non
             journal.acquire("a1", "other", 300)
             await asyncio.Event().wait()
 
-    with pytest.raises(FencedError, match="a1 was taken over"):
+    with pytest.raises(FencedError, match="a1 is now held by another worker"):
         await lose()
     assert journal.holder("a1") == "other"

@@ -223,7 +223,7 @@ def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("mysql://localhost/x", "in SQLite or PostgreSQL, not in mysql"),
+        ("mysql://localhost/x", "be SQLite or PostgreSQL, not mysql"),
         ("sqlite://", "in memory keeps nothing"),
         ("sqlite:///:memory:", "in memory keeps nothing"),
         ("no url at all", "URL is not one"),

@@ -505,7 +505,7 @@ class TestRuns:
                 await benchmark(declared, lake_path)
             assert len(Lake.existing(lake_path).all_shared("images")) == 2
             checked = CliRunner().invoke(app, ["images", "check", "-d", str(dataset)])
-            assert "0 of 2 images are here" in checked.stdout  # larger than the limit
+            assert "0 of 2 images are available locally" in checked.stdout  # larger than the limit
         built = report_files.read(Lake.existing(lake_path), "trial")
         assert built.arm("gold").resolved == 1
         [lost] = [cell for cell in built.cells if cell.state == "infrastructure"]
@@ -545,7 +545,7 @@ class TestCommands:
             listed = self.run("prune", *lake)
             assert listed.exit_code == 0, listed.output
             assert f"would remove  {rows[1]['image']}" in listed.stdout
-            assert "1 images would go" in listed.stdout
+            assert "1 images would be removed" in listed.stdout
             names = [row["image"] for row in rows]
             assert set(store.find(names)) == set(names[:2])
             kept = self.run("prune", *lake, "--remove", "--keep-gb", "1")

@@ -227,7 +227,7 @@ def test_doctor_knows_a_server_that_several_workers_are_too_much_for(
     assert "SQLite is for one" in said
     assert "ok       2 workers of pool durabench online" in said
     assert "no deployment benchmark/benchmark, benchmark/smoke, solve/solve, grade/grade" in said
-    assert "looks for cells every 10 s: set PREFECT_WORKER_QUERY_SECONDS=2" in said
+    assert "polls for cells every 10 s: set PREFECT_WORKER_QUERY_SECONDS=2" in said
     quick = server.run("durabench", "doctor", PREFECT_WORKER_QUERY_SECONDS="2").stdout
     assert "PREFECT_WORKER_QUERY_SECONDS" not in quick
     driver = {"server": {"database": {"driver": "postgresql+asyncpg"}}}
