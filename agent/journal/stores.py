@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 def put_object(path: "UPath", data: bytes) -> None:
-    """Write an object, whole or not at all. It is durable once this returns.
+    """Write an object atomically. It is durable when this returns.
 
-    Not `path.write_bytes`, which would also finish a large upload that broke off.
+    `path.write_bytes` would also complete an interrupted large upload.
 
     Raises:
         one of `refusals()`: the store rejects the write or does not respond.

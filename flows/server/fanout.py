@@ -39,8 +39,7 @@ CRASHES = 3
 """Consecutive flow runs of a cell that may crash before the cell counts as broken."""
 
 REFUSALS = 3
-"""Flow runs of a cell that workers with another lake or journal may refuse before it is given
-up."""
+"""A cell is given up after this many refusals by workers with another lake or journal."""
 
 _PAGE = 200  # the server's own limit
 

@@ -1,7 +1,7 @@
 """The binding of a lake to its journal, written into the lake by its first run.
 
 Two journals for one lake would not share leases, budgets and steps, and work paid for in one would
-be bought again through the other.
+be paid for again through the other.
 """
 
 import uuid

@@ -1,4 +1,4 @@
-"""Two programs on one attempt: one of them writes and buys, whatever happens to the other."""
+"""Two programs on one attempt: only one writes and pays, whatever happens to the other."""
 
 import asyncio
 import os

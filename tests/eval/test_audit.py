@@ -1,4 +1,4 @@
-"""Beside the official verdict: every way to earn one without a repair has its reason."""
+"""The audit finds a reason for every way to get a verdict without a repair."""
 
 import subprocess
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Images are pulled, measured by what their removal frees, and never removed by force."""
+"""Images are pulled, measured by the space that their removal frees, and never removed by force."""
 
 import json
 import secrets

@@ -1,4 +1,4 @@
-"""A server as an operator makes it ready, workers, and the same on PostgreSQL."""
+"""A server prepared as an operator does it, workers, and the same on PostgreSQL."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A run that is suspended or cancelled on a Prefect server, against a model that counts."""
+"""A run that is suspended or cancelled on a Prefect server, with a model that counts."""
 
 import time
 from pathlib import Path

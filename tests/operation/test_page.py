@@ -1,4 +1,4 @@
-"""The page from one machine to many: what it says is run, here or in another test."""
+"""The page on several machines: all its commands are run, here or in another test."""
 
 import json
 import re

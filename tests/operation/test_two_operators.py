@@ -1,4 +1,4 @@
-"""Two operators who run one experiment at the same time, each with a process of their own."""
+"""Two operators who run one experiment at the same time, each in a separate process."""
 
 import time
 from pathlib import Path

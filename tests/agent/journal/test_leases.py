@@ -1,4 +1,4 @@
-"""One writer per attempt, and nobody else."""
+"""Leases: an attempt has one writer at a time."""
 
 import contextlib
 import multiprocessing

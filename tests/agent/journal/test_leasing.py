@@ -1,4 +1,4 @@
-"""The heart that keeps a lease for as long as its block runs."""
+"""The heartbeat that renews a lease while its block runs."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Money: every call is counted once, and no limit is ever exceeded."""
+"""The ledger: every call is counted once, and no limit is ever exceeded."""
 
 import multiprocessing
 import threading

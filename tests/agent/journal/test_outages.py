@@ -1,4 +1,4 @@
-"""The database goes away: nothing is lost, nothing is doubled, and waiting has an end."""
+"""Outages of the database: nothing is lost or doubled, and waiting ends."""
 
 import multiprocessing
 import sqlite3

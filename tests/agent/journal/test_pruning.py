@@ -1,4 +1,4 @@
-"""What a journal gives up, and what it never does."""
+"""Pruning of a journal: the data that it removes, and the data that it keeps."""
 
 from pathlib import Path
 

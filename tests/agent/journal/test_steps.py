@@ -1,4 +1,4 @@
-"""Steps: what is written comes back, once, in order."""
+"""Steps are read back as they were written, once and in order."""
 
 import random
 from dataclasses import replace

@@ -1,6 +1,6 @@
-"""What tests do with a journal, in their own process and in others.
+"""Operations on a journal, in the test's process and in others.
 
-Functions that run in other processes stand here, where a new interpreter can import them.
+Functions that run in other processes are defined here, so that a new interpreter can import them.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""The simulated model: its skill, its trajectory, and what it pretends to cost."""
+"""The simulated model: its skill, its trajectory, and its simulated costs."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The simulated implementer: what it changes, how often rightly, and how it cheats."""
+"""The simulated implementer: its changes, its error rate, and its cheating."""
 
 from pathlib import Path
 from typing import Any

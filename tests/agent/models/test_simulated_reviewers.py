@@ -1,4 +1,4 @@
-"""The simulated reviewers: the truth about a change, and how often they say it."""
+"""The simulated reviewers: correct verdicts, and how often they give them."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The janitor removes what dead programs left, and nothing else."""
+"""The janitor removes leftovers of dead programs, and nothing else."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""`durabench power`: what a plan can show, from rates that are given or were measured."""
+"""`durabench power`: the differences that a plan can detect, from given or measured rates."""
 
 from pathlib import Path
 

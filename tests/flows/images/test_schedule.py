@@ -1,4 +1,5 @@
-"""Images of a run come ahead of their cells and go before they are too many, on a real daemon."""
+"""Images are pulled ahead of their cells and evicted before they exceed the limit, on a real
+daemon."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Results from elsewhere: real mini-swe-agent trajectories, and predictions files."""
+"""Imports of real mini-swe-agent trajectories, and gradings of predictions files."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Tables of published results, with every number of a report computed a second time."""
+"""Tables of published results; every number of the report is recomputed."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Pruning: what goes is what was said, and nothing that was paid for is ever bought again."""
+"""Pruning removes what it announced, and nothing that was paid for is ever paid for again."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""A Prefect server that does not answer, or a wrong address: one line in seconds, exit code 3."""
+"""An unreachable Prefect server or a wrong address: one line within seconds, exit code 3."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""`durabench setup` and what `doctor` says of a server, against real servers."""
+"""`durabench setup`, and the findings of `doctor` on a server, against real servers."""
 
 import json
 import time

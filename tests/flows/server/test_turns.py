@@ -1,4 +1,4 @@
-"""Waiting for what another run holds."""
+"""Waiting for cells that another run holds."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

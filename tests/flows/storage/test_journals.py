@@ -1,5 +1,5 @@
-"""A lake and its journal belong together: settings that mix them up are refused, and nothing is
-bought or written."""
+"""A lake belongs to one journal: mixed-up settings are refused before anything is paid for or
+written."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""What was declared before there were results: roles, Holm, the margin, and the banner."""
+"""Declarations made before results existed: roles, Holm, the margin, and the banner."""
 
 from collections.abc import Callable
 from datetime import timedelta
