@@ -64,7 +64,7 @@ class ImageStore:
             yield
 
     @contextmanager
-    def bringing(self, image: str, *, wait: bool = True) -> Iterator[bool]:
+    def fetching(self, image: str, *, wait: bool = True) -> Iterator[bool]:
         """Lock an image so that only one program pulls or builds it at a time.
 
         Yield True if this program has the lock. With `wait` it waits for the lock, so the value
@@ -74,7 +74,7 @@ class ImageStore:
         with self._locked(image, "bringing", mode) as is_ours:
             yield is_ours
 
-    def bring(self, instance: Instance, repo: Path | None) -> How:
+    def fetch(self, instance: Instance, repo: Path | None) -> How:
         """Build the image of an instance of a task repo, or pull it if `repo` is None.
 
         A pull is retried if the network may be at fault, unless retries did not help for the
@@ -88,8 +88,8 @@ class ImageStore:
             self._pull(instance.image)
             return "pulled"
         try:
-            with self.bringing(BASE_IMAGE):
-                images.bring_base([instance], repo, self._client)
+            with self.fetching(BASE_IMAGE):
+                images.ensure_bases([instance], repo, self._client)
             add = images.bundler(self._cache)
             list(images.build([instance], repo, add, client=self._client))
         except UpstreamError as error:

@@ -228,7 +228,7 @@ async def work(cell: Cell, gate: "Gate", lake: Lake, stop: Stop, *, grade: bool)
     """Do the remaining work of a cell whose image is local. Return its result.
 
     Raises:
-        Refused: the image failed the preflight.
+        PreflightFailed: the image failed the preflight.
         InfrastructureError, BudgetExhausted, Interrupted: a later run resumes from there.
         LeaseHeld: another run is working on the cell.
     """
@@ -294,7 +294,7 @@ async def solve(
             preflight; run again to continue.
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
-    from flows.images.preflight import Gate, Refused
+    from flows.images.preflight import Gate, PreflightFailed
 
     if home is not None:
         try:
@@ -320,5 +320,5 @@ async def solve(
 
         try:
             return await in_turn(once, cell.label, plan.lake, stop)
-        except (InfrastructureError, BudgetExhausted, Refused) as error:
+        except (InfrastructureError, BudgetExhausted, PreflightFailed) as error:
             raise IncompleteRun(f"{cell.label}: {error}") from error

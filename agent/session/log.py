@@ -36,16 +36,16 @@ class StepLog(Protocol):
         """The steps of earlier runs of the attempt."""
         ...
 
-    async def keep(self, checkpoint: Checkpoint) -> str:
-        """Save a work tree. Return a reference to it for `kept` and `enter`.
+    async def save_tree(self, checkpoint: Checkpoint) -> str:
+        """Save a work tree. Return a reference to it for `load_tree` and `append`.
 
         The reference consists of two words, of which the first is the tree's id. A third word may
         be added to it.
         """
         ...
 
-    async def kept(self, tree: str) -> Checkpoint:
-        """Load the work tree that `keep` returned this reference for."""
+    async def load_tree(self, tree: str) -> Checkpoint:
+        """Load the work tree that `save_tree` returned this reference for."""
         ...
 
     async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
@@ -63,11 +63,11 @@ class StepLog(Protocol):
         """Record the result of an intended call."""
         ...
 
-    async def refuse(self, call: Entry) -> None:
+    async def cancel(self, call: Entry) -> None:
         """Cancel an intent whose call did not reach a provider."""
         ...
 
-    async def enter(
+    async def append(
         self, step: Entry, result: bytes, *, duration_s: float, tree: str | None
     ) -> None:
         """Record a step that costs nothing, with its work tree if that changed."""
@@ -82,11 +82,11 @@ class NoLog:
     def __init__(self) -> None:
         self._trees: dict[str, Checkpoint] = {}
 
-    async def keep(self, checkpoint: Checkpoint) -> str:
+    async def save_tree(self, checkpoint: Checkpoint) -> str:
         self._trees[checkpoint.tree] = checkpoint
         return f"{checkpoint.tree} kept"
 
-    async def kept(self, tree: str) -> Checkpoint:
+    async def load_tree(self, tree: str) -> Checkpoint:
         return self._trees[tree.split()[0]]
 
     async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
@@ -97,10 +97,10 @@ class NoLog:
     ) -> None:
         return
 
-    async def refuse(self, call: Entry) -> None:
+    async def cancel(self, call: Entry) -> None:
         return
 
-    async def enter(
+    async def append(
         self, step: Entry, result: bytes, *, duration_s: float, tree: str | None
     ) -> None:
         return
@@ -119,12 +119,12 @@ class JournalLog:
     recorded: Sequence[RecordedStep]
     limits: tuple[Limit, ...] = ()
 
-    async def keep(self, checkpoint: Checkpoint) -> str:
+    async def save_tree(self, checkpoint: Checkpoint) -> str:
         """Return `<tree> <digest of its delta>`. The delta is stored before a step refers to it."""
         delta = await asyncio.to_thread(self.blobs.put, checkpoint.delta)
         return f"{checkpoint.tree} {delta}"
 
-    async def kept(self, tree: str) -> Checkpoint:
+    async def load_tree(self, tree: str) -> Checkpoint:
         tree_id, delta = tree.split()[:2]
         return Checkpoint(tree_id, await asyncio.to_thread(self.blobs.get, delta))
 
@@ -160,14 +160,14 @@ class JournalLog:
             tree=None,
         )
 
-    async def refuse(self, call: Entry) -> None:
-        await asyncio.to_thread(self.journal.refuse, self.lease, call.scope, call.seq)
+    async def cancel(self, call: Entry) -> None:
+        await asyncio.to_thread(self.journal.cancel, self.lease, call.scope, call.seq)
 
-    async def enter(
+    async def append(
         self, step: Entry, result: bytes, *, duration_s: float, tree: str | None
     ) -> None:
         await asyncio.to_thread(
-            self.journal.enter,
+            self.journal.append,
             self.lease,
             step.scope,
             step.seq,

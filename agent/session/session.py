@@ -369,14 +369,14 @@ class Session:
                 raise
             result = CutOff(deadline.what)
         except NotSent:
-            await log.refuse(entry)
+            await log.cancel(entry)
             raise
         except OutOfTime as error:  # from a recorded model, which timed out
             result = CutOff(str(error))
         except ContextWindowExceeded as error:
             # The call is not billed. It is still recorded, because it decides the arm's next
             # action.
-            await log.refuse(entry)
+            await log.cancel(entry)
             entry = replace(entry, kind="limit")
             result = CutOff(str(error), "too_long")
         except Destroyed as error:
@@ -392,7 +392,7 @@ class Session:
                     tree = await self._bench.changed()
                 except Destroyed as error:
                     result = await self._undone(error)
-            await log.enter(entry, encode(result), duration_s=duration, tree=tree)
+            await log.append(entry, encode(result), duration_s=duration, tree=tree)
         return Step(
             self._scope, seq, entry.kind, request.kept, entry.digest, result, started_at, duration
         )
@@ -409,7 +409,7 @@ class Session:
         try:
             self._attempt.may_go_on()
         except Interrupted:
-            await self._attempt.log.refuse(entry)
+            await self._attempt.log.cancel(entry)
             raise
 
     async def _undone(self, error: Destroyed) -> CutOff:

@@ -22,9 +22,9 @@ def import_mini(
     """Import mini-swe-agent trajectories: predictions, calls with tokens and cost, commands."""
     from flows.cli import console
     from flows.imports import mini
-    from flows.imports.predictions import Source
+    from flows.imports.predictions import PredictionSource
 
-    source = Source(name, dataset, split)
+    source = PredictionSource(name, dataset, split)
     console.imported(mini.import_mini(folder, source, arm, lake), name)
 
 

@@ -33,7 +33,7 @@ def setup(
         typer.echo(f"settings for the server's environment: {env_file}")
         if not setup.has_server():
             return
-    for line in asyncio.run(setup.set_up(setup.Wanted(cells, notify))):
+    for line in asyncio.run(setup.set_up(setup.SetupRequest(cells, notify))):
         typer.echo(line)
     if not env_file:
         typer.echo("\n".join(settings.as_lines()))

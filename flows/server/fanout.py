@@ -43,15 +43,15 @@ REFUSALS = 3
 
 _PAGE = 200  # the server's own limit
 
-Told = Callable[[Cell, End, str], Awaitable[None]]
+OnEnd = Callable[[Cell, End, str], Awaitable[None]]
 
 
-async def run_elsewhere(
+async def run_on_workers(
     plan: Plan,
     cells: Iterable[Cell],
     lake: str | None,
     home: Home,
-    told: Told,
+    on_end: OnEnd,
     stop: Stop,
     *,
     grade: bool,
@@ -68,13 +68,13 @@ async def run_elsewhere(
         UsageError: the server has no deployment for the cells.
     """
     waiting, alive = deque(cells), dict[UUID, Cell]()
-    crashes, refusals, ends = Counter[str](), Counter[str](), Counter[End]()
+    crashes, refusals, counts = Counter[str](), Counter[str](), Counter[End]()
     async with get_client() as client:
         runs = await FlowRuns.open(plan, client, lake, home, grade=grade)
         while waiting or alive:
             if stop.requested:
                 await runs.cancel(alive)
-                ends["interrupted"] += len(waiting) + len(alive)
+                counts["interrupted"] += len(waiting) + len(alive)
                 break
             while waiting and len(alive) < plan.experiment.concurrency and not stop.requested:
                 cell = waiting.popleft()
@@ -95,9 +95,9 @@ async def run_elsewhere(
                     say(f"{cell.label}: flow run {run.name} crashed, and is replaced by another")
                     waiting.appendleft(cell)
                 else:
-                    ends[end] += 1
-                    await told(cell, end, result)
-    return ends
+                    counts[end] += 1
+                    await on_end(cell, end, result)
+    return counts
 
 
 class FlowRuns:
@@ -119,7 +119,7 @@ class FlowRuns:
         self._heartbeats = Heartbeats(client, deployment)
         self._pending_s, self._lake, self._grade = pending_s, lake, grade
         self._home = home
-        self._living: dict[str, UUID] = {}
+        self._active: dict[str, UUID] = {}
         self._over = Counter[str]()
         self._waits_since: float | None = None
         self._has_hinted = False
@@ -137,12 +137,12 @@ class FlowRuns:
             deployment = await patiently(partial(client.read_deployment_by_name, DEPLOYMENT))
         except ObjectNotFound:
             raise UsageError(
-                f"the Prefect server has no deployment {DEPLOYMENT}, of which distributed cells "
-                "are flow runs: `prefect deploy --all` in a clone makes it"
+                f"the Prefect server has no deployment {DEPLOYMENT}, which distributed cells "
+                "need: `prefect deploy --all` in a clone creates it"
             ) from None
         if "home" not in (deployment.parameter_openapi_schema or {}).get("properties", {}):
             raise UsageError(
-                f"the deployment {DEPLOYMENT} on the Prefect server is of an earlier release: "
+                f"the deployment {DEPLOYMENT} on the Prefect server is from an earlier release: "
                 "`prefect deploy --all` in a clone updates it"
             )
         pool = await patiently(partial(client.read_work_pool, deployment.work_pool_name or POOL))
@@ -154,14 +154,14 @@ class FlowRuns:
                 if run.state is not None and run.state.is_final():
                     runs._over[tag] += 1
                 else:
-                    runs._living[tag] = run.id
+                    runs._active[tag] = run.id
         return runs
 
     async def begin(self, cell: Cell) -> UUID:
         """Return the active flow run of a cell, or create a new one."""
         tag = _tag(cell)
-        if living := self._living.pop(tag, None):
-            return living
+        if active := self._active.pop(tag, None):
+            return active
         parameters = {
             "experiment": cell.experiment.model_dump(mode="json"),
             "instance_id": cell.instance.instance_id,

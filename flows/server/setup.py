@@ -38,7 +38,7 @@ _SIGNS_OF_LIFE = {PAUSED} | {
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SetupRequest:
     """The operator's requests."""
 
     cells: int | None = None
@@ -53,7 +53,7 @@ def has_server() -> bool:
     return bool(PREFECT_API_URL.value())
 
 
-async def set_up(wanted: Wanted) -> list[str]:
+async def set_up(wanted: SetupRequest) -> list[str]:
     """Create or update everything. Return one line per item.
 
     Raises:
@@ -74,7 +74,7 @@ async def set_up(wanted: Wanted) -> list[str]:
         raise InfrastructureError(f"the Prefect API {url} does not answer: {error}") from None
 
 
-async def _made(client: PrefectClient, wanted: Wanted) -> list[str]:
+async def _made(client: PrefectClient, wanted: SetupRequest) -> list[str]:
     pool_id, pool = await _pool(client)
     automations = [crash_zombies(wanted.zombie_s), pause_the_pool(pool_id)]
     if wanted.notify:

@@ -34,7 +34,7 @@ from flows.storage.lake import Lake
 from tests.durability.first_wrong import FirstWrong
 
 WRITES_OF_ATTEMPTS = ("start", "acquire", "end")
-WRITES_OF_STEPS = ("intend", "record", "enter")
+WRITES_OF_STEPS = ("intend", "record", "append")
 
 COMMANDS = (
     "echo one >> README.md && echo new > 'new file.txt' && chmod +x 'new file.txt'",

@@ -31,7 +31,7 @@ async def test_a_block_that_lost_its_lease_is_cancelled(journal: Journal) -> Non
 
     async def lose() -> None:
         async with held(journal, "a1", TTL_S) as lease:
-            journal.disown("a1", lease.worker)
+            journal.expire("a1", lease.worker)
             journal.acquire("a1", "other", 300)
             await asyncio.Event().wait()
 

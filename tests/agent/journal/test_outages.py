@@ -48,7 +48,7 @@ def test_a_commit_whose_answer_is_lost_counts_once(
         intend(journal, lease, seq, usd=0.1, limits=budget(0.3, 3))
         record(journal, lease, seq, cost=0.05)
     intend(journal, lease, 3, usd=0.1, limits=budget(0.25, 4))
-    journal.refuse(lease, "", 3)
+    journal.cancel(lease, "", 3)
     intend(journal, lease, 3)
     record(journal, lease, 3)
     assert journal.fork("a1", attempt("child"), "", 2) == 2
@@ -62,7 +62,7 @@ def test_a_commit_whose_answer_is_lost_counts_once(
     assert [step.result for step in journal.steps("a1")] == [b"done"] * 4
     assert len(journal.steps("child")) == 2
     assert journal.outcome("a1") == "{}"
-    assert journal.living() == set()
+    assert journal.active() == set()
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])

@@ -18,7 +18,7 @@ def ended(journal: Journal, lease: Lease) -> Attempt:
     """An attempt with a call, a command and an intent that came to its end."""
     intend(journal, lease, 0, usd=0.50)
     record(journal, lease, 0, cost=0.30, result=b"x" * 100)
-    journal.enter(lease, "", 1, "command", "d", b"{}", b"done", duration_s=0.0, tree="t1 d1")
+    journal.append(lease, "", 1, "command", "d", b"{}", b"done", duration_s=0.0, tree="t1 d1")
     intend(journal, lease, 2, usd=0.10)
     journal.end(lease, '{"status": "submitted"}')
     journal.release(lease)

@@ -114,7 +114,7 @@ def test_a_refused_call_leaves_nothing(journal: Journal, lease: Lease) -> None:
     """An intent that is taken back can be made again, also with another request."""
     intend(journal, lease, 0, usd=0.1)
     for _ in range(2):
-        journal.refuse(lease, "", 0)
+        journal.cancel(lease, "", 0)
     assert journal.steps("a1") == []
     assert journal.account("a1").billed_usd == 0
     intend(journal, lease, 0, usd=0.2, digest="e" * 64)
@@ -125,7 +125,7 @@ def test_refusing_does_not_touch_results(journal: Journal, lease: Lease) -> None
     """A recorded step cannot be taken back."""
     intend(journal, lease, 0, usd=0.1)
     record(journal, lease, 0, cost=0.1)
-    journal.refuse(lease, "", 0)
+    journal.cancel(lease, "", 0)
     assert journal.steps("a1")[0].result == b"done"
     assert journal.account("a1").calls_billed == 1
 

@@ -22,7 +22,7 @@ from flows.cli.app import app
 from flows.errors import IncompleteRun
 from flows.experiments import workspaces
 from flows.experiments.declaration import Experiment
-from flows.images.cache import KeptImages
+from flows.images.cache import ImageCache
 from flows.server import artifacts
 from flows.server.progress import artifact_key
 from flows.storage import journals, report_files
@@ -461,7 +461,7 @@ async def test_images_that_nothing_needed_go(
 ) -> None:
     """Those that were brought for the lake and not needed since; first they are only told of."""
     await finished.copy(one(arms=[GOLD]), str(lake.root))
-    KeptImages.of(lake).built(image)
+    ImageCache.of(lake).built(image)
     young = await prune(lake, "--only", "images", "--remove", "--older-than", "1h")
     assert "0 not needed since" in young.stdout
     assert "1 not needed since" in (await prune(lake, "--only", "images")).stdout
