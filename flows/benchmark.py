@@ -34,7 +34,7 @@ _UNFINISHED: Mapping[End, str] = {
     "to continue",
     "misplaced": "were refused by workers that have another lake or journal. Correct their "
     "settings, restart them and run the experiment again",
-    "refused": "were not run, as their images failed the preflight; the report lists them",
+    "refused": "were not run, because their images failed the preflight; the report lists them",
     "budget": "were stopped by a budget. Raise it and run the experiment again to continue from "
     "there",
 }

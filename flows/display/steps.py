@@ -14,7 +14,7 @@ from flows.display.text import arguments_of, in_full, in_line
 
 _FENCED_JSON = re.compile(r"^```\w*\n([{\[].*?)\n```$", re.MULTILINE | re.DOTALL)
 
-_TOLD_ELSEWHERE = ("output", "ok", "exit_code", "tests", "passed", "failed", "errors", "command")
+_SHOWN_ELSEWHERE = ("output", "ok", "exit_code", "tests", "passed", "failed", "errors", "command")
 """Fields of a tool's result that the line or the output already shows."""
 
 _LEAST_SUMMARY, _LEAST_PLACE = 20, 8
@@ -143,7 +143,7 @@ def output_of(content: Any) -> str:
     """Return the result of an action: its output, and below it all other information."""
     if not isinstance(content, dict) or "output" not in content:
         return in_full(content)
-    rest = {name: each for name, each in content.items() if name not in _TOLD_ELSEWHERE and each}
+    rest = {name: each for name, each in content.items() if name not in _SHOWN_ELSEWHERE and each}
     return "\n".join(filter(None, [str(content["output"] or "").rstrip("\n"), in_full(rest)]))
 
 

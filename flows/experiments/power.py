@@ -122,7 +122,7 @@ def _check(question: Question) -> None:
             "the instances it needs"
         )
     if question.difference is not None and question.difference <= 0:
-        raise UsageError("--difference is a share above 0, as 0.05 for five percentage points")
+        raise UsageError("--difference must be a share above 0, such as 0.05 (five points)")
 
 
 def _assume(
@@ -149,7 +149,7 @@ def _earlier_discordance(built: "Report") -> tuple[float, str]:
 
     name = built.source.experiment
     if not built.comparisons:
-        raise UsageError(f"experiment {name} has one arm: it has no discordance to take")
+        raise UsageError(f"experiment {name} has only one arm, so it has no discordance")
     pair = built.comparisons[0]
     table = pair.table
     if not table.discordant:
