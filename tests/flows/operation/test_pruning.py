@@ -425,7 +425,7 @@ async def test_of_each_artifact_the_latest_version_stays(lake: Lake) -> None:
     assert {kind: len(found) for kind, found in before.items()} == dict.fromkeys(before, 2)
     chosen = ["--only", "artifacts", "--experiment", "published"]
     young = await prune(lake, *chosen, "--remove", "--older-than", "1h")
-    assert "0 versions" in young.stdout
+    assert "0 superseded versions" in young.stdout
     assert "4 superseded versions" in (await prune(lake, *chosen)).stdout
     assert await versions() == before
     assert (await prune(lake, *chosen, "--remove")).exit_code == 0
@@ -506,7 +506,7 @@ async def test_a_lake_on_an_object_store_is_pruned_alike(
         (["--experiment", "trail"], "did you mean trial?"),
         (["--experiment", "*", "--results", "--remove"], "no experiment '*'"),
         (["--experiment", "trial", "--only", "images"], "images belong to no experiment"),
-        (["--only", "costs"], "there are steps, bodies, files, images, artifacts"),
+        (["--only", "costs"], "choose from steps, bodies, files, images, artifacts"),
         (["--lake", "nowhere"], "there is no lake at"),
     ],
 )
