@@ -538,7 +538,7 @@ class TestCommands:
         registry.forget(rows[2]["image"])
         pulled = self.run("pull", "-d", str(dataset), *lake)
         assert pulled.exit_code == 3
-        assert f"image {rows[0]['image']}: was here" in pulled.stdout
+        assert f"image {rows[0]['image']}: already present" in pulled.stdout
         assert f"image {rows[1]['image']}: pulled in" in pulled.stdout
         assert f"{rows[2]['image']} cannot be pulled" in pulled.stdout
         assert "1 of 3 images could not be pulled" in pulled.stderr
