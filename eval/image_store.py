@@ -73,7 +73,7 @@ class ImageStore:
             yield
 
     @contextmanager
-    def bringing(self, image: str, *, wait: bool = True) -> Iterator[bool]:
+    def fetching(self, image: str, *, wait: bool = True) -> Iterator[bool]:
         """Lock an image so that only one program pulls or builds it at a time.
 
         Yield True if this program has the lock. With `wait` it waits for the lock, so the value
@@ -83,7 +83,7 @@ class ImageStore:
         with self._locked(image, "bringing", mode) as is_ours:
             yield is_ours
 
-    def bring(self, instance: Instance, repo: Path | None) -> How:
+    def fetch(self, instance: Instance, repo: Path | None) -> How:
         """Build the image of an instance of a task repo, or pull it if `repo` is None.
 
         A pull is retried if the network may be at fault, unless retries did not help for the
@@ -97,8 +97,8 @@ class ImageStore:
             self._pull(instance.image)
             return "pulled"
         try:
-            with self.bringing(BASE_IMAGE):
-                images.bring_base([instance], repo, self._client)
+            with self.fetching(BASE_IMAGE):
+                images.ensure_bases([instance], repo, self._client)
             add = images.bundler(self._cache)
             list(images.build([instance], repo, add, client=self._client))
         except UpstreamError as error:
@@ -228,7 +228,7 @@ def _docker_errors() -> Iterator[None]:
         yield
     except (DockerException, RequestException) as error:
         reason = " ".join(str(error).split())
-        raise ImageError(f"Docker does not do what is needed of images: {reason}") from error
+        raise ImageError(f"a Docker image operation failed: {reason}") from error
 
 
 def _not_pulled(image: str, reason: object) -> str:

@@ -89,7 +89,7 @@ def build(
     """
     client = client or connect()
     folders = {i.instance_id: _folder(i, repo) for i in instances}
-    bring_base(instances, repo, client)
+    ensure_bases(instances, repo, client)
     with (
         tempfile.TemporaryDirectory(prefix="durabench-images-") as scratch,
         ThreadPoolExecutor(PARALLEL_BUILDS) as pool,
@@ -106,7 +106,7 @@ def build(
             pool.shutdown(cancel_futures=True)
 
 
-def bring_base(instances: Iterable[Instance], repo: Path, client: Any) -> None:
+def ensure_bases(instances: Iterable[Instance], repo: Path, client: Any) -> None:
     """Make the base image available locally if the image of any instance is built on it.
 
     Raises:

@@ -35,7 +35,7 @@ from flows.experiments.keys import attempt_key, is_cached
 from flows.experiments.plan import prepare
 from flows.experiments.stop import Stop
 from flows.grade import graded
-from flows.images.preflight import Gate, Refused
+from flows.images.preflight import Gate, PreflightFailed
 from flows.images.schedule import scheduled
 from flows.server.caching import kept, result_storage
 from flows.server.retry import cell_slot
@@ -234,7 +234,7 @@ async def work(cell: Cell, gate: Gate, states: CellStates, stop: Stop, *, grade:
     """Do the remaining work of a cell whose image is local. Return its result.
 
     Raises:
-        Refused: the image failed the preflight.
+        PreflightFailed: the image failed the preflight.
         InfrastructureError, BudgetExhausted, Interrupted: a later run resumes from there.
         LeaseHeld: another run is working on the cell.
     """
@@ -325,5 +325,5 @@ async def solve(
 
         try:
             return await in_turn(once, cell.label, plan.lake, stop)
-        except (InfrastructureError, BudgetExhausted, Refused) as error:
+        except (InfrastructureError, BudgetExhausted, PreflightFailed) as error:
             raise IncompleteRun(f"{cell.label}: {error}") from error

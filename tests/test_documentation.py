@@ -1,4 +1,4 @@
-"""Documents that would go stale: each states something that can be checked."""
+"""Checks of statements in the documents that could become stale."""
 
 import ast
 import importlib

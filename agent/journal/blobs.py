@@ -54,7 +54,7 @@ class Blobs:
         except refusals() as error:
             raise JournalError(f"{path} cannot be read: {reason(error)}") from error
         if hashlib.sha256(data).hexdigest() != digest:
-            raise JournalError(f"{path} is damaged: its SHA-256 is another", retryable=False)
+            raise JournalError(f"{path} is damaged: its SHA-256 does not match", retryable=False)
         return data
 
     def has(self, digest: str) -> bool:

@@ -81,7 +81,7 @@ def finish(connection: Connection, lease: Lease, scope: str, seq: int, row: dict
     raise JournalError(f"{_named(lease, scope, seq)} is {what}", retryable=False)
 
 
-def enter(connection: Connection, lease: Lease, row: dict[str, Any]) -> None:
+def append(connection: Connection, lease: Lease, row: dict[str, Any]) -> None:
     """Write a whole step, unless this very step already exists.
 
     Raises:

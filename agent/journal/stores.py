@@ -34,9 +34,9 @@ def replace_file(path: Path, data: bytes, *, durable: bool) -> None:
 
 
 def put_object(path: "UPath", data: bytes) -> None:
-    """Write an object, whole or not at all. It is durable once this returns.
+    """Write an object atomically. It is durable when this returns.
 
-    Not `path.write_bytes`, which would also finish a large upload that broke off.
+    `path.write_bytes` would also complete an interrupted large upload.
 
     Raises:
         one of `refusals()`: the store rejects the write or does not respond.

@@ -36,12 +36,12 @@ class StepLog(Protocol):
         """The steps of earlier runs of the attempt."""
         ...
 
-    async def keep(self, checkpoint: Checkpoint) -> TreeRef:
-        """Save a work tree. Return a reference to it for `kept` and `enter`."""
+    async def save_tree(self, checkpoint: Checkpoint) -> TreeRef:
+        """Save a work tree. Return a reference to it for `load_tree` and `append`."""
         ...
 
-    async def kept(self, tree: TreeRef) -> Checkpoint:
-        """Load the work tree that `keep` returned this reference for."""
+    async def load_tree(self, tree: TreeRef) -> Checkpoint:
+        """Load the work tree that `save_tree` returned this reference for."""
         ...
 
     async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
@@ -59,11 +59,11 @@ class StepLog(Protocol):
         """Record the result of an intended call."""
         ...
 
-    async def refuse(self, call: Entry) -> None:
+    async def cancel(self, call: Entry) -> None:
         """Cancel an intent whose call did not reach a provider."""
         ...
 
-    async def enter(
+    async def append(
         self, step: Entry, result: bytes, *, duration_s: float, tree: TreeRef | None
     ) -> None:
         """Record a step that costs nothing, with its work tree if that changed."""
@@ -78,11 +78,11 @@ class NoLog:
     def __init__(self) -> None:
         self._trees: dict[str, Checkpoint] = {}
 
-    async def keep(self, checkpoint: Checkpoint) -> TreeRef:
+    async def save_tree(self, checkpoint: Checkpoint) -> TreeRef:
         self._trees[checkpoint.tree] = checkpoint
         return TreeRef(checkpoint.tree, "in-memory")
 
-    async def kept(self, tree: TreeRef) -> Checkpoint:
+    async def load_tree(self, tree: TreeRef) -> Checkpoint:
         return self._trees[tree.tree]
 
     async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
@@ -93,10 +93,10 @@ class NoLog:
     ) -> None:
         return
 
-    async def refuse(self, call: Entry) -> None:
+    async def cancel(self, call: Entry) -> None:
         return
 
-    async def enter(
+    async def append(
         self, step: Entry, result: bytes, *, duration_s: float, tree: TreeRef | None
     ) -> None:
         return
@@ -115,12 +115,12 @@ class JournalLog:
     recorded: Sequence[RecordedStep]
     limits: tuple[Limit, ...] = ()
 
-    async def keep(self, checkpoint: Checkpoint) -> TreeRef:
+    async def save_tree(self, checkpoint: Checkpoint) -> TreeRef:
         """Store the delta of a work tree, before a step refers to it. Return the reference."""
         delta = await asyncio.to_thread(self.blobs.put, checkpoint.delta)
         return TreeRef(checkpoint.tree, delta)
 
-    async def kept(self, tree: TreeRef) -> Checkpoint:
+    async def load_tree(self, tree: TreeRef) -> Checkpoint:
         return Checkpoint(tree.tree, await asyncio.to_thread(self.blobs.get, tree.delta))
 
     async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
@@ -155,14 +155,14 @@ class JournalLog:
             tree=None,
         )
 
-    async def refuse(self, call: Entry) -> None:
-        await asyncio.to_thread(self.journal.refuse, self.lease, call.scope, call.seq)
+    async def cancel(self, call: Entry) -> None:
+        await asyncio.to_thread(self.journal.cancel, self.lease, call.scope, call.seq)
 
-    async def enter(
+    async def append(
         self, step: Entry, result: bytes, *, duration_s: float, tree: TreeRef | None
     ) -> None:
         await asyncio.to_thread(
-            self.journal.enter,
+            self.journal.append,
             self.lease,
             step.scope,
             step.seq,

@@ -202,7 +202,7 @@ class Session:
         """Return the model that answers a role."""
         models = self._attempt.models
         if role not in models and "" not in models:
-            raise ValueError("this arm asks for a model, and the experiment gives it none")
+            raise ValueError("this arm needs a model, and the experiment gives it none")
         return models[role if role in models else ""]
 
     async def call(self, request: ModelRequest) -> ModelReply:
@@ -371,14 +371,14 @@ class Session:
                 raise
             result = CutOff(deadline.what)
         except NotSent:
-            await log.refuse(entry)
+            await log.cancel(entry)
             raise
         except OutOfTime as error:  # from a recorded model, which timed out
             result = CutOff(str(error))
         except ContextWindowExceeded as error:
             # The call is not billed. It is still recorded, because it decides the arm's next
             # action.
-            await log.refuse(entry)
+            await log.cancel(entry)
             entry = replace(entry, kind="limit")
             result = CutOff(str(error), "too_long")
         except Destroyed as error:
@@ -394,7 +394,7 @@ class Session:
                     tree = await self._bench.changed()
                 except Destroyed as error:
                     result = await self._undone(error)
-            await log.enter(entry, encode(result), duration_s=duration, tree=tree)
+            await log.append(entry, encode(result), duration_s=duration, tree=tree)
         return Step(
             self._scope, seq, entry.kind, request.kept, entry.digest, result, started_at, duration
         )
@@ -411,7 +411,7 @@ class Session:
         try:
             self._attempt.may_go_on()
         except Interrupted:
-            await self._attempt.log.refuse(entry)
+            await self._attempt.log.cancel(entry)
             raise
 
     async def _undone(self, error: Destroyed) -> CutOff:

@@ -68,7 +68,7 @@ class Workbench:
             await self.close()
         workspace = self._workspace or await self._opened()
         if self._held != self.tree:
-            checkpoint = await self._log.kept(self.tree) if self.tree != BASE else None
+            checkpoint = await self._log.load_tree(self.tree) if self.tree != BASE else None
             await workspace.restore(checkpoint)
             self._held = self.tree
             self._tree_id = checkpoint.tree if checkpoint else await workspace.tree()
@@ -100,7 +100,7 @@ class Workbench:
         workspace = await self.ready()
         image = await workspace.snapshot()
         if image is not None:
-            plain = await self._log.keep(await workspace.checkpoint())
+            plain = await self._log.save_tree(await workspace.checkpoint())
             self.tree = self._held = replace(plain, image=image)
             self._image = image
 
@@ -110,7 +110,7 @@ class Workbench:
         tree_id = await self._workspace.tree()
         if tree_id != self._tree_id:
             self._tree_id = tree_id
-            kept = await self._log.keep(await self._workspace.checkpoint())
+            kept = await self._log.save_tree(await self._workspace.checkpoint())
             self.tree = self._held = replace(kept, image=self._image)
         before, self._recorded = self._recorded, self.tree
         return self.tree if self.tree != before else None

@@ -13,7 +13,7 @@ from flows.storage.lake import Lake
 
 if TYPE_CHECKING:
     from flows.imports.common import Summary
-    from flows.imports.mini import Imported
+    from flows.imports.mini import ImportedRun
     from reports.steps import StepView
     from reports.types import ArmSummary, Comparison, Report
 
@@ -87,7 +87,7 @@ def debugged(experiment: str, arm: str, lake: Lake) -> None:
         out().print(f"durabench trace {unit}", markup=False)
 
 
-def imported(runs: "list[Imported]", name: str) -> None:
+def imported(runs: "list[ImportedRun]", name: str) -> None:
     """Print the imported attempts with their calls and costs, and list calls without a cost."""
     table = Table("instance", "calls", "without a cost", "cost")
     for run in runs:

@@ -77,10 +77,10 @@ def _selection(ids: list[str] | None, regex: str, slice_: str) -> "Selection":
 @images_app.command("prune")
 def images_prune(
     keep_gb: Annotated[
-        float, typer.Option(min=0, help="gigabytes to keep, most recently needed")
+        float, typer.Option(min=0, help="gigabytes of most recently needed images to keep")
     ] = 0.0,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run/--remove", help="only list them, or remove them")
+        bool, typer.Option("--dry-run/--remove", help="only list the images, or remove them")
     ] = True,
     lake: LakeOption = None,
 ) -> None:
@@ -96,7 +96,7 @@ def images_prune(
 @images_app.command("preflight")
 def images_preflight(
     experiment: Annotated[
-        Path | None, typer.Argument(help="experiment file, in place of a dataset")
+        Path | None, typer.Argument(help="experiment file, instead of --dataset")
     ] = None,
     dataset: DatasetOption = "bundled",
     split: SplitOption = "test",
@@ -104,7 +104,7 @@ def images_preflight(
     regex: RegexOption = "",
     slice_: SliceOption = "",
     network: Annotated[
-        bool, typer.Option("--network", help="containers reach the network")
+        bool, typer.Option("--network", help="give containers network access")
     ] = False,
     concurrency: Annotated[int, typer.Option(min=1, help="images at the same time")] = 2,
     lake: LakeOption = None,

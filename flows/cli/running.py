@@ -57,8 +57,8 @@ def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> 
     """Run an experiment and show its report, complete or not."""
     incomplete: IncompleteRun | None = None
     # Check first: starting a server takes seconds.
-    elsewhere = declared.execution == "distributed"
-    asyncio.run(plan.check(declared, lake, elsewhere=elsewhere))
+    distributed = declared.execution == "distributed"
+    asyncio.run(plan.check(declared, lake, distributed=distributed))
     with prefect_api():
         from flows.benchmark import benchmark as flow
 
@@ -146,7 +146,7 @@ def grade(
     keep_gb: float | None,
 ) -> None:
     """Grade a predictions file, then show the report and the suspect verdicts."""
-    source = predictions_files.Source(name, dataset, split)
+    source = predictions_files.PredictionSource(name, dataset, split)
     asyncio.run(predictions_files.check(predictions, source, environment or "auto", lake))
     with prefect_api():
         from flows.grade import grade as flow

@@ -35,8 +35,8 @@ def trace(prefix: str, lake_path: str | None, *, full: bool, follow: bool) -> No
     pruned_at = journal.pruned_at(found[0]) if journal else None
     if pruned_at is not None:
         show(
-            f"the steps were pruned from the journal on {pruned_at:%Y-%m-%d}; these are those of "
-            "the lake, long outputs shortened"
+            f"the steps were pruned from the journal on {pruned_at:%Y-%m-%d}; showing the rows "
+            "of the lake, with long outputs shortened"
         )
     is_filed = found[0] not in known or pruned_at is not None
     steps = _filed(lake, found[0]) if is_filed else _journaled(journal, found[0], follow)

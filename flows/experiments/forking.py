@@ -65,8 +65,8 @@ def check(
         raise UsageError(f"attempt {parent.attempt_id} is still running; stop it, or wait")
     if (pruned_at := journal.pruned_at(parent.attempt_id)) is not None:
         raise UsageError(
-            f"the steps of attempt {parent.attempt_id} were pruned on {pruned_at:%Y-%m-%d}: there "
-            "is nothing left to fork"
+            f"the steps of attempt {parent.attempt_id} were pruned on {pruned_at:%Y-%m-%d}: it "
+            "cannot be forked"
         )
     scope, _, number = step.rpartition("/")
     places = {(recorded.scope, str(recorded.seq)) for recorded in journal.steps(parent.attempt_id)}

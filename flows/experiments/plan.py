@@ -47,11 +47,11 @@ class Plan:
 
 
 async def prepare(
-    experiment: Experiment, lake_path: str | None, *, elsewhere: bool = False
+    experiment: Experiment, lake_path: str | None, *, distributed: bool = False
 ) -> Plan:
     """Load and select the instances, decide their environment and record the declaration.
 
-    With `elsewhere`, workers run the cells, so this machine need not be able to.
+    With `distributed`, workers run the cells, so this machine need not be able to.
 
     Images are not checked: `flows.images.schedule` pulls or builds each of them in time.
 
@@ -60,7 +60,7 @@ async def prepare(
             that do not belong together.
         JournalError: the journal cannot be opened.
     """
-    chosen, environment, lake = await check(experiment, lake_path, elsewhere=elsewhere)
+    chosen, environment, lake = await check(experiment, lake_path, distributed=distributed)
     await asyncio.to_thread(journals.claim, lake, experiment.name)
     declare(experiment, chosen, environment, lake)
     place = Place(environment, network=experiment.network)
@@ -68,7 +68,7 @@ async def prepare(
 
 
 async def check(
-    experiment: Experiment, lake_path: str | None, *, elsewhere: bool = False
+    experiment: Experiment, lake_path: str | None, *, distributed: bool = False
 ) -> tuple[list[Instance], Environment, Lake]:
     """Return the instances, their environment and the lake, without recording a declaration.
 
@@ -78,7 +78,7 @@ async def check(
     chosen = await asyncio.to_thread(load, experiment)
     environment = (
         _declared(experiment)
-        if elsewhere
+        if distributed
         else await workspaces.decide(experiment.environment, chosen)
     )
     return chosen, environment, Lake.open(lake_path)

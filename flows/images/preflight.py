@@ -76,7 +76,7 @@ async def check_all(
             yield await finished
 
 
-class Refused(Exception):
+class PreflightFailed(Exception):
     """The image of a cell failed its preflight, so the cell does not run. This is recorded."""
 
 
@@ -94,7 +94,7 @@ class Gate:
         """Return if the image passes. Return also if it is unavailable, which the attempt records.
 
         Raises:
-            Refused: the image failed its preflight.
+            PreflightFailed: the image failed its preflight.
         """
         instance = cell.instance
         if cell.place.problem:
@@ -110,7 +110,7 @@ class Gate:
                     self._passed.add(instance.instance_id)
         if reason := self.refused.get(instance.instance_id, ""):
             await asyncio.to_thread(_record, cell, reason, self._lake)
-            raise Refused(reason)
+            raise PreflightFailed(reason)
 
 
 def line(checked: Checked) -> str:

@@ -265,7 +265,7 @@ def _latest(lake: Lake, experiment: str) -> list[Row]:
         declaration = json.loads(found[0]["declaration"])
         if "instances" not in declaration:
             raise UsageError(
-                f"{experiment!r} is an experiment that was run here: choose another --name"
+                f"{experiment!r} is an experiment that was run in this lake: choose another --name"
             )
         if len(found) == len(declaration["arms"]):
             return found

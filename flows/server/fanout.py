@@ -40,12 +40,11 @@ CRASHES = 3
 """Consecutive flow runs of a cell that may crash before the cell counts as broken."""
 
 REFUSALS = 3
-"""Flow runs of a cell that workers with another lake or journal may refuse before it is given
-up."""
+"""A cell is given up after this many refusals by workers with another lake or journal."""
 
 _PAGE = 200  # the server's own limit
 
-Told = Callable[[Cell, End, str], Awaitable[None]]
+OnEnd = Callable[[Cell, End, str], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,8 @@ class Order:
     grade: bool
 
 
-async def run_elsewhere(
-    order: Order, cells: Iterable[Cell], told: Told, stop: Stop
+async def run_on_workers(
+    order: Order, cells: Iterable[Cell], on_end: OnEnd, stop: Stop
 ) -> Counter[End]:
     """Have workers run these cells, up to the declared concurrency. Return counts by end state.
 
@@ -74,13 +73,13 @@ async def run_elsewhere(
     """
     waiting, alive = deque(cells), dict[UUID, Cell]()
     concurrency, states = order.plan.experiment.concurrency, CellStates(order.plan.lake)
-    crashes, refusals, ends = Counter[str](), Counter[str](), Counter[End]()
+    crashes, refusals, counts = Counter[str](), Counter[str](), Counter[End]()
     async with get_client() as client:
         runs = await FlowRuns.open(order, client)
         while waiting or alive:
             if stop.requested:
                 await runs.cancel(alive)
-                ends["interrupted"] += len(waiting) + len(alive)
+                counts["interrupted"] += len(waiting) + len(alive)
                 break
             while waiting and len(alive) < concurrency and not stop.requested:
                 cell = waiting.popleft()
@@ -98,12 +97,12 @@ async def run_elsewhere(
                     waiting.append(cell)
                 elif end != "done" and _has_crashed(run) and crashes[cell.label] + 1 < CRASHES:
                     crashes[cell.label] += 1
-                    say(f"{cell.label}: flow run {run.name} crashed, and another is begun")
+                    say(f"{cell.label}: flow run {run.name} crashed, and is replaced by another")
                     waiting.appendleft(cell)
                 else:
-                    ends[end] += 1
-                    await told(cell, end, result)
-    return ends
+                    counts[end] += 1
+                    await on_end(cell, end, result)
+    return counts
 
 
 class FlowRuns:
@@ -120,7 +119,7 @@ class FlowRuns:
         self._order, self._client, self._deployment = order, client, deployment.id
         self._heartbeats = Heartbeats(client, deployment)
         self._pending_s = pending_s
-        self._living: dict[str, UUID] = {}
+        self._active: dict[str, UUID] = {}
         self._over = Counter[str]()
         self._waits_since: float | None = None
         self._has_hinted = False
@@ -136,12 +135,12 @@ class FlowRuns:
             deployment = await patiently(partial(client.read_deployment_by_name, DEPLOYMENT))
         except ObjectNotFound:
             raise UsageError(
-                f"the Prefect server has no deployment {DEPLOYMENT}, of which distributed cells "
-                "are flow runs: `prefect deploy --all` in a clone makes it"
+                f"the Prefect server has no deployment {DEPLOYMENT}, which distributed cells "
+                "need: `prefect deploy --all` in a clone creates it"
             ) from None
         if "home" not in (deployment.parameter_openapi_schema or {}).get("properties", {}):
             raise UsageError(
-                f"the deployment {DEPLOYMENT} on the Prefect server is of an earlier release: "
+                f"the deployment {DEPLOYMENT} on the Prefect server is from an earlier release: "
                 "`prefect deploy --all` in a clone updates it"
             )
         pool = await patiently(partial(client.read_work_pool, deployment.work_pool_name or POOL))
@@ -153,14 +152,14 @@ class FlowRuns:
                 if run.state is not None and run.state.is_final():
                     runs._over[tag] += 1
                 else:
-                    runs._living[tag] = run.id
+                    runs._active[tag] = run.id
         return runs
 
     async def begin(self, cell: Cell) -> UUID:
         """Return the active flow run of a cell, or create a new one."""
         tag = _tag(cell)
-        if living := self._living.pop(tag, None):
-            return living
+        if active := self._active.pop(tag, None):
+            return active
         parameters = {
             "experiment": cell.experiment.model_dump(mode="json"),
             "instance_id": cell.instance.instance_id,
@@ -225,7 +224,10 @@ class FlowRuns:
             and not self._has_hinted
         ):
             self._has_hinted = True
-            say("no worker takes the cells yet: `prefect worker start --pool durabench` is one")
+            say(
+                "no worker has picked up any cells: start one with `prefect worker start --pool "
+                "durabench`"
+            )
 
     async def cancel(self, cells: dict[UUID, Cell]) -> None:
         """Cancel flow runs, and wait until their calls in flight have finished.

@@ -66,7 +66,7 @@ async def cell_slot() -> AsyncIterator[None]:
 
 def _say_once(state: RetryCallState) -> None:
     if state.attempt_number == 1:
-        say("the Prefect server does not answer; the cells go on, and so does waiting for it")
+        say("the Prefect server does not answer; cells keep running, and requests are retried")
 
 
 def _is_away(error: BaseException | None) -> bool:

@@ -138,9 +138,9 @@ def check_home(lake: Lake, wanted: Home) -> None:
     mend = "set DURABENCH_LAKE of this worker to that one and restart it"
     binding = bindings.read(lake)
     if binding is None or binding.lake_id != wanted.lake_id:
-        raise Mismatch(f"{what}, and {lake.root} is another here: {mend}")
+        raise Mismatch(f"{what}, and this worker has another at {lake.root}: {mend}")
     if not bindings.has_sign(lake, wanted.sign):
-        raise Mismatch(f"{what}, and {lake.root} here is a copy of it: {mend}")
+        raise Mismatch(f"{what}, and this worker has a copy of it at {lake.root}: {mend}")
     what = f"the run that ordered this cell has its journal at {wanted.journal}"
     mend = f"{_remedy(wanted.journal, lake)} for this worker and restart it"
     url = journal_url(lake)
@@ -151,7 +151,7 @@ def check_home(lake: Lake, wanted: Home) -> None:
     except Mismatch:
         raise Mismatch(f"{what}, and this worker's is at {place(url)}: {mend}") from None
     if not journal.has_sign(wanted.sign):
-        raise Mismatch(f"{what}, and {place(url)} here is a copy of it: {mend}")
+        raise Mismatch(f"{what}, and this worker has a copy of it at {place(url)}: {mend}")
 
 
 def adopt(lake: Lake) -> tuple[Binding | None, Binding, int]:
@@ -254,8 +254,8 @@ def _mismatch(lake: Lake, binding: Binding) -> Mismatch:
 
 
 _LAST_RESORT = (
-    f"if that journal is gone for good, {ADOPT} binds the lake to the one in use, and what only "
-    "the old one knows is bought again"
+    f"if that journal is gone for good, {ADOPT} binds the lake to the one in use, and work that "
+    "only the old one recorded is paid for again"
 )
 
 

@@ -194,7 +194,7 @@ class Lake:
             yield
         except refusals() as error:
             raise InfrastructureError(
-                f"the lake {self.root} cannot be read: {reason(error)}; mend that and run again"
+                f"the lake {self.root} cannot be read: {reason(error)}; fix that and run again"
             ) from error
 
     def _is_there(self, path: "Path | UPath") -> bool:
@@ -239,8 +239,8 @@ def write_whole(path: "Path | UPath", content: bytes) -> None:
         _write(path, content)
     except refusals() as error:
         raise InfrastructureError(
-            f"{path} cannot be written: {reason(error)}; free some space or mend the disk or the "
-            "store, and run again"
+            f"{path} cannot be written: {reason(error)}; free some space or repair the disk or "
+            "the store, and run again"
         ) from error
 
 

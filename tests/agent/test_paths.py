@@ -1,4 +1,4 @@
-"""Which paths are tests and which decide how tests run."""
+"""Paths that are tests, and paths that configure tests."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What durability costs: a step that is written down, and going on where a run stopped."""
+"""The cost of durability: recording a step, and resuming an interrupted run."""
 
 import asyncio
 import statistics

@@ -1,4 +1,4 @@
-"""Gradings leave an audited verdict beside the official one, and a second grading confirms it."""
+"""Gradings record an audited verdict beside the official one, and a second grading confirms it."""
 
 import json
 from pathlib import Path

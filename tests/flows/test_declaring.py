@@ -1,4 +1,4 @@
-"""What an experiment declares of its analysis, from the file over the lake to the report."""
+"""The declared analysis of an experiment, from the file to the report."""
 
 import json
 import shutil

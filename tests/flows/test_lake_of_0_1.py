@@ -1,4 +1,4 @@
-"""A lake and a journal of release 0.1 are continued, and nothing is bought again.
+"""A lake and a journal of release 0.1 can be resumed, and nothing is paid for again.
 
 `lake_of_0_1/` holds both, as `durabench run` of that release left them: `legacy` finished, and
 `legacy-stopped` killed while its durable arm was working.

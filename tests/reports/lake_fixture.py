@@ -1,4 +1,4 @@
-"""A lake written by hand: real Parquet files with the declared schemas, few words a row."""
+"""A lake written by hand: real Parquet files with the declared schemas, and short rows."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

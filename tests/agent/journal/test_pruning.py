@@ -1,4 +1,4 @@
-"""What a journal gives up, and what it never does."""
+"""Pruning of a journal: the data that it removes, and the data that it keeps."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def ended(journal: Journal, lease: Lease) -> Attempt:
     """An attempt with a call, a command and an intent that came to its end."""
     intend(journal, lease, 0, usd=0.50)
     record(journal, lease, 0, cost=0.30, result=b"x" * 100)
-    journal.enter(lease, "", 1, "command", "d", b"{}", b"done", duration_s=0.0, tree=TREE)
+    journal.append(lease, "", 1, "command", "d", b"{}", b"done", duration_s=0.0, tree=TREE)
     intend(journal, lease, 2, usd=0.10)
     journal.end(lease, '{"status": "submitted"}')
     journal.release(lease)

@@ -1,4 +1,4 @@
-"""Steps: what is written comes back, once, in order."""
+"""Steps are read back as they were written, once and in order."""
 
 import random
 import sqlite3
@@ -53,7 +53,7 @@ def test_the_text_of_a_work_tree_is_that_of_the_first_release(
     journal = Journal.open(f"sqlite:///{tmp_path}/journal.sqlite")
     journal.start(attempt("a1"))
     lease = journal.acquire("a1", "first", 300)
-    journal.enter(lease, "", 0, "command", "d", b"{}", b"done", duration_s=0.0, tree=tree)
+    journal.append(lease, "", 0, "command", "d", b"{}", b"done", duration_s=0.0, tree=tree)
     assert [step.tree for step in journal.steps("a1")] == [tree]
     journal.close()
     with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as connection:
@@ -138,7 +138,7 @@ def test_a_refused_call_leaves_nothing(journal: Journal, lease: Lease) -> None:
     """An intent that is taken back can be made again, also with another request."""
     intend(journal, lease, 0, usd=0.1)
     for _ in range(2):
-        journal.refuse(lease, "", 0)
+        journal.cancel(lease, "", 0)
     assert journal.steps("a1") == []
     assert journal.account("a1").billed_usd == 0
     intend(journal, lease, 0, usd=0.2, digest="e" * 64)
@@ -149,7 +149,7 @@ def test_refusing_does_not_touch_results(journal: Journal, lease: Lease) -> None
     """A recorded step cannot be taken back."""
     intend(journal, lease, 0, usd=0.1)
     record(journal, lease, 0, cost=0.1)
-    journal.refuse(lease, "", 0)
+    journal.cancel(lease, "", 0)
     assert journal.steps("a1")[0].result == b"done"
     assert journal.account("a1").calls_billed == 1
 

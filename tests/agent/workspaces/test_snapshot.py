@@ -1,4 +1,4 @@
-"""A container that is kept as an image: what git does not know survives."""
+"""Snapshots of containers preserve files that git does not track."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""The command line: quick help, and one clear line for whatever an operator gets wrong."""
+"""The command line: fast help, and a one-line message for every mistake of an operator."""
 
 import json
 import resource

@@ -1,4 +1,4 @@
-"""Steps as text: a line each, and all of it without escaped line ends."""
+"""Steps as text: one line each, or complete with real line breaks."""
 
 import json
 from datetime import UTC, datetime

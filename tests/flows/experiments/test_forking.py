@@ -1,4 +1,4 @@
-"""Forking: the paid prefix is kept, the rest is done anew; tracing shows both."""
+"""Forks keep the paid steps and run the rest anew; traces show both."""
 
 import asyncio
 import re

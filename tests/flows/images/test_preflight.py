@@ -1,4 +1,4 @@
-"""Images are checked before a run, once each; what fails is reported and not run."""
+"""Images are checked once before a run; failures are reported and their instances skipped."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The steps of an attempt as task runs of a Prefect server, where that is asked for."""
+"""Steps of an attempt as task runs on a Prefect server, if requested."""
 
 import time
 from collections import Counter

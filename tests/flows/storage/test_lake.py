@@ -1,4 +1,4 @@
-"""The lake's files: whole or not at all, in the declared columns."""
+"""The lake's files: written atomically, with the declared columns."""
 
 from pathlib import Path
 from typing import Any

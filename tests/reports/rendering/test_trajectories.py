@@ -1,4 +1,4 @@
-"""The pages of the trajectories that a report links to."""
+"""The trajectory pages that a report links to."""
 
 import json
 

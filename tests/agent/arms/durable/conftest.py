@@ -1,4 +1,4 @@
-"""A small repository with a bug, and a model that answers each role as a test says."""
+"""A small repository with a bug, and a model with scripted answers for each role."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The whole arm on a small repository, with a model that is honest."""
+"""The whole durable arm on a small repository, with an honest model."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""Which candidate is the best one."""
+"""Selection of the best candidate."""
 
 from dataclasses import replace
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""One role's conversation: its tools, its window, its ways of asking."""
+"""The conversation of one role: tools, context window, and answer formats."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which errors count as the same trouble."""
+"""Errors that count as the same problem."""
 
 from agent.arms.durable.debugging import is_stuck, remembered, similar
 

@@ -1,4 +1,4 @@
-"""The durable arm with a real model client over real HTTP, in both ways of calling tools."""
+"""The durable arm with a real model client over real HTTP, with both tool protocols."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What a planner's turn leaves behind, and when it is the last one."""
+"""Effects of a planner's turn, and the end of planning."""
 
 from agent.arms.durable.answers import Contract, NextStep, PlanTurn
 from agent.arms.durable.planning import folded, is_done

@@ -1,4 +1,4 @@
-"""What an experiment may say of the durable arm's roles and tests."""
+"""Settings of the durable arm's roles and tests in an experiment."""
 
 import pytest
 from pydantic import ValidationError
