@@ -10,6 +10,8 @@ from pathlib import PurePosixPath
 
 _TEST_FOLDERS = {"tests", "__tests__", "__mocks__", "__snapshots__", "e2e"}
 
+_TEST_OR_LIBRARY_FOLDERS = {"test", "testing"}
+
 _TEST_NAME = re.compile(
     r"test_.*\.pyi?"
     r"|.*_test\.(py|pyi|go|rb|c|cc|cpp|rs|dart|exs)"
@@ -31,17 +33,18 @@ _TEST_SUPPORT = re.compile(
 def is_test_file(path: str) -> bool:
     """Return True if a file belongs to a test suite: a test module, or any file in a test folder.
 
-    Helpers and data in such a folder count, since tests depend on them. A folder `test` counts at
-    the top level. Elsewhere it counts for all files but Python's, because `package.test` is more
-    often a library than a suite (`django.test`).
+    Helpers and data in such a folder count, since tests depend on them. A folder `test` or
+    `testing` counts at the top level. Elsewhere it counts for all files but Python's, because
+    `package.test` is more often a library than a suite (`django.test`, `numpy.testing`).
     """
     pure = PurePosixPath(path)
     folders = pure.parts[:-1]
+    either = not _TEST_OR_LIBRARY_FOLDERS.isdisjoint(folders)
     return (
         is_test_module(path)
         or not _TEST_FOLDERS.isdisjoint(folders)
-        or folders[:1] == ("test",)
-        or ("test" in folders and pure.suffix not in (".py", ".pyi"))
+        or (either and folders[0] in _TEST_OR_LIBRARY_FOLDERS)
+        or (either and pure.suffix not in (".py", ".pyi"))
     )
 
 

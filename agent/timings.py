@@ -25,95 +25,97 @@ class Timings(BaseSettings):
     )
 
     lease_s: Seconds = 30.0
-    """A worker that is silent for this long loses its attempt to another. It renews its lease
-    three times within it."""
+    """A worker that is silent for this long loses its attempt to another worker. It renews its
+    lease three times within this period."""
 
     lease_poll_s: Seconds = 1.0
-    """Time between two checks whether another run still holds a cell."""
+    """Interval between checks whether another run still holds a cell."""
 
     journal_patience_s: Seconds = 60.0
-    """The journal's database may be away for this long before that is an error: a restart, or a
-    disk that somebody clears."""
+    """Retry for this long while the journal's database is unreachable, for example during a restart
+    or while its disk is full. Then fail."""
 
     journal_contact_s: Seconds = 5.0
     """The same for the first contact, since a wrong address should not take a minute to notice."""
 
     command_grace_s: Seconds = 10.0
-    """A command may take this long to end after its own timeout. Then its shell is given up."""
+    """Time for a command to end after its own timeout. After that, its shell is abandoned."""
 
     shell_start_s: Seconds = 30.0
-    """The shell of a workspace may take this long to run its first command."""
+    """Time for the shell of a workspace to run its first command."""
 
     server_contact_s: Seconds = 3.0
-    """A Prefect server may take this long to come up where nothing listens yet."""
+    """Time for a Prefect server to start listening."""
 
     server_answer_s: Seconds = 7.0
-    """The first answer of a Prefect server may take this long: a busy one needs some seconds."""
+    """Time for the first answer of a Prefect server. A busy server needs some seconds."""
 
     server_version_s: Seconds = 30.0
-    """The second answer may take this long, since the server is known to be Prefect by then."""
+    """Time for the second answer. It is longer, since the server is known to be Prefect by then."""
 
     server_start_s: Seconds = 120.0
-    """The private Prefect server of a command may take this long to start on a slow
-    machine. Its first start also creates its database."""
+    """Time for the private Prefect server of a command to start on a slow machine. Its first start
+    also creates its database."""
 
     server_patience_s: Seconds = 900.0
-    """The Prefect server may be away for this long before a run fails: an upgrade, or a reboot."""
+    """Retry for this long while the Prefect server is unreachable, for example during an upgrade or
+    a reboot. Then the run fails."""
 
     server_retry_s: Seconds = 2.0
-    """Time between two requests to a Prefect server that is away."""
+    """Interval between requests to an unreachable Prefect server."""
 
     fanout_poll_s: Seconds = 2.0
-    """Time between two questions to the server about which flow runs of cells are over."""
+    """Interval between requests to the server for the flow runs of cells that have ended."""
 
     pending_s: Seconds = 240.0
-    """A worker of a process pool may take this long to begin a flow run. Then the worker counts
-    as dead."""
+    """Time for a worker of a process pool to begin a flow run. After that, the worker counts as
+    dead."""
 
     pending_elsewhere_s: Seconds = 900.0
-    """The same in other pools, which may have to pull an image and wait for a machine."""
+    """The same in other pools, which may have to pull an image and wait for a free machine."""
 
     no_worker_hint_s: Seconds = 45.0
-    """After this long without any worker, the operator is told how to start one."""
+    """Tell the operator how to start a worker after this long without any."""
 
     slot_lease_s: Annotated[float, Field(ge=60, allow_inf_nan=False)] = 60.0
-    """A slot of the limit over all cells stays taken for this long when its holder was killed. 60
-    is the least that Prefect allows."""
+    """A slot of the limit over all cells stays taken for this long after its holder was killed.
+    Prefect requires at least 60."""
 
     heartbeat_silence_s: Seconds = 180.0
-    """A flow run without a heartbeat for this long counts as dead. Six heartbeats of the bundled
-    deployments, so that a server may be away for a while."""
+    """A flow run without a heartbeat for this long counts as dead. The default is six heartbeats of
+    the bundled deployments, so that the server may be unreachable for a while."""
 
     heartbeat_gap_s: Seconds = 30.0
-    """A run that has not asked for heartbeats for this long does not know what it missed, and
-    starts to count again."""
+    """A run that has not requested heartbeats for this long does not know which it missed, and
+    restarts its count."""
 
     stop_grace_s: Seconds = 25.0
-    """Calls in flight get this long to finish after a request to stop. Then they are cut off."""
+    """Time for calls in flight to finish after a request to stop. After that, they are cut off."""
 
     pause_poll_s: Seconds = 1.0
-    """Time between two checks whether a flow run was paused or cancelled. Calls may still begin
-    until the server has answered one of them."""
+    """Interval between checks whether a flow run was paused or cancelled. New calls may begin until
+    the server has answered the next check."""
 
     stop_check_s: Seconds = 0.25
-    """Time between two checks of a waiting call or cell whether the run is to stop."""
+    """Interval at which a waiting call or cell checks whether the run is to stop."""
 
     trace_poll_s: Seconds = 0.5
-    """Time between two looks of `durabench trace --follow` at the journal."""
+    """Interval at which `durabench trace --follow` reads the journal."""
 
     artifact_interval_s: Seconds = 5.0
-    """Least time between two updates of the progress artifact. It is for people, and more updates
-    only load the server."""
+    """Minimum time between updates of the progress artifact. It is for people, so more updates
+    would only load the server."""
 
     doctor_check_s: Seconds = 20.0
-    """Each check of `durabench doctor` may take this long. One that hangs is reported and left."""
+    """Time limit of each check of `durabench doctor`. A check that hangs is reported and
+    abandoned."""
 
     doctor_fix_s: Seconds = 600.0
-    """Removing leftovers with `durabench doctor --fix` may take this long."""
+    """Time limit of the removal of leftovers with `durabench doctor --fix`."""
 
     prune_grace_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 24 * 3600.0
-    """`durabench prune` keeps unreferenced files that are younger: somebody may be about to write
-    the row that refers to them."""
+    """`durabench prune` keeps unreferenced files that are younger than this, because a writer may
+    be about to write the row that refers to them."""
 
 
 @cache

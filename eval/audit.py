@@ -16,9 +16,9 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from eval import harness, log_formats, patches
+from eval.official_shell import OfficialShell
 from eval.patches import Change
 from eval.paths import is_runner, is_test, is_test_configuration, shadows_runner
-from eval.places import Place
 from eval.types import Evaluation, EvaluationOutcome, Instance, Shell
 
 Kind = Literal[
@@ -110,7 +110,7 @@ async def image_changes(instance: Instance, shell: Shell) -> str:
     SWE-bench images change the requirements and the test commands of some repositories.
     """
     command = f"git -c core.fileMode=false diff --no-ext-diff {instance.base_commit}"
-    return (await Place(shell).run(command, timeout_s=_DIFF_TIMEOUT_S)).output
+    return (await OfficialShell(shell).run(command, timeout_s=_DIFF_TIMEOUT_S)).output
 
 
 def results(evaluation: Evaluation) -> Results:
@@ -137,13 +137,13 @@ def _reasons_of_patch(instance: Instance, patch: str, image_changes: str) -> Ite
         return
     of_image = _changes_or_none(image_changes)
     ours = [change for change in changes if not _came_with_image(change, of_image)]
-    run, brought = _run_by_evaluation(instance), _brought_by_evaluation(instance)
+    run, supplied = _run_by_evaluation(instance), _supplied_by_evaluation(instance)
     links = [change.path for change in ours if change.is_link]
     for change in ours:
         yield from _outside(change, links)
         yield from _configuration(change)
-        yield from _tests(change, brought)
-        yield from _evaluation(change, run, brought)
+        yield from _tests(change, supplied)
+        yield from _evaluation(change, run, supplied)
         yield from _content(change)
 
 
@@ -194,7 +194,7 @@ def _configuration(change: Change) -> Iterator[Reason]:
         yield Reason("test_configuration", f"{change.path} is imported in place of the test runner")
 
 
-def _tests(change: Change, brought: frozenset[str]) -> Iterator[Reason]:
+def _tests(change: Change, supplied: frozenset[str]) -> Iterator[Reason]:
     """Yield a reason if the change alters an existing test.
 
     The exception is a change that only adds lines to a file that the evaluation restores: it
@@ -203,17 +203,17 @@ def _tests(change: Change, brought: frozenset[str]) -> Iterator[Reason]:
     if change.action == "added" or not is_test(change.old_path):
         return
     only_adds = change.action == "modified" and not change.removed
-    if not (only_adds and change.old_path in brought):
+    if not (only_adds and change.old_path in supplied):
         yield Reason("tests_changed", f"{change.old_path} is {change.action}")
 
 
-def _evaluation(change: Change, run: frozenset[str], brought: frozenset[str]) -> Iterator[Reason]:
+def _evaluation(change: Change, run: frozenset[str], supplied: frozenset[str]) -> Iterator[Reason]:
     for path in change.paths:
         if ".git" in PurePosixPath(path).parts:
             yield Reason("evaluation_files", f"{path} belongs to git")
-        elif path in brought and change.action == "added":
-            yield Reason("evaluation_files", f"{path} is added, which the evaluation brings")
-        elif path in run - brought:
+        elif path in supplied and change.action == "added":
+            yield Reason("evaluation_files", f"{path} is added, which the evaluation supplies")
+        elif path in run - supplied:
             yield Reason(
                 "evaluation_files", f"{path} is {change.action}, which the evaluation runs"
             )
@@ -227,7 +227,7 @@ def _run_by_evaluation(instance: Instance) -> frozenset[str]:
     return frozenset(word.removeprefix("./") for word in _WORD.findall(commands))
 
 
-def _brought_by_evaluation(instance: Instance) -> frozenset[str]:
+def _supplied_by_evaluation(instance: Instance) -> frozenset[str]:
     """Return the files that the evaluation overwrites with the state of its test patch."""
     changes = _changes_or_none(instance.test_patch)
     return frozenset(path for change in changes for path in change.paths)

@@ -8,15 +8,14 @@ patch can write anything into the log, so nothing in the log makes the outcome
 """
 
 import asyncio
-import hashlib
-import json
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from eval import harness, network
+from eval.digests import canonical_digest
 from eval.harness import Report
-from eval.places import Place
+from eval.official_shell import OfficialShell
 from eval.types import CommandOutput, Evaluation, EvaluationOutcome, Instance, Shell
 
 APPLY_TIMEOUT_S = 300.0
@@ -57,9 +56,9 @@ async def grade(
     """
     script = await asyncio.to_thread(harness.eval_script, instance.row)
     started_at, clock = datetime.now(UTC), time.perf_counter()
-    place = Place(shell)
-    verdict = await _verdict(instance, patch, place, script, timeout_s)
-    hint = await _network_hint(instance, patch, verdict, place)
+    official = OfficialShell(shell)
+    verdict = await _verdict(instance, patch, official, script, timeout_s)
+    hint = await _network_hint(instance, patch, verdict, official)
     report = verdict.report or Report(resolved=False, results_found=False)
     return Evaluation(
         instance_id=instance.instance_id,
@@ -119,36 +118,36 @@ def grading_key(
         "harness": harness.version(),
         "procedure": _PROCEDURE,
     }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return canonical_digest(parts)
 
 
 async def _verdict(
-    instance: Instance, patch: str, place: Place, script: str, timeout_s: float
+    instance: Instance, patch: str, official: OfficialShell, script: str, timeout_s: float
 ) -> _Verdict:
     try:
-        await place.write_patch(patch)
+        await official.write_patch(patch)
     except UnicodeEncodeError:
         return _Verdict("patch_failed", "the patch holds characters that no file can hold")
-    applied = await _apply(place)
+    applied = await _apply(official)
     if applied.timed_out:
         return _Verdict("infrastructure", "applying the patch took too long", applied.output)
     if applied.exit_code != 0:
         reason = f"the patch does not apply: {_last_line(applied.output)}"
         return _Verdict("patch_failed", reason, applied.output)
-    if not await _is_diff_readable(place):
+    if not await _is_diff_readable(official):
         return _Verdict("unresolved", _UNREADABLE)
-    await place.write_script(script)
-    tested = await place.run_script(timeout_s=timeout_s, max_output_bytes=MAX_LOG_BYTES)
+    await official.write_script(script)
+    tested = await official.run_script(timeout_s=timeout_s, max_output_bytes=MAX_LOG_BYTES)
     if tested.timed_out:
         return _Verdict("timeout", f"the tests took more than {timeout_s:g} s", tested.output)
-    if not await _is_diff_readable(place):
+    if not await _is_diff_readable(official):
         return _Verdict("unresolved", _UNREADABLE, tested.output)
     report = await asyncio.to_thread(harness.report, instance.row, patch, tested.output)
     verdict = _judge(report, tested.output)
     return _of_a_part(verdict, instance) if tested.truncated else verdict
 
 
-async def _apply(place: Place) -> CommandOutput:
+async def _apply(official: OfficialShell) -> CommandOutput:
     """Try the official apply commands in turn until one succeeds or times out.
 
     A failed command can leave changes (`--reject` applies the hunks that fit), so the tree is
@@ -157,17 +156,17 @@ async def _apply(place: Place) -> CommandOutput:
     """
     for attempt, command in enumerate(harness.apply_commands()):
         if attempt:
-            await place.run(_RESET, timeout_s=APPLY_TIMEOUT_S)
-        result = await place.run(f"{command} {place.patch_file}", timeout_s=APPLY_TIMEOUT_S)
+            await official.run(_RESET, timeout_s=APPLY_TIMEOUT_S)
+        result = await official.run(f"{command} {official.patch_file}", timeout_s=APPLY_TIMEOUT_S)
         if result.exit_code == 0 or result.timed_out:
             return result
-    check = f"git apply --check --reverse {place.patch_file}"
-    reverse = await place.run(check, timeout_s=APPLY_TIMEOUT_S)
+    check = f"git apply --check --reverse {official.patch_file}"
+    reverse = await official.run(check, timeout_s=APPLY_TIMEOUT_S)
     return reverse if reverse.exit_code == 0 else result
 
 
-async def _is_diff_readable(place: Place) -> bool:
-    checked = await place.run(_IS_DIFF_READABLE, timeout_s=APPLY_TIMEOUT_S)
+async def _is_diff_readable(official: OfficialShell) -> bool:
+    checked = await official.run(_IS_DIFF_READABLE, timeout_s=APPLY_TIMEOUT_S)
     return checked.exit_code != 1  # an image without iconv answers 127
 
 
@@ -205,7 +204,9 @@ def _why_unresolved(report: Report) -> str:
     )
 
 
-async def _network_hint(instance: Instance, patch: str, verdict: _Verdict, place: Place) -> str:
+async def _network_hint(
+    instance: Instance, patch: str, verdict: _Verdict, official: OfficialShell
+) -> str:
     """Return advice to give the container a network if its absence may be the cause, or `""`.
 
     Many scripts try to install packages and work without them. So for an ordinary patch the
@@ -217,7 +218,7 @@ async def _network_hint(instance: Instance, patch: str, verdict: _Verdict, place
     if not is_gold and verdict.report is not None and verdict.report.results_found:
         return ""
     line = network.failure(verdict.log)
-    if not line or not await place.is_offline():
+    if not line or not await official.is_offline():
         return ""
     wanted = f"the container has no network and the log shows a use of it ({line})"
     advice = "`--network`, or `network: true` in an experiment"

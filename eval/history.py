@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from eval.errors import ImageError
-from eval.places import Place
+from eval.official_shell import OfficialShell
 from eval.types import Shell
 
 Where = Literal[
@@ -93,7 +93,7 @@ async def inspect(shell: Shell, base_commit: str) -> tuple[Leak, ...]:
     Raises:
         ImageError: git cannot read the repository.
     """
-    repository = _Repository(Place(shell), f"{shell.root}/.git", base_commit)
+    repository = _Repository(OfficialShell(shell), f"{shell.root}/.git", base_commit)
     if not await repository.ask("has_base || true"):
         return (Leak("base_commit", f"{base_commit} is not in the repository"),)
     newer = await repository.newer()
@@ -111,14 +111,14 @@ async def inspect(shell: Shell, base_commit: str) -> tuple[Leak, ...]:
 class _Repository:
     """Queries to one git folder."""
 
-    def __init__(self, place: Place, folder: str, base_commit: str) -> None:
-        self._place = place
+    def __init__(self, official: OfficialShell, folder: str, base_commit: str) -> None:
+        self._official = official
         self._folder = folder
         self._base = base_commit
 
     def at(self, folder: str) -> "_Repository":
         """Return an object for the same queries to another folder or to a bundle."""
-        return _Repository(self._place, folder, self._base)
+        return _Repository(self._official, folder, self._base)
 
     async def ask(self, function: str, **variables: str) -> list[str]:
         """Run a function of the script and return the lines that it prints.
@@ -130,7 +130,7 @@ class _Repository:
         settings = [f"{k}={shlex.quote(v)}" for k, v in {**known, **variables}.items()]
         script = "\n".join([*settings, _SCRIPT, function])
         command = f"/bin/bash -c {shlex.quote(script)}"
-        done = await self._place.run(command, timeout_s=_TIMEOUT_S)
+        done = await self._official.run(command, timeout_s=_TIMEOUT_S)
         if done.exit_code != 0:
             raise ImageError(
                 f"git cannot read {self._folder} ({function} ended with {done.exit_code}): "

@@ -13,6 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from tenacity import (
+    Retrying,
+    retry_if_exception_type,
+    sleep_using_event,
+    stop_after_attempt,
+    wait_chain,
+    wait_fixed,
+)
+
 from eval import images
 from eval.base_image import BASE_IMAGE, connect
 from eval.errors import ImageError
@@ -64,7 +73,7 @@ class ImageStore:
             yield
 
     @contextmanager
-    def bringing(self, image: str, *, wait: bool = True) -> Iterator[bool]:
+    def fetching(self, image: str, *, wait: bool = True) -> Iterator[bool]:
         """Lock an image so that only one program pulls or builds it at a time.
 
         Yield True if this program has the lock. With `wait` it waits for the lock, so the value
@@ -74,7 +83,7 @@ class ImageStore:
         with self._locked(image, "bringing", mode) as is_ours:
             yield is_ours
 
-    def bring(self, instance: Instance, repo: Path | None) -> How:
+    def fetch(self, instance: Instance, repo: Path | None) -> How:
         """Build the image of an instance of a task repo, or pull it if `repo` is None.
 
         A pull is retried if the network may be at fault, unless retries did not help for the
@@ -88,8 +97,8 @@ class ImageStore:
             self._pull(instance.image)
             return "pulled"
         try:
-            with self.bringing(BASE_IMAGE):
-                images.bring_base([instance], repo, self._client)
+            with self.fetching(BASE_IMAGE):
+                images.ensure_bases([instance], repo, self._client)
             add = images.bundler(self._cache)
             list(images.build([instance], repo, add, client=self._client))
         except UpstreamError as error:
@@ -143,22 +152,27 @@ class ImageStore:
         self._stopped.set()
 
     def _pull(self, image: str) -> None:
-        waits = () if self._registry_is_away else RETRY_AFTER_S
-        for wait in (*waits, None):
-            try:
-                self._pull_once(image)
-            except _Unreachable:
-                if wait is None or self._stopped.wait(wait):
-                    self._registry_is_away = True
-                    raise
-            else:
-                self._registry_is_away = False
-                return
+        tries = 1 if self._registry_is_away else 1 + len(RETRY_AFTER_S)
+        retrying = Retrying(
+            retry=retry_if_exception_type(_Unreachable),
+            stop=stop_after_attempt(tries),
+            wait=wait_chain(*map(wait_fixed, RETRY_AFTER_S)),
+            sleep=sleep_using_event(self._stopped),
+            reraise=True,
+        )
+        try:
+            retrying(self._pull_once, image)
+        except _Unreachable:
+            self._registry_is_away = True
+            raise
+        self._registry_is_away = False
 
     def _pull_once(self, image: str) -> None:
         from docker.errors import APIError, DockerException
         from requests import RequestException
 
+        if self._stopped.is_set():
+            raise ImageError(_not_pulled(image, "stopped"))
         try:
             for event in self._client.api.pull(image, stream=True, decode=True):
                 if "error" in event:
@@ -214,7 +228,7 @@ def _docker_errors() -> Iterator[None]:
         yield
     except (DockerException, RequestException) as error:
         reason = " ".join(str(error).split())
-        raise ImageError(f"Docker does not do what is needed of images: {reason}") from error
+        raise ImageError(f"a Docker image operation failed: {reason}") from error
 
 
 def _not_pulled(image: str, reason: object) -> str:

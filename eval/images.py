@@ -1,7 +1,6 @@
 """Images of instances: list them, check for local copies, build those of a task repo."""
 
 import hashlib
-import json
 import re
 import shutil
 import tempfile
@@ -14,6 +13,7 @@ from typing import Any, Literal
 
 from eval import upstream
 from eval.base_image import BASE_IMAGE, DIGEST_LABEL, LABEL, build_image, connect, ensure_base
+from eval.digests import canonical_digest
 from eval.errors import ImageError
 from eval.instances import task_repo
 from eval.types import Instance
@@ -89,7 +89,7 @@ def build(
     """
     client = client or connect()
     folders = {i.instance_id: _folder(i, repo) for i in instances}
-    bring_base(instances, repo, client)
+    ensure_bases(instances, repo, client)
     with (
         tempfile.TemporaryDirectory(prefix="durabench-images-") as scratch,
         ThreadPoolExecutor(PARALLEL_BUILDS) as pool,
@@ -106,7 +106,7 @@ def build(
             pool.shutdown(cancel_futures=True)
 
 
-def bring_base(instances: Iterable[Instance], repo: Path, client: Any) -> None:
+def ensure_bases(instances: Iterable[Instance], repo: Path, client: Any) -> None:
     """Make the base image available locally if the image of any instance is built on it.
 
     Raises:
@@ -147,7 +147,7 @@ def _ingredients(instance: Instance, folder: Path, here: dict[str, str]) -> str:
     }
     bases = [here.get(canonical(name), name) for name in _FROM.findall(_dockerfile(folder))]
     parts = [instance.repo, instance.base_commit, files, bases]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return canonical_digest(parts)
 
 
 def bundler(cache: Path) -> MakeContext:

@@ -4,14 +4,13 @@ Three conditions must hold: git has nothing newer than the base commit, the refe
 resolved, and the empty patch is not.
 """
 
-import hashlib
-import json
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from eval import grading, harness, history
+from eval.digests import canonical_digest
 from eval.errors import ImageError
 from eval.types import Evaluation, Instance, Shell
 
@@ -71,7 +70,7 @@ def preflight_key(instance: Instance, image_digest: str, *, network: bool) -> st
     """
     verdict = grading.grading_key(instance, image_digest, "", TIMEOUT_S, "docker")
     parts = {"verdict": verdict, "network": network, "procedure": _PROCEDURE}
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return canonical_digest(parts)
 
 
 async def _grade(instance: Instance, patch: str, shell: Shell) -> Evaluation:

@@ -1,12 +1,12 @@
 """Parse a raw SWE-bench row into a typed instance, with every column checked."""
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from eval import harness
+from eval.digests import canonical_digest
 from eval.errors import DatasetError
 from eval.types import Instance
 
@@ -56,8 +56,7 @@ def parse(row: Mapping[str, Any], *, where: str) -> Instance:
 
 def row_digest(row: Mapping[str, Any]) -> str:
     """Return the SHA-256 over the row as canonical JSON: sorted keys, no spaces."""
-    canonical = json.dumps(dict(row), sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return canonical_digest(dict(row), compact=True)
 
 
 def _check_columns(row: Mapping[str, Any], where: str) -> None:

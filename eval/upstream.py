@@ -235,7 +235,7 @@ def _run(folder: Path, arguments: tuple[str, ...]) -> subprocess.CompletedProces
 
 
 def _command(arguments: tuple[str, ...]) -> str:
-    """Return the subcommand, without the settings in front of it."""
+    """Return the subcommand, without the options that precede it."""
     return arguments[2] if arguments[0] == "-c" else arguments[0]
 
 

@@ -10,17 +10,17 @@ from prefect import flow
 from agent.errors import BudgetExhausted, Interrupted
 from flows.display.terminal import say
 from flows.errors import IncompleteRun
-from flows.experiments.cell_state import End, cell_at, ended
+from flows.experiments.cell_state import CellStates, End
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.experiments.plan import Plan, prepare
 from flows.experiments.stop import Stop
-from flows.images.preflight import Gate, Refused
+from flows.images.preflight import Gate, PreflightFailed
 from flows.images.schedule import scheduled
 from flows.report import report
 from flows.server.events import Announcements
-from flows.server.fanout import Told, run_elsewhere
-from flows.server.progress import Progress
+from flows.server.fanout import OnEnd, Order, run_on_workers
+from flows.server.progress import RunProgress
 from flows.server.stopping import graceful_stop
 from flows.server.turns import Slot, in_turn
 from flows.solve import work
@@ -34,7 +34,7 @@ _UNFINISHED: Mapping[End, str] = {
     "to continue",
     "misplaced": "were refused by workers that have another lake or journal. Correct their "
     "settings, restart them and run the experiment again",
-    "refused": "were not run, as their images failed the preflight; the report lists them",
+    "refused": "were not run, because their images failed the preflight; the report lists them",
     "budget": "were stopped by a budget. Raise it and run the experiment again to continue from "
     "there",
 }
@@ -65,39 +65,40 @@ async def benchmark(
     """
     if fresh:
         experiment = experiment.afresh()
-        say(f"the results are named {experiment.name}")
+        say(f"results are filed under {experiment.name}")
     distributed = experiment.execution == "distributed"
-    plan = await prepare(experiment, lake, elsewhere=distributed)
+    plan = await prepare(experiment, lake, distributed=distributed)
     news = await Announcements.of(plan)
-    with Progress(experiment.name, len(plan.cells)) as progress:
+    with RunProgress(experiment.name, len(plan.cells)) as progress:
 
-        async def told(cell: Cell, end: End, result: str) -> None:
+        async def on_end(cell: Cell, end: End, result: str) -> None:
             await progress.advance(cell.label, result)
             await news.ended(cell, end, result)
 
         async with graceful_stop() as stop:
             if distributed:
-                ends = await _elsewhere(plan, lake, told, stop, grade=grade)
+                counts = await _run_on_workers(plan, lake, on_end, stop, grade=grade)
             else:
                 async with swept(plan.lake):
-                    ends = await _here(plan, told, stop, grade=grade)
+                    counts = await _run_locally(plan, on_end, stop, grade=grade)
             stop.check()
     page = await report(experiment.name, lake=str(plan.lake.root))
-    news.finished(ends, page)
+    news.finished(counts, page)
     for end, words in _UNFINISHED.items():
-        if ends[end]:
-            raise IncompleteRun(f"{ends[end]} of {ends.total()} cells {words}")
+        if counts[end]:
+            raise IncompleteRun(f"{counts[end]} of {counts.total()} cells {words}")
     return page
 
 
-async def _here(plan: Plan, told: Told, stop: Stop, *, grade: bool) -> Counter[End]:
+async def _run_locally(plan: Plan, on_end: OnEnd, stop: Stop, *, grade: bool) -> Counter[End]:
     """Run every cell in this process, up to the declared concurrency. Return counts by end state.
 
     Raises:
         ImageError: no Docker daemon answers.
     """
     declared = plan.experiment
-    known = partial(cell_at, lake=plan.lake, grade=grade)
+    states = CellStates(plan.lake)
+    known = partial(states.cell_at, grade=grade)
     slots = asyncio.Semaphore(declared.concurrency)
     gate = Gate(plan.lake)
 
@@ -107,21 +108,21 @@ async def _here(plan: Plan, told: Told, stop: Stop, *, grade: bool) -> Counter[E
 
     async def placed_work(cell: Cell, slot: Slot) -> str:
         async with placed(cell) as there:
-            do = partial(work, there, gate, plan.lake, stop, grade=grade)
+            do = partial(work, there, gate, states, stop, grade=grade)
             return await in_turn(do, cell.label, plan.lake, stop, slot)
 
     images = scheduled(plan.cells, declared.dataset, declared.images, plan.lake, known, stop)
     async with images as placed:
         ends = await asyncio.gather(
             *(
-                _run(cell, placed_work, Slot(slots, is_kept=is_kept), told, stop)
+                _run(cell, placed_work, Slot(slots, is_kept=is_kept), on_end, stop)
                 for cell in plan.cells
             )
         )
     return Counter(ends)
 
 
-async def _run(cell: Cell, do: Work, slot: Slot, told: Told, stop: Stop) -> End:
+async def _run(cell: Cell, do: Work, slot: Slot, on_end: OnEnd, stop: Stop) -> End:
     """Run one cell. Return its end state.
 
     The task records its own failures; they do not affect other cells.
@@ -133,33 +134,34 @@ async def _run(cell: Cell, do: Work, slot: Slot, told: Told, stop: Stop) -> End:
             result = await do(cell, slot)
         except Interrupted:
             return "interrupted"
-        except Refused as error:
+        except PreflightFailed as error:
             end, result = "refused", f"not run: {error}"
         except BudgetExhausted as error:
             end, result = "budget", f"stopped: {error}"
         except Exception as error:
             end, result = "infrastructure", f"infrastructure: {error}"
-    await told(cell, end, result)
+    await on_end(cell, end, result)
     return end
 
 
-async def _elsewhere(
-    plan: Plan, lake: str | None, told: Told, stop: Stop, *, grade: bool
+async def _run_on_workers(
+    plan: Plan, lake: str | None, on_end: OnEnd, stop: Stop, *, grade: bool
 ) -> Counter[End]:
     """Have workers run the cells that have no recorded result. Return counts by end state.
 
     Raises:
         UsageError: the server has no deployment for the cells.
     """
-    waiting, ends = [], Counter[End]()
+    states, waiting, counts = CellStates(plan.lake), [], Counter[End]()
     for cell in plan.cells:
-        end, result = await asyncio.to_thread(ended, cell, plan.lake, grade=grade)
+        end, result = await asyncio.to_thread(states.ended, cell, grade=grade)
         if end == "done":
-            ends[end] += 1
-            await told(cell, end, result)
+            counts[end] += 1
+            await on_end(cell, end, result)
         else:
             waiting.append(cell)
     if not waiting:
-        return ends
+        return counts
     home = await asyncio.to_thread(journals.home, plan.lake)
-    return ends + await run_elsewhere(plan, waiting, lake, home, told, stop, grade=grade)
+    order = Order(plan, lake, home, grade)
+    return counts + await run_on_workers(order, waiting, on_end, stop)

@@ -16,7 +16,3 @@ class Mismatch(UsageError):
 
 class IncompleteRun(Exception):
     """Some cells could not be finished. Finished work is kept."""
-
-
-REFUSAL = "preflight failed"
-"""Prefix of an attempt's detail if its image failed the preflight."""

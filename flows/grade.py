@@ -28,7 +28,7 @@ from eval.audit import (
 from eval.types import Evaluation, EvaluationOutcome
 from flows.errors import IncompleteRun, UsageError
 from flows.experiments import records, workspaces
-from flows.experiments.cell_state import verdict_at
+from flows.experiments.cell_state import CellStates
 from flows.experiments.cells import Submission
 from flows.experiments.declaration import Images
 from flows.experiments.keys import audit_key, is_cached, verdict_key
@@ -36,7 +36,7 @@ from flows.experiments.stop import Stop
 from flows.images.schedule import scheduled
 from flows.imports import predictions as predictions_files
 from flows.server.caching import kept, result_storage
-from flows.server.progress import Progress
+from flows.server.progress import RunProgress
 from flows.server.turns import Slot, in_turn
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
@@ -231,14 +231,14 @@ async def grade(
     Raises:
         IncompleteRun: the infrastructure failed for some predictions; run again to continue.
     """
-    source = predictions_files.Source(name, dataset, split)
+    source = predictions_files.PredictionSource(name, dataset, split)
     submissions, store = await predictions_files.submissions(
         predictions, source, environment, timeout_s, lake, network=network
     )
     slots = asyncio.Semaphore(concurrency)
-    known = partial(verdict_at, lake=store, twice=audit)
+    known = partial(CellStates(store).verdict_at, twice=audit)
     images = scheduled(submissions, dataset, Images(keep_gb=keep_gb), store, known)
-    with Progress(name, len(submissions)) as progress:
+    with RunProgress(name, len(submissions)) as progress:
 
         async def one(submission: Submission) -> str:
             async with Slot(slots, is_kept=keep_gb is not None) as slot:

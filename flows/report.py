@@ -37,12 +37,12 @@ async def report(
     candidate: str | None = None,
     lake: str | None = None,
 ) -> str:
-    """Write the report of an experiment, finished or not. Return the location of its page.
+    """Write the report of an experiment, complete or not. Return the location of its page.
 
     Args:
         experiment: Name of the experiment.
         baseline: Name of the arm to compare with; by default that of the primary comparison.
-        candidate: Name of the arm that has to be worth its cost; by default that of the primary
+        candidate: Name of the arm whose worth is tested; by default that of the primary
             comparison.
         lake: Location of the results, a folder as the worker sees it or s3://…; by default the
             worker's DURABENCH_LAKE.

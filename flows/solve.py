@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from prefect import flow
 from prefect.client.schemas.objects import State
@@ -16,7 +17,7 @@ from prefect.states import Failed
 
 from agent import models
 from agent.arms import ARMS
-from agent.errors import BudgetExhausted, InfrastructureError, Interrupted
+from agent.errors import BudgetExhausted, InfrastructureError
 from agent.journal import Journal, Lease, Limit
 from agent.journal.holding import free, held
 from agent.journal.pacing import Pace, Sending
@@ -26,14 +27,15 @@ from agent.session.session import Session
 from agent.session.steps import Step, from_record
 from agent.types import Outcome
 from flows.errors import IncompleteRun, UsageError
-from flows.experiments import records, workspaces
-from flows.experiments.cell_state import REFUSED, cell_at, submission
+from flows.experiments import endings, records, workspaces
+from flows.experiments.cell_state import REFUSED, CellStates, submission
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.experiments.keys import attempt_key, is_cached
 from flows.experiments.plan import prepare
 from flows.experiments.stop import Stop
 from flows.grade import graded
+from flows.images.preflight import Gate, PreflightFailed
 from flows.images.schedule import scheduled
 from flows.server.caching import kept, result_storage
 from flows.server.retry import cell_slot
@@ -48,9 +50,6 @@ from flows.storage.journals import (
     open_journal,
 )
 from flows.storage.lake import Lake
-
-if TYPE_CHECKING:
-    from flows.images.preflight import Gate
 
 on_step: ContextVar[Callable[[Cell, Step], None]] = ContextVar(
     "on_step", default=lambda cell, step: None
@@ -76,69 +75,17 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
     attempt_id = attempt_key(cell)[:32]
     await asyncio.to_thread(journal.start, records.journaled(cell, attempt_id))
     async with held(journal, attempt_id) as lease:
-        if await asyncio.to_thread(journal.pruned_at, attempt_id) is not None:
-            await asyncio.to_thread(_check_rows, cell, attempt_id, lake)
-            return attempt_id
-        if await asyncio.to_thread(_is_filed, cell, journal, attempt_id, lake):
+        own = _LeasedAttempt(cell, lake, journal, lease)
+        if await own.is_over():
             return attempt_id
         clock = _Clock()
-
-        async def finish(outcome: Outcome | records.Interruption, run: records.Run) -> None:
-            recorded = await asyncio.to_thread(journal.steps, attempt_id)
-            account = await asyncio.to_thread(journal.account, attempt_id)
-            finished = records.AttemptRecord(
-                attempt_id,
-                cell,
-                outcome,
-                [from_record(step) for step in recorded if step.result is not None],
-                account.billed_usd,
-                run,
-            )
-            # Only the lease holder writes rows: a run that lost its lease must not overwrite its
-            # successor's.
-            await asyncio.to_thread(journal.check, lease)
-            records.write(lake, finished)
-
         try:
-            outcome, run = await _carried_on(cell, journal, lease, lake, clock, stop)
-        except BudgetExhausted as error:
-            await finish(records.Interruption("budget_stop", str(error)), clock.run)
-            raise
-        except Interrupted as error:
-            await finish(records.Interruption("interrupted", str(error)), clock.run)
-            raise
+            outcome, run = await own.outcome(clock, stop)
         except Exception as error:
-            told = f"{type(error).__name__}: {error}"
-            await finish(records.Interruption("infrastructure", told), clock.run)
+            await own.write(endings.Interruption.of(error), clock.run)
             raise
-        await finish(outcome, run)
+        await own.write(outcome, run)
     return attempt_id
-
-
-def _is_filed(cell: Cell, journal: Journal, attempt_id: str, lake: Lake) -> bool:
-    """Return True if the attempt has ended and its rows are written. They are then final."""
-    ended = journal.outcome(attempt_id)
-    tables = ("attempts", "predictions")
-    if ended is None or not all(lake.has(table, *cell.partition, attempt_id) for table in tables):
-        return False
-    [row] = lake.read("attempts", *cell.partition, attempt_id)
-    return bool(row["outcome"] == json.loads(ended)["status"])
-
-
-def _check_rows(cell: Cell, attempt_id: str, lake: Lake) -> None:
-    """Check that the lake has the rows that can only be written from the attempt's pruned steps.
-
-    Raises:
-        InfrastructureError: a row is missing.
-    """
-    for table in ("attempts", "predictions"):
-        if not lake.has(table, *cell.partition, attempt_id):
-            raise InfrastructureError(
-                f"attempt {attempt_id} has ended, but its row in `{table}` is gone from "
-                f"{lake.root} and its steps were pruned from the journal: bring the row back from "
-                "a copy, or run under another --name, which buys everything again",
-                retryable=False,
-            )
 
 
 class _Clock:
@@ -148,28 +95,87 @@ class _Clock:
         self._started_at, self._began = datetime.now(UTC), time.perf_counter()
 
     @property
-    def run(self) -> records.Run:
+    def run(self) -> endings.Run:
         """Start time and duration up to now."""
-        return records.Run(self._started_at, time.perf_counter() - self._began)
+        return endings.Run(self._started_at, time.perf_counter() - self._began)
 
 
-async def _carried_on(
-    cell: Cell, journal: Journal, lease: Lease, lake: Lake, clock: _Clock, stop: Stop
-) -> tuple[Outcome, records.Run]:
-    """Return the recorded outcome, or replay the arm over the recorded steps.
+@dataclass(frozen=True)
+class _LeasedAttempt:
+    """The attempt at a cell whose lease this process holds."""
 
-    The second value is the run that reached the outcome: an earlier one if only the rows are
-    missing.
-    """
-    ended = await asyncio.to_thread(journal.outcome, lease.attempt_id)
-    if ended is not None:
-        return records.from_ended(ended, clock.run)
-    recorded = await asyncio.to_thread(journal.steps, lease.attempt_id)
-    log = JournalLog(journal, lease, blobs(lake), recorded, _limits(cell, lease))
-    outcome = await _solve(cell, log, stop)
-    run = clock.run
-    await asyncio.to_thread(journal.end, lease, records.ended(outcome, run))
-    return outcome, run
+    cell: Cell
+    lake: Lake
+    journal: Journal
+    lease: Lease
+
+    async def is_over(self) -> bool:
+        """Return True if the attempt has ended and its rows are written. They are then final.
+
+        Raises:
+            InfrastructureError: a row that can only be written from pruned steps is missing.
+        """
+        if await asyncio.to_thread(self.journal.pruned_at, self.lease.attempt_id) is not None:
+            await asyncio.to_thread(self._check_rows)
+            return True
+        return await asyncio.to_thread(self._is_filed)
+
+    async def outcome(self, clock: _Clock, stop: Stop) -> tuple[Outcome, endings.Run]:
+        """Return the recorded outcome, or replay the arm over the recorded steps.
+
+        The second value is the run that reached the outcome: an earlier one if only the rows are
+        missing.
+        """
+        ended = await asyncio.to_thread(self.journal.outcome, self.lease.attempt_id)
+        if ended is not None:
+            return endings.from_text(ended, clock.run)
+        recorded = await asyncio.to_thread(self.journal.steps, self.lease.attempt_id)
+        limits = _limits(self.cell, self.lease)
+        log = JournalLog(self.journal, self.lease, blobs(self.lake), recorded, limits)
+        outcome = await _solve(self.cell, log, stop)
+        run = clock.run
+        await asyncio.to_thread(self.journal.end, self.lease, endings.to_text(outcome, run))
+        return outcome, run
+
+    async def write(self, outcome: Outcome | endings.Interruption, run: endings.Run) -> None:
+        """Write the rows of the attempt.
+
+        Raises:
+            FencedError: another run has acquired the attempt.
+        """
+        attempt_id = self.lease.attempt_id
+        recorded = await asyncio.to_thread(self.journal.steps, attempt_id)
+        steps = [from_record(step) for step in recorded if step.result is not None]
+        account = await asyncio.to_thread(self.journal.account, attempt_id)
+        # Only the lease holder writes rows: a run that lost its lease must not overwrite its
+        # successor's.
+        await asyncio.to_thread(self.journal.check, self.lease)
+        records.write(
+            self.lake,
+            records.AttemptRecord(attempt_id, self.cell, outcome, steps, account.billed_usd, run),
+        )
+
+    def _is_filed(self) -> bool:
+        ended = self.journal.outcome(self.lease.attempt_id)
+        if ended is None or self._missing():
+            return False
+        [row] = self.lake.read("attempts", *self.cell.partition, self.lease.attempt_id)
+        return bool(row["outcome"] == json.loads(ended)["status"])
+
+    def _check_rows(self) -> None:
+        if missing := self._missing():
+            raise InfrastructureError(
+                f"attempt {self.lease.attempt_id} has ended, but its row in `{missing[0]}` is gone "
+                f"from {self.lake.root} and its steps were pruned from the journal: restore the "
+                "row from a copy, or run under another --name, which buys everything again",
+                retryable=False,
+            )
+
+    def _missing(self) -> list[str]:
+        """Return the tables in which a row of the ended attempt is missing."""
+        where = (*self.cell.partition, self.lease.attempt_id)
+        tables = ("attempts", "predictions")
+        return [table for table in tables if not self.lake.has(table, *where)]
 
 
 def _limits(cell: Cell, lease: Lease) -> tuple[Limit, ...]:
@@ -191,7 +197,7 @@ async def _solve(cell: Cell, log: JournalLog, stop: Stop) -> Outcome:
     spec = cell.experiment.model_of(cell.arm)
     built = _models(cell, spec, log.journal, stop) if spec else {}
     origin = await asyncio.to_thread(_origin, log.journal, attempt_id)
-    async with Session(
+    async with Session.start(
         attempt_id=attempt_id,
         models=built,
         workspaces=workspaces.AttemptWorkspaces(
@@ -224,18 +230,18 @@ def _origin(journal: Journal, attempt_id: str) -> str:
     return attempt_id
 
 
-async def work(cell: Cell, gate: "Gate", lake: Lake, stop: Stop, *, grade: bool) -> str:
+async def work(cell: Cell, gate: Gate, states: CellStates, stop: Stop, *, grade: bool) -> str:
     """Do the remaining work of a cell whose image is local. Return its result.
 
     Raises:
-        Refused: the image failed the preflight.
+        PreflightFailed: the image failed the preflight.
         InfrastructureError, BudgetExhausted, Interrupted: a later run resumes from there.
         LeaseHeld: another run is working on the cell.
     """
     here = cell.place.image_digest
-    if cell.experiment.preflight and cell_at(cell, here, lake, grade=grade) is None:
+    if cell.experiment.preflight and states.cell_at(cell, here, grade=grade) is None:
         await gate.check(cell)
-    return await (solve_and_grade if grade else solve_only)(cell, lake, stop)
+    return await (solve_and_grade if grade else solve_only)(cell, states.lake, stop)
 
 
 async def solve_and_grade(cell: Cell, lake: Lake, stop: Stop) -> str:
@@ -294,8 +300,6 @@ async def solve(
             preflight; run again to continue.
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
-    from flows.images.preflight import Gate, Refused
-
     if home is not None:
         try:
             await asyncio.to_thread(check_home, Lake.existing(lake), home)
@@ -303,7 +307,8 @@ async def solve(
             return Failed(name=REFUSED, message=str(error))
     plan = await prepare(experiment, lake)
     cell = plan.cell(arm, instance_id, repeat)
-    known = partial(cell_at, lake=plan.lake, grade=grade)
+    states = CellStates(plan.lake)
+    known = partial(states.cell_at, grade=grade)
     async with graceful_stop() as stop:
 
         async def once() -> str:
@@ -316,9 +321,9 @@ async def solve(
                 scheduled([cell], dataset, images, plan.lake, known, stop) as placed,
                 placed(cell) as there,
             ):
-                return await work(there, Gate(plan.lake), plan.lake, stop, grade=grade)
+                return await work(there, Gate(plan.lake), states, stop, grade=grade)
 
         try:
             return await in_turn(once, cell.label, plan.lake, stop)
-        except (InfrastructureError, BudgetExhausted, Refused) as error:
+        except (InfrastructureError, BudgetExhausted, PreflightFailed) as error:
             raise IncompleteRun(f"{cell.label}: {error}") from error

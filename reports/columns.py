@@ -74,14 +74,15 @@ ATTEMPTS = Table(
         Column("agent", TEXT, "kind of arm: mini, durable, gold, null or imported"),
         Column("model", TEXT, "model string; `none` for arms without a model"),
         Column("provider", TEXT, "litellm, scripted, recorded, simulated or none"),
-        Column("environment", TEXT, "docker, host, or imported where the run was elsewhere"),
+        Column("environment", TEXT, "docker, host, or imported if it ran in another system"),
         Column(
             "outcome",
             TEXT,
             "submitted, gave_up, out_of_steps, out_of_budget or out_of_time; infrastructure, "
-            "budget_stop and interrupted are no ends: a later run goes on from there",
+            "refused (the image failed its preflight), budget_stop and interrupted are not "
+            "final: a later run resumes the attempt",
         ),
-        Column("detail", TEXT, "the arm's own word for the ending, or the error's text"),
+        Column("detail", TEXT, "why the attempt ended, in the arm's words, or the error's text"),
         Column(
             "workflow_status",
             TEXT,
@@ -97,7 +98,7 @@ ATTEMPTS = Table(
         Column(
             "reproduced",
             BOOL,
-            "durable arm: whether a test failed before, by machine",
+            "durable arm: whether a test was seen to fail before the change",
             required=False,
         ),
         Column("prediction_emitted", BOOL, "durable arm: whether it left a patch", required=False),
@@ -112,14 +113,14 @@ ATTEMPTS = Table(
         Column(
             "model_calls",
             INT,
-            "model calls that were answered; null where an import does not say",
+            "answered model calls; null where an import does not say",
             "calls",
             False,
         ),
         Column(
             "unpriced_calls",
             INT,
-            "those whose cost is not known; null where an import does not say",
+            "answered model calls of unknown cost; null where an import does not say",
             "calls",
             False,
         ),
@@ -134,7 +135,7 @@ ATTEMPTS = Table(
         Column(
             "billed_usd",
             FLOAT,
-            "everything ever sent, calls lost in a crash at what they could have cost; "
+            "bill for all calls ever sent; calls lost in a crash count at their maximum cost; "
             "null where an import does not say",
             "USD",
             False,
@@ -158,7 +159,7 @@ LLM_CALLS = Table(
         *_CELL,
         Column("scope", TEXT, "path of the branch that made the call; empty for the main line"),
         Column("seq", INT, "number of the step within its scope, from 0"),
-        Column("role", TEXT, "what the answer was for; empty where an arm has one conversation"),
+        Column("role", TEXT, "role that asked; empty if the arm has one conversation"),
         Column("model", TEXT, "the model that answered, by the provider's own name"),
         *_USAGE,
         Column("cost_usd", FLOAT, "null when the price is unknown", "USD", False),
@@ -167,7 +168,7 @@ LLM_CALLS = Table(
             TEXT,
             "provider, litellm, declared, recorded, simulated, none (no money) or unknown",
         ),
-        Column("finish_reason", TEXT, "as the provider gives it", required=False),
+        Column("finish_reason", TEXT, "as the provider reports it", required=False),
         Column("latency_s", FLOAT, "of the call that succeeded; null for imports", "s", False),
         Column("retries", INT, "failed calls before this one", "calls"),
         Column("started_at", TIME, "when the call was begun", required=False),
@@ -176,7 +177,7 @@ LLM_CALLS = Table(
 
 STEPS = Table(
     "steps",
-    "one contact of the agent with the world: a model call, a command or an action",
+    "one step of an attempt: a model call, a command or an action",
     (
         *_CELL,
         Column("scope", TEXT, "path of the branch that made it; empty for the main line"),
@@ -184,9 +185,9 @@ STEPS = Table(
         Column(
             "kind",
             TEXT,
-            "model, command, action (a tool, a diff) or limit (not begun: time had run out)",
+            "model, command, action (a tool, a diff) or limit (not begun, because time was up)",
         ),
-        Column("request", TEXT, "JSON; for a model call the messages that are new since the last"),
+        Column("request", TEXT, "JSON; for a model call, the messages added since the last one"),
         Column("request_digest", TEXT, "SHA-256 of the whole request as canonical JSON"),
         Column(
             "result",
@@ -203,10 +204,10 @@ STEPS = Table(
 
 PREDICTIONS = Table(
     "predictions",
-    "one patch, as the official harness takes it",
+    "one patch, in the format of the official harness",
     (
         *_CELL,
-        Column("model_name_or_path", TEXT, "the official field: here the arm's name"),
+        Column("model_name_or_path", TEXT, "the official field; holds the arm's name"),
         Column("model_patch", TEXT, "unified diff; empty when the arm ended without one"),
         Column("patch_sha256", TEXT, "of the patch's UTF-8 bytes"),
     ),
@@ -221,15 +222,15 @@ EVALUATIONS = Table(
         Column("environment", TEXT, "docker, host, or imported"),
         Column("outcome", TEXT, "resolved, unresolved, patch_failed, timeout or infrastructure"),
         Column("resolved", BOOL, "the official verdict"),
-        Column("reason", TEXT, "why it is not simply resolved or unresolved; empty otherwise"),
+        Column("reason", TEXT, "why it is neither resolved nor unresolved; empty otherwise"),
         Column(
             "audited_verdict",
             TEXT,
-            "the outcome, or suspect where a resolved one is in doubt; null where nobody audited",
+            "the outcome, or suspect if a resolved one is in doubt; null if not audited",
             required=False,
         ),
-        Column("audit_reasons", TEXTS, "what speaks against the verdict, each with its kind"),
-        Column("gradings", INT, "how often the patch was graded; the verdict is the first one's"),
+        Column("audit_reasons", TEXTS, "reasons to doubt the verdict, each with its kind"),
+        Column("gradings", INT, "number of gradings of the patch; the first one gives the verdict"),
         Column("fail_to_pass_success", TEXTS, "FAIL_TO_PASS tests that pass"),
         Column("fail_to_pass_failure", TEXTS, "FAIL_TO_PASS tests that do not"),
         Column("pass_to_pass_success", TEXTS, "PASS_TO_PASS tests that still pass"),
@@ -245,18 +246,21 @@ EVALUATIONS = Table(
 
 EXPERIMENTS = Table(
     "experiments",
-    "one declared arm of one experiment, as it stood when the run began",
+    "one declared arm of one experiment, as declared when the run began",
     (
         Column("declared_at", TIME, "when this declaration was first run"),
         Column(
             "declaration_digest",
             TEXT,
-            "SHA-256 of what defines the experiment, its rows and environment, as canonical JSON",
+            "SHA-256 of the definition of the experiment, its rows and environment, as canonical "
+            "JSON",
         ),
         Column("declaration", TEXT, "the experiment as JSON"),
         Column("arm_order", INT, "position of the arm in the declaration, from 0"),
         Column("agent", TEXT, "kind of arm"),
-        Column("model", TEXT, "model string, or none; with those of roles that have another one"),
+        Column(
+            "model", TEXT, "model string, or none; includes the models of roles with another one"
+        ),
         Column("simulated", BOOL, "whether the arm's model is a simulated stand-in"),
         Column("dataset", TEXT, "as written in the experiment"),
         Column("dataset_digest", TEXT, "SHA-256 over the selected rows"),
@@ -273,7 +277,7 @@ EXPERIMENTS = Table(
         Column(
             "primary_margin",
             FLOAT,
-            "largest loss with which the candidate counts as not worse; null if none",
+            "largest loss at which the candidate still counts as not worse; null if none",
             "share",
             False,
         ),
@@ -281,7 +285,7 @@ EXPERIMENTS = Table(
         Column(
             "label",
             TEXT,
-            "what an import calls the arm; null for runs of this lake",
+            "name of the arm in an import; null for runs of this lake",
             required=False,
         ),
         Column(
@@ -294,8 +298,7 @@ EXPERIMENTS = Table(
         Column(
             "imported_from",
             TEXT,
-            "identifies the imported file that holds the arm among others; null for arms that "
-            "come alone",
+            "identifies the imported file, if it holds several arms; null otherwise",
             required=False,
         ),
     ),
@@ -303,15 +306,15 @@ EXPERIMENTS = Table(
 
 PREFLIGHTS = Table(
     "preflights",
-    "one check of one image, kept for as long as image and row are the same",
+    "one check of one image, valid as long as image and row are the same",
     (
         Column("instance_id", TEXT, "SWE-bench instance"),
         Column("image", TEXT, "image reference"),
         Column("image_digest", TEXT, "image id"),
         Column("row_digest", TEXT, "SHA-256 of the SWE-bench row as canonical JSON"),
-        Column("network", BOOL, "whether the container reached the network"),
-        Column("passed", BOOL, "whether there is nothing against the image"),
-        Column("reasons", TEXTS, "what is wrong with it, each with its kind"),
+        Column("network", BOOL, "whether the container had network access"),
+        Column("passed", BOOL, "whether no check failed"),
+        Column("reasons", TEXTS, "reasons for a failure, each with its kind"),
         Column("harness_version", TEXT, "version of the swebench package"),
         Column("checked_at", TIME, "when the check began"),
         Column("duration_s", FLOAT, "wall time", "s"),
@@ -320,28 +323,31 @@ PREFLIGHTS = Table(
 
 IMAGES = Table(
     "images",
-    "one image that was brought to this machine, by the last time it was",
+    "the last pull or build of one image on this machine",
     (
         Column("image", TEXT, "image reference"),
         Column(
             "image_digest",
             TEXT,
-            "image id; null while it is being brought, and where that failed",
+            "image id; null during the pull or build, and if that failed",
             required=False,
         ),
-        Column("how", TEXT, "built, from a task repo, or pulled"),
+        Column("how", TEXT, "built (from a task repo) or pulled"),
         Column(
             "size_bytes",
             INT,
-            "what its removal would have freed when it came: layers that no other image had; "
-            "null as image_digest",
+            "disk space that its removal would have freed when it arrived: layers of no other "
+            "image; null if image_digest is null",
             "bytes",
             False,
         ),
-        Column("brought_at", TIME, "when bringing it began"),
-        Column("last_needed_at", TIME, "when a run needed it last"),
+        Column("brought_at", TIME, "when the pull or build began"),
+        Column("last_needed_at", TIME, "when a run last needed it"),
         Column(
-            "removed_at", TIME, "when it was removed or found gone; null if not", required=False
+            "removed_at",
+            TIME,
+            "when it was removed or found missing; null if it is present",
+            required=False,
         ),
     ),
 )

@@ -16,7 +16,7 @@ Written by `python -m reports.documentation` from `reports/columns.py`; change i
 
 Each table is a folder of Parquet files, `<table>/experiment=<name>/arm=<name>/<unit>.parquet`,
 one immutable file per finished unit of work. The columns {" and ".join(PARTITION)} come from
-the path. What belongs to no experiment ({", ".join(SHARED_TABLES)}) is `<table>/<unit>.parquet`.
+the path. Tables of no experiment ({", ".join(SHARED_TABLES)}) have files `<table>/<unit>.parquet`.
 Times are UTC; null means unknown, never zero.
 """
 

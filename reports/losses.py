@@ -42,6 +42,7 @@ ENDINGS: Mapping[str | None, str] = {
     "budget_stop": "stopped by a budget",
     "interrupted": "interrupted",
     "infrastructure": "infrastructure",
+    "refused": "its image failed the preflight",
     None: "never run",
 }
 """Every way in which an attempt itself reports its end (`attempts.outcome`)."""

@@ -90,7 +90,7 @@ class Estimate:
 
     value: float
     interval: Interval
-    """A limit is infinite with too many degenerate resamples. Both are with one cluster."""
+    """A bound is infinite if too many resamples are degenerate. With one cluster, both are."""
     clusters: int
     """Number of instances or repositories that were resampled."""
     degenerate: int

@@ -1,10 +1,10 @@
-"""What several suites share: the three tiers, the servers, and where the real data lies.
+"""Code shared by several suites: the three tiers, the servers, and the location of the real data.
 
-`make test-unit` runs the tests marked `unit`, `make test` all but those marked `full`, and
-`make test-all` every test. `full` is set by hand, on tests of which `make test` has a sample.
-`unit` is set here, on every test that uses nothing of which this is known:
+`make test-unit` runs the tests marked `unit`, `make test` all except those marked `full`, and `make
+test-all` every test. `full` is set by hand, on tests of which `make test` has a sample. `unit` is
+set here, on every test that uses none of these:
 
-* a mark for it: `docker`, `full` or `slow`;
+* a mark `docker`, `full` or `slow`;
 * a fixture of `PROGRAMS`, which starts a server, a container, git or the tests of a repository;
 * a parameter that names such a fixture or PostgreSQL;
 * a place in `WHOLE`, the suites in which whole programs run.

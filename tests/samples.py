@@ -1,7 +1,7 @@
-"""Choose a sample of many similar cases for `make test`, another one with every commit.
+"""Choose a sample of many similar cases for `make test`, a different one for every commit.
 
 The other cases are marked `full`, and `make test-all` runs them too. The choice depends on one
-number, which is shown at the head of a test run; `DURABENCH_SAMPLE` repeats an earlier choice.
+number, which is printed at the start of a test run; `DURABENCH_SAMPLE` repeats an earlier choice.
 """
 
 import os

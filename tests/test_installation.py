@@ -1,4 +1,4 @@
-"""The first thing that anybody sees: `.venv` is made without a word, or it is said what failed."""
+"""The installation: `.venv` is created quietly, or the error is shown."""
 
 import os
 import shutil

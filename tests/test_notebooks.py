@@ -1,4 +1,4 @@
-"""Notebooks run from top to bottom on any lake, and are kept without outputs."""
+"""Notebooks run from top to bottom on any lake, and are stored without outputs."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Samples change with the commit, can be repeated, and together they are everything."""
+"""Samples change with the commit, can be repeated, and together cover all cases."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Wait for something to happen, and never longer than it may take."""
+"""Wait for a condition, with a time limit."""
 
 import time
 from collections.abc import Callable

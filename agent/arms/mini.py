@@ -53,10 +53,10 @@ async def solve(task: Task, session: Session, options: MiniOptions) -> Outcome:
         InfrastructureError: the model or the workspace failed.
     """
     settings = _settings(session.model().info, session.root, options)
-    door = _Door(asyncio.get_running_loop())
+    bridge = _LoopBridge(asyncio.get_running_loop())
     agent = DefaultAgent(
-        _SessionModel(session, door, settings["model"]),
-        _SessionEnvironment(session, door, settings["environment"]),
+        _SessionModel(session, bridge, settings["model"]),
+        _SessionEnvironment(session, bridge, settings["environment"]),
         **settings["agent"],
     )
     with ThreadPoolExecutor(1, thread_name_prefix=task.id) as thread:
@@ -67,7 +67,7 @@ async def solve(task: Task, session: Session, options: MiniOptions) -> Outcome:
         except OutOfTime as error:
             return Outcome("out_of_time", "", str(error))
         finally:
-            door.close()
+            bridge.close()
     return Outcome(_status(info, agent), info.get("submission", ""), info["exit_status"])
 
 
@@ -101,7 +101,7 @@ def _settings(model: ModelInfo, root: str, options: MiniOptions) -> Settings:
     return settings
 
 
-class _Door:
+class _LoopBridge:
     """Lets the agent's thread wait for the session's event loop, until it is closed."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -126,16 +126,16 @@ class _Door:
 class _SessionModel:
     """mini-swe-agent's `Model` protocol over a session."""
 
-    def __init__(self, session: Session, door: _Door, settings: Settings) -> None:
+    def __init__(self, session: Session, bridge: _LoopBridge, settings: Settings) -> None:
         self.config = settings
         self._session = session
-        self._door = door
+        self._bridge = bridge
         self._info = session.model().info
 
     def query(self, messages: list[Settings], **kwargs: Any) -> Settings:
         sent = [{k: v for k, v in message.items() if k != "extra"} for message in messages]
         tools = [BASH_TOOL] if self._info.native_tools else []
-        reply = self._door.wait(self._session.call(ModelRequest(sent, tools)))
+        reply = self._bridge.wait(self._session.call(ModelRequest(sent, tools)))
         # The agent's own cost limit needs a number. The records keep an unknown cost unknown.
         cost = {"cost": reply.usage.cost_usd or 0.0}
         try:
@@ -194,15 +194,15 @@ class _SessionEnvironment:
 
     _check_finished = DockerEnvironment._check_finished
 
-    def __init__(self, session: Session, door: _Door, settings: Settings) -> None:
+    def __init__(self, session: Session, bridge: _LoopBridge, settings: Settings) -> None:
         self.config = settings
         self._session = session
-        self._door = door
+        self._bridge = bridge
 
     def execute(self, action: Settings, cwd: str = "") -> Settings:
         command, timeout = action["command"], self.config["timeout"]
         try:
-            result = self._door.wait(self._session.run(command, timeout_s=timeout))
+            result = self._bridge.wait(self._session.run(command, timeout_s=timeout))
         except Undone as error:
             return {"output": str(error), "returncode": 1, "exception_info": ""}
         output = _output(command, result, timeout)

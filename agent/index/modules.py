@@ -102,7 +102,7 @@ class Modules:
 
     @cached_property
     def _package_roots(self) -> list[str]:
-        """The folders that contain packages, the least deep ones first."""
+        """The folders that contain packages, shallowest first."""
         packages = (PurePosixPath(path).parent for path in self._files if "/__init__.py" in path)
         roots = {folder.parent for folder in packages if not self._is_package(folder.parent)}
         return [str(root) for root in sorted(roots, key=lambda root: (len(root.parts), root))]

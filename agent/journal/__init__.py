@@ -27,6 +27,7 @@ from agent.journal.types import (
     RecordedStep,
     References,
     Reservation,
+    TreeRef,
 )
 
 __all__ = [
@@ -41,4 +42,5 @@ __all__ = [
     "RecordedStep",
     "References",
     "Reservation",
+    "TreeRef",
 ]

@@ -2,12 +2,11 @@
 
 import hashlib
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import JournalError
-from agent.journal.stores import put_object, reason, refusals
+from agent.journal.stores import put_object, reason, refusals, replace_file
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -55,7 +54,7 @@ class Blobs:
         except refusals() as error:
             raise JournalError(f"{path} cannot be read: {reason(error)}") from error
         if hashlib.sha256(data).hexdigest() != digest:
-            raise JournalError(f"{path} is damaged: its SHA-256 is another", retryable=False)
+            raise JournalError(f"{path} is damaged: its SHA-256 does not match", retryable=False)
         return data
 
     def has(self, digest: str) -> bool:
@@ -72,16 +71,7 @@ class Blobs:
 
 def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    replace_file(path, data, durable=True)
     # A power loss must not remove the file's name or that of a new folder.
     for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
         _sync_folder(folder)

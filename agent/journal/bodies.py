@@ -41,7 +41,7 @@ class Bodies:
             return zlib.decompress(content)
         if self._blobs is None:
             raise JournalError(
-                "a step's body lies in content-addressed storage, and none was named",
+                "a step's body is in content-addressed storage, and none is configured",
                 retryable=False,
             )
         return self.unpack(self._blobs.get(content.decode("ascii")))

@@ -53,9 +53,9 @@ def _clock_postgresql(element: clock, compiler: Any, **options: Any) -> str:
 class _Outage:
     """Start of the current outage, shared by all threads.
 
-    If every call waited on its own, an attempt that fails, cleans up and is retried would wait many
-    times over. Success of another call does not end the outage: a full disk can be read, and can be
-    written to where no new data is added.
+    With separate waits, an attempt that fails, cleans up and is retried would wait several times.
+    Success of another call does not end the outage: a full disk still allows reads, and writes that
+    add no data.
     """
 
     def __init__(self) -> None:

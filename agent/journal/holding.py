@@ -83,7 +83,7 @@ def _acquire(journal: Journal, attempt_id: str, ttl_s: float) -> Lease:
     """Acquire the lease, even from a worker of this machine that died while holding it."""
     holder = journal.holder(attempt_id)
     if holder is not None and is_dead(holder):
-        journal.disown(attempt_id, holder)
+        journal.expire(attempt_id, holder)
     return journal.acquire(attempt_id, worker(), ttl_s)
 
 

@@ -23,6 +23,7 @@ from agent.journal.types import (
     Progress,
     RecordedStep,
     Reservation,
+    TreeRef,
 )
 from agent.timings import timings
 
@@ -217,13 +218,13 @@ class Journal:
         """Return the worker whose lease on the attempt has not expired, or None."""
         return self._database.read(lambda connection: leases.holder(connection, attempt_id))
 
-    def disown(self, attempt_id: str, worker: str) -> None:
+    def expire(self, attempt_id: str, worker: str) -> None:
         """Expire the lease of a worker that is known to be dead."""
-        self._database.write(lambda connection: leases.disown(connection, attempt_id, worker))
+        self._database.write(lambda connection: leases.expire(connection, attempt_id, worker))
 
-    def living(self) -> set[str]:
+    def active(self) -> set[str]:
         """Return the ids of the attempts whose lease has not expired."""
-        return self._database.read(leases.living)
+        return self._database.read(leases.active)
 
     def steps(self, attempt_id: str) -> list[RecordedStep]:
         """Return the attempt's steps by scope and seq, including intents without a result."""
@@ -276,7 +277,7 @@ class Journal:
         *,
         cost_usd: float | None,
         duration_s: float,
-        tree: str | None,
+        tree: TreeRef | None,
     ) -> None:
         """Record the result of a step, and settle its reservation.
 
@@ -291,7 +292,7 @@ class Journal:
             "result": self._bodies.pack(result),
             "cost_usd": cost_usd,
             "duration_s": duration_s,
-            "tree": tree,
+            "tree": None if tree is None else str(tree),
         }
 
         def work(connection: Connection) -> None:
@@ -307,7 +308,7 @@ class Journal:
 
         self._database.write(work)
 
-    def enter(
+    def append(
         self,
         lease: Lease,
         scope: str,
@@ -318,7 +319,7 @@ class Journal:
         result: bytes,
         *,
         duration_s: float,
-        tree: str | None,
+        tree: TreeRef | None,
     ) -> None:
         """Record a step that costs nothing, after it happened: `intend` and `record` in one.
 
@@ -336,17 +337,17 @@ class Journal:
             "cost_usd": 0.0,
             "settled_nusd": None,
             "duration_s": duration_s,
-            "tree": tree,
+            "tree": None if tree is None else str(tree),
         }
 
         def work(connection: Connection) -> None:
             ordinal, now = leases.begin_step(connection, lease)
             row.update(ordinal=ordinal, started_at=now - duration_s)
-            records.enter(connection, lease, row)
+            records.append(connection, lease, row)
 
         self._database.write(work)
 
-    def refuse(self, lease: Lease, scope: str, seq: int) -> None:
+    def cancel(self, lease: Lease, scope: str, seq: int) -> None:
         """Cancel an intent whose call did not reach a provider, and its reservation.
 
         Raises:
@@ -378,7 +379,7 @@ class Journal:
         """
         if self.pruned_at(lease.attempt_id) is not None:
             raise JournalError(
-                f"attempt {lease.attempt_id} cannot go on: its steps were pruned", retryable=False
+                f"attempt {lease.attempt_id} cannot resume: its steps were pruned", retryable=False
             )
         self._set_outcome(lease, None)
 
@@ -466,7 +467,7 @@ def _address(url: str) -> URL:
         return address.set(drivername="postgresql+psycopg")
     if backend != "sqlite":
         raise JournalError(
-            f"the journal is kept in SQLite or PostgreSQL, not in {backend}", retryable=False
+            f"the journal must be SQLite or PostgreSQL, not {backend}", retryable=False
         )
     if not address.database or address.database == ":memory:":
         raise JournalError("a journal in memory keeps nothing: name a file", retryable=False)

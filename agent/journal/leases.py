@@ -83,7 +83,7 @@ def holder(connection: Connection, attempt_id: str) -> str | None:
     return found.worker if found else None
 
 
-def disown(connection: Connection, attempt_id: str, worker: str) -> None:
+def expire(connection: Connection, attempt_id: str, worker: str) -> None:
     """Expire a lease now, if that worker has it."""
     connection.execute(
         update(leases)
@@ -92,7 +92,7 @@ def disown(connection: Connection, attempt_id: str, worker: str) -> None:
     )
 
 
-def living(connection: Connection) -> set[str]:
+def active(connection: Connection) -> set[str]:
     """Return the ids of the attempts whose lease has not expired."""
     found = connection.execute(select(leases.c.attempt_id).where(leases.c.expires_at > clock()))
     return set(found.scalars())
@@ -119,6 +119,7 @@ def _held(connection: Connection, attempt_id: str) -> LeaseHeld | JournalError:
 
 def _fenced(lease: Lease) -> FencedError:
     return FencedError(
-        f"attempt {lease.attempt_id} was taken over: {lease.worker} held it in epoch {lease.epoch}",
+        f"attempt {lease.attempt_id} is now held by another worker: {lease.worker} held it in "
+        f"epoch {lease.epoch}",
         name=lease.attempt_id,
     )

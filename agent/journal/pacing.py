@@ -18,9 +18,11 @@ class RateLimit(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    requests_per_minute: float | None = Field(default=None, gt=0, description="retries included")
+    requests_per_minute: float | None = Field(
+        default=None, gt=0, description="requests, including retries"
+    )
     tokens_per_minute: float | None = Field(
-        default=None, gt=0, description="of input, estimated, and of max_tokens where that is set"
+        default=None, gt=0, description="estimated input tokens plus max_tokens if set"
     )
 
     @model_validator(mode="after")

@@ -11,7 +11,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from agent.errors import JournalError
 from agent.journal.bodies import Bodies
 from agent.journal.tables import leases, steps
-from agent.journal.types import Lease, RecordedStep
+from agent.journal.types import Lease, RecordedStep, TreeRef
 
 _PLACE = (
     steps.c.attempt_id == bindparam("attempt"),
@@ -81,7 +81,7 @@ def finish(connection: Connection, lease: Lease, scope: str, seq: int, row: dict
     raise JournalError(f"{_named(lease, scope, seq)} is {what}", retryable=False)
 
 
-def enter(connection: Connection, lease: Lease, row: dict[str, Any]) -> None:
+def append(connection: Connection, lease: Lease, row: dict[str, Any]) -> None:
     """Write a whole step, unless this very step already exists.
 
     Raises:
@@ -118,7 +118,7 @@ def read(connection: Connection, attempt_id: str, bodies: Bodies) -> list[Record
                 cost_usd=row.cost_usd,
                 started_at=datetime.fromtimestamp(row.started_at, UTC),
                 duration_s=row.duration_s,
-                tree=row.tree,
+                tree=None if row.tree is None else TreeRef.parse(row.tree),
                 ordinal=row.ordinal,
                 copied=row.epoch == 0,
             )

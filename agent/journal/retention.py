@@ -11,7 +11,7 @@ from agent.journal.bodies import BLOB
 from agent.journal.database import Database, clock
 from agent.journal.leases import acquire, release
 from agent.journal.tables import attempts, leases, steps
-from agent.journal.types import Attempt, Holding, References
+from agent.journal.types import Attempt, Holding, References, TreeRef
 
 WORKER = "retention"
 """The worker that acquires an attempt to remove its data. The previous holder is fenced by it."""
@@ -149,10 +149,7 @@ def _references(connection: Connection, without: Collection[str]) -> References:
 
 
 def _named(connection: Connection) -> Iterator[tuple[str, str]]:
-    """Yield attempts and their references.
-
-    Work trees are the caller's own words, and each word may be a name.
-    """
+    """Yield attempts and the names that their steps refer to."""
     for column in (steps.c.request, steps.c.result):
         how = func.substr(column, 1, 1, type_=LargeBinary)
         digest = func.substr(column, 2, type_=LargeBinary).label("digest")
@@ -161,8 +158,7 @@ def _named(connection: Connection) -> Iterator[tuple[str, str]]:
             yield row.attempt_id, bytes(row.digest).decode("ascii")
     trees = select(steps.c.attempt_id, steps.c.tree).where(steps.c.tree.is_not(None))
     for row in connection.execute(trees):
-        for word in row.tree.split():
-            yield row.attempt_id, word
+        yield row.attempt_id, TreeRef.parse(row.tree).delta
 
 
 def _turns(connection: Connection) -> int | None:

@@ -3,16 +3,40 @@
 A location on a disk is a `pathlib.Path`, one on an object store a `upath.UPath`.
 """
 
+import os
+import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from upath import UPath
 
 
-def put_object(path: "UPath", data: bytes) -> None:
-    """Write an object, whole or not at all. It is durable once this returns.
+def replace_file(path: Path, data: bytes, *, durable: bool) -> None:
+    """Create or replace a file on a disk, whole or not at all. Its folder must exist.
 
-    Not `path.write_bytes`, which would also finish a large upload that broke off.
+    With `durable`, the bytes are on the disk before the file has its name.
+
+    Raises:
+        OSError: the disk rejects the write. No partial file remains.
+    """
+    temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex}")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def put_object(path: "UPath", data: bytes) -> None:
+    """Write an object atomically. It is durable when this returns.
+
+    `path.write_bytes` would also complete an interrupted large upload.
 
     Raises:
         one of `refusals()`: the store rejects the write or does not respond.

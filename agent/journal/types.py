@@ -41,6 +41,27 @@ class Lease:
 
 
 @dataclass(frozen=True)
+class TreeRef:
+    """A work tree that can be restored. Its text form is what the journal and requests contain."""
+
+    tree: str
+    """Git's id of the tree; empty for the base commit."""
+    delta: str
+    """Name of the stored delta from the base commit; empty for the base commit."""
+    image: str = ""
+    """Image that the workspace was saved as, if the tree is restored in that image."""
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.tree, self.delta, self.image)))
+
+    @classmethod
+    def parse(cls, text: str) -> "TreeRef":
+        """Return the reference whose text form is `text`."""
+        tree, delta, *image = text.split() or ("", "")
+        return cls(tree, delta, *image)
+
+
+@dataclass(frozen=True)
 class RecordedStep:
     """One step as recorded."""
 
@@ -56,8 +77,8 @@ class RecordedStep:
     started_at: datetime
     """By the journal's clock, UTC."""
     duration_s: float | None
-    tree: str | None
-    """The work tree after the step, in a form defined by the caller; None if it did not change."""
+    tree: TreeRef | None
+    """The work tree after the step; None if it did not change."""
     ordinal: int = 0
     """Position in the order in which the attempt's steps were begun, over all scopes."""
     copied: bool = False

@@ -33,25 +33,25 @@ class LiteLLMSpec(_Spec):
     provider: Literal["litellm"] = "litellm"
     name: str = Field(min_length=1, description="LiteLLM model string, such as `openai/gpt-5`")
     api_base: str | None = Field(
-        default=None, description="URL of the API, for a server of one's own; ends in `/v1` mostly"
+        default=None, description="URL of the API of a custom server; usually ends in `/v1`"
     )
     temperature: float | None = Field(
-        default=None, ge=0, description="sampling temperature; unset leaves the provider's own"
+        default=None, ge=0, description="sampling temperature; default the provider's"
     )
     max_tokens: int | None = Field(default=None, ge=1, description="output tokens per call")
     reasoning_effort: str | None = Field(
-        default=None, description="the provider's word for it, such as `low` or `high`"
+        default=None, description="level in the provider's terms, such as `low` or `high`"
     )
     timeout_s: float = Field(default=600, gt=0, description="seconds per request")
-    max_retries: int = Field(default=8, ge=0, description="further requests per call")
+    max_retries: int = Field(default=8, ge=0, description="retries per call")
     native_tools: bool = Field(
-        default=True, description="false: the model speaks the text protocol of fenced blocks"
+        default=True, description="false: the model uses the text protocol of fenced blocks"
     )
     input_cost_per_token: float | None = Field(
-        default=None, ge=0, description="declared price, US dollars; cached tokens cost as much"
+        default=None, ge=0, description="declared price in US dollars, also of cached tokens"
     )
     output_cost_per_token: float | None = Field(
-        default=None, ge=0, description="declared price, US dollars"
+        default=None, ge=0, description="declared price in US dollars"
     )
     extra: dict[str, Any] = Field(
         default_factory=dict, description="further parameters for LiteLLM's `acompletion`"
@@ -75,19 +75,20 @@ class SimulatedSpec(_Spec):
     """A seeded stand-in that knows the reference patch. It measures harnesses, not models."""
 
     provider: Literal["simulated"]
-    skill: float = Field(ge=0, le=1, description="chance that a whole task, done once, is right")
-    seed: int = Field(default=0, description="makes another draw of the same skill")
-    malformed: float = Field(
-        default=0, ge=0, lt=1, description="chance that a reply cannot be acted on"
+    skill: float = Field(
+        ge=0, le=1, description="probability that one attempt at a whole task is right"
     )
+    seed: int = Field(default=0, description="another seed is another draw at the same skill")
+    malformed: float = Field(default=0, ge=0, lt=1, description="probability of a malformed reply")
     reviewer_accuracy: float = Field(
-        default=0.9, ge=0, le=1, description="chance that a review of the durable arm is right"
+        default=0.9, ge=0, le=1, description="probability that a review by the durable arm is right"
     )
     cheating: float = Field(
         default=0,
         ge=0,
         le=1,
-        description="chance that an implementer of the durable arm works on the tests instead",
+        description="probability that an implementer of the durable arm tampers with the tests "
+        "instead",
     )
 
 
@@ -110,7 +111,7 @@ class ScriptedSpec(_Spec):
         "a call of the `bash` tool"
     )
     native_tools: bool = Field(
-        default=True, description="false: the replies speak the text protocol of fenced blocks"
+        default=True, description="false: the replies use the text protocol of fenced blocks"
     )
 
 

@@ -54,7 +54,7 @@ class Trajectory:
     """One run of mini-swe-agent on one instance."""
 
     instance_id: str
-    """From the file's content, or else from its name."""
+    """Taken from the file's content, or else from its name."""
     exit_status: str
     submission: str
     """The patch, `""` for none."""

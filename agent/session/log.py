@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent.errors import InvalidSpec
-from agent.journal import Journal, Lease, Limit, RecordedStep, Reservation
+from agent.journal import Journal, Lease, Limit, RecordedStep, Reservation, TreeRef
 from agent.journal.blobs import Blobs
 from agent.session.steps import StepKind
 from agent.workspaces.protocol import Checkpoint
@@ -36,16 +36,12 @@ class StepLog(Protocol):
         """The steps of earlier runs of the attempt."""
         ...
 
-    async def keep(self, checkpoint: Checkpoint) -> str:
-        """Save a work tree. Return a reference to it for `kept` and `enter`.
-
-        The reference consists of two words, of which the first is the tree's id. A third word may
-        be added to it.
-        """
+    async def save_tree(self, checkpoint: Checkpoint) -> TreeRef:
+        """Save a work tree. Return a reference to it for `load_tree` and `append`."""
         ...
 
-    async def kept(self, tree: str) -> Checkpoint:
-        """Load the work tree that `keep` returned this reference for."""
+    async def load_tree(self, tree: TreeRef) -> Checkpoint:
+        """Load the work tree that `save_tree` returned this reference for."""
         ...
 
     async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
@@ -63,12 +59,12 @@ class StepLog(Protocol):
         """Record the result of an intended call."""
         ...
 
-    async def refuse(self, call: Entry) -> None:
+    async def cancel(self, call: Entry) -> None:
         """Cancel an intent whose call did not reach a provider."""
         ...
 
-    async def enter(
-        self, step: Entry, result: bytes, *, duration_s: float, tree: str | None
+    async def append(
+        self, step: Entry, result: bytes, *, duration_s: float, tree: TreeRef | None
     ) -> None:
         """Record a step that costs nothing, with its work tree if that changed."""
         ...
@@ -82,12 +78,12 @@ class NoLog:
     def __init__(self) -> None:
         self._trees: dict[str, Checkpoint] = {}
 
-    async def keep(self, checkpoint: Checkpoint) -> str:
+    async def save_tree(self, checkpoint: Checkpoint) -> TreeRef:
         self._trees[checkpoint.tree] = checkpoint
-        return f"{checkpoint.tree} kept"
+        return TreeRef(checkpoint.tree, "in-memory")
 
-    async def kept(self, tree: str) -> Checkpoint:
-        return self._trees[tree.split()[0]]
+    async def load_tree(self, tree: TreeRef) -> Checkpoint:
+        return self._trees[tree.tree]
 
     async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
         return
@@ -97,11 +93,11 @@ class NoLog:
     ) -> None:
         return
 
-    async def refuse(self, call: Entry) -> None:
+    async def cancel(self, call: Entry) -> None:
         return
 
-    async def enter(
-        self, step: Entry, result: bytes, *, duration_s: float, tree: str | None
+    async def append(
+        self, step: Entry, result: bytes, *, duration_s: float, tree: TreeRef | None
     ) -> None:
         return
 
@@ -119,14 +115,13 @@ class JournalLog:
     recorded: Sequence[RecordedStep]
     limits: tuple[Limit, ...] = ()
 
-    async def keep(self, checkpoint: Checkpoint) -> str:
-        """Return `<tree> <digest of its delta>`. The delta is stored before a step refers to it."""
+    async def save_tree(self, checkpoint: Checkpoint) -> TreeRef:
+        """Store the delta of a work tree, before a step refers to it. Return the reference."""
         delta = await asyncio.to_thread(self.blobs.put, checkpoint.delta)
-        return f"{checkpoint.tree} {delta}"
+        return TreeRef(checkpoint.tree, delta)
 
-    async def kept(self, tree: str) -> Checkpoint:
-        tree_id, delta = tree.split()[:2]
-        return Checkpoint(tree_id, await asyncio.to_thread(self.blobs.get, delta))
+    async def load_tree(self, tree: TreeRef) -> Checkpoint:
+        return Checkpoint(tree.tree, await asyncio.to_thread(self.blobs.get, tree.delta))
 
     async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
         if ceiling_usd is None and any(limit.usd is not None for limit in self.limits):
@@ -160,14 +155,14 @@ class JournalLog:
             tree=None,
         )
 
-    async def refuse(self, call: Entry) -> None:
-        await asyncio.to_thread(self.journal.refuse, self.lease, call.scope, call.seq)
+    async def cancel(self, call: Entry) -> None:
+        await asyncio.to_thread(self.journal.cancel, self.lease, call.scope, call.seq)
 
-    async def enter(
-        self, step: Entry, result: bytes, *, duration_s: float, tree: str | None
+    async def append(
+        self, step: Entry, result: bytes, *, duration_s: float, tree: TreeRef | None
     ) -> None:
         await asyncio.to_thread(
-            self.journal.enter,
+            self.journal.append,
             self.lease,
             step.scope,
             step.seq,

@@ -11,7 +11,7 @@ workspace take turns. Branches have their own workspaces and may run at the same
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ from agent.errors import (
     OutOfTime,
     Undone,
 )
-from agent.journal import RecordedStep
+from agent.journal import RecordedStep, TreeRef
 from agent.models.protocol import Message, Model, ModelReply, ModelRequest
 from agent.session.deadlines import Deadline, covered_s
 from agent.session.log import Entry, NoLog, StepLog
@@ -77,6 +77,10 @@ class _Attempt:
         steps = self.recorded.values()
         return covered_s(s for s in steps if s.scope == scope or s.scope.startswith(inside))
 
+    def deadlines(self, scope: str, what: str, limit_s: float | None) -> list[Deadline]:
+        """Return the deadline of a scope, shown as `what`; empty without a limit."""
+        return [] if limit_s is None else [Deadline(what, limit_s, self.spent_s(scope))]
+
 
 @dataclass(frozen=True)
 class _Request:
@@ -96,7 +100,23 @@ class Session:
     """One scope of an attempt. The first scope is the attempt's main line."""
 
     def __init__(
-        self,
+        self, attempt: _Attempt, scope: str, bench: Workbench, deadlines: Sequence[Deadline]
+    ) -> None:
+        """Use `start`, or `scope` and `branch` of another session."""
+        if scope in attempt.scopes:
+            raise ValueError(f"scope {scope!r} was used before; its steps would be mistaken")
+        attempt.scopes.add(scope)
+        self._attempt = attempt
+        self._scope = scope
+        self._bench = bench
+        self._deadlines = deadlines
+        self._next_seq = 0
+        self._conversation: list[Message] = []
+        self._calls_answered = 0
+
+    @classmethod
+    def start(
+        cls,
         *,
         attempt_id: str,
         models: Mapping[str, Model],
@@ -105,8 +125,8 @@ class Session:
         on_step: Callable[[Step], None] = lambda step: None,
         may_go_on: Callable[[], None] = lambda: None,
         limit_s: float | None = None,
-    ) -> None:
-        """Open the main line of an attempt.
+    ) -> Self:
+        """Return the main line of an attempt.
 
         `models` maps roles to models. The model of role `""` answers every role without its own.
         `may_go_on` is called before every live step, and again right before a model call is sent.
@@ -115,27 +135,9 @@ class Session:
         """
         log = log or NoLog()
         recorded = {(step.scope, step.seq): step for step in log.recorded}
-        self._attempt = _Attempt(attempt_id, models, workspaces, log, on_step, may_go_on, recorded)
-        self._begin("", Workbench("", workspaces, log), [], "the attempt", limit_s)
-
-    def _begin(
-        self,
-        scope: str,
-        bench: Workbench,
-        deadlines: list[Deadline],
-        what: str,
-        limit_s: float | None,
-    ) -> None:
-        if scope in self._attempt.scopes:
-            raise ValueError(f"scope {scope!r} was used before; its steps would be mistaken")
-        self._attempt.scopes.add(scope)
-        self._scope = scope
-        self._bench = bench
-        own = [] if limit_s is None else [Deadline(what, limit_s, self._attempt.spent_s(scope))]
-        self._deadlines = [*deadlines, *own]
-        self._next_seq = 0
-        self._conversation: list[Message] = []
-        self._calls_answered = 0
+        attempt = _Attempt(attempt_id, models, workspaces, log, on_step, may_go_on, recorded)
+        deadlines = attempt.deadlines("", "the attempt", limit_s)
+        return cls(attempt, "", Workbench("", workspaces, log), deadlines)
 
     async def __aenter__(self) -> Self:
         return self
@@ -154,28 +156,28 @@ class Session:
         Raises:
             ValueError: a scope of that name already exists.
         """
-        return self._child(name, self._bench, limit_s)
+        return self._child(self._inside(name), self._bench, limit_s)
 
     @asynccontextmanager
     async def branch(
-        self, name: str, tree: str, *, limit_s: float | None = None
+        self, name: str, tree: TreeRef, *, limit_s: float | None = None
     ) -> AsyncIterator["Session"]:
         """Open a line of work with its own workspace that starts at a `tree` of this attempt.
 
         Raises:
             ValueError: a scope of that name already exists.
         """
-        path = f"{self._scope}/{name}" if self._scope else name
+        path = self._inside(name)
         bench = Workbench(path, self._attempt.workspaces, self._attempt.log, tree)
-        async with self._child(name, bench, limit_s) as child:
+        async with self._child(path, bench, limit_s) as child:
             yield child
 
-    def _child(self, name: str, bench: Workbench, limit_s: float | None) -> "Session":
-        child = object.__new__(Session)
-        child._attempt = self._attempt
-        path = f"{self._scope}/{name}" if self._scope else name
-        child._begin(path, bench, self._deadlines, path, limit_s)
-        return child
+    def _inside(self, name: str) -> str:
+        return f"{self._scope}/{name}" if self._scope else name
+
+    def _child(self, path: str, bench: Workbench, limit_s: float | None) -> "Session":
+        own = self._attempt.deadlines(path, path, limit_s)
+        return Session(self._attempt, path, bench, [*self._deadlines, *own])
 
     @property
     def attempt_id(self) -> str:
@@ -192,7 +194,7 @@ class Session:
         return self._attempt.workspaces.root
 
     @property
-    def tree(self) -> str:
+    def tree(self) -> TreeRef:
         """The work tree after the last step, for `branch` and `take`; `BASE` at first."""
         return self._bench.tree
 
@@ -200,7 +202,7 @@ class Session:
         """Return the model that answers a role."""
         models = self._attempt.models
         if role not in models and "" not in models:
-            raise ValueError("this arm asks for a model, and the experiment gives it none")
+            raise ValueError("this arm needs a model, and the experiment gives it none")
         return models[role if role in models else ""]
 
     async def call(self, request: ModelRequest) -> ModelReply:
@@ -295,13 +297,13 @@ class Session:
         """Return all differences from the base commit, as a step."""
         return await self.act("diff", {}, lambda workspace: workspace.diff(), str)
 
-    async def take(self, tree: str) -> None:
+    async def take(self, tree: TreeRef) -> None:
         """Set the work tree to one of another line of work of this attempt, as a step."""
 
         async def put(workspace: Workspace) -> None:
             await self._bench.put(tree)
 
-        await self.act("take", {"tree": tree}, put, type(None))
+        await self.act("take", {"tree": str(tree)}, put, type(None))
 
     async def snapshot(self) -> None:
         """Save the whole workspace as an image, as a step.
@@ -369,14 +371,14 @@ class Session:
                 raise
             result = CutOff(deadline.what)
         except NotSent:
-            await log.refuse(entry)
+            await log.cancel(entry)
             raise
         except OutOfTime as error:  # from a recorded model, which timed out
             result = CutOff(str(error))
         except ContextWindowExceeded as error:
             # The call is not billed. It is still recorded, because it decides the arm's next
             # action.
-            await log.refuse(entry)
+            await log.cancel(entry)
             entry = replace(entry, kind="limit")
             result = CutOff(str(error), "too_long")
         except Destroyed as error:
@@ -392,7 +394,7 @@ class Session:
                     tree = await self._bench.changed()
                 except Destroyed as error:
                     result = await self._undone(error)
-            await log.enter(entry, encode(result), duration_s=duration, tree=tree)
+            await log.append(entry, encode(result), duration_s=duration, tree=tree)
         return Step(
             self._scope, seq, entry.kind, request.kept, entry.digest, result, started_at, duration
         )
@@ -409,7 +411,7 @@ class Session:
         try:
             self._attempt.may_go_on()
         except Interrupted:
-            await self._attempt.log.refuse(entry)
+            await self._attempt.log.cancel(entry)
             raise
 
     async def _undone(self, error: Destroyed) -> CutOff:

@@ -1,13 +1,15 @@
 """The workspace of one line of work, opened lazily and restored to the last recorded tree."""
 
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import replace
 from typing import Protocol
 
+from agent.journal import TreeRef
 from agent.session.log import StepLog
 from agent.workspaces.protocol import Workspace
 
-BASE = ""
-"""Reference to the work tree of the base commit, among the trees of a log."""
+BASE = TreeRef("", "")
+"""The work tree of the base commit."""
 
 
 class Workspaces(Protocol):
@@ -36,10 +38,12 @@ class Workspaces(Protocol):
 class Workbench:
     """A workspace and the work tree that it should hold according to the recorded steps."""
 
-    def __init__(self, name: str, workspaces: Workspaces, log: StepLog, tree: str = BASE) -> None:
-        """Start the line of work at `tree`, a reference of the log."""
+    def __init__(
+        self, name: str, workspaces: Workspaces, log: StepLog, tree: TreeRef = BASE
+    ) -> None:
+        """Start the line of work at `tree`."""
         self.tree = tree
-        """The log's reference to the work tree after the last step."""
+        """The work tree after the last step."""
         self._name = name
         self._workspaces = workspaces
         self._log = log
@@ -50,7 +54,7 @@ class Workbench:
         self._recorded = tree
         self._lifetime = AsyncExitStack()
 
-    def replayed(self, tree: str) -> None:
+    def replayed(self, tree: TreeRef) -> None:
         """Set the work tree to the one that a replayed step recorded."""
         self.tree = self._recorded = tree
 
@@ -60,25 +64,25 @@ class Workbench:
         Raises:
             WorkspaceError: the workspace is not available, or not at that tree.
         """
-        if self._workspace is not None and self._image != _image_of(self.tree):
+        if self._workspace is not None and self._image != self.tree.image:
             await self.close()
         workspace = self._workspace or await self._opened()
         if self._held != self.tree:
-            checkpoint = await self._log.kept(self.tree) if self.tree != BASE else None
+            checkpoint = await self._log.load_tree(self.tree) if self.tree != BASE else None
             await workspace.restore(checkpoint)
             self._held = self.tree
             self._tree_id = checkpoint.tree if checkpoint else await workspace.tree()
         return workspace
 
     async def _opened(self) -> Workspace:
-        self._image = _image_of(self.tree)
+        self._image = self.tree.image
         opened = self._workspaces.open(self._name, image=self._image, goes_on=self.tree != BASE)
         workspace = self._workspace = await self._lifetime.enter_async_context(opened)
         self._held = BASE
         self._tree_id = await workspace.tree() if self.tree == BASE else ""
         return workspace
 
-    async def put(self, tree: str) -> None:
+    async def put(self, tree: TreeRef) -> None:
         """Set the workspace to a tree of the log.
 
         Raises:
@@ -96,18 +100,18 @@ class Workbench:
         workspace = await self.ready()
         image = await workspace.snapshot()
         if image is not None:
-            plain = await self._log.keep(await workspace.checkpoint())
-            self.tree = self._held = f"{plain} {image}"
+            plain = await self._log.save_tree(await workspace.checkpoint())
+            self.tree = self._held = replace(plain, image=image)
             self._image = image
 
-    async def changed(self) -> str | None:
+    async def changed(self) -> TreeRef | None:
         """Save the work tree if the last step changed it. Return its reference, or None."""
         assert self._workspace is not None
         tree_id = await self._workspace.tree()
         if tree_id != self._tree_id:
             self._tree_id = tree_id
-            kept = await self._log.keep(await self._workspace.checkpoint())
-            self.tree = self._held = f"{kept} {self._image}".rstrip()
+            kept = await self._log.save_tree(await self._workspace.checkpoint())
+            self.tree = self._held = replace(kept, image=self._image)
         before, self._recorded = self._recorded, self.tree
         return self.tree if self.tree != before else None
 
@@ -115,8 +119,3 @@ class Workbench:
         """Close the workspace. The next use opens another one."""
         self._workspace = None
         await self._lifetime.aclose()
-
-
-def _image_of(tree: str) -> str:
-    """Return the image of a saved tree, or an empty string."""
-    return "".join(tree.split()[2:])

@@ -2,6 +2,7 @@
 
 import re
 
+from agent.shortening import shorten_middle
 from agent.tools.protection import explain
 from agent.tools.results import TestRun, ToolResult
 
@@ -100,15 +101,7 @@ def head_and_tail(text: str, max_chars: int = MAX_CHARS) -> str:
 
     The size of the omitted part is stated between them. A line that is too long is cut.
     """
-    if len(text) <= max_chars:
-        return text
-    half = max(0, max_chars // 2)
-    head, tail = text[:half], text[len(text) - half :]
-    head = head[: head.rfind("\n") + 1] or head
-    tail = tail[tail.find("\n") + 1 :] or tail
-    left_out = text[len(head) : len(text) - len(tail)]
-    gap = f"[... {len(left_out)} characters in {len(left_out.splitlines())} lines left out ...]"
-    return f"{head.rstrip(chr(10))}\n{gap}\n{tail}"
+    return shorten_middle(text, max_chars, whole_lines=True)
 
 
 def _cut(line: str) -> str:

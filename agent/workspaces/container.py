@@ -157,7 +157,7 @@ class DockerWorkspace(ShellWorkspace):
             if await workspace._begin_again():
                 return workspace
         except WorkspaceError as error:  # a new container works as well, or reports the error
-            _log.warning("a container with %s could not be taken over: %s", label, error)
+            _log.warning("a container with %s could not be reused: %s", label, error)
         except BaseException:
             await uninterrupted(container.close())
             raise
@@ -420,8 +420,8 @@ def docker_errors(image: str) -> Iterator[None]:
         yield
     except ImageNotFound as error:
         raise WorkspaceError(
-            f"there is no image {image} on this machine: bring it with `docker pull {image}`, "
-            "or with `durabench images build` where it is built here, and run again",
+            f"there is no image {image} on this machine: get it with `docker pull {image}`, or "
+            "with `durabench images build` if it is built locally, and run again",
             retryable=False,
         ) from error
     except APIError as error:

@@ -11,9 +11,11 @@ import signal
 import sys
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Self
+
+import psutil
 
 from agent.errors import WorkspaceError
 from agent.workspaces import ownership
@@ -199,23 +201,22 @@ def discard(folder: Path) -> None:
 def _kill_marked(mark: str) -> None:
     """Kill the command server of that mark, all commands and the processes that they started."""
     for _ in range(_KILL_ROUNDS):
-        processes = Path("/proc").glob("[0-9]*")
-        found = [int(process.name) for process in processes if _is_marked(process, mark)]
+        found = list(_marked(mark))
         if not found:
             return
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        for process in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
-def _is_marked(process: Path, mark: str) -> bool:
-    """Return True if the mark is in the environment, as for commands, or is the last argument."""
-    try:
-        return f"WORKSPACE_MARK={mark}".encode() in (process / "environ").read_bytes() or (
-            process / "cmdline"
-        ).read_bytes().endswith(f"\0{mark}\0".encode())
-    except OSError:  # the process has ended or is another user's
-        return False
+def _marked(mark: str) -> Iterator[psutil.Process]:
+    """Yield the processes with the mark in their environment, as commands, or as last argument."""
+    for pid in psutil.pids():
+        with contextlib.suppress(psutil.Error):  # the process has ended or is another user's
+            process = psutil.Process(pid)
+            environment, arguments = process.environ(), process.cmdline()
+            if environment.get("WORKSPACE_MARK") == mark or arguments[-1:] == [mark]:
+                yield process
 
 
 def _fill_home(home: Path) -> None:

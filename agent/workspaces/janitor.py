@@ -33,25 +33,25 @@ class Leftover:
         return f"{self.kind} {self.name}: of {whose}, {self.age_s:.0f} s old, its program ended"
 
 
-async def find(living: Collection[str], *, older_than_s: float = 0) -> list[Leftover]:
+async def find(active: Collection[str], *, older_than_s: float = 0) -> list[Leftover]:
     """Return what `sweep` would remove: containers first, then folders.
 
-    `living` are the attempts with a held lease, by the `durabench.attempt` label. Without a Docker
+    `active` are the attempts with a held lease, by the `durabench.attempt` label. Without a Docker
     daemon, no containers are found.
 
     Raises:
         WorkspaceError: Docker responds, but fails.
     """
-    return await asyncio.to_thread(_find, frozenset(living), older_than_s)
+    return await asyncio.to_thread(_find, frozenset(active), older_than_s)
 
 
-async def sweep(living: Collection[str], *, older_than_s: float = 0) -> list[str]:
+async def sweep(active: Collection[str], *, older_than_s: float = 0) -> list[str]:
     """Remove the results of `find`, with the processes in them. Return a line for each removal.
 
     Raises:
         WorkspaceError: Docker responds, but fails.
     """
-    found = await find(living, older_than_s=older_than_s)
+    found = await find(active, older_than_s=older_than_s)
     return [str(one) for one in found if await asyncio.to_thread(_remove, one)]
 
 
@@ -90,12 +90,12 @@ def _client() -> Any | None:
     return client
 
 
-def _find(living: Collection[str], older_than_s: float) -> list[Leftover]:
+def _find(active: Collection[str], older_than_s: float) -> list[Leftover]:
     candidates = [*_containers(), *_folders()]
     return [
         leftover
         for leftover, process in candidates
-        if leftover.attempt not in living
+        if leftover.attempt not in active
         and leftover.age_s >= older_than_s
         and not ownership.lives(process)
     ]

@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import psutil
+
 ATTEMPT = "durabench.attempt"
 JOURNAL = "durabench.journal"
 """The id of the journal that records the attempt."""
@@ -13,7 +15,7 @@ JOURNAL = "durabench.journal"
 OWNER = "durabench.owner"
 PROCESS = "durabench.process"
 
-_STATE, _START = 0, 19  # fields of /proc/PID/stat, counted after the name
+_ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
 @functools.cache
@@ -27,19 +29,24 @@ def owner() -> str:
 
 
 def process() -> str:
-    """Return a name for this process, `<pid>-<start time>`, which no later process gets."""
+    """Return a name for this process, `<pid>-<start time>`, which no later process gets.
+
+    The start time is in clock ticks since the machine was booted, which no change of the clock
+    affects.
+    """
     pid = os.getpid()
-    return f"{pid}-{_stat(pid)[_START]}"
+    return f"{pid}-{_start_ticks(pid)}"
 
 
 def lives(named: str) -> bool:
     """Return True if the process of that name still runs, paused or not."""
     pid, _, start = named.partition("-")
     try:
-        fields = _stat(int(pid))
-    except (OSError, ValueError):
+        return str(_start_ticks(int(pid))) == start and (
+            psutil.Process(int(pid)).status() not in _ENDED
+        )
+    except (psutil.Error, ValueError):
         return False
-    return fields[_START] == start and fields[_STATE] not in "XZ"
 
 
 def labels(given: Mapping[str, str]) -> dict[str, str]:
@@ -54,6 +61,14 @@ def _machine() -> str:
         return os.uname().nodename
 
 
-def _stat(pid: int) -> list[str]:
-    text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    return text.rpartition(")")[2].split()
+def _start_ticks(pid: int) -> int:
+    """Return the start time of a process in clock ticks since the machine was booted.
+
+    psutil adds the time of boot, which moves with the clock. Read before and after, it is the same
+    that psutil added.
+    """
+    while True:
+        booted = psutil.boot_time()
+        since_boot_s: float = psutil.Process(pid).create_time() - booted
+        if psutil.boot_time() == booted:
+            return round(since_boot_s * os.sysconf("SC_CLK_TCK"))

@@ -12,9 +12,9 @@ from flows.storage import report_files
 from flows.storage.lake import Lake
 
 if TYPE_CHECKING:
-    from flows.display.steps import Shown
     from flows.imports.common import Summary
-    from flows.imports.mini import Imported
+    from flows.imports.mini import ImportedRun
+    from reports.steps import StepView
     from reports.types import ArmSummary, Comparison, Report
 
 
@@ -73,7 +73,7 @@ def _pair(pair: "Comparison") -> Table:
     return table
 
 
-def step(shown: "Shown", *, full: bool = False) -> None:
+def step(shown: "StepView", *, full: bool = False) -> None:
     """Print one step of a trace as a line, and with `full` its complete input and output below."""
     console = out()
     show(steps.line(shown, console.width), "bold" if full and console.is_terminal else None)
@@ -87,7 +87,7 @@ def debugged(experiment: str, arm: str, lake: Lake) -> None:
         out().print(f"durabench trace {unit}", markup=False)
 
 
-def imported(runs: "list[Imported]", name: str) -> None:
+def imported(runs: "list[ImportedRun]", name: str) -> None:
     """Print the imported attempts with their calls and costs, and list calls without a cost."""
     table = Table("instance", "calls", "without a cost", "cost")
     for run in runs:

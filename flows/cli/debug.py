@@ -22,12 +22,14 @@ def debug(
     split: SplitOption = "test",
     model: ModelOption = None,
     api_base: ApiBaseOption = None,
-    skill: Annotated[float, typer.Option(help="of the simulated model, without --model")] = 1.0,
+    skill: Annotated[
+        float, typer.Option(help="skill of the simulated model, which runs without --model")
+    ] = 1.0,
     environment: EnvironmentOption = None,
     lake: LakeOption = None,
     task_runs: Annotated[
         bool,
-        typer.Option("--task-runs", help="every step a task run on the Prefect server, too"),
+        typer.Option("--task-runs", help="also show each step as a task run in Prefect"),
     ] = False,
     full: FullOption = False,
 ) -> None:

@@ -10,13 +10,13 @@ from flows.cli.options import LakeOption
 
 
 def doctor(
-    fix: Annotated[bool, typer.Option("--fix", help="remove what dead runs left behind")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="remove leftovers of dead runs")] = False,
     adopt_journal: Annotated[
         bool,
         typer.Option(
             "--adopt-journal",
-            help="bind the lake to the journal in use, where its own is gone for good: what only "
-            "that one knows is bought again",
+            help="bind the lake to the configured journal if its own is lost for good; work that "
+            "only the lost one recorded is paid for again",
         ),
     ] = False,
     lake: LakeOption = None,

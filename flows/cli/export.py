@@ -12,13 +12,12 @@ def export(
     name: Annotated[str, typer.Argument(help="experiment")],
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", help="folder; default exports/NAME, in the lake if that is one"
-        ),
+        typer.Option("--output", "-o", help="folder; default exports/NAME, inside a local lake"),
     ] = None,
-    repeat: Annotated[int, typer.Option(help="which attempt, where cells repeat")] = 0,
+    repeat: Annotated[int, typer.Option(help="number of the repeat")] = 0,
     trajectories: Annotated[
-        bool, typer.Option("--trajectories", help="the model side too, for `provider: recorded`")
+        bool,
+        typer.Option("--trajectories", help="also write the model calls, for `provider: recorded`"),
     ] = False,
     lake: LakeOption = None,
 ) -> None:

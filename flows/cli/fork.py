@@ -9,12 +9,13 @@ from flows.cli.options import ApiBaseOption, LakeOption, ModelOption
 
 
 def fork(
-    attempt: Annotated[str, typer.Argument(help="attempt id, or its beginning")],
-    at: Annotated[str, typer.Option(help="first step that is not kept, as trace shows it")],
+    attempt: Annotated[str, typer.Argument(help="attempt id, or a prefix of it")],
+    at: Annotated[str, typer.Option(help="first step to run anew, as shown by trace")],
     model: ModelOption = None,
     api_base: ApiBaseOption = None,
     options: Annotated[
-        Path | None, typer.Option(help="YAML file: options of the arm that change, as `profile`")
+        Path | None,
+        typer.Option(help="YAML file with changed options of the arm, such as `profile`"),
     ] = None,
     lake: LakeOption = None,
 ) -> None:

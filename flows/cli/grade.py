@@ -10,7 +10,7 @@ from flows.cli.options import DatasetOption, EnvironmentOption, LakeOption, Spli
 
 def grade(
     predictions: Annotated[Path, typer.Argument(help="all_preds.jsonl or preds.json")],
-    name: Annotated[str, typer.Option(help="what the results are filed under")],
+    name: Annotated[str, typer.Option(help="name for the results")],
     dataset: DatasetOption = "bundled",
     split: SplitOption = "test",
     environment: EnvironmentOption = None,
@@ -18,13 +18,13 @@ def grade(
     concurrency: Annotated[int, typer.Option(help="gradings at the same time")] = 4,
     network: Annotated[
         bool,
-        typer.Option("--network", help="containers reach the network, as pip in scripts needs"),
+        typer.Option("--network", help="give containers network access, as scripts with pip need"),
     ] = False,
     audit: Annotated[
-        bool, typer.Option("--audit", help="grade twice: what differs between the two is in doubt")
+        bool, typer.Option("--audit", help="grade twice, and doubt verdicts that differ")
     ] = False,
     keep_gb: Annotated[
-        float | None, typer.Option(help="gigabytes of images to keep; without it, all of them")
+        float | None, typer.Option(help="gigabytes of images to keep; default all")
     ] = None,
     lake: LakeOption = None,
 ) -> None:

@@ -1,7 +1,7 @@
 """Check, build, pull, test and remove the images of instances."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from flows.cli.options import (
     SliceOption,
     SplitOption,
 )
+
+if TYPE_CHECKING:
+    from eval.selection import Selection
 
 images_app = typer.Typer(
     help="Check, build, pull and remove the images of instances.", no_args_is_help=True
@@ -29,10 +32,9 @@ def images_check(
     slice_: SliceOption = "",
 ) -> None:
     """List missing images and how to get them. Exit code 1 if any is missing."""
-    from eval.selection import Selection
     from flows.images import commands
 
-    if not commands.check(dataset, split, Selection(ids=ids or [], regex=regex, slice=slice_)):
+    if not commands.check(dataset, split, _selection(ids, regex, slice_)):
         raise typer.Exit(EXIT_GATE)
 
 
@@ -46,11 +48,9 @@ def images_build(
     lake: LakeOption = None,
 ) -> None:
     """Build the missing images of a task repo."""
-    from eval.selection import Selection
     from flows.images import commands
 
-    wanted = Selection(ids=ids or [], regex=regex, slice=slice_)
-    commands.build(dataset, split, wanted, lake)
+    commands.build(dataset, split, _selection(ids, regex, slice_), lake)
 
 
 @images_app.command("pull")
@@ -63,20 +63,24 @@ def images_pull(
     lake: LakeOption = None,
 ) -> None:
     """Pull the missing images of a dataset. A run does this automatically."""
-    from eval.selection import Selection
     from flows.images import commands
 
-    wanted = Selection(ids=ids or [], regex=regex, slice=slice_)
-    commands.pull(dataset, split, wanted, lake)
+    commands.pull(dataset, split, _selection(ids, regex, slice_), lake)
+
+
+def _selection(ids: list[str] | None, regex: str, slice_: str) -> "Selection":
+    from eval.selection import Selection
+
+    return Selection(ids=ids or [], regex=regex, slice=slice_)
 
 
 @images_app.command("prune")
 def images_prune(
     keep_gb: Annotated[
-        float, typer.Option(min=0, help="gigabytes to keep, most recently needed")
+        float, typer.Option(min=0, help="gigabytes of most recently needed images to keep")
     ] = 0.0,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run/--remove", help="only list them, or remove them")
+        bool, typer.Option("--dry-run/--remove", help="only list the images, or remove them")
     ] = True,
     lake: LakeOption = None,
 ) -> None:
@@ -92,7 +96,7 @@ def images_prune(
 @images_app.command("preflight")
 def images_preflight(
     experiment: Annotated[
-        Path | None, typer.Argument(help="experiment file, in place of a dataset")
+        Path | None, typer.Argument(help="experiment file, instead of --dataset")
     ] = None,
     dataset: DatasetOption = "bundled",
     split: SplitOption = "test",
@@ -100,7 +104,7 @@ def images_preflight(
     regex: RegexOption = "",
     slice_: SliceOption = "",
     network: Annotated[
-        bool, typer.Option("--network", help="containers reach the network")
+        bool, typer.Option("--network", help="give containers network access")
     ] = False,
     concurrency: Annotated[int, typer.Option(min=1, help="images at the same time")] = 2,
     lake: LakeOption = None,

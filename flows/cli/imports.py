@@ -7,7 +7,7 @@ import typer
 
 from flows.cli.options import DatasetOption, LakeOption, SplitOption
 
-import_app = typer.Typer(help="Import results from elsewhere.", no_args_is_help=True)
+import_app = typer.Typer(help="Import results from other systems.", no_args_is_help=True)
 
 
 @import_app.command("mini")
@@ -22,33 +22,34 @@ def import_mini(
     """Import mini-swe-agent trajectories: predictions, calls with tokens and cost, commands."""
     from flows.cli import console
     from flows.imports import mini
-    from flows.imports.predictions import Source
+    from flows.imports.predictions import PredictionSource
 
-    source = Source(name, dataset, split)
+    source = PredictionSource(name, dataset, split)
     console.imported(mini.import_mini(folder, source, arm, lake), name)
 
 
 @import_app.command("table")
 def import_table(
     file: Annotated[
-        Path, typer.Argument(help="a row per arm and instance: .parquet, .csv, .tsv, .json, .jsonl")
+        Path,
+        typer.Argument(help="one row per arm and instance: .parquet, .csv, .tsv, .json, .jsonl"),
     ],
     name: Annotated[str, typer.Option(help="what the results are filed under")],
     instance_column: Annotated[
-        str | None, typer.Option(help="instead of instance_id, instance or task_id")
+        str | None, typer.Option(help="default instance_id, instance or task_id")
     ] = None,
     arm_column: Annotated[
-        str | None, typer.Option(help="instead of arm, model, agent or system")
+        str | None, typer.Option(help="default arm, model, agent or system")
     ] = None,
     resolved_column: Annotated[
-        str | None, typer.Option(help="true, false, 1 or 0; instead of resolved and the like")
+        str | None, typer.Option(help="true, false, 1 or 0; default resolved or similar")
     ] = None,
     cost_column: Annotated[
-        str | None, typer.Option(help="USD, may be missing; instead of cost_usd and the like")
+        str | None, typer.Option(help="USD, optional; default cost_usd or similar")
     ] = None,
     calls_column: Annotated[
         str | None,
-        typer.Option(help="model calls, may be missing; instead of api_calls and the like"),
+        typer.Option(help="model calls, optional; default api_calls or similar"),
     ] = None,
     lake: LakeOption = None,
 ) -> None:
@@ -66,14 +67,14 @@ def import_table(
 @import_app.command("swebench")
 def import_swebench(
     report: Annotated[
-        Path, typer.Argument(help="JSON of a run, or the folder with its report.json files")
+        Path, typer.Argument(help="run report in JSON, or a folder with report.json files")
     ],
     name: Annotated[str, typer.Option(help="what the results are filed under")],
     predictions: Annotated[
-        Path | None, typer.Option(help="all_preds.jsonl or preds.json; a folder may hold it")
+        Path | None, typer.Option(help="all_preds.jsonl or preds.json, or a folder that holds it")
     ] = None,
     arm: Annotated[
-        str | None, typer.Option(help="name of the arm, instead of model_name_or_path")
+        str | None, typer.Option(help="name of the arm; default model_name_or_path")
     ] = None,
     lake: LakeOption = None,
 ) -> None:

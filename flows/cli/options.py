@@ -14,22 +14,24 @@ LakeOption = Annotated[
 ]
 ModelOption = Annotated[
     str | None,
-    typer.Option(help="LiteLLM model string for every arm that needs a model, as openai/gpt-5"),
+    typer.Option(
+        help="LiteLLM model string for every arm that needs a model, such as openai/gpt-5"
+    ),
 ]
 ApiBaseOption = Annotated[str | None, typer.Option(help="URL of the model's API, with --model")]
 EnvironmentOption = Annotated[
     Literal["auto", "docker", "host"] | None,
-    typer.Option("--environment", "-e", help="auto is docker where a daemon answers, else host"),
+    typer.Option("--environment", "-e", help="auto: docker if a daemon answers, else host"),
 ]
 DatasetOption = Annotated[
     str,
     typer.Option("--dataset", "-d", help="bundled, a Hugging Face id, a file or a task repo"),
 ]
 SplitOption = Annotated[str, typer.Option(help="split of a dataset or task repo")]
-IdsOption = Annotated[list[str] | None, typer.Option("--id", help="instance; may be repeated")]
-RegexOption = Annotated[str, typer.Option(help="only instance ids in which this is found")]
-SliceOption = Annotated[str, typer.Option("--slice", help="Python slice, as 0:5")]
+IdsOption = Annotated[list[str] | None, typer.Option("--id", help="instance id; repeatable")]
+RegexOption = Annotated[str, typer.Option(help="only instance ids that match")]
+SliceOption = Annotated[str, typer.Option("--slice", help="Python slice, such as 0:5")]
 FullOption = Annotated[
     bool,
-    typer.Option("--full", help="below each line, everything that was asked and answered"),
+    typer.Option("--full", help="show the complete input and output of each step"),
 ]

@@ -8,22 +8,28 @@ from flows.cli.options import LakeOption
 
 
 def power(
-    instances: Annotated[int | None, typer.Option(min=1, help="instances of the plan")] = None,
-    repeats: Annotated[int, typer.Option(min=1, max=100, help="attempts per cell, at most")] = 1,
+    instances: Annotated[int | None, typer.Option(min=1, help="planned instances")] = None,
+    repeats: Annotated[
+        int, typer.Option(min=1, max=100, help="maximum repeats per arm and instance")
+    ] = 1,
     discordance: Annotated[
         float | None,
-        typer.Option(help="share of pairs that one arm alone resolves; default 0.2"),
+        typer.Option(help="share of pairs that only one arm resolves; default 0.2"),
     ] = None,
     earlier: Annotated[
-        str | None, typer.Option("--from", help="experiment to take the discordance from")
+        str | None, typer.Option("--from", help="experiment to estimate the discordance from")
     ] = None,
     difference: Annotated[
         float | None,
-        typer.Option(help="to find, as 0.05; without it, the smallest that can be found"),
+        typer.Option(
+            help="difference to detect, such as 0.05; default the smallest detectable one"
+        ),
     ] = None,
-    chance: Annotated[float, typer.Option("--power", help="chance of finding it")] = 0.8,
+    chance: Annotated[
+        float, typer.Option("--power", help="probability of detecting the difference")
+    ] = 0.8,
     correlation: Annotated[
-        float | None, typer.Option(help="of the repeats of an instance, 0 to 1; default 0.5")
+        float | None, typer.Option(help="between repeats of an instance, 0 to 1; default 0.5")
     ] = None,
     lake: LakeOption = None,
 ) -> None:

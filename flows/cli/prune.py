@@ -9,18 +9,19 @@ from flows.cli.options import LakeOption
 
 def prune(
     older_than: Annotated[
-        str, typer.Option(help="without activity for so long, as 30d or 12h")
+        str, typer.Option(help="minimum time without activity, such as 30d or 12h")
     ] = "30d",
-    experiment: Annotated[str | None, typer.Option(help="only what is this one's")] = None,
+    experiment: Annotated[str | None, typer.Option(help="restrict to this experiment")] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="steps, bodies, files, images or artifacts; may be repeated"),
+        typer.Option(help="steps, bodies, files, images or artifacts; repeatable"),
     ] = None,
     results: Annotated[
-        bool, typer.Option("--results", help="with --experiment: that one whole, with all rows")
+        bool, typer.Option("--results", help="with --experiment: remove all of it, rows included")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run/--remove", help="only show what would go, or remove it")
+        bool,
+        typer.Option("--dry-run/--remove", help="only show what would be removed, or remove it"),
     ] = True,
     lake: LakeOption = None,
 ) -> None:

@@ -9,7 +9,7 @@ from flows.cli.options import ApiBaseOption, EnvironmentOption, LakeOption, Mode
 
 
 def run(
-    experiment: Annotated[Path, typer.Argument(help="experiment file, YAML")],
+    experiment: Annotated[Path, typer.Argument(help="experiment file in YAML")],
     lake: LakeOption = None,
     model: ModelOption = None,
     api_base: ApiBaseOption = None,
@@ -19,7 +19,7 @@ def run(
     grade: Annotated[bool, typer.Option(help="grade now, or leave it to a later run")] = True,
     fresh: Annotated[
         bool,
-        typer.Option("--fresh", help="take nothing from before: a name that ends with the time"),
+        typer.Option("--fresh", help="reuse no earlier result: append the time to the name"),
     ] = False,
 ) -> None:
     """Run an experiment. Running it again resumes it: only missing work is done."""
@@ -36,5 +36,5 @@ def run(
     )
     if fresh:
         declared = declared.afresh()
-        typer.echo(f"the results are named {declared.name}", err=True)
+        typer.echo(f"results are filed under {declared.name}", err=True)
     running.benchmark(declared, lake, grade=grade)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -17,7 +16,7 @@ from flows.cli import console
 from flows.display import steps
 from flows.errors import IncompleteRun, UsageError
 from flows.experiments import declaration as experiments
-from flows.experiments import plan
+from flows.experiments import forking, plan
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.imports import predictions as predictions_files
@@ -58,8 +57,8 @@ def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> 
     """Run an experiment and show its report, complete or not."""
     incomplete: IncompleteRun | None = None
     # Check first: starting a server takes seconds.
-    elsewhere = declared.execution == "distributed"
-    _check_first(plan.check(declared, lake, elsewhere=elsewhere), lake)
+    distributed = declared.execution == "distributed"
+    asyncio.run(plan.check(declared, lake, distributed=distributed))
     with prefect_api():
         from flows.benchmark import benchmark as flow
 
@@ -100,7 +99,7 @@ def debug(
         "arms": [{"name": arm, "agent": arm, "model": spec if needs_model else None}],
     }
     declared = experiments.parse(content, "command line").afresh()
-    _check_first(plan.check(declared, lake), lake)
+    asyncio.run(plan.check(declared, lake))
     with prefect_api():
         from flows.solve import on_step, solve
 
@@ -119,14 +118,13 @@ def fork(
     lake: str | None,
 ) -> None:
     """Fork an attempt before a step and resume it, showing every step."""
+    spec = _litellm(model, api_base) if model else None
+    changed = experiments.mapping(options) if options else None
+    request = forking.check(attempt, step, lake, model=spec, options=changed)
     with prefect_api():
-        from flows.experiments import forking
-        from flows.experiments.declaration import mapping
         from flows.solve import on_step, solve
 
-        spec = _litellm(model, api_base) if model else None
-        changed = mapping(options) if options else None
-        made = forking.fork(attempt, step, lake, model=spec, options=changed)
+        made = forking.fork(request)
         typer.echo(f"{made.kept_steps} steps kept in experiment {made.experiment.name}")
         on_step.set(partial(_show, full=False))
         outcome = _run(lambda: solve(made.experiment, made.instance_id, made.arm, lake=lake))
@@ -148,8 +146,8 @@ def grade(
     keep_gb: float | None,
 ) -> None:
     """Grade a predictions file, then show the report and the suspect verdicts."""
-    source = predictions_files.Source(name, dataset, split)
-    _check_first(predictions_files.check(predictions, source, environment or "auto", lake), lake)
+    source = predictions_files.PredictionSource(name, dataset, split)
+    asyncio.run(predictions_files.check(predictions, source, environment or "auto", lake))
     with prefect_api():
         from flows.grade import grade as flow
 
@@ -173,16 +171,6 @@ def grade(
     report_files.write(store, built)
     console.report(store, built)
     console.doubts(store, name)
-
-
-def _check_first(checks: Coroutine[Any, Any, object], lake: str | None) -> None:
-    """Run checks before a server starts, and leave no empty lake behind."""
-    root = Lake.existing(lake).root
-    is_new = isinstance(root, Path) and not root.exists()
-    asyncio.run(checks)
-    if is_new:
-        with suppress(OSError):
-            root.rmdir()
 
 
 def _needs_litellm(declared: Experiment) -> bool:

@@ -10,14 +10,15 @@ import typer
 def setup(
     cells: Annotated[
         int | None,
-        typer.Option(min=1, help="cells at the same time over the whole server; first 64"),
+        typer.Option(min=1, help="cells at the same time on the whole server; initially 64"),
     ] = None,
     notify: Annotated[
         str | None,
-        typer.Option(help="notification block that is told of events, as slack-webhook/team"),
+        typer.Option(help="notification block for events, such as slack-webhook/team"),
     ] = None,
     env_file: Annotated[
-        Path | None, typer.Option(help="write the server's settings there, not on the screen")
+        Path | None,
+        typer.Option(help="write the server's settings to this file instead of the terminal"),
     ] = None,
 ) -> None:
     """Prepare a Prefect server: work pool, limit on cells, automations. Idempotent.
@@ -32,7 +33,7 @@ def setup(
         typer.echo(f"settings for the server's environment: {env_file}")
         if not setup.has_server():
             return
-    for line in asyncio.run(setup.set_up(setup.Wanted(cells, notify))):
+    for line in asyncio.run(setup.set_up(setup.SetupRequest(cells, notify))):
         typer.echo(line)
     if not env_file:
         typer.echo("\n".join(settings.as_lines()))

@@ -8,9 +8,11 @@ from flows.cli.options import FullOption, LakeOption
 
 
 def trace(
-    attempt: Annotated[str, typer.Argument(help="attempt id, or its beginning")],
+    attempt: Annotated[str, typer.Argument(help="attempt id, or a prefix of it")],
     full: FullOption = False,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="until the attempt ends")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="follow until the attempt ends")
+    ] = False,
     lake: LakeOption = None,
 ) -> None:
     """Show the steps of an attempt with their cost, one per line, even while it is running."""

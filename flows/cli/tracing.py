@@ -11,11 +11,12 @@ from agent.journal import Journal
 from agent.session.steps import from_record
 from agent.timings import timings
 from flows.cli import console
-from flows.display.steps import Shown, of_row, of_step
+from flows.display.steps import of_step
 from flows.display.terminal import show
 from flows.errors import UsageError
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
+from reports.steps import StepView, of_row
 
 
 def trace(prefix: str, lake_path: str | None, *, full: bool, follow: bool) -> None:
@@ -34,16 +35,17 @@ def trace(prefix: str, lake_path: str | None, *, full: bool, follow: bool) -> No
     pruned_at = journal.pruned_at(found[0]) if journal else None
     if pruned_at is not None:
         show(
-            f"the steps were pruned from the journal on {pruned_at:%Y-%m-%d}; these are those of "
-            "the lake, long outputs shortened"
+            f"the steps were pruned from the journal on {pruned_at:%Y-%m-%d}; showing the rows "
+            "of the lake, with long outputs shortened"
         )
     is_filed = found[0] not in known or pruned_at is not None
     steps = _filed(lake, found[0]) if is_filed else _journaled(journal, found[0], follow)
     spent, unpriced = 0.0, 0
     for step in steps:
         console.step(step, full=full)
-        spent += step.cost_usd or 0.0
-        unpriced += step.cost_usd is None
+        if step.spent:
+            spent += step.spent.cost_usd or 0.0
+            unpriced += step.spent.cost_usd is None
     _close(lake, journal, found[0], spent, unpriced)
 
 
@@ -58,7 +60,7 @@ def _close(
     show(f"{attempt_id}: {end}; ${spent:,.4f}{unknown}{billed}")
 
 
-def _journaled(journal: Journal | None, attempt_id: str, follow: bool) -> Iterator[Shown]:
+def _journaled(journal: Journal | None, attempt_id: str, follow: bool) -> Iterator[StepView]:
     assert journal is not None
     seen: set[tuple[str, int]] = set()
     while True:
@@ -73,7 +75,7 @@ def _journaled(journal: Journal | None, attempt_id: str, follow: bool) -> Iterat
         time.sleep(timings().trace_poll_s)
 
 
-def _filed(lake: Lake, attempt_id: str) -> Iterator[Shown]:
+def _filed(lake: Lake, attempt_id: str) -> Iterator[StepView]:
     calls = {(call["scope"], call["seq"]): call for call in lake.find("llm_calls", attempt_id)}
     for row in sorted(lake.find("steps", attempt_id), key=_order):
         yield of_row(row, calls.get((row["scope"], row["seq"])))

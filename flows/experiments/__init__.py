@@ -5,6 +5,7 @@ plan         the cells of an experiment
 cells        a cell and a submission
 keys         all cache keys
 cell_state   the recorded state of a cell
+endings      ways in which a run of an attempt ends
 records      rows of attempts, steps and gradings
 workspaces   environment and workspace of a cell
 stop         the request to stop a run

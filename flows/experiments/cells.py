@@ -1,12 +1,10 @@
 """A cell: experiment × arm × instance × repeat, the unit that is cached and retried."""
 
-import hashlib
-import json
 from dataclasses import dataclass, replace
-from typing import Any
 
 from agent.types import Task
 from agent.workspaces.protocol import Environment
+from eval.digests import canonical_digest
 from eval.types import Instance
 from flows.experiments.declaration import ArmSpec, Experiment
 
@@ -49,7 +47,7 @@ class Cell:
     def seed(self) -> int:
         """Seed of the attempt, independent of other arms, instances and repeats."""
         parts = [self.experiment.seed, self.arm.name, self.instance.instance_id, self.repeat]
-        return int.from_bytes(hashlib.sha256(json.dumps(parts).encode()).digest()[:6], "big")
+        return int(canonical_digest(parts)[:12], 16)
 
     def at(self, place: Place) -> "Cell":
         """Return the same cell with another place."""
@@ -105,8 +103,3 @@ def plan(experiment: Experiment, instances: list[Instance], place: Place) -> lis
         for repeat, instance in rounds
         for arm in experiment.arms
     ]
-
-
-def canonical_digest(value: Any) -> str:
-    """Return the SHA-256 of a value as canonical JSON."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()

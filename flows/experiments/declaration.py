@@ -41,9 +41,9 @@ class _Declared(BaseModel):
 
 
 class _Arm(_Declared):
-    name: str = Field(pattern=NAME, description="how reports call the arm")
+    name: str = Field(pattern=NAME, description="name of the arm in reports")
     model: ModelSpec | None = Field(
-        default=None, description="a LiteLLM model string or a model block; none: the experiment's"
+        default=None, description="LiteLLM model string or model block; default the experiment's"
     )
 
 
@@ -87,14 +87,14 @@ class Images(_Declared):
     keep_gb: float | None = Field(
         default=None,
         gt=0,
-        description="gigabytes (10^9 bytes) of images to keep of those that were brought, least "
-        "recently needed removed first; none: all of them stay",
+        description="gigabytes (10^9 bytes) of pulled and built images to keep; the least recently "
+        "needed are removed first; default all are kept",
     )
     ahead: int = Field(
         default=2,
         ge=0,
         le=64,
-        description="instances whose images are brought before their cells begin",
+        description="number of instances whose images are prepared before their cells begin",
     )
 
 
@@ -102,7 +102,7 @@ class Comparison(_Declared):
     """Two arms to compare. The order of the arms does not matter."""
 
     baseline: str = Field(description="name of the arm to compare with")
-    candidate: str = Field(description="name of the arm that has to be worth its cost")
+    candidate: str = Field(description="name of the arm whose worth is tested")
 
     @model_validator(mode="after")
     def _of_two_arms(self) -> Self:
@@ -123,7 +123,7 @@ class Primary(Comparison):
         default=None,
         gt=0,
         lt=1,
-        description="largest loss of resolution with which the candidate counts as not worse, "
+        description="largest loss of resolution at which the candidate still counts as not worse, "
         "as a share: 0.05 is five percentage points",
     )
 
@@ -131,22 +131,22 @@ class Primary(Comparison):
 class Experiment(_Declared):
     """The arms, instances and settings of an experiment, declared before any result exists."""
 
-    name: str = Field(pattern=NAME, description="names the results; the same name resumes")
+    name: str = Field(
+        pattern=NAME, description="name of the results; running the same name again resumes it"
+    )
     dataset: str = Field(
         default="bundled",
         description="`bundled`, a Hugging Face id, a .parquet/.jsonl/.json file or a task repo",
     )
     split: str = Field(default="test", description="split of a Hugging Face dataset or task repo")
     select: Selection = Field(
-        default_factory=Selection, description="which instances; all if empty"
+        default_factory=Selection, description="instances to run; default all"
     )
     environment: Literal["auto", "docker", "host"] = Field(
-        default="auto", description="auto is docker where a daemon answers, else host"
+        default="auto", description="auto: docker if a daemon answers, else host"
     )
-    arms: list[ArmSpec] = Field(min_length=1, description="what is compared, in this order")
-    model: ModelSpec | None = Field(
-        default=None, description="the model of every arm that names none: the fair default"
-    )
+    arms: list[ArmSpec] = Field(min_length=1, description="arms to compare, in this order")
+    model: ModelSpec | None = Field(default=None, description="model of every arm that names none")
     repeats: int = Field(default=1, ge=1, le=100, description="attempts per arm and instance")
     seed: int = Field(default=0, description="seed of everything random in the attempts")
     concurrency: int = Field(default=4, ge=1, le=256, description="cells at the same time")
@@ -154,33 +154,36 @@ class Experiment(_Declared):
         default=1800, gt=0, description="seconds for the tests of one prediction"
     )
     budgets: dict[Literal["attempt", "arm", "experiment"], Budget] = Field(
-        default_factory=dict, description="limits per attempt, per arm and over all of them"
+        default_factory=dict, description="limits per attempt, per arm and for the whole experiment"
     )
     execution: Literal["local", "distributed"] = Field(
         default="local",
-        description="distributed: cells are flow runs of the `solve` deployment, for any worker",
+        description="distributed: each cell is a flow run of the `solve` deployment, for any "
+        "worker",
     )
     rate_limits: dict[str, RateLimit] = Field(
         default_factory=dict,
-        description="requests and tokens per minute by LiteLLM's provider or model string, over "
+        description="requests and tokens per minute by LiteLLM provider or model string, over "
         "all workers and experiments of the journal",
     )
     network: bool = Field(
-        default=False, description="whether containers reach the network, as some eval scripts need"
+        default=False, description="give containers network access, as some eval scripts need"
     )
     images: Images = Field(
-        default_factory=Images, description="which images are kept, and brought ahead"
+        default_factory=Images, description="which images to keep, and how many to prepare ahead"
     )
     preflight: bool = Field(
-        default=False, description="check the images first, and run nothing on those that fail"
+        default=False, description="check the images first, and skip instances whose image fails"
     )
     audit: bool = Field(
-        default=False, description="grade every patch twice: what differs is flaky and in doubt"
+        default=False, description="grade every patch twice, and doubt verdicts that differ"
     )
-    primary: Primary | None = Field(default=None, description="the comparison that is declared")
+    primary: Primary | None = Field(
+        default=None, description="the primary comparison, declared in advance"
+    )
     family: list[Comparison] = Field(
         default_factory=list,
-        description="the other comparisons that are declared; all that are not are exploratory",
+        description="further declared comparisons; all others are exploratory",
     )
 
     @model_validator(mode="after")
@@ -190,17 +193,17 @@ class Experiment(_Declared):
             raise ValueError("two arms have the same name")
         for arm in self.arms:
             if ARMS[arm.agent].needs_model and self.model_of(arm) is None:
-                raise ValueError(f"arm {arm.name!r} needs a model: give it or the experiment one")
+                raise ValueError(
+                    f"arm {arm.name!r} needs a model: declare one for it or for the experiment"
+                )
         if self.execution == "distributed" and self.environment == "auto":
-            raise ValueError(
-                "distributed workers do not decide on an environment: say docker or host"
-            )
+            raise ValueError("distributed workers need an explicit environment: docker or host")
         return self
 
     @model_validator(mode="after")
     def _compares_its_arms(self) -> Self:
         if self.family and not self.primary:
-            raise ValueError("a family needs a primary comparison: declare one of it as primary")
+            raise ValueError("a family needs a primary comparison: declare one")
         declared: list[tuple[str, Comparison]] = []
         if self.primary:
             declared.append(("primary", self.primary))
@@ -281,7 +284,7 @@ def mapping(path: Path) -> dict[str, Any]:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
-        raise UsageError(f"{path} holds no names and values, such as `name: …`")
+        raise UsageError(f"{path} is not a mapping of names to values, such as `name: …`")
     return content
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
+from agent.journal import Attempt
 from eval.selection import Selection
 from flows.errors import UsageError
 from flows.experiments import records
@@ -11,6 +12,18 @@ from flows.experiments.keys import attempt_key
 from flows.experiments.plan import prepare
 from flows.storage.journals import existing_journal, open_journal
 from flows.storage.lake import Lake
+
+
+@dataclass(frozen=True)
+class Request:
+    """A fork that can be made."""
+
+    lake: Lake
+    parent: Attempt
+    scope: str
+    seq: int
+    """The first step that is not kept, in its scope."""
+    child: Experiment
 
 
 @dataclass(frozen=True)
@@ -23,22 +36,21 @@ class Fork:
     kept_steps: int
 
 
-def fork(
+def check(
     prefix: str,
     step: str,
     lake_path: str | None,
     *,
     model: dict[str, object] | None = None,
     options: dict[str, object] | None = None,
-) -> Fork:
-    """Copy the steps begun before `step` of the attempt whose id begins with `prefix`.
+) -> Request:
+    """Return the request to keep the steps begun before `step` of an attempt. Write nothing.
 
-    `step` is a number, preceded by the path of its scope if it has one, such as `12` or
-    `step-2/candidate-1/3`.
+    The id of the attempt begins with `prefix`. `step` is a number, preceded by the path of its
+    scope if it has one, such as `12` or `step-2/candidate-1/3`.
 
     `model` answers the remaining calls. `options` replaces the arm's options of the same names. If
-    either is None, the parent's value is kept. The copied calls are credited to the new attempt and
-    not billed again.
+    either is None, the parent's value is kept.
 
     Raises:
         UsageError: the attempt, step or experiment does not exist, or the steps were pruned.
@@ -53,8 +65,8 @@ def fork(
         raise UsageError(f"attempt {parent.attempt_id} is still running; stop it, or wait")
     if (pruned_at := journal.pruned_at(parent.attempt_id)) is not None:
         raise UsageError(
-            f"the steps of attempt {parent.attempt_id} were pruned on {pruned_at:%Y-%m-%d}: there "
-            "is nothing left to fork"
+            f"the steps of attempt {parent.attempt_id} were pruned on {pruned_at:%Y-%m-%d}: it "
+            "cannot be forked"
         )
     scope, _, number = step.rpartition("/")
     places = {(recorded.scope, str(recorded.seq)) for recorded in journal.steps(parent.attempt_id)}
@@ -63,10 +75,21 @@ def fork(
             f"attempt {parent.attempt_id} has no step {step}; `durabench trace` lists them"
         )
     child = _child(lake, parent.experiment, parent.arm, parent.instance_id, model, options)
-    plan = asyncio.run(prepare(child, lake_path))
+    return Request(lake, parent, scope, int(number), child)
+
+
+def fork(request: Request) -> Fork:
+    """Copy the steps that a fork keeps to a new attempt, which is credited for their calls.
+
+    Raises:
+        DatasetError, UsageError: the instance cannot be prepared.
+    """
+    parent, child = request.parent, request.child
+    plan = asyncio.run(prepare(child, str(request.lake.root)))
     cell = plan.cell(parent.arm, parent.instance_id, 0)
     attempt = records.journaled(cell, attempt_key(cell)[:32])
-    kept = open_journal(lake).fork(parent.attempt_id, attempt, scope, int(number))
+    journal = open_journal(request.lake)
+    kept = journal.fork(parent.attempt_id, attempt, request.scope, request.seq)
     return Fork(child, parent.arm, parent.instance_id, kept)
 
 

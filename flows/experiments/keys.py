@@ -13,8 +13,9 @@ from agent.arms.durable.profile import FullProfile, LeanProfile, RoleModel
 from agent.arms.options import ArmOptions, DurableOptions, MiniOptions
 from agent.models.spec import LiteLLMSpec, RecordedSpec, ScriptedSpec, SimulatedSpec
 from eval import audit
+from eval.digests import canonical_digest
 from eval.grading import grading_key
-from flows.experiments.cells import Cell, Submission, canonical_digest
+from flows.experiments.cells import Cell, Submission
 from flows.storage.lake import Lake
 
 CELL_KEY_FIELDS = {
@@ -34,12 +35,12 @@ CELL_KEY_IGNORED = {
     "repeats": "the cell's own repeat is in the key; more repeats keep the earlier ones",
     "concurrency": "changes when a cell runs, not what it does",
     "evaluation_timeout_s": "belongs to grading, which has its own key",
-    "budgets": "a larger budget goes on with the same attempt",
+    "budgets": "a larger budget resumes the same attempt",
     "execution": "changes who runs a cell, not what is run",
     "rate_limits": "changes when a model is asked, not what it answers",
     "primary": "changes what is reported, not what is run",
     "family": "changes what is reported, not what is run",
-    "images": "changes when an image is here, not what is in it; its digest decides a grading",
+    "images": "changes when an image is local, not what is in it; a grading's key has its digest",
     "preflight": "says whether a cell is run at all",
     "audit": "belongs to grading, which has its own key",
 }

@@ -8,10 +8,11 @@ from pydantic import ValidationError
 
 from agent.workspaces.protocol import Environment
 from eval import instances, selection
+from eval.digests import canonical_digest
 from eval.types import Instance
 from flows.errors import UsageError
 from flows.experiments import records, workspaces
-from flows.experiments.cells import Cell, Place, canonical_digest, plan
+from flows.experiments.cells import Cell, Place, plan
 from flows.experiments.declaration import Experiment, from_record
 from flows.experiments.versions import refuse_outdated
 from flows.storage import journals
@@ -47,11 +48,11 @@ class Plan:
 
 
 async def prepare(
-    experiment: Experiment, lake_path: str | None, *, elsewhere: bool = False
+    experiment: Experiment, lake_path: str | None, *, distributed: bool = False
 ) -> Plan:
     """Load and select the instances, decide their environment and record the declaration.
 
-    With `elsewhere`, workers run the cells, so this machine need not be able to.
+    With `distributed`, workers run the cells, so this machine need not be able to.
 
     Images are not checked: `flows.images.schedule` pulls or builds each of them in time.
 
@@ -60,7 +61,7 @@ async def prepare(
             that do not belong together.
         JournalError: the journal cannot be opened.
     """
-    chosen, environment, lake = await check(experiment, lake_path, elsewhere=elsewhere)
+    chosen, environment, lake = await check(experiment, lake_path, distributed=distributed)
     place = Place(environment, network=experiment.network)
     cells = plan(experiment, chosen, place)
     await asyncio.to_thread(refuse_outdated, cells, lake)
@@ -70,7 +71,7 @@ async def prepare(
 
 
 async def check(
-    experiment: Experiment, lake_path: str | None, *, elsewhere: bool = False
+    experiment: Experiment, lake_path: str | None, *, distributed: bool = False
 ) -> tuple[list[Instance], Environment, Lake]:
     """Return the instances, their environment and the lake, without recording a declaration.
 
@@ -80,7 +81,7 @@ async def check(
     chosen = await asyncio.to_thread(load, experiment)
     environment = (
         _declared(experiment)
-        if elsewhere
+        if distributed
         else await workspaces.decide(experiment.environment, chosen)
     )
     return chosen, environment, Lake.open(lake_path)
@@ -126,7 +127,7 @@ def _is_declared(
 
     Another release may have recorded it, with a digest computed differently or over fewer fields.
     """
-    rows = lake.find_in("experiments", experiment.name, unit) if unit else []
+    rows = lake.find("experiments", unit, experiment.name) if unit else []
     if not rows or (rows[0]["dataset_digest"], rows[0]["environment"]) != resolved:
         return False
     try:

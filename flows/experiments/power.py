@@ -122,7 +122,7 @@ def _check(question: Question) -> None:
             "the instances it needs"
         )
     if question.difference is not None and question.difference <= 0:
-        raise UsageError("--difference is a share above 0, as 0.05 for five percentage points")
+        raise UsageError("--difference must be a share above 0, such as 0.05 (five points)")
 
 
 def _assume(
@@ -149,7 +149,7 @@ def _earlier_discordance(built: "Report") -> tuple[float, str]:
 
     name = built.source.experiment
     if not built.comparisons:
-        raise UsageError(f"experiment {name} has one arm: it has no discordance to take")
+        raise UsageError(f"experiment {name} has only one arm, so it has no discordance")
     pair = built.comparisons[0]
     table = pair.table
     if not table.discordant:
@@ -217,8 +217,10 @@ def _title(question: Question) -> str:
 
     sure = f"with a power of {percent(question.power)}"
     if question.difference is None:
-        return f"What {count(question.instances or 0)} instances can show {sure}"
-    return f"What it takes to show a difference of {_points(question.difference)} {sure}"
+        return (
+            f"Smallest difference that {count(question.instances or 0)} instances can show {sure}"
+        )
+    return f"Instances needed to show a difference of {_points(question.difference)} {sure}"
 
 
 def _caption(question: Question, found: Assumption) -> str:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cache
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Any
 
 from agent.journal import Attempt
 from agent.models.protocol import ModelReply, Usage
@@ -18,12 +18,14 @@ from agent.session.steps import (
     Result,
     Step,
 )
+from agent.shortening import shorten_middle
 from agent.types import Outcome
 from agent.workspaces.protocol import CommandResult
 from eval.audit import Audit, AuditedVerdict
 from eval.types import Evaluation, Instance
 from flows.experiments.cells import Cell, Submission
 from flows.experiments.declaration import Experiment
+from flows.experiments.endings import Interruption, Run
 from flows.experiments.keys import agent_spec
 from flows.storage.lake import Lake, Row
 
@@ -55,22 +57,6 @@ UNKNOWN_USAGE: Row = {
 
 
 @dataclass(frozen=True)
-class Interruption:
-    """Reason why an attempt was interrupted. A later run resumes it."""
-
-    status: Literal["infrastructure", "budget_stop", "interrupted"]
-    detail: str
-
-
-@dataclass(frozen=True)
-class Run:
-    """The run that ended or interrupted an attempt."""
-
-    started_at: datetime
-    duration_s: float
-
-
-@dataclass(frozen=True)
 class AttemptRecord:
     """One attempt, ended or interrupted."""
 
@@ -81,22 +67,6 @@ class AttemptRecord:
     billed_usd: float
     """Cost of everything ever sent; calls lost in a crash count at their maximum possible cost."""
     run: Run
-
-
-def ended(outcome: Outcome, run: Run) -> str:
-    """Serialize an outcome and its run for the journal."""
-    times = {"started_at": run.started_at.isoformat(), "duration_s": run.duration_s}
-    return json.dumps({**asdict(outcome), "run": times})
-
-
-def from_ended(text: str, unknown: Run) -> tuple[Outcome, Run]:
-    """Parse the result of `ended`. The run is `unknown` if an earlier release recorded none."""
-    content = json.loads(text)
-    times = content.pop("run", None)
-    run = unknown
-    if times is not None:
-        run = Run(datetime.fromisoformat(times["started_at"]), times["duration_s"])
-    return Outcome(**content), run
 
 
 def attempt_row(record: AttemptRecord) -> Row:
@@ -352,7 +322,7 @@ def _shortened(content: Any) -> Any:
     """Return the same JSON with the middle of every long text removed."""
     match content:
         case str():
-            return _shorten(content)
+            return shorten_middle(content, SHOWN_CHARACTERS)
         case list():
             return [_shortened(each) for each in content]
         case dict():
@@ -363,14 +333,9 @@ def _shortened(content: Any) -> Any:
 
 def output_json(output: str) -> str:
     """Return a command's output for `steps`, with the middle removed if it is long."""
-    return json.dumps({"output": text(_shorten(output))}, ensure_ascii=False)
-
-
-def _shorten(output: str) -> str:
-    if len(output) <= SHOWN_CHARACTERS:
-        return output
-    half = SHOWN_CHARACTERS // 2
-    return f"{output[:half]}\n[... {len(output) - 2 * half} characters ...]\n{output[-half:]}"
+    return json.dumps(
+        {"output": text(shorten_middle(output, SHOWN_CHARACTERS))}, ensure_ascii=False
+    )
 
 
 def write(lake: Lake, finished: AttemptRecord) -> None:

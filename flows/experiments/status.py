@@ -111,14 +111,14 @@ class ExperimentStatus:
 
 
 @dataclass(frozen=True)
-class Read:
+class StatusReading:
     """Experiments, with a note for everything that could not be read."""
 
     lake: str
     notes: Sequence[str]
     experiments: Sequence[ExperimentStatus]
 
-    def of_cell(self, arm: str, instance_id: str, repeat: int) -> "Read":
+    def of_cell(self, arm: str, instance_id: str, repeat: int) -> "StatusReading":
         """Return the same with one cell of the only experiment. Totals still cover all cells."""
         [experiment] = self.experiments
         wanted = (arm, instance_id, repeat)
@@ -128,7 +128,7 @@ class Read:
         return replace(self, experiments=[replace(experiment, cells=cells)])
 
 
-def read(lake: Lake, names: Sequence[str]) -> Read:
+def read(lake: Lake, names: Sequence[str]) -> StatusReading:
     """Return the progress of these experiments.
 
     If the journal cannot be read, a note says so, and all numbers are from the lake.
@@ -155,7 +155,7 @@ def read(lake: Lake, names: Sequence[str]) -> Read:
             f"the journal knows no attempt of {', '.join(unknown)}: these numbers are from the lake"
         )
     found = [_experiment(name, filed[name], journaled.get(name) or None) for name in names]
-    return Read(str(lake.root), notes, found)
+    return StatusReading(str(lake.root), notes, found)
 
 
 def _journaled(
@@ -293,7 +293,7 @@ def _utc(time: datetime | None) -> datetime | None:
     return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
 
 
-def as_json(found: Read, name: str | None) -> Row:
+def as_json(found: StatusReading, name: str | None) -> Row:
     """Return the JSON of `--json`: one experiment with its cells, or a summary of all."""
     head = {"format": FORMAT, "lake": found.lake, "notes": list(found.notes)}
     if name is None:

@@ -10,7 +10,7 @@ from agent.timings import timings
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
 
-RESUME = "run the same command again to go on from there"
+RESUME = "run the same command again to resume"
 
 
 class Stop:

@@ -21,7 +21,7 @@ GB = 10**9
 
 
 @dataclass(frozen=True)
-class Brought:
+class Fetched:
     """An image that is available locally."""
 
     image: str
@@ -31,7 +31,7 @@ class Brought:
     duration_s: float = 0.0
 
     def __str__(self) -> str:
-        how = f"{self.how} in {self.duration_s:.1f} s" if self.how else "was here"
+        how = f"{self.how} in {self.duration_s:.1f} s" if self.how else "already present"
         return f"image {self.image}: {how}"
 
 
@@ -44,7 +44,7 @@ class Room:
     """Rows of `images`, in the order of their removal."""
 
 
-class KeptImages:
+class ImageCache:
     """Pulls or builds images, and evicts the least recently needed ones above a limit in bytes.
 
     The limit applies to the disk space that removing all recorded images would free. All methods
@@ -57,7 +57,7 @@ class KeptImages:
         self._lake = lake
 
     @classmethod
-    def of(cls, lake: Lake, keep_gb: float | None = None) -> "KeptImages":
+    def of(cls, lake: Lake, keep_gb: float | None = None) -> "ImageCache":
         """Return the images of a lake, on the daemon selected by the environment.
 
         Raises:
@@ -66,28 +66,28 @@ class KeptImages:
         limit_bytes = None if keep_gb is None else round(keep_gb * GB)
         return cls(lake, ImageStore(cache_folder()), limit_bytes)
 
-    def bring(self, instance: Instance, dataset: str) -> Brought:
+    def fetch(self, instance: Instance, dataset: str) -> Fetched:
         """Pull the image of an instance if it is missing. Build it if the dataset is a task repo.
 
         Raises:
             ImageError: the image cannot be pulled or built; the message says how to get it.
         """
         image, repo, clock = instance.image, task_repo(dataset), time.perf_counter()
-        with self.store.bringing(image):
+        with self.store.fetching(image):
             if (image_id := self._id(image)) is not None:
-                return Brought(image, image_id, None)
+                return Fetched(image, image_id, None)
             row = _row(image, "pulled" if repo is None else "built")
             # Record the image first, so that it counts as ours even if this program is killed.
             self._write(row)
             try:
-                how = self.store.bring(instance, repo)
+                how = self.store.fetch(instance, repo)
             except ImageError:
                 self._write(row | {"removed_at": datetime.now(UTC)})
                 raise
             image_id = self._arrived(row)
         if image_id is None:
-            raise ImageError(f"the image {image} was {how}, and somebody removed it at once")
-        return Brought(image, image_id, how, time.perf_counter() - clock)
+            raise ImageError(f"the image {image} was {how}, and another program removed it at once")
+        return Fetched(image, image_id, how, time.perf_counter() - clock)
 
     def built(self, image: str) -> None:
         """Record that an image was built locally, so that it may be removed again."""
@@ -99,7 +99,7 @@ class KeptImages:
         if row and row["removed_at"] is None:
             self._write(row | {"last_needed_at": datetime.now(UTC)})
 
-    def kept(self) -> list[Row]:
+    def cached(self) -> list[Row]:
         """Return the rows of our images that are available locally, least recently needed first.
 
         Images removed or replaced by another program are recorded as removed.
@@ -129,9 +129,9 @@ class KeptImages:
         }
         return int(sizes.get(image) or max(sizes.values(), default=self.limit_bytes))
 
-    def kept_bytes(self) -> int:
+    def cached_bytes(self) -> int:
         """Return the disk space that removing all our images would free."""
-        return self._bytes(self.kept())
+        return self._bytes(self.cached())
 
     def make_room(self, expected_bytes: int = 0, *, dry_run: bool = False) -> Room:
         """Evict the least recently needed images until the expected size fits into the limit.
@@ -141,7 +141,7 @@ class KeptImages:
         if self.limit_bytes is None:
             return Room(True, ())
         gone: Callable[[Row], bool] = (lambda row: True) if dry_run else self.remove
-        kept, removed = self.kept(), []
+        kept, removed = self.cached(), []
         for row in list(kept):
             if self._fits(kept, expected_bytes):
                 break
@@ -173,8 +173,8 @@ class KeptImages:
 
     def _settle(self, row: Row) -> None:
         """Update the row of an image whose pull or build was begun by a dead program."""
-        with self.store.bringing(row["image"], wait=False) as nobody_brings_it:
-            if nobody_brings_it and self._arrived(row) is None:
+        with self.store.fetching(row["image"], wait=False) as is_idle:
+            if is_idle and self._arrived(row) is None:
                 self._write(row | {"removed_at": datetime.now(UTC)})
 
     def _arrived(self, row: Row) -> str | None:

@@ -11,7 +11,7 @@ from eval.selection import Selection, select
 from eval.types import Instance
 from flows.display.terminal import show
 from flows.errors import IncompleteRun, UsageError
-from flows.images.cache import GB, KeptImages
+from flows.images.cache import GB, ImageCache
 from flows.storage.lake import Lake
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def check(dataset: str, split: str, wanted: Selection) -> bool:
     missing = [status for status in statuses if not status.present]
     for status in missing:
         show(f"missing  {status.instance_id}  {status.how}")
-    show(f"{len(statuses) - len(missing)} of {len(statuses)} images are here")
+    show(f"{len(statuses) - len(missing)} of {len(statuses)} images are available locally")
     return not missing
 
 
@@ -47,11 +47,11 @@ def build(dataset: str, split: str, wanted: Selection, lake_path: str | None) ->
     if repo is None:
         raise UsageError(f"{dataset} is no task repo: its images are pulled, not built")
     chosen = _selected(dataset, split, wanted)
-    kept = KeptImages.of(Lake.open(lake_path))
+    cache = ImageCache.of(Lake.open(lake_path))
     actions: Counter[str] = Counter()
     for image in images.build(chosen, repo):
         if image.action == "built":
-            kept.built(image.image)
+            cache.built(image.image)
         actions[image.action] += 1
         show(f"{image.action:<8} {image.instance_id}  {image.duration_s:.1f} s")
     show(f"{actions['built']} built, {actions['current']} were current")
@@ -71,9 +71,9 @@ def pull(dataset: str, split: str, wanted: Selection, lake_path: str | None) -> 
             "images"
         )
     chosen = _selected(dataset, split, wanted)
-    kept, failed = KeptImages.of(Lake.open(lake_path)), 0
+    cache, failed = ImageCache.of(Lake.open(lake_path)), 0
     with ThreadPoolExecutor(PULLS_AT_ONCE) as pool:
-        pulls = [pool.submit(kept.bring, instance, dataset) for instance in chosen]
+        pulls = [pool.submit(cache.fetch, instance, dataset) for instance in chosen]
         try:
             for count, done in enumerate(as_completed(pulls), 1):
                 try:
@@ -83,7 +83,7 @@ def pull(dataset: str, split: str, wanted: Selection, lake_path: str | None) -> 
                     result = str(error)
                 show(f"[{count}/{len(pulls)}] {result}")
         finally:
-            kept.store.stop()
+            cache.store.stop()
             pool.shutdown(cancel_futures=True)
     if failed:
         raise IncompleteRun(f"{failed} of {len(pulls)} images could not be pulled")
@@ -97,15 +97,15 @@ def prune(keep_gb: float, lake_path: str | None, *, dry_run: bool) -> None:
     Raises:
         ImageError: no daemon answers.
     """
-    kept = KeptImages.of(Lake.existing(lake_path), keep_gb)
-    removed = kept.make_room(dry_run=dry_run).removed
+    cache = ImageCache.of(Lake.existing(lake_path), keep_gb)
+    removed = cache.make_room(dry_run=dry_run).removed
     for row in removed:
         verb = "would remove" if dry_run else "removed"
         show(f"{verb}  {row['image']}  needed last {row['last_needed_at']:%Y-%m-%d %H:%M}")
     if dry_run:
-        show(f"{len(removed)} images would go; --remove removes them")
+        show(f"{len(removed)} images would be removed; --remove removes them")
     else:
-        show(f"{len(removed)} images removed, {kept.kept_bytes() / GB:.2f} GB are kept")
+        show(f"{len(removed)} images removed, {cache.cached_bytes() / GB:.2f} GB are kept")
 
 
 def preflight(experiment: "Experiment", lake_path: str | None, concurrency: int) -> bool:

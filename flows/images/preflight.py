@@ -18,6 +18,7 @@ from flows.display.terminal import say
 from flows.experiments import records, workspaces
 from flows.experiments.cells import Cell, Place
 from flows.experiments.declaration import Experiment
+from flows.experiments.endings import Interruption, Run
 from flows.experiments.keys import attempt_key
 from flows.images.cache import last_digest
 from flows.images.schedule import scheduled
@@ -75,7 +76,7 @@ async def check_all(
             yield await finished
 
 
-class Refused(Exception):
+class PreflightFailed(Exception):
     """The image of a cell failed its preflight, so the cell does not run. This is recorded."""
 
 
@@ -93,7 +94,7 @@ class Gate:
         """Return if the image passes. Return also if it is unavailable, which the attempt records.
 
         Raises:
-            Refused: the image failed its preflight.
+            PreflightFailed: the image failed its preflight.
         """
         instance = cell.instance
         if cell.place.problem:
@@ -109,7 +110,7 @@ class Gate:
                     self._passed.add(instance.instance_id)
         if reason := self.refused.get(instance.instance_id, ""):
             await asyncio.to_thread(_record, cell, reason, self._lake)
-            raise Refused(reason)
+            raise PreflightFailed(reason)
 
 
 def line(checked: Checked) -> str:
@@ -172,6 +173,6 @@ def _record(cell: Cell, reason: str, lake: Lake) -> None:
     attempt_id = attempt_key(cell)[:32]
     if lake.has("attempts", *cell.partition, attempt_id):
         return
-    ended = records.Interruption("infrastructure", reason)
-    run = records.Run(datetime.now(UTC), 0.0)
+    ended = Interruption("refused", reason)
+    run = Run(datetime.now(UTC), 0.0)
     records.write(lake, records.AttemptRecord(attempt_id, cell, ended, [], 0.0, run))

@@ -20,7 +20,7 @@ from flows.display.terminal import say
 from flows.experiments.cells import Place
 from flows.experiments.declaration import Images
 from flows.experiments.stop import Stop
-from flows.images.cache import Brought, KeptImages, Room
+from flows.images.cache import Fetched, ImageCache, Room
 from flows.storage.lake import Lake
 
 AT_ONCE = 2
@@ -81,8 +81,8 @@ async def scheduled(
     if not any(item.place.environment == "docker" for item in items):
         yield nullcontext
         return
-    kept = await asyncio.to_thread(KeptImages.of, lake, images.keep_gb)
-    schedule = ImageSchedule(items, dataset, images.ahead, kept, recorded, stop or Stop())
+    cache = await asyncio.to_thread(ImageCache.of, lake, images.keep_gb)
+    schedule = ImageSchedule(items, dataset, images.ahead, cache, recorded, stop or Stop())
     walk = asyncio.create_task(schedule.walk())
     try:
         yield schedule.placed
@@ -91,7 +91,7 @@ async def scheduled(
         await asyncio.wait({walk})
         schedule.close()
     try:
-        _tell(await asyncio.to_thread(kept.make_room))
+        _tell(await asyncio.to_thread(cache.make_room))
     except (ImageError, InfrastructureError) as error:
         say(f"images stay until the next run: {error}")
 
@@ -104,11 +104,11 @@ class ImageSchedule(Generic[T]):
         items: Sequence[T],
         dataset: str,
         ahead: int,
-        kept: KeptImages,
+        cache: ImageCache,
         recorded: Recorded[T],
         stop: Stop,
     ) -> None:
-        self._dataset, self._ahead, self._kept, self._recorded = dataset, ahead, kept, recorded
+        self._dataset, self._ahead, self._cache, self._recorded = dataset, ahead, cache, recorded
         self._stop = stop
         self._turns: dict[str, _Turn[T]] = {}
         for item in items:
@@ -150,20 +150,20 @@ class ImageSchedule(Generic[T]):
     async def walk(self) -> None:
         """Get the images of all instances, in order."""
         try:
-            async with asyncio.TaskGroup() as bringing:
+            async with asyncio.TaskGroup() as fetches:
                 for number, turn in enumerate(turns := list(self._turns.values())):
-                    await self._begin(turn, turns[number:], bringing)
+                    await self._begin(turn, turns[number:], fetches)
         except BaseExceptionGroup as group:
             self._give_up(group.exceptions[0])
 
     def close(self) -> None:
         """Release all images and abort pulls in progress."""
-        self._kept.store.stop()
+        self._cache.store.stop()
         for turn in self._turns.values():
             self._release(turn)
 
     async def _begin(
-        self, turn: _Turn[T], to_come: list[_Turn[T]], bringing: asyncio.TaskGroup
+        self, turn: _Turn[T], to_come: list[_Turn[T]], fetches: asyncio.TaskGroup
     ) -> None:
         try:
             if places := await asyncio.to_thread(self._nothing_to_do, turn):
@@ -175,7 +175,7 @@ class ImageSchedule(Generic[T]):
             await asyncio.to_thread(self._hold, turn)
             if (image_id := await asyncio.to_thread(self._here, turn)) is None:
                 await self._find_room(turn)
-                bringing.create_task(self._bring(turn))
+                fetches.create_task(self._fetch(turn))
             else:
                 self._arrived(turn, image_id)
         except (ImageError, InfrastructureError) as error:
@@ -191,9 +191,9 @@ class ImageSchedule(Generic[T]):
         """Wait until the image fits, or until no other image is in use and waiting is pointless."""
         while True:
             changed = self._changed
-            expected = await asyncio.to_thread(self._kept.expected_bytes, turn.instance.image)
+            expected = await asyncio.to_thread(self._cache.expected_bytes, turn.instance.image)
             coming = sum(self._coming.values())
-            room = await asyncio.to_thread(self._kept.make_room, expected + coming)
+            room = await asyncio.to_thread(self._cache.make_room, expected + coming)
             _tell(room)
             in_use = any(other.is_held for other in self._turns.values() if other is not turn)
             if room.is_enough or not in_use:
@@ -201,15 +201,15 @@ class ImageSchedule(Generic[T]):
                 return
             await changed.wait()
 
-    async def _bring(self, turn: _Turn[T]) -> None:
+    async def _fetch(self, turn: _Turn[T]) -> None:
         try:
             async with self._slots:
-                brought: Brought = await asyncio.to_thread(
-                    self._kept.bring, turn.instance, self._dataset
+                fetched: Fetched = await asyncio.to_thread(
+                    self._cache.fetch, turn.instance, self._dataset
                 )
-            if brought.how:
-                say(str(brought))
-            self._arrived(turn, brought.image_id)
+            if fetched.how:
+                say(str(fetched))
+            self._arrived(turn, fetched.image_id)
         except (ImageError, InfrastructureError) as error:
             self._failed(turn, error)
         finally:
@@ -217,10 +217,10 @@ class ImageSchedule(Generic[T]):
             self._notify()
 
     def _here(self, turn: _Turn[T]) -> str | None:
-        return self._kept.store.find([turn.instance.image]).get(turn.instance.image)
+        return self._cache.store.find([turn.instance.image]).get(turn.instance.image)
 
     def _hold(self, turn: _Turn[T]) -> None:
-        turn.hold.enter_context(self._kept.store.held(turn.instance.image))
+        turn.hold.enter_context(self._cache.store.held(turn.instance.image))
         turn.is_held = True
 
     def _arrived(self, turn: _Turn[T], image_id: str) -> None:
@@ -245,7 +245,7 @@ class ImageSchedule(Generic[T]):
     def _release(self, turn: _Turn[T]) -> None:
         if turn.is_held:
             try:
-                self._kept.needed(turn.instance.image)
+                self._cache.needed(turn.instance.image)
             finally:
                 turn.hold.close()
                 turn.is_held = False

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import typer
 
+from eval.digests import canonical_digest
 from eval.types import EvaluationOutcome
 from flows.errors import UsageError
 from flows.experiments import records
-from flows.experiments.cells import canonical_digest
 from flows.experiments.declaration import NAME
 from flows.storage.lake import Lake, Row
 from reports.columns import TABLES
@@ -139,7 +139,7 @@ def alone(lake: Lake, experiment: str) -> Iterator[None]:
     else:
         place = hashlib.sha256(str(lake.root).encode()).hexdigest()[:16]
         folder = Path(tempfile.gettempdir()) / f"durabench-imports-{os.getuid()}-{place}"
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{experiment}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -265,7 +265,7 @@ def _latest(lake: Lake, experiment: str) -> list[Row]:
         declaration = json.loads(found[0]["declaration"])
         if "instances" not in declaration:
             raise UsageError(
-                f"{experiment!r} is an experiment that was run here: choose another --name"
+                f"{experiment!r} is an experiment that was run in this lake: choose another --name"
             )
         if len(found) == len(declaration["arms"]):
             return found

@@ -8,13 +8,13 @@ from pathlib import Path
 from agent.models import trajectory
 from agent.models.trajectory import Trajectory
 from eval import instances
+from eval.digests import canonical_digest
 from eval.types import Instance
 from flows.errors import UsageError
 from flows.experiments import records
-from flows.experiments.cells import canonical_digest
 from flows.imports import common
 from flows.imports.common import ImportedArm
-from flows.imports.predictions import Source, instances_of
+from flows.imports.predictions import PredictionSource, instances_of
 from flows.storage.lake import Lake, Row
 
 _STATUS = {
@@ -26,7 +26,7 @@ _STATUS = {
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedRun:
     """One imported trajectory."""
 
     instance_id: str
@@ -37,7 +37,9 @@ class Imported:
     """Total of the known costs; None if no call has one."""
 
 
-def import_mini(folder: Path, source: Source, arm: str, lake_path: str | None) -> list[Imported]:
+def import_mini(
+    folder: Path, source: PredictionSource, arm: str, lake_path: str | None
+) -> list[ImportedRun]:
     """Import mini-swe-agent trajectories: predictions, every call and every command.
 
     Raises:
@@ -77,15 +79,20 @@ def import_mini(folder: Path, source: Source, arm: str, lake_path: str | None) -
         ]
 
 
-def _attempt_id(source: Source, arm: str, run: Trajectory) -> str:
+def _attempt_id(source: PredictionSource, arm: str, run: Trajectory) -> str:
     messages = [call.message for call in run.calls]
     content = [source.experiment, arm, run.instance_id, messages, run.submission]
     return canonical_digest(content)[:32]
 
 
 def _file_trajectory(
-    lake: Lake, source: Source, arm: str, instance: Instance, run: Trajectory, attempt_id: str
-) -> Imported:
+    lake: Lake,
+    source: PredictionSource,
+    arm: str,
+    instance: Instance,
+    run: Trajectory,
+    attempt_id: str,
+) -> ImportedRun:
     where = (source.experiment, arm)
     cell = {"attempt_id": attempt_id, "instance_id": run.instance_id, "repeat": 0}
     patch = records.text(run.submission)
@@ -107,7 +114,7 @@ def _file_trajectory(
         "versions": json.dumps({"mini-swe-agent": run.mini_version}),
     }
     lake.write("attempts", *where, attempt_id, [row])
-    return Imported(run.instance_id, len(run.calls), run.unpriced_calls, run.known_cost_usd)
+    return ImportedRun(run.instance_id, len(run.calls), run.unpriced_calls, run.known_cost_usd)
 
 
 def _calls(cell: Row, run: Trajectory) -> Iterable[Row]:

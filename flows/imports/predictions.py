@@ -19,7 +19,7 @@ from flows.storage.lake import Lake
 
 
 @dataclass(frozen=True)
-class Source:
+class PredictionSource:
     """Experiment name, dataset and split of an import."""
 
     experiment: str
@@ -29,7 +29,7 @@ class Source:
 
 async def submissions(
     path: Path,
-    source: Source,
+    source: PredictionSource,
     environment: str,
     timeout_s: float,
     lake_path: str | None,
@@ -68,7 +68,7 @@ async def submissions(
 
 
 async def check(
-    path: Path, source: Source, environment: str, lake_path: str | None
+    path: Path, source: PredictionSource, environment: str, lake_path: str | None
 ) -> tuple[list[Prediction], dict[str, Instance], Environment, Lake]:
     """Return the predictions of a file, their instances, the environment and the lake.
 
@@ -90,7 +90,7 @@ async def check(
 
 def _declare_predictions(
     lake: Lake,
-    source: Source,
+    source: PredictionSource,
     found: list[Prediction],
     chosen: dict[str, Instance],
     environment: str,
@@ -122,7 +122,7 @@ def _declare_predictions(
     return names
 
 
-def instances_of(ids: list[str], source: Source) -> dict[str, Instance]:
+def instances_of(ids: list[str], source: PredictionSource) -> dict[str, Instance]:
     """Return the instances of a dataset with these ids, by id.
 
     Raises:

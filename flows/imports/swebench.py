@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from eval import predictions
+from eval.digests import canonical_digest
 from eval.types import EvaluationOutcome, Prediction
 from flows.errors import UsageError
 from flows.experiments import records
-from flows.experiments.cells import canonical_digest
 from flows.imports import common
 from flows.imports.common import ImportedArm, Summary
 from flows.storage.lake import Lake

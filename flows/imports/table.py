@@ -10,9 +10,9 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any, TypeVar
 
+from eval.digests import canonical_digest
 from eval.types import EvaluationOutcome
 from flows.errors import UsageError
-from flows.experiments.cells import canonical_digest
 from flows.imports import common, sheets
 from flows.imports.common import ImportedArm, Summary
 from flows.imports.sheets import Sheet
@@ -60,7 +60,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Result:
+class PublishedResult:
     """One row of the table."""
 
     label: str
@@ -147,7 +147,7 @@ def _tell_of_arms(
         )
 
 
-def _digest_of(results: Sequence[Result]) -> str:
+def _digest_of(results: Sequence[PublishedResult]) -> str:
     """Return the digest that names an arm's file: different results get a different file."""
     return canonical_digest([[r.instance_id, r.resolved, r.cost_usd, r.calls] for r in results])[
         :16
@@ -160,7 +160,7 @@ def _file(
     path: Path,
     arm: str,
     unit: str,
-    results: Sequence[Result],
+    results: Sequence[PublishedResult],
     planned: int,
 ) -> Summary:
     attempts, evaluations = [], []
@@ -196,8 +196,8 @@ def _file(
     )
 
 
-def _by_label(path: Path, results: Iterable[Result]) -> dict[str, list[Result]]:
-    arms: dict[str, dict[str, Result]] = {}
+def _by_label(path: Path, results: Iterable[PublishedResult]) -> dict[str, list[PublishedResult]]:
+    arms: dict[str, dict[str, PublishedResult]] = {}
     for result in results:
         own = arms.setdefault(result.label, {})
         if own.setdefault(result.instance_id, result) is not result:
@@ -217,7 +217,7 @@ def _content(path: Path) -> bytes:
 
 def _results(
     path: Path, sheet: Sheet, columns: Columns, stripped: Counter[str]
-) -> Iterator[Result]:
+) -> Iterator[PublishedResult]:
     """Yield the rows in order. `stripped` counts values with surrounding blanks."""
     if not sheet.rows:
         return
@@ -246,7 +246,7 @@ def _results(
         return parse
 
     yield from map(
-        Result,
+        PublishedResult,
         required("arm", text("arm")),
         required("instance", text("instance")),
         required("resolved", _truth),

@@ -103,15 +103,21 @@ def adopt_journal(path: str | None) -> None:
     """
     lake = Lake.existing(path)
     if isinstance(lake.root, Path) and not lake.root.is_dir():
-        raise UsageError(f"there is no lake at {lake.root}: a first run makes and binds it")
+        raise UsageError(f"there is no lake at {lake.root}: the first run creates and binds it")
     before, after, taken = journals.adopt(lake)
     own = after.journal_of(lake)
     if before is None or before.journal_id != after.journal_id:
         was = f"; it was {before.journal_of(lake)}" if before else ""
         show(f"the lake {lake.root} belongs to the journal {own} from now on{was}")
-        show("what only another journal knows, as unfinished attempts, is bought again")
+        show(
+            "work that only another journal recorded, such as unfinished attempts, is paid for "
+            "again"
+        )
     if taken:
-        show(f"{taken} experiments of that journal were another lake's and are this one's now")
+        show(
+            f"{taken} experiments of that journal belonged to another lake and belong to this one "
+            "now"
+        )
 
 
 def _begun(name: str, check: Check) -> "Future[list[Finding]]":
@@ -193,17 +199,17 @@ def _base_image() -> Finding:
         client = connect()
         names = {tag for image in client.images.list() for tag in image.tags}
     except EvalError:
-        return Finding("note", "images: not looked at, without a daemon")
+        return Finding("note", "images: not checked, without a daemon")
     if BASE_IMAGE in names:
-        return Finding("ok", f"{BASE_IMAGE} is here")
-    return Finding("note", f"{BASE_IMAGE} is not here yet: `durabench images build` makes it")
+        return Finding("ok", f"{BASE_IMAGE} is available")
+    return Finding("note", f"{BASE_IMAGE} is missing: `durabench images build` builds it")
 
 
 def _lake(path: str | None) -> Finding:
     try:
         lake = Lake.existing(path)
         if isinstance(lake.root, Path) and not lake.root.exists():
-            return Finding("ok", f"lake {lake.root}: not there yet, the first run makes it")
+            return Finding("ok", f"lake {lake.root}: does not exist yet, the first run creates it")
         Lake.open(path)
         journals.journal_url(lake)
     except (UsageError, ReportError, InfrastructureError) as error:
@@ -220,13 +226,13 @@ def _journal(path: str | None) -> Finding:
         if binding is None:
             journals.check_knows(lake, url)
             if is_missing(url) or Journal.id_at(url) is None:
-                what = f"journal {place(url)}: not begun yet, the first run does it"
+                what = f"journal {place(url)}: does not exist yet, the first run creates it"
                 return Finding("ok", what)
         journal = journals.existing_journal(lake)
         assert journal is not None, "it is not missing"
     except (UsageError, ReportError, InfrastructureError) as error:
         return Finding("problem", str(error))
-    whose = "that of the lake" if binding else "the first run binds the lake to it"
+    whose = "the lake is bound to it" if binding else "the first run binds the lake to it"
     return Finding("ok", f"journal {place(url)}, id {journal.id}: {whose}")
 
 
@@ -252,8 +258,8 @@ async def _prefect() -> list[Finding]:
         findings.append(
             Finding(
                 "note",
-                "the journal is SQLite and the Prefect server is elsewhere: workers on several "
-                f"machines need one journal, {journals.VARIABLE}=postgresql://…",
+                "the journal is SQLite and the Prefect server is on another machine: workers on "
+                f"several machines need one journal, {journals.VARIABLE}=postgresql://…",
             )
         )
     return findings
@@ -281,7 +287,8 @@ async def _server(url: str) -> list[Finding]:
         findings.append(
             Finding(
                 "note",
-                f"no deployment {', '.join(missing)}: `prefect deploy --all` in a clone makes them",
+                f"no deployment {', '.join(missing)}: create them with `prefect deploy --all` in "
+                "a clone",
             )
         )
     return [*findings, *_settings(settings, url, len(online)), *_poll_interval()]
@@ -295,8 +302,8 @@ def _versions(server: str) -> list[Finding]:
     return [
         Finding(
             "note",
-            f"the Prefect server is {server} and Prefect here is {prefect.__version__}: install "
-            "the same version on both sides",
+            f"the Prefect server is {server} and the local Prefect is {prefect.__version__}: "
+            "install the same version on both sides",
         )
     ]
 
@@ -323,15 +330,15 @@ async def _online(client: "PrefectClient", pool: str, findings: list[Finding]) -
         await client.read_work_pool(pool)  # raises if it is missing; the next call does not
         workers = await client.read_workers_for_work_pool(pool)
     except ObjectNotFound:
-        findings.append(Finding("note", f"no work pool {pool}: `durabench setup` makes it"))
+        findings.append(Finding("note", f"no work pool {pool}: `durabench setup` creates it"))
         return []
     online = [worker.name for worker in workers if worker.status == "ONLINE"]
     what = f"{len(online)} worker{'s' * (len(online) != 1)} of pool {pool} online"
     if online:
         findings.append(Finding("ok", what))
     else:
-        start = f"`prefect worker start --pool {pool}` is one"
-        findings.append(Finding("note", f"{what}, so nothing that is deployed runs: {start}"))
+        start = f"start one with `prefect worker start --pool {pool}`"
+        findings.append(Finding("note", f"{what}, so deployments do not run: {start}"))
     return online
 
 
@@ -345,15 +352,15 @@ def _settings(settings: Mapping[str, Any], url: str, online: int) -> list[Findin
             Finding(
                 "note",
                 "the Prefect server falls behind under many cells or loses runs when it is "
-                f"restarted: it lacks {', '.join(few)}; `durabench setup --env-file FILE` writes "
-                "them",
+                f"restarted: it lacks {', '.join(few)}; write them with "
+                "`durabench setup --env-file FILE`",
             )
         )
     if elsewhere := misdirected_ui(settings, url):
         findings.append(
             Finding(
                 "note",
-                f"the pages of the Prefect server look for its API at {elsewhere}, and it is at "
+                f"the UI of the Prefect server expects the API at {elsewhere}, but it is at "
                 f"{url}: start the server with PREFECT_SERVER_UI_API_URL={url}",
             )
         )
@@ -361,8 +368,8 @@ def _settings(settings: Mapping[str, Any], url: str, online: int) -> list[Findin
         findings.append(
             Finding(
                 "note",
-                f"{online} workers, and the Prefect server names no PostgreSQL as its "
-                "database (PREFECT_SERVER_DATABASE_DRIVER): SQLite is for one",
+                f"{online} workers, and the Prefect server does not use PostgreSQL as its "
+                "database (PREFECT_SERVER_DATABASE_DRIVER): SQLite is for one worker",
             )
         )
     return findings
@@ -378,7 +385,7 @@ def _poll_interval() -> list[Finding]:
     return [
         Finding(
             "note",
-            f"a worker started with these settings looks for cells every {seconds:g} s: set "
+            f"a worker started with these settings polls for cells every {seconds:g} s: set "
             f"PREFECT_WORKER_QUERY_SECONDS={LONGEST_POLL_S:g} where workers are started",
         )
     ]

@@ -31,9 +31,10 @@ from agent.workspaces import janitor
 from eval.errors import ImageError
 from flows.display.terminal import show
 from flows.errors import UsageError
-from flows.images.cache import KeptImages
+from flows.images.cache import ImageCache
 from flows.storage import retention
-from flows.storage.journals import VARIABLE, existing_journal, was_run
+from flows.storage.attempts import was_run
+from flows.storage.journals import VARIABLE, existing_journal
 from flows.storage.lake import Lake
 from flows.storage.retention import File
 from reports.lake import list_experiments, matching, near
@@ -49,7 +50,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PruneRequest:
     """The operator's requests."""
 
     age: timedelta
@@ -64,7 +65,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Tally:
+class Pruned:
     """Removable or removed data of one kind."""
 
     kind: str
@@ -99,7 +100,7 @@ def prune(
             show(f"{tally.kind:<9}  {tally.what}{size}")
             freed += tally.size_bytes
     except KeyboardInterrupt:
-        raise Interrupted("stopped; run the same command again to go on") from None
+        raise Interrupted("stopped; run the same command again to continue") from None
     if remove:
         show(f"{decimal(freed)} freed")
     else:
@@ -108,27 +109,27 @@ def prune(
 
 def _wanted(
     older_than: str, experiment: str | None, only: list[str], results: bool, remove: bool
-) -> Wanted:
+) -> PruneRequest:
     stated = re.fullmatch(r"(\d{1,5})([hd])", older_than)
     if stated is None:
-        raise UsageError(f"--older-than {older_than!r} is no age: give it as 30d or 12h")
+        raise UsageError(f"--older-than {older_than!r} is not an age: write it like 30d or 12h")
     if results and experiment is None:
-        raise UsageError("--results removes one experiment whole: name it with --experiment")
+        raise UsageError("--results removes a whole experiment: name it with --experiment")
     if unknown := set(only) - set(_OF_THE_LAKE):
-        raise UsageError(f"--only {min(unknown)!r}: there are {', '.join(_OF_THE_LAKE)}")
+        raise UsageError(f"--only {min(unknown)!r}: choose from {', '.join(_OF_THE_LAKE)}")
     possible = _OF_THE_LAKE if experiment is None else _OF_AN_EXPERIMENT
     kinds = tuple(kind for kind in possible if not only or kind in only)
     if shared := sorted(set(only) - set(kinds)):
-        raise UsageError(f"{' and '.join(shared)} belong to no experiment: leave --experiment out")
+        raise UsageError(f"{' and '.join(shared)} belong to no experiment: omit --experiment")
     age = timedelta(hours=int(stated[1]) * _HOURS[stated[2]])
-    return Wanted(age, experiment, results, kinds, remove)
+    return PruneRequest(age, experiment, results, kinds, remove)
 
 
 class _Pruning:
     """One pass over a lake, kind by kind in the required order. It may only count."""
 
     def __init__(
-        self, lake: Lake, experiments: list[str], journal: Journal | None, wanted: Wanted
+        self, lake: Lake, experiments: list[str], journal: Journal | None, wanted: PruneRequest
     ) -> None:
         self._lake = lake
         self._experiments = experiments
@@ -141,11 +142,11 @@ class _Pruning:
         if wanted.experiment is not None:
             self._check_name(wanted.experiment)
 
-    def tallies(self) -> Iterator[Tally]:
+    def tallies(self) -> Iterator[Pruned]:
         """Yield the result of each kind as soon as it is done."""
         if self._wanted.experiment is not None and self._wanted.results:
             yield self._whole(self._wanted.experiment)
-        kinds: dict[Kind, Callable[[], Tally]] = {
+        kinds: dict[Kind, Callable[[], Pruned]] = {
             "steps": self._steps,
             "bodies": self._bodies,
             "files": self._files,
@@ -164,7 +165,7 @@ class _Pruning:
                 f"no experiment {name!r} in {self._lake.root}; {near(name, sorted(known))}"
             )
 
-    def _whole(self, name: str) -> Tally:
+    def _whole(self, name: str) -> Pruned:
         """Prune everything of an experiment, as if it had never been run."""
         files = retention.of_experiment(self._lake, name)
         own = [holding for holding in self._holdings if holding.attempt.experiment == name]
@@ -181,7 +182,7 @@ class _Pruning:
                 self._journal.retention.remove(attempt_id)
             retention.remove_with_folders(_tracked(files, "results"))
         self._dropped.update(ids)
-        return Tally(
+        return Pruned(
             "results",
             f"everything of {name}, {len(files)} files and {len(own)} attempts: a later run of "
             f"that name starts afresh and pays again what was billed, ${billed:,.4f}",
@@ -197,7 +198,7 @@ class _Pruning:
         if min(idle_s, default=0.0) < self._wanted.age.total_seconds():
             raise UsageError(
                 f"experiment {name!r} was active since {self._before:%Y-%m-%d %H:%M} UTC: a "
-                "smaller --older-than, down to 0h, removes it all the same"
+                "smaller --older-than, down to 0h, removes it anyway"
             )
         for holding in self._holdings:
             if holding.attempt.parent_id in ids - {holding.attempt.attempt_id}:
@@ -205,10 +206,10 @@ class _Pruning:
                 if child.experiment != name and not holding.has_ended:
                     raise UsageError(
                         f"attempt {child.attempt_id} of {child.experiment!r} was forked from "
-                        f"{name!r} and has not ended: finish that one, or remove it first"
+                        f"{name!r} and has not ended: finish or remove that one first"
                     )
 
-    def _steps(self) -> Tally:
+    def _steps(self) -> Pruned:
         """Prune the steps of attempts that ended long ago."""
         running = {holding.attempt.experiment for holding in self._holdings if holding.is_held}
         old = [
@@ -229,10 +230,10 @@ class _Pruning:
         steps = sum(holding.steps for holding in gone)
         what = f"{len(gone)} attempts that ended, {steps} steps"
         if gone:
-            what += ", with which fork, recordings and whole outputs in trace go"
+            what += "; fork, recordings and full outputs in trace need them"
         if left:
-            what += f"; {left} keep theirs, as rows of them are missing in this lake"
-        return Tally("steps", what, sum(holding.size_bytes for holding in gone))
+            what += f"; {left} keep theirs, because this lake lacks some of their rows"
+        return Pruned("steps", what, sum(holding.size_bytes for holding in gone))
 
     def _is_filed(self, holding: Holding) -> bool:
         """Return True if the lake has all rows of the attempt. They are only written once."""
@@ -255,19 +256,20 @@ class _Pruning:
             return False
         return True
 
-    def _bodies(self) -> Tally:
+    def _bodies(self) -> Pruned:
         """Prune payloads that no step of any experiment refers to. Experiments share payloads."""
         if self._journal is None:
-            return Tally("bodies", f"not looked at: there is no journal; {VARIABLE} names another")
+            return Pruned(
+                "bodies", f"not checked: there is no journal; set {VARIABLE} to use another"
+            )
         if reason := self._other_journal():
-            return Tally("bodies", f"not looked at: {reason}")
+            return Pruned("bodies", f"not checked: {reason}")
         dropped = () if self._wanted.remove else self._dropped
         references = self._journal.retention.references(dropped)
         if references.turns is None:
-            return Tally(
+            return Pruned(
                 "bodies",
-                "not looked at: somebody works on an attempt, or stopped without a word within "
-                "the last day",
+                "not checked: an attempt is running, or its worker died within the last day",
             )
         files = retention.unreferenced(self._lake, references.names)
         what = f"{len(files)} files that no step refers to"
@@ -275,16 +277,16 @@ class _Pruning:
             batches = retention.remove_bodies(files, self._journal, references.turns)
             gone = [file for batch in batches for file in batch]
             if len(gone) < len(files):
-                what = f"{len(gone)} of {what}; somebody began to work, and the others stay"
+                what = f"{len(gone)} of {what}; an attempt began, so the others are kept"
             files = gone
-        return Tally("bodies", what, _size(files))
+        return Pruned("bodies", what, _size(files))
 
     def _other_journal(self) -> str:
         """Return why steps in another journal may refer to this lake's payloads, or ''."""
         url = os.environ.get(VARIABLE, "")
         beside = matching(self._lake.root, "*.sqlite")
         if url and any(not url.endswith(str(path)) for path in beside):
-            return f"the lake has a journal of its own beside that of {VARIABLE}"
+            return f"the lake has its own journal besides that of {VARIABLE}"
         known = {holding.attempt.attempt_id for holding in self._holdings}
         others = (
             row["attempt_id"]
@@ -294,33 +296,33 @@ class _Pruning:
             if row["attempt_id"] not in known and was_run(row)
         )
         for attempt_id in others:
-            return f"attempt {attempt_id} is in another journal, which {VARIABLE} has to name"
+            return f"attempt {attempt_id} is in another journal: set {VARIABLE} to that one"
         return ""
 
-    def _files(self) -> Tally:
+    def _files(self) -> Pruned:
         """Prune files that will never be read again."""
         files = retention.unfinished(self._lake)
         if self._wanted.remove:
             retention.remove(files)
-        return Tally(
-            "files", f"{len(files)} that killed writers left or nobody asks for", _size(files)
+        return Pruned(
+            "files", f"{len(files)} left by killed writers or no longer needed", _size(files)
         )
 
-    def _images(self) -> Tally:
+    def _images(self) -> Pruned:
         """Prune images that a run would pull or build again."""
         if not self._lake.all_shared("images"):
-            return Tally("images", "0 were brought for this lake")
+            return Pruned("images", "0 were pulled or built for this lake")
         try:
-            images = KeptImages.of(self._lake)
-            old = [row for row in images.kept() if row["last_needed_at"] < self._before]
+            images = ImageCache.of(self._lake)
+            old = [row for row in images.cached() if row["last_needed_at"] < self._before]
             size = images.store.size({row["image_digest"] for row in old})
             if self._wanted.remove:
                 old = [row for row in _tracked(old, "images") if images.remove(row)]
         except ImageError as error:
-            return Tally("images", f"not looked at: {error}")
-        return Tally("images", f"{len(old)} not needed since {self._before:%Y-%m-%d}", size)
+            return Pruned("images", f"not checked: {error}")
+        return Pruned("images", f"{len(old)} not needed since {self._before:%Y-%m-%d}", size)
 
-    def _artifacts(self) -> Tally:
+    def _artifacts(self) -> Pruned:
         """Prune artifact versions that only the history of an artifact shows."""
         from flows.server import artifacts  # Prefect takes a second to import
 
@@ -328,7 +330,7 @@ class _Pruning:
         names = self._experiments if experiment is None else [experiment]
         with artifacts.connected() as client:
             if client is None:
-                return Tally("artifacts", "not looked at: PREFECT_API_URL names no server")
+                return Pruned("artifacts", "not checked: PREFECT_API_URL is not set")
             old = {
                 version
                 for name in _tracked(names, "artifacts")
@@ -337,13 +339,13 @@ class _Pruning:
             if self._wanted.remove:
                 artifacts.remove(client, _tracked(old, "artifacts"))
         size = sum(version.size_bytes for version in old)
-        return Tally("artifacts", f"{len(old)} versions that have a later one", size)
+        return Pruned("artifacts", f"{len(old)} superseded versions", size)
 
-    def _compacted(self, journal: Journal) -> Tally:
+    def _compacted(self, journal: Journal) -> Pruned:
         """Compact the journal. This is the last step, because it needs disk space."""
-        if journal.living():
-            return Tally("journal", "its file shrinks at a prune while nothing runs")
-        return Tally("journal", f"its file is {decimal(journal.retention.compact())} smaller")
+        if journal.active():
+            return Pruned("journal", "its file only shrinks if nothing is running")
+        return Pruned("journal", f"its file shrank by {decimal(journal.retention.compact())}")
 
 
 async def _remove_snapshots(journal_id: str, attempt_ids: Iterable[str]) -> None:

@@ -59,8 +59,8 @@ class Announcements:
         """Return the announcements of a plan, aware of earlier announcements on the server."""
         journal = await asyncio.to_thread(open_journal, plan.lake)
         budget = plan.experiment.budgets.get("experiment")
-        told = await _announced(plan.experiment.name, budget) if budget else set()
-        return cls(plan, journal, told)
+        announced = await _announced(plan.experiment.name, budget) if budget else set()
+        return cls(plan, journal, announced)
 
     async def ended(self, cell: Cell, end: End, result: str) -> None:
         """Announce the end of a cell, and any budget percentage it reached."""
@@ -69,10 +69,10 @@ class Announcements:
         if self._budget:
             await self._tell_budget(self._budget, result)
 
-    def finished(self, ends: Mapping[End, int], page: str) -> None:
+    def finished(self, counts: Mapping[End, int], page: str) -> None:
         """Announce the end of the run, after its report was written."""
-        whole = sum(ends.values()) == ends.get("done", 0)
-        self._emit(FINISHED if whole else INCOMPLETE, {"cells": dict(ends), "page": page})
+        whole = sum(counts.values()) == counts.get("done", 0)
+        self._emit(FINISHED if whole else INCOMPLETE, {"cells": dict(counts), "page": page})
 
     async def _tell_budget(self, budget: Budget, result: str) -> None:
         limit = Limit("experiment", self._experiment, budget.usd, budget.calls)
@@ -112,7 +112,7 @@ async def _announced(experiment: str, budget: Budget) -> set[int]:
         async with get_client() as client:
             found = await client.read_events(chosen, limit=_PAGE)
     except (httpx.HTTPError, PrefectHTTPStatusError) as error:
-        say(f"no answer on what is known of the budget ({type(error).__name__}): it is told again")
+        say(f"earlier budget events are unknown ({type(error).__name__}): they may be sent again")
         return set()
     same = [event for event in found.events if event.payload["budget"] == budget.model_dump()]
     return {event.payload["percent"] for event in same}

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from uuid import UUID
@@ -23,7 +24,7 @@ from prefect.states import Cancelling, Crashed
 from agent.timings import timings
 from flows.display.terminal import say
 from flows.errors import UsageError
-from flows.experiments.cell_state import REFUSED, End, ended
+from flows.experiments.cell_state import REFUSED, CellStates, End
 from flows.experiments.cells import Cell
 from flows.experiments.keys import attempt_key
 from flows.experiments.plan import Plan
@@ -39,29 +40,31 @@ CRASHES = 3
 """Consecutive flow runs of a cell that may crash before the cell counts as broken."""
 
 REFUSALS = 3
-"""Flow runs of a cell that workers with another lake or journal may refuse before it is given
-up."""
+"""A cell is given up after this many refusals by workers with another lake or journal."""
 
 _PAGE = 200  # the server's own limit
 
-Told = Callable[[Cell, End, str], Awaitable[None]]
+OnEnd = Callable[[Cell, End, str], Awaitable[None]]
 
 
-async def run_elsewhere(
-    plan: Plan,
-    cells: Iterable[Cell],
-    lake: str | None,
-    home: Home,
-    told: Told,
-    stop: Stop,
-    *,
-    grade: bool,
+@dataclass(frozen=True)
+class Order:
+    """Work for the workers: the cells of a plan, and what every cell's flow run is given."""
+
+    plan: Plan
+    lake: str | None
+    """The argument of the benchmark. Workers may have a different default."""
+    home: Home
+    """Workers with another lake or journal refuse the cells."""
+    grade: bool
+
+
+async def run_on_workers(
+    order: Order, cells: Iterable[Cell], on_end: OnEnd, stop: Stop
 ) -> Counter[End]:
-    """Have workers run every cell, up to the declared concurrency. Return counts by end state.
+    """Have workers run these cells, up to the declared concurrency. Return counts by end state.
 
-    `lake` is the argument of the benchmark. Workers may have a different default, and refuse the
-    cells if their lake or journal is not `home`. A refused cell goes to the end of the queue, so
-    that a correctly configured worker can take it.
+    A refused cell goes to the end of the queue, so that a correctly configured worker can take it.
 
     If the operator asks to stop, the flow runs are cancelled and have ended on return.
 
@@ -69,22 +72,23 @@ async def run_elsewhere(
         UsageError: the server has no deployment for the cells.
     """
     waiting, alive = deque(cells), dict[UUID, Cell]()
-    crashes, refusals, ends = Counter[str](), Counter[str](), Counter[End]()
+    concurrency, states = order.plan.experiment.concurrency, CellStates(order.plan.lake)
+    crashes, refusals, counts = Counter[str](), Counter[str](), Counter[End]()
     async with get_client() as client:
-        runs = await FlowRuns.open(plan, client, lake, home, grade=grade)
+        runs = await FlowRuns.open(order, client)
         while waiting or alive:
             if stop.requested:
                 await runs.cancel(alive)
-                ends["interrupted"] += len(waiting) + len(alive)
+                counts["interrupted"] += len(waiting) + len(alive)
                 break
-            while waiting and len(alive) < plan.experiment.concurrency and not stop.requested:
+            while waiting and len(alive) < concurrency and not stop.requested:
                 cell = waiting.popleft()
                 alive[await runs.begin(cell)] = cell
             if await stop.within(timings().fanout_poll_s):
                 continue
             for run in await runs.over(alive):
                 cell = alive.pop(run.id)
-                end, result = await asyncio.to_thread(ended, cell, plan.lake, grade=grade)
+                end, result = await asyncio.to_thread(states.ended, cell, grade=order.grade)
                 if end != "done" and (reason := _refusal(run)):
                     refusals[cell.label] += 1
                     end, result = "misplaced", f"refused: {reason}"
@@ -93,12 +97,12 @@ async def run_elsewhere(
                     waiting.append(cell)
                 elif end != "done" and _has_crashed(run) and crashes[cell.label] + 1 < CRASHES:
                     crashes[cell.label] += 1
-                    say(f"{cell.label}: flow run {run.name} crashed, and another is begun")
+                    say(f"{cell.label}: flow run {run.name} crashed, and is replaced by another")
                     waiting.appendleft(cell)
                 else:
-                    ends[end] += 1
-                    await told(cell, end, result)
-    return ends
+                    counts[end] += 1
+                    await on_end(cell, end, result)
+    return counts
 
 
 class FlowRuns:
@@ -106,29 +110,22 @@ class FlowRuns:
 
     def __init__(
         self,
-        plan: Plan,
+        order: Order,
         client: PrefectClient,
         deployment: DeploymentResponse,
         pending_s: float,
-        lake: str | None,
-        home: Home,
-        *,
-        grade: bool,
     ) -> None:
         """Use `open`."""
-        self._plan, self._client, self._deployment = plan, client, deployment.id
+        self._order, self._client, self._deployment = order, client, deployment.id
         self._heartbeats = Heartbeats(client, deployment)
-        self._pending_s, self._lake, self._grade = pending_s, lake, grade
-        self._home = home
-        self._living: dict[str, UUID] = {}
+        self._pending_s = pending_s
+        self._active: dict[str, UUID] = {}
         self._over = Counter[str]()
         self._waits_since: float | None = None
         self._has_hinted = False
 
     @classmethod
-    async def open(
-        cls, plan: Plan, client: PrefectClient, lake: str | None, home: Home, *, grade: bool
-    ) -> "FlowRuns":
+    async def open(cls, order: Order, client: PrefectClient) -> "FlowRuns":
         """Return the flow runs, including those begun by earlier benchmarks of the experiment.
 
         Raises:
@@ -138,39 +135,39 @@ class FlowRuns:
             deployment = await patiently(partial(client.read_deployment_by_name, DEPLOYMENT))
         except ObjectNotFound:
             raise UsageError(
-                f"the Prefect server has no deployment {DEPLOYMENT}, of which distributed cells "
-                "are flow runs: `prefect deploy --all` in a clone makes it"
+                f"the Prefect server has no deployment {DEPLOYMENT}, which distributed cells "
+                "need: `prefect deploy --all` in a clone creates it"
             ) from None
         if "home" not in (deployment.parameter_openapi_schema or {}).get("properties", {}):
             raise UsageError(
-                f"the deployment {DEPLOYMENT} on the Prefect server is of an earlier release: "
+                f"the deployment {DEPLOYMENT} on the Prefect server is from an earlier release: "
                 "`prefect deploy --all` in a clone updates it"
             )
         pool = await patiently(partial(client.read_work_pool, deployment.work_pool_name or POOL))
         limits = timings()
         pending_s = limits.pending_s if pool.type == "process" else limits.pending_elsewhere_s
-        runs = cls(plan, client, deployment, pending_s, lake, home, grade=grade)
+        runs = cls(order, client, deployment, pending_s)
         async for run in runs._read(FlowRunFilter(tags=FlowRunFilterTags(all_=runs._tags()))):
             for tag in run.tags:
                 if run.state is not None and run.state.is_final():
                     runs._over[tag] += 1
                 else:
-                    runs._living[tag] = run.id
+                    runs._active[tag] = run.id
         return runs
 
     async def begin(self, cell: Cell) -> UUID:
         """Return the active flow run of a cell, or create a new one."""
         tag = _tag(cell)
-        if living := self._living.pop(tag, None):
-            return living
+        if active := self._active.pop(tag, None):
+            return active
         parameters = {
             "experiment": cell.experiment.model_dump(mode="json"),
             "instance_id": cell.instance.instance_id,
             "arm": cell.arm.name,
             "repeat": cell.repeat,
-            "lake": self._lake,
-            "grade": self._grade,
-            "home": self._home.model_dump(),
+            "lake": self._order.lake,
+            "grade": self._order.grade,
+            "home": self._order.home.model_dump(),
         }
         made = await patiently(
             partial(
@@ -227,7 +224,10 @@ class FlowRuns:
             and not self._has_hinted
         ):
             self._has_hinted = True
-            say("no worker takes the cells yet: `prefect worker start --pool durabench` is one")
+            say(
+                "no worker has picked up any cells: start one with `prefect worker start --pool "
+                "durabench`"
+            )
 
     async def cancel(self, cells: dict[UUID, Cell]) -> None:
         """Cancel flow runs, and wait until their calls in flight have finished.
@@ -244,7 +244,7 @@ class FlowRuns:
             await asyncio.sleep(timings().fanout_poll_s)
 
     def _tags(self) -> list[str]:
-        return ["durabench", f"experiment:{self._plan.experiment.name}"]
+        return ["durabench", f"experiment:{self._order.plan.experiment.name}"]
 
     async def _read(self, chosen: FlowRunFilter) -> AsyncIterator[FlowRun]:
         offset = 0

@@ -14,7 +14,7 @@ from agent.timings import timings
 from flows.display.terminal import error_console, say
 
 
-class Progress:
+class RunProgress:
     """Counts the finished units of one run."""
 
     def __init__(self, name: str, total: int) -> None:

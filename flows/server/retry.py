@@ -1,13 +1,18 @@
 """Retry while the Prefect server is unreachable, so that a restart does not fail paid work."""
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import TypeVar
 
 import httpx
 from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError, concurrency
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    stop_after_delay,
+    wait_fixed,
+)
 
 from agent.timings import timings
 from flows.display.terminal import say
@@ -24,17 +29,14 @@ async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
             returns an error.
         ConcurrencySlotAcquisitionError: the same, for a concurrency slot.
     """
-    deadline, told = time.monotonic() + timings().server_patience_s, False
-    while True:
-        try:
-            return await ask()
-        except (httpx.HTTPError, ConcurrencySlotAcquisitionError) as error:
-            if not _is_away(error) or time.monotonic() > deadline:
-                raise
-        if not told:
-            say("the Prefect server does not answer; the cells go on, and so does waiting for it")
-            told = True
-        await asyncio.sleep(timings().server_retry_s)
+    retrying = AsyncRetrying(
+        retry=retry_if_exception(_is_away),
+        stop=stop_after_delay(timings().server_patience_s),
+        wait=wait_fixed(timings().server_retry_s),
+        before_sleep=_say_once,
+        reraise=True,
+    )
+    return await retrying(ask)
 
 
 @asynccontextmanager
@@ -60,6 +62,11 @@ async def cell_slot() -> AsyncIterator[None]:
     finally:
         with suppress(httpx.TransportError):
             await slot.__aexit__(None, None, None)
+
+
+def _say_once(state: RetryCallState) -> None:
+    if state.attempt_number == 1:
+        say("the Prefect server does not answer; cells keep running, and requests are retried")
 
 
 def _is_away(error: BaseException | None) -> bool:

@@ -38,7 +38,7 @@ _SIGNS_OF_LIFE = {PAUSED} | {
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SetupRequest:
     """The operator's requests."""
 
     cells: int | None = None
@@ -53,7 +53,7 @@ def has_server() -> bool:
     return bool(PREFECT_API_URL.value())
 
 
-async def set_up(wanted: Wanted) -> list[str]:
+async def set_up(wanted: SetupRequest) -> list[str]:
     """Create or update everything. Return one line per item.
 
     Raises:
@@ -62,7 +62,7 @@ async def set_up(wanted: Wanted) -> list[str]:
     """
     if not has_server():
         raise UsageError(
-            "setup is for a Prefect server, and PREFECT_API_URL names none: start one with "
+            "setup needs a Prefect server, and PREFECT_API_URL is not set: start one with "
             "`prefect server start` and export PREFECT_API_URL=http://127.0.0.1:4200/api"
         )
     await asyncio.to_thread(contact, str(PREFECT_API_URL.value()))
@@ -74,7 +74,7 @@ async def set_up(wanted: Wanted) -> list[str]:
         raise InfrastructureError(f"the Prefect API {url} does not answer: {error}") from None
 
 
-async def _made(client: PrefectClient, wanted: Wanted) -> list[str]:
+async def _made(client: PrefectClient, wanted: SetupRequest) -> list[str]:
     pool_id, pool = await _pool(client)
     automations = [crash_zombies(wanted.zombie_s), pause_the_pool(pool_id)]
     if wanted.notify:
@@ -99,8 +99,7 @@ def crash_zombies(zombie_s: float) -> AutomationCore:
     """Return the automation that marks flow runs as Crashed if their process died silently."""
     return AutomationCore(
         name="durabench: dead flow runs are Crashed",
-        description="A flow run with the tag durabench that has sent heartbeats and sends none "
-        "any more.",
+        description="Flow runs with the tag durabench that stopped sending heartbeats.",
         trigger=EventTrigger(
             # Not triggered by Running: two events per flow run are more than Prefect's SQLite can
             # handle. The benchmark detects dead cells itself.
@@ -129,7 +128,7 @@ def pause_the_pool(pool_id: UUID) -> AutomationCore:
     return AutomationCore(
         name="durabench: pause the pool when infrastructure breaks",
         description=f"{BROKEN_CELLS} cells ended as infrastructure within {BROKEN_S:.0f} seconds: "
-        "nothing is lost, but nothing comes of going on. Resume the pool when it is repaired.",
+        "no data is lost, but further cells would fail, too. Resume the pool after the repair.",
         enabled=False,
         trigger=EventTrigger(
             expect={events.INFRASTRUCTURE},
@@ -150,7 +149,7 @@ def tell(block_id: UUID) -> AutomationCore:
     )
     return AutomationCore(
         name="durabench: tell people",
-        description="Each kind of event of an experiment at most once in ten minutes.",
+        description="Each kind of event of an experiment, at most once in ten minutes.",
         trigger=EventTrigger(
             expect={"durabench.*"},
             for_each={"prefect.resource.id", "durabench.event"},

@@ -15,23 +15,16 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from agent.models.protocol import ModelReply
-from agent.session.steps import ActionResult, CutOff, Step
-from agent.workspaces.protocol import CommandResult
-from flows.display.steps import (
-    asked_in_full,
-    asked_in_line,
-    output_of,
-    said,
-)
+from agent.session.steps import Step
+from agent.shortening import shorten_middle
+from flows.display.steps import of_step
 from flows.experiments.cells import Cell
+from reports.steps import StepView
 
 NAME_CHARACTERS = 100
 
 SHOWN_CHARACTERS = 8_000
 """Displayed characters of an input and of a result, half from each end."""
-
-_MARK = "\n[… {} characters …]\n"
 
 OnStep = ContextVar[Callable[[Cell, Step], None]]
 
@@ -53,7 +46,7 @@ async def shown_as_task_runs(on_step: OnStep) -> AsyncIterator[None]:
 
     async def show() -> None:
         while (step := await steps.get()) is not None:
-            await _step(step)
+            await _step(of_step(step))
 
     showing = asyncio.create_task(show())
     before = on_step.set(queue)
@@ -65,18 +58,19 @@ async def shown_as_task_runs(on_step: OnStep) -> AsyncIterator[None]:
         await showing
 
 
-def name(step: Step) -> str:
+def name(shown: StepView) -> str:
     """Return a step in one line: `model planner plan-1/0`, `command 3: pytest -q`."""
-    where = f"{step.scope}/{step.seq}" if step.scope else str(step.seq)
-    if step.kind == "model":
-        return " ".join(filter(None, ["model", step.request.get("role"), where]))
-    asked = asked_in_line(step.request)
-    line = f"{step.kind} {where}: {asked}" if asked else f"{step.kind} {where}"
+    kind, place = shown.origin.kind, shown.origin.place
+    own = "" if shown.name == kind else shown.name
+    if kind == "model":
+        return " ".join(filter(None, [kind, own, place]))
+    asked = f"{own} {shown.did}".strip()
+    line = f"{kind} {place}: {asked}" if asked else f"{kind} {place}"
     return line if len(line) <= NAME_CHARACTERS else f"{line[: NAME_CHARACTERS - 1]}…"
 
 
 def _run_name(parameters: dict[str, Any]) -> str:
-    return name(parameters["step"])
+    return name(parameters["shown"])
 
 
 @task(
@@ -85,58 +79,30 @@ def _run_name(parameters: dict[str, Any]) -> str:
     cache_policy=NO_CACHE,
     persist_result=False,
 )
-async def _step(step: Step) -> State[None]:
-    await acreate_markdown_artifact(markdown=markdown(step), description=name(step))
-    return Completed(message=_summary(step))
+async def _step(shown: StepView) -> State[None]:
+    await acreate_markdown_artifact(markdown=markdown(shown), description=name(shown))
+    return Completed(message=_summary(shown))
 
 
-def markdown(step: Step) -> str:
+def markdown(shown: StepView) -> str:
     """Return the input and the result of a step as shortened Markdown."""
-    return "\n\n".join([_summary(step), "**Input**", _input(step), "**Result**", _result(step)])
+    given = [f"_{message.role}_\n\n{_block(message.text)}" for message in shown.messages]
+    if shown.origin.kind != "model":
+        given = [_block(shown.asked)]
+    result = _block(shown.result)
+    return "\n\n".join([_summary(shown), "**Input**", *given, "**Result**", result])
 
 
-def _summary(step: Step) -> str:
-    recorded = "recorded by an earlier run" if step.replayed else f"{step.duration_s:.2f} s"
-    match step.result:
-        case ModelReply(usage=usage):
-            cost = "cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:,.4f}"
-            return f"{recorded}; {usage.input_tokens} + {usage.output_tokens} tokens, {cost}"
-        case CommandResult(exit_code=exit_code, timed_out=True):
-            return f"{recorded}; timed out, exit code {exit_code}"
-        case CommandResult(exit_code=exit_code):
-            return f"{recorded}; exit code {exit_code}"
-        case CutOff(cut_off=what):
-            return f"{recorded}; cut off: {what}"
-        case ActionResult():
-            return recorded
-
-
-def _input(step: Step) -> str:
-    """Return the input of a step; for a model call, only the new messages."""
-    if step.kind != "model":
-        return _block(asked_in_full(step.request))
-    return "\n\n".join(
-        f"_{message['role']}_\n\n{_block(said(message))}" for message in step.request["messages"]
-    )
-
-
-def _result(step: Step) -> str:
-    match step.result:
-        case ModelReply(message=message):
-            return _block(said(message))
-        case CommandResult(output=output):
-            return _block(output)
-        case ActionResult(content=content):
-            return _block(output_of(content))
-        case CutOff(cut_off=what):
-            return _block(what)
+def _summary(shown: StepView) -> str:
+    facts = shown.facts
+    if shown.origin.replayed:
+        facts = ("recorded by an earlier run", *facts)
+    return "; ".join(facts)
 
 
 def _block(text: str) -> str:
     """Return text as a code block whose fence is longer than any fence in the text."""
-    if len(text) > SHOWN_CHARACTERS:
-        half = SHOWN_CHARACTERS // 2
-        text = text[:half] + _MARK.format(len(text) - 2 * half) + text[-half:]
+    text = shorten_middle(text, SHOWN_CHARACTERS)
     fence = "```"
     while fence in text:
         fence += "`"

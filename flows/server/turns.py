@@ -78,7 +78,7 @@ async def in_turn(
         except (LeaseHeld, FencedError) as error:
             name = error.name
         if not is_told:
-            say(f"{label}: another run is working on it; its result is waited for")
+            say(f"{label}: another run is working on it; waiting for its result")
             is_told = True
         async with slot.given_away():
             await holding.freed(open_journal(lake), name, stop.sleep)

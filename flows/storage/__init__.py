@@ -1,6 +1,7 @@
 """The lake, its journal, and files beside them.
 
 lake          Parquet tables in a folder or an object store
+attempts      meaning of rows of `attempts`, whichever release wrote them
 journals      locating and opening the journal of a lake
 bindings      the record of which journal belongs to a lake, in both
 cleanup       removal of leftovers of dead runs

@@ -1,7 +1,7 @@
 """The binding of a lake to its journal, written into the lake by its first run.
 
 Two journals for one lake would not share leases, budgets and steps, and work paid for in one would
-be bought again through the other.
+be paid for again through the other.
 """
 
 import uuid
@@ -53,8 +53,8 @@ def read(lake: Lake) -> Binding | None:
         return Binding.model_validate_json(content)
     except ValidationError:
         raise Mismatch(
-            f"{path} is damaged, so which journal the lake belongs to is unknown: bring it back "
-            f"from a copy, or name the journal and write it anew with {ADOPT}"
+            f"{path} is damaged, so the journal of the lake is unknown: restore it from a copy, "
+            f"or configure the journal and write it anew with {ADOPT}"
         ) from None
 
 
@@ -69,7 +69,7 @@ def bind(lake: Lake, journal_id: str, journal: str) -> Binding:
     # Read again in either case: not every store can keep the first of two concurrent writes.
     found = read(lake)
     if found is None:
-        raise InfrastructureError(f"{_path(lake)} was written and is not there: run again")
+        raise InfrastructureError(f"{_path(lake)} was written and has disappeared: run again")
     return found
 
 

@@ -31,7 +31,7 @@ async def swept(lake: Lake) -> AsyncIterator[None]:
 
 async def sweep(lake: Lake) -> list[str]:
     """Remove containers, folders and images that are no longer used. Return one line for each."""
-    removed = await janitor.sweep(await asyncio.to_thread(_living, lake))
+    removed = await janitor.sweep(await asyncio.to_thread(_active, lake))
     return [*removed, *await janitor.remove_snapshots(await _ended_snapshots(lake))]
 
 
@@ -50,12 +50,12 @@ async def _ended_snapshots(lake: Lake) -> list[str]:
 
 async def leftovers(lake: Lake) -> list[str]:
     """Return a line for each container, folder or image that `sweep` would remove."""
-    found = await janitor.find(await asyncio.to_thread(_living, lake))
+    found = await janitor.find(await asyncio.to_thread(_active, lake))
     images = await _ended_snapshots(lake)
     return [*map(str, found), *(f"image {image}: of an attempt that has ended" for image in images)]
 
 
-def _living(lake: Lake) -> set[str]:
+def _active(lake: Lake) -> set[str]:
     """Return the ids of active attempts."""
     journal = existing_journal(lake)
-    return journal.living() if journal else set()
+    return journal.active() if journal else set()

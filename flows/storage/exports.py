@@ -74,7 +74,7 @@ def trajectories(
     if pruned := [a.attempt_id for a in chosen if journal.pruned_at(a.attempt_id) is not None]:
         raise UsageError(
             f"the steps of {len(pruned)} of {len(chosen)} attempts were pruned, such as of "
-            f"{pruned[0]}: there is no recording of them any more"
+            f"{pruned[0]}: they cannot be exported"
         )
     folder = output or _folder(lake, experiment)
     for attempt in chosen:

@@ -17,10 +17,11 @@ from agent.errors import OtherJournal
 from agent.journal import Claim, Journal
 from agent.journal.blobs import Blobs
 from agent.journal.journal import is_missing, place
-from flows.errors import REFUSAL, Mismatch, UsageError
+from flows.errors import Mismatch, UsageError
 from flows.storage import bindings
+from flows.storage.attempts import was_run
 from flows.storage.bindings import ADOPT, Binding
-from flows.storage.lake import Lake, Row
+from flows.storage.lake import Lake
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -137,9 +138,9 @@ def check_home(lake: Lake, wanted: Home) -> None:
     mend = "set DURABENCH_LAKE of this worker to that one and restart it"
     binding = bindings.read(lake)
     if binding is None or binding.lake_id != wanted.lake_id:
-        raise Mismatch(f"{what}, and {lake.root} is another here: {mend}")
+        raise Mismatch(f"{what}, and this worker has another at {lake.root}: {mend}")
     if not bindings.has_sign(lake, wanted.sign):
-        raise Mismatch(f"{what}, and {lake.root} here is a copy of it: {mend}")
+        raise Mismatch(f"{what}, and this worker has a copy of it at {lake.root}: {mend}")
     what = f"the run that ordered this cell has its journal at {wanted.journal}"
     mend = f"{_remedy(wanted.journal, lake)} for this worker and restart it"
     url = journal_url(lake)
@@ -150,7 +151,7 @@ def check_home(lake: Lake, wanted: Home) -> None:
     except Mismatch:
         raise Mismatch(f"{what}, and this worker's is at {place(url)}: {mend}") from None
     if not journal.has_sign(wanted.sign):
-        raise Mismatch(f"{what}, and {place(url)} here is a copy of it: {mend}")
+        raise Mismatch(f"{what}, and this worker has a copy of it at {place(url)}: {mend}")
 
 
 def adopt(lake: Lake) -> tuple[Binding | None, Binding, int]:
@@ -191,11 +192,6 @@ def unknown_attempt(lake: Lake, known: set[str]) -> tuple[str, str] | None:
                 if row["attempt_id"] not in known and was_run(row):
                     return experiment, row["attempt_id"]
     return None
-
-
-def was_run(row: Row) -> bool:
-    """Return False for imports and for attempts refused by a preflight; no journal has them."""
-    return row["environment"] != "imported" and not row["detail"].startswith(REFUSAL)
 
 
 @functools.cache
@@ -258,8 +254,8 @@ def _mismatch(lake: Lake, binding: Binding) -> Mismatch:
 
 
 _LAST_RESORT = (
-    f"if that journal is gone for good, {ADOPT} binds the lake to the one in use, and what only "
-    "the old one knows is bought again"
+    f"if that journal is gone for good, {ADOPT} binds the lake to the one in use, and work that "
+    "only the old one recorded is paid for again"
 )
 
 

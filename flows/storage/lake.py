@@ -25,6 +25,7 @@ from agent.journal.stores import (
     put_object,
     reason,
     refusals,
+    replace_file,
 )
 from flows.errors import UsageError
 from reports.columns import SHARED_TABLES, TABLES, Table
@@ -50,7 +51,9 @@ class Lake:
 
     @classmethod
     def open(cls, path: "str | Path | UPath | None" = None) -> "Lake":
-        """Return the lake at `path`, at `DURABENCH_LAKE`, or in `./lake`; create it if missing.
+        """Return the lake at `path`, at `DURABENCH_LAKE`, or in `./lake`, which can be written.
+
+        Nothing is created: the first write makes the folder.
 
         Raises:
             UsageError: the lake is not writable.
@@ -58,8 +61,8 @@ class Lake:
             InfrastructureError: the object store does not answer.
         """
         lake = cls.existing(path)
-        probe = lake.root / f".writable-{uuid.uuid4().hex}"
         try:
+            probe = _existing(lake.root) / f".writable-{uuid.uuid4().hex}"
             _write(probe, b"")
             _remove(probe)
         except refusals() as error:
@@ -140,10 +143,6 @@ class Lake:
         """Return the rows of a unit of work in any arm and, by default, any experiment."""
         return self._all_rows(table, f"experiment={experiment}/arm=*/{unit}.parquet")
 
-    def find_in(self, table: str, experiment: str, unit: str) -> list[Row]:
-        """Return the rows of a unit of work in all arms of an experiment."""
-        return self._all_rows(table, f"experiment={experiment}/arm=*/{unit}.parquet")
-
     def rows(self, table: str, experiment: str) -> list[Row]:
         """Return every row of an experiment in a table."""
         return self._all_rows(table, f"experiment={experiment}/arm=*/*.parquet")
@@ -195,7 +194,7 @@ class Lake:
             yield
         except refusals() as error:
             raise InfrastructureError(
-                f"the lake {self.root} cannot be read: {reason(error)}; mend that and run again"
+                f"the lake {self.root} cannot be read: {reason(error)}; fix that and run again"
             ) from error
 
     def _is_there(self, path: "Path | UPath") -> bool:
@@ -240,8 +239,8 @@ def write_whole(path: "Path | UPath", content: bytes) -> None:
         _write(path, content)
     except refusals() as error:
         raise InfrastructureError(
-            f"{path} cannot be written: {reason(error)}; free some space or mend the disk or the "
-            "store, and run again"
+            f"{path} cannot be written: {reason(error)}; free some space or repair the disk or "
+            "the store, and run again"
         ) from error
 
 
@@ -271,17 +270,19 @@ def remove(path: "Path | UPath") -> None:
         raise InfrastructureError(f"{path} cannot be removed: {reason(error)}") from error
 
 
+def _existing(folder: "Path | UPath") -> "Path | UPath":
+    """Return the folder, or the nearest one above it that exists."""
+    if not isinstance(folder, Path):
+        return folder
+    return next(one for one in (folder, *folder.parents) if one.exists() or one.is_symlink())
+
+
 def _write(path: "Path | UPath", content: bytes) -> None:
     if not isinstance(path, Path):
         put_object(path, content)
         return
-    temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    replace_file(path, content, durable=False)
 
 
 def _create(path: "Path | UPath", content: bytes) -> bool:

@@ -31,10 +31,10 @@ BATCH = 50
 """Payloads removed at a time while new leases are blocked: seconds on the slowest storage."""
 
 _UNFINISHED = re.compile(r"\.(.+\.|writable-)[0-9a-f]{32}")
-"""Pattern of the temporary names of `flows.storage.lake`."""
+"""Pattern of the temporary names of `agent.journal.stores` and `Lake.open`."""
 
 _UNFINISHED_BODY = re.compile(r"\.[a-z0-9_]{8}")
-"""Pattern of the temporary names of `agent.journal.blobs`."""
+"""Pattern of the temporary names of payloads up to release 0.1.0."""
 
 _FAILURE = re.compile(r"[0-9a-f]{32}")
 """Prefect's name for the result of a failed task, which is never read again."""

@@ -74,9 +74,9 @@ def group_failures(report: Report) -> tuple[FailureGroup, ...]:
         for kind in FAILURES
     }
     groups = (
-        FailureGroup("What was found", _rows(report, FAILURES, _kind, examples)),
-        FailureGroup("How the attempt ended by its own account", _rows(report, ENDINGS, _ended)),
-        FailureGroup("How far the agent came", _rows(report, PHASES, _phase)),
+        FailureGroup("Result of grading", _rows(report, FAILURES, _kind, examples)),
+        FailureGroup("Ending reported by the attempt", _rows(report, ENDINGS, _ended)),
+        FailureGroup("Progress of the agent", _rows(report, PHASES, _phase)),
     )
     return tuple(group for group in groups if group.rows)
 

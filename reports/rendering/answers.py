@@ -38,7 +38,7 @@ def answers(report: Report, leading: Leading | None) -> tuple[Answer, ...]:
         Answer("cost", "What does it cost?", _cost(report, leading)),
         Answer("differences", "Where do they differ?", _differences(read_sides(report))),
         Answer("failures", "Why do attempts fail?", " ".join(_failures(report))),
-        Answer("spending", "What was spent on nothing?", " ".join(_spending(report))),
+        Answer("spending", "How much was wasted?", " ".join(_spending(report))),
     )
 
 
@@ -48,14 +48,14 @@ def _cost(report: Report, leading: Leading | None) -> str:
     pair, resampled = report.comparisons[0], report.resampled
     arms = "; ".join(_cost_of(arm) for arm in _leading_arms(report))
     if not pair.priced_pairs or resampled is None:
-        return f"{arms}. What the one costs over the other is unknown: no pair has both costs."
+        return f"{arms}. The cost ratio is unknown: no pair has both costs."
     is_all = pair.priced_pairs == pair.table.pairs
     told = arms if is_all else "; ".join(_costs_of_pairs(pair, resampled))
     where = "" if is_all else f" on the {priced(pair)} with both costs known"
     if pair.cost_ratio is None:
-        line = f"What the one costs over the other is not defined{where}: {told}."
+        line = f"The cost ratio is not defined{where}: {told}."
     else:
-        interval = _with_interval(leading.groups[1].lines[0])
+        interval = _with_interval(leading.cost_ratio)
         line = f"{pair.candidate} costs {interval} as much as {pair.baseline}{where}: {told}."
     return line if is_all else f"{line} Over all cells that ran: {arms}."
 
@@ -67,7 +67,7 @@ def _costs_of_pairs(pair: Comparison, resampled: Resampled) -> Iterator[str]:
         (pair.candidate, pair.candidate_cost_usd, resampled.candidate_cost_per_resolved),
     ):
         resolved = (
-            f"{usd(per_resolved.value)} per resolved one" if per_resolved else "none resolved"
+            f"{usd(per_resolved.value)} per resolved cell" if per_resolved else "none resolved"
         )
         yield f"{name} {usd(spent / pair.priced_pairs)} per cell, {resolved}"
 
@@ -81,14 +81,16 @@ def _cost_of(arm: ArmSummary) -> str:
         return f"the cost of {arm.name} is unknown"
     bound = arm.cost.is_lower_bound
     per_resolved = (
-        f"{usd(arm.cost_per_resolved, bound)} per resolved one" if arm.resolved else "none resolved"
+        f"{usd(arm.cost_per_resolved, bound)} per resolved cell"
+        if arm.resolved
+        else "none resolved"
     )
     return f"{arm.name} {usd(arm.cost_per_instance, bound)} per cell, {per_resolved}"
 
 
 def _differences(sides: Sequence[Side]) -> str:
     if not sides:
-        return "With one arm there is nothing to differ from."
+        return "There is only one arm, so there is nothing to compare."
     if not any(side.cells for side in sides):
         return f"Nowhere: {sides[0].winner} and {sides[1].winner} resolve the same cells."
     first, second = sides
@@ -123,13 +125,13 @@ def _spending_of(spending: Spending) -> str:
     if not spending.attempts:
         return f"{spending.arm} has not run."
     if spending.spent_usd is None:
-        return f"What {spending.arm} was billed is unknown."
+        return f"The bill of {spending.arm} is unknown."
     if not spending.spent_usd:
         return f"{spending.arm} was billed nothing."
     wasted = sum(spending.parts[purpose] for purpose in WASTE)
     if spending.billed_usd is None:
         start = f"{spending.arm} cost {usd(spending.spent_usd, spending.unknown_attempts > 0)}"
-        start += " (what it was billed is unknown)"
+        start += " (its bill is unknown)"
     else:
         start = f"{spending.arm} was billed {billed(spending)}"
     went = [

@@ -188,8 +188,8 @@ def _spending(report: Report) -> Figure:
     ]
     return draw_figure(
         "spending",
-        "What the money went into",
-        "Solid is what went into resolved cells; to the right of each bar, all that was spent.",
+        "Spending by purpose",
+        "Solid: spent on resolved cells. To the right of each bar: the total.",
         "Share of what was spent: " + "; ".join(told) + ".",
         height_of(len(report.arms)) + 0.55,
         draw,

@@ -27,7 +27,7 @@ def headline(report: Report) -> str:
     if _share_nothing(report, baseline, candidate):
         return (
             f"{candidate.name} and {baseline.name} were run on different instances "
-            f"({_counts(baseline, candidate)}): they share none that could be compared."
+            f"({_counts(baseline, candidate)}): they share none to compare."
         )
     return f"{_resolution(first, baseline, candidate)}; {_cost(first)}."
 
@@ -45,8 +45,8 @@ def _share_nothing(report: Report, baseline: ArmSummary, candidate: ArmSummary) 
 def _one_arm(arm: ArmSummary) -> str:
     return (
         f"{arm.name} resolves {arm.resolved} of {arm.planned} ({percent(arm.rate)}, 95 % interval "
-        f"{percent(arm.interval.low)} to {percent(arm.interval.high)}); with one arm there is "
-        "nothing to compare it with."
+        f"{percent(arm.interval.low)} to {percent(arm.interval.high)}); there is "
+        "no other arm to compare it with."
     )
 
 
@@ -83,7 +83,7 @@ def _chance(pair: Comparison) -> str:
 def _cost(pair: Comparison) -> str:
     """Format both costs and their ratio, over the pairs with both costs known."""
     if not pair.priced_pairs:
-        return "what it costs in comparison is unknown"
+        return "the cost ratio is unknown"
     candidate, baseline = (
         usd(cost / pair.priced_pairs) for cost in (pair.candidate_cost_usd, pair.baseline_cost_usd)
     )

@@ -80,6 +80,8 @@ class Leading:
     """The report's numbers on the leading pair."""
 
     summary: str
+    cost_ratio: Line
+    """The candidate's cost over the baseline's, also part of a group."""
     groups: tuple[Group, ...]
     pass_at: tuple[PassLine, ...]
     """Lines by k. Empty without repeats."""
@@ -93,12 +95,13 @@ def describe(report: Report) -> Leading | None:
     pair, resampled, repeats = report.comparisons[0], report.resampled, report.source.repeats
     resolution = tuple(_resolution(pair))
     declared = tuple(_declared(report))
-    amounts = tuple(_amounts(pair, resampled))
+    cost_ratio, *amounts = _amounts(pair, resampled)
     return Leading(
-        summary=_summary(pair, resampled, resolution[0], declared, amounts[0]),
+        summary=_summary(pair, resampled, resolution[0], declared, cost_ratio),
+        cost_ratio=cost_ratio,
         groups=(
             Group("Resolution", resolution + declared),
-            Group("Cost, tokens and time", amounts),
+            Group("Cost, tokens and time", (cost_ratio, *amounts)),
             Group("Cost per resolved cell", tuple(_costs_per_resolved(pair, resampled))),
             Group("Sensitivity", tuple(_sensitivities(report, resampled))),
         ),

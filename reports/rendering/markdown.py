@@ -230,7 +230,7 @@ def _spending(report: Report) -> Iterable[str]:
     """Yield a table of the bills and their purposes."""
     if not any(one.attempts for one in report.spending):
         return
-    yield "## What was spent on nothing"
+    yield "## How much was wasted"
     rows = (
         (
             _text(one.arm),

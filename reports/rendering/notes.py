@@ -45,7 +45,7 @@ def _about_plan(source: Source) -> Iterator[Note]:
         "The declared comparisons were changed after results existed. Declared before the first "
         f"result: {_dated(source.plan)}. Changed since to: "
         f"{'; '.join(map(_dated, source.later_plans))}. Only what was declared before counts as "
-        "declared; everything else is to be read as exploratory.",
+        "declared; everything else is exploratory.",
     )
 
 
@@ -72,7 +72,7 @@ def _about_losses(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
         ("missing", "Never run"),
         ("ungraded", "Not graded yet"),
         ("infrastructure", "Lost to infrastructure"),
-        ("stopped", "Stopped before the end, to be continued by another run"),
+        ("stopped", "Stopped before the end; another run resumes them"),
     )
     for state, what in told:
         lost = {arm.name: arm.states[state] for arm in arms if arm.states[state]}
@@ -97,7 +97,7 @@ def _about_suspicion(
     told = (
         f"Suspect verdicts: {count(sum(suspect.values()))} of "
         f"{plural(sum(arm.resolved for arm in arms), 'resolved cell')} ({per_arm}). They count as "
-        "resolved, as the official verdict says, and the audit doubts that"
+        "resolved, as the official verdict says, but the audit doubts them"
     )
     if resampled and suspect.keys() & {resampled.baseline, resampled.candidate}:
         pair = comparisons[0]
@@ -165,8 +165,8 @@ def _about_counts(arms: list[ArmSummary]) -> Iterator[Note]:
     if told:
         yield Note(
             "note",
-            f"Sums of tokens are lower bounds and means of calls over the known cells where not "
-            f"all are known ({'; '.join(told)}).",
+            "Some values are unknown: sums of tokens are lower bounds, and means of calls cover "
+            f"only known cells ({'; '.join(told)}).",
         )
 
 
@@ -180,11 +180,11 @@ def _about_declaration(source: Source, comparisons: tuple[Comparison, ...]) -> I
     if not comparisons or comparisons[0].role == "primary":
         return
     if comparisons[0].role == "declared":
-        told = "is of the declared family, not the primary one."
+        told = "belongs to the declared family and is not the primary one."
     elif source.plan.primary:
-        told = "is not the declared primary one: exploratory."
+        told = "is exploratory, not the declared primary one."
     else:
-        told = "was not declared beforehand: exploratory."
+        told = "was not declared in advance and is exploratory."
     yield Note("note", f"The comparison shown first {told}")
 
 
@@ -199,7 +199,7 @@ def _about_models(
             yield Note(
                 "warning",
                 f"{pair.baseline} and {pair.candidate} have different models ({one} and {other}): "
-                "the comparison shown first is not one of agents alone.",
+                "the comparison shown first does not compare the agents alone.",
             )
 
 
@@ -209,8 +209,8 @@ def _about_repeats(source: Source) -> Iterator[Note]:
             "note",
             f"Each instance is planned {source.repeats} times. Rates are over cells (instance × "
             "repeat). Their intervals count each instance once, and the p-values are those of the "
-            "sign-flip permutation test over instances: neither takes the repeats of an "
-            "instance for independent.",
+            "sign-flip permutation test over instances: neither treats the repeats of an "
+            "instance as independent.",
         )
 
 

@@ -9,7 +9,7 @@ repeats      repeated attempts at an instance: pass@k and intraclass correlation
 families     several comparisons at once
 power        the differences that a planned experiment can detect
 
-These functions know neither lake nor marts: numbers in, numbers out.
+These functions depend on neither lake nor marts: they take and return numbers.
 """
 
 from reports.statistics.amounts import (

@@ -1,4 +1,4 @@
-"""Commands in a workspace, beside what is tested."""
+"""Helper commands that tests run in a workspace."""
 
 from agent.workspaces import CommandResult, Workspace
 

@@ -1,4 +1,4 @@
-"""The journal on SQLite and on a real PostgreSQL, for every test that asks for it."""
+"""Fixture: the journal on SQLite and on a real PostgreSQL."""
 
 from collections.abc import Iterator
 from pathlib import Path

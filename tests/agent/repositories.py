@@ -1,4 +1,4 @@
-"""Small git repositories, made once in a process and copied for each test."""
+"""Small git repositories, created once per process and copied for each test."""
 
 import atexit
 import shutil

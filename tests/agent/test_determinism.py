@@ -1,4 +1,5 @@
-"""What an arm does depends on its task and its recorded steps alone, or it could not go on."""
+"""An arm's actions depend only on its task and its recorded steps; otherwise it could not
+resume."""
 
 import ast
 from pathlib import Path

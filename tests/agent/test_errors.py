@@ -1,4 +1,4 @@
-"""Errors keep what they say on their way between processes."""
+"""Errors keep their content when they are sent between processes."""
 
 import pickle
 

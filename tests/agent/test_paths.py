@@ -1,4 +1,4 @@
-"""Which paths are tests and which decide how tests run."""
+"""Paths that are tests, and paths that configure tests."""
 
 import pytest
 
@@ -37,6 +37,8 @@ def test_modules_that_runners_collect(path: str) -> None:
         "test/units.js",
         "test/support/client.py",
         "packages/core/test/fixture.json",
+        "packages/core/testing/fixture.json",
+        "testing/python/fixtures.py",
         "src/test/java/ReaderCase.java",
     ],
 )

@@ -1,4 +1,4 @@
-"""The settings of how long things may take."""
+"""Time limits and intervals from the environment."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The host workspaces of an attempt that nobody else works on."""
+"""Host workspaces of an attempt without other workers."""
 
 import secrets
 from collections.abc import AsyncIterator, Callable

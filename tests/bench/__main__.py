@@ -1,4 +1,4 @@
-"""`make bench`: every measured promise, checked in one run. Exit code 1 if one is broken."""
+"""`make bench`: check every measured promise in one run. Exit code 1 if one is broken."""
 
 import argparse
 import sys

@@ -1,8 +1,7 @@
-"""What a cell costs that does nothing: in one process, and as flow runs over three workers.
+"""The cost of an empty cell: in one process, and as flow runs over three workers.
 
-Every cell is an attempt that ends after one call, on the host and without a grading. What is
-promised is the difference between many cells and few of them, so that what a run costs once is
-not counted.
+Every cell is an attempt that ends after one call, on the host and without a grading. The promise is
+about the difference between many and few cells, so that the fixed cost of a run does not count.
 """
 
 import os

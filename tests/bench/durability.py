@@ -1,4 +1,4 @@
-"""What durability costs: a step that is written down, and going on where a run stopped."""
+"""The cost of durability: recording a step, and resuming an interrupted run."""
 
 import asyncio
 import statistics
@@ -69,7 +69,7 @@ async def _journaled(lake: Lake) -> dict[str, list[float]]:
     more_ms: dict[str, list[float]] = {"model call": [], "command": []}
     async with held(journal, "bench") as lease:
         plain, kept = (
-            Session(
+            Session.start(
                 attempt_id="bench",
                 models={"": models.build(spec, task, seed=0)},
                 workspaces=_Memory(),
@@ -158,7 +158,7 @@ async def _carry_on(lake: Lake, instance: Instance, *, until: int) -> float:
     journal = _journal(lake)
     async with (
         held(journal, "bench") as lease,
-        Session(
+        Session.start(
             attempt_id="bench",
             models={"": models.build(spec, task, seed=0)},
             workspaces=workspaces,

@@ -1,4 +1,5 @@
-"""Grading against `swebench eval`: the bundled tasks' reference patches, as many workers."""
+"""Grading against `swebench eval`: the reference patches of the bundled tasks, with as many
+workers."""
 
 import json
 import sys

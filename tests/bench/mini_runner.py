@@ -1,7 +1,7 @@
 """The `mini` arm against mini-swe-agent's own batch runner, over Docker and HTTP.
 
-16 instances of 50 commands each, a local server that answers at once, 4 workers, whole
-processes with everything that they import and start.
+16 instances of 50 commands each, a local server without latency, 4 workers, and whole processes
+with all their imports and programs.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Error rates with repeats: false rejections, false non-inferiority, misses, by simulation.
 
-Both arms resolve a cell with a chance that depends on the instance, and each arm has an effect of
-its own at each instance, so that the repeats of an instance say the same. Chances are on the
+Both arms resolve a cell with a probability that depends on the instance, and each arm has its own
+effect at each instance, so that the repeats of an instance are correlated. Probabilities are on the
 probit scale. `python -m tests.bench repeats` runs all designs; the suite runs a few.
 """
 

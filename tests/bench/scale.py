@@ -1,6 +1,6 @@
 """The report of a large experiment: 20 arms, 100,000 attempts, 10 million model calls.
 
-The rows are made up by DuckDB from the declared columns, one file per arm and repeat.
+DuckDB generates the rows from the declared columns, one file per arm and repeat.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Whole processes, timed side by side, so that a noisy machine disturbs both alike."""
+"""Measurements of whole processes, interleaved so that a noisy machine affects both sides alike."""
 
 import os
 import statistics

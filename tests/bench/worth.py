@@ -1,9 +1,9 @@
 """Is the durable arm worth its cost, on a simulated model? Measures harnesses, not models.
 
-Every bundled task, as often as there are seeds, with `mini` and `durable` on the same simulated
-skill, then once more with reviewers that are no better than a coin. The first patch of every
-durable attempt is graded by itself: how many of the wrong ones did the arm catch, and by what?
-`python -m tests.bench.worth --seeds 20`.
+Runs every bundled task once per seed, with `mini` and `durable` on the same simulated skill, then
+again with reviewers that guess. The first patch of every durable attempt is also graded on its own,
+to count how many wrong ones the arm caught, and by which check. `python -m tests.bench.worth
+--seeds 20`.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What these tests run against: a model server that counts, and journals in either database."""
+"""A model server that counts its requests, and journals in either database."""
 
 import json
 import tempfile

@@ -1,8 +1,8 @@
 """One attempt in a process that kills or stops itself at a chosen point.
 
-The points are the moments right before and right after every journal write and every command
-in the workspace, and while a model call is on its way. They are put around the real classes
-here; the product knows nothing of them.
+The points are right before and right after every journal write and every workspace command, and
+during every model call. They are wrapped around the real classes here; the product does not know of
+them.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from flows.storage.lake import Lake
 from tests.durability.first_wrong import FirstWrong
 
 WRITES_OF_ATTEMPTS = ("start", "acquire", "end")
-WRITES_OF_STEPS = ("intend", "record", "enter")
+WRITES_OF_STEPS = ("intend", "record", "append")
 
 COMMANDS = (
     "echo one >> README.md && echo new > 'new file.txt' && chmod +x 'new file.txt'",

@@ -1,4 +1,4 @@
-"""A model of the durable arm whose steps always need candidates that are made together."""
+"""A model of the durable arm whose steps always need several parallel candidates."""
 
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from agent.models.simulated import SimulatedModel

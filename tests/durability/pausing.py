@@ -1,4 +1,4 @@
-"""A worker that stops itself at a chosen point, and goes on when somebody continues it."""
+"""A worker that stops itself at a chosen point, and resumes when it is told to."""
 
 import asyncio
 import functools

@@ -1,4 +1,4 @@
-"""Processes of their own for workers, forked off one that has imported everything already."""
+"""Worker processes, forked from a process that has already imported everything."""
 
 import multiprocessing
 

@@ -1,4 +1,4 @@
-"""Workers that spend one budget: every call has a price of its own, known to the server too."""
+"""Workers that share one budget. Every call has its own price, which the server also knows."""
 
 import asyncio
 import os

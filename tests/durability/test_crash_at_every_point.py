@@ -1,9 +1,8 @@
-"""An attempt that is killed anywhere goes on from there, and nothing is bought twice.
+"""An attempt that is killed at any point resumes there, and pays for nothing twice.
 
 The process is killed with SIGKILL right before and right after every journal write and every
-command in the workspace, and with every call on its way, once for each such point; then it is
-run again. The points of each setting are shared out over several tests, of which one is in the
-sample.
+command in the workspace, and during every call, once for each such point. Then it is run again. The
+points of each setting are divided among several tests, one of which is in the sample.
 """
 
 import asyncio
@@ -40,7 +39,7 @@ def result(lake: Path, environment: str) -> dict[str, Any]:
     [prediction] = store.find("predictions", attempt_id)
     return {
         "patch": prediction["model_patch"],
-        "tree": trees[-1].split()[0],
+        "tree": trees[-1].tree,
         "steps": [(step.seq, step.kind, step.digest) for step in steps],
         "calls": account.calls_credited,
         "credited": round(account.credited_usd, 9),

@@ -1,9 +1,8 @@
-"""An attempt of the durable arm that is killed anywhere goes on from there, candidates included.
+"""A durable attempt that is killed at any point resumes there, candidates included.
 
-It is killed with SIGKILL before and after journal writes and commands and with calls on their
-way, at points spread over the whole of it and over the time in which two candidates are made.
-The points are others with every sample. What the candidates do at the same time has no order, so
-results are compared scope by scope.
+It is killed with SIGKILL before and after journal writes and commands and during calls, at points
+spread over the whole attempt and over the time in which two candidates run. Each sample has other
+points. Parallel candidates have no order, so results are compared scope by scope.
 """
 
 import asyncio
@@ -55,7 +54,7 @@ def result(lake: Path, environment: str) -> dict[str, Any]:
             (step.scope, step.seq): (
                 step.kind,
                 _digest(step.request.decode()),
-                step.tree and step.tree.split()[0],
+                step.tree and step.tree.tree,
             )
             for step in journal.steps(attempt_id)
         },

@@ -1,4 +1,4 @@
-"""A benchmark that is killed again and again ends as if nothing had happened."""
+"""A benchmark that is killed repeatedly has the results of an undisturbed one."""
 
 import os
 import random

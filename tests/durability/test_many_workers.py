@@ -1,4 +1,4 @@
-"""Sixteen programs share half a dollar, and the server that they pay never sees more of it."""
+"""Sixteen programs share half a dollar, and the server that they pay never receives more."""
 
 import itertools
 import os

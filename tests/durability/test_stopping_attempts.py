@@ -1,4 +1,4 @@
-"""An attempt that is asked to stop buys nothing more, and carried on it buys nothing again."""
+"""An attempt that is asked to stop pays for nothing more, and nothing again after it resumes."""
 
 import asyncio
 import os

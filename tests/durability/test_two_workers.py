@@ -1,4 +1,4 @@
-"""Two programs on one attempt: one of them writes and buys, whatever happens to the other."""
+"""Two programs on one attempt: only one writes and pays, whatever happens to the other."""
 
 import asyncio
 import os
@@ -37,7 +37,7 @@ MOMENTS: list[tuple[str, bool, int]] = [
     ("before record 2", False, 1),
     ("before run 2", False, 0),
     ("after run 2", False, 0),
-    ("before enter 2", False, 0),
+    ("before append 2", False, 0),
     ("before end 0", False, 0),
 ]
 """Where a worker is paused, around the third call and its command; whether its heart beats; and

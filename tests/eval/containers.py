@@ -1,4 +1,4 @@
-"""What a command prints in a container of an image."""
+"""Run a command in a container and return its output."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """Example logs in the formats of all of swebench's parsers: clean ones and forged ones.
 
-A clean log is of a run that resolves, in which tests outside the two lists may fail. A forged
-one has the same tests pass by swebench's rules although the runner says otherwise.
+A clean log is from a run that resolves; tests outside the two lists may fail in it. In a forged log
+the same tests pass by swebench's rules although the runner reports otherwise.
 """
 
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Patches and logs on which graders could disagree, each an image, a row and a patch."""
+"""Patches and logs on which graders could disagree, each with an image and a row."""
 
 import os
 import shlex

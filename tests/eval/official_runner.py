@@ -1,4 +1,4 @@
-"""swebench's own runner, without the time that it gives containers to stop in."""
+"""swebench's own runner, without its waiting time when it stops containers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Beside the official verdict: every way to earn one without a repair has its reason."""
+"""The audit finds a reason for every way to get a verdict without a repair."""
 
 import subprocess
 from collections.abc import Callable
@@ -138,7 +138,7 @@ PATCHES = {
     ),
     "test of the evaluation": (
         added("tests/test_new.py", "x"),
-        "evaluation_files: tests/test_new.py is added, which the evaluation brings",
+        "evaluation_files: tests/test_new.py is added, which the evaluation supplies",
     ),
     "command of the evaluation": (
         modified("bin/check", "a", "b"),

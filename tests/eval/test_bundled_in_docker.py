@@ -1,4 +1,4 @@
-"""The bundled tasks in their images: nothing of the future in them, and the official verdicts."""
+"""The bundled tasks in their images: no future commits, and the official verdicts."""
 
 import asyncio
 import subprocess

@@ -1,4 +1,4 @@
-"""The bundled tasks: well formed, and each decided by its own tests as it says."""
+"""The bundled tasks are well formed, and their own tests decide them as declared."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A patch is graded by the official steps, and every ending has its own outcome."""
+"""Patches are graded by the official steps, and every ending has its own outcome."""
 
 from collections.abc import Callable
 from pathlib import Path

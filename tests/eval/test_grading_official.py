@@ -1,4 +1,4 @@
-"""Our verdicts are those of swebench's own `run_instance`, on the same images and patches."""
+"""Our verdicts equal those of swebench's own `run_instance`, on the same images and patches."""
 
 import asyncio
 import re

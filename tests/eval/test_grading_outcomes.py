@@ -1,4 +1,4 @@
-"""Gradings that infrastructure ends, on real containers: recorded with a reason, never final."""
+"""Gradings that fail by infrastructure, in real containers: recorded with a reason, never final."""
 
 import asyncio
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Whatever git keeps of the time after the base commit is found, wherever it is kept."""
+"""Commits after the base commit are found wherever git keeps them."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Images are pulled, measured by what their removal frees, and never removed by force."""
+"""Images are pulled, measured by the space that their removal frees, and never removed by force."""
 
 import json
 import secrets
@@ -160,7 +160,7 @@ class TestPull:
         image = registry.take(docker_client, built)
         assert store.find([image]) == {}
         for _ in (1, 2):
-            assert store.bring(make_instance(image=image), None) == "pulled"
+            assert store.fetch(make_instance(image=image), None) == "pulled"
             assert store.find([image]) == {image: of}
             assert store.remove(image, of)
 
@@ -177,7 +177,7 @@ class TestPull:
         registry.forget(image)
         started = time.monotonic()
         with pytest.raises(ImageError) as raised:
-            store.bring(make_instance(image=image), None)
+            store.fetch(make_instance(image=image), None)
         assert time.monotonic() - started < image_store.RETRY_AFTER_S[0]
         assert "not found" in str(raised.value)
         assert f"`docker pull {image}`" in str(raised.value)
@@ -197,7 +197,7 @@ class TestPull:
         back = threading.Timer(0.7, registry.start)
         back.start()
         try:
-            assert store.bring(make_instance(image=image), None) == "pulled"
+            assert store.fetch(make_instance(image=image), None) == "pulled"
         finally:
             back.join()
         assert store.remove(image, image_id(store, image))
@@ -218,7 +218,7 @@ class TestPull:
             for _ in (1, 2):
                 started = time.monotonic()
                 with pytest.raises(ImageError, match="connection refused"):
-                    store.bring(make_instance(image=image), None)
+                    store.fetch(make_instance(image=image), None)
                 waits.append(time.monotonic() - started)
         finally:
             registry.start()
@@ -233,10 +233,18 @@ class TestPull:
             threading.Timer(0.2, store.stop).start()
             started = time.monotonic()
             with pytest.raises(ImageError):
-                store.bring(make_instance(image=f"{registry.address}/never:latest"), None)
+                store.fetch(make_instance(image=f"{registry.address}/never:latest"), None)
             assert time.monotonic() - started < 0.9
         finally:
             registry.start()
+
+    def test_a_stopped_store_does_not_ask_a_registry(
+        self, store: ImageStore, make_instance: MakeInstance, registry: ImageRegistry
+    ) -> None:
+        """Not even one that answers."""
+        store.stop()
+        with pytest.raises(ImageError, match="stopped"):
+            store.bring(make_instance(image=f"{registry.address}/never:latest"), None)
 
 
 def test_only_one_program_brings_an_image_at_a_time(
@@ -244,9 +252,9 @@ def test_only_one_program_brings_an_image_at_a_time(
 ) -> None:
     """The other one knows, or waits."""
     other = ImageStore(tmp_path / "cache", docker_client)
-    with store.bringing("some/image") as first, other.bringing("some/image", wait=False) as second:
+    with store.fetching("some/image") as first, other.fetching("some/image", wait=False) as second:
         assert (first, second) == (True, False)
-        with other.bringing("another/image", wait=False) as third:
+        with other.fetching("another/image", wait=False) as third:
             assert third
-    with other.bringing("docker.io/some/image:latest", wait=False) as fourth:
+    with other.fetching("docker.io/some/image:latest", wait=False) as fourth:
         assert fourth

@@ -1,4 +1,4 @@
-"""Images are found by one look, and built once from the same ingredients."""
+"""Images are found in one query, and built once from the same inputs."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

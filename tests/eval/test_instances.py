@@ -1,4 +1,4 @@
-"""Datasets of every kind become the same typed instances, or one clear line."""
+"""Datasets of every kind become the same typed instances, or cause a one-line error."""
 
 import json
 from collections.abc import Callable

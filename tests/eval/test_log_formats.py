@@ -1,4 +1,4 @@
-"""The audit of logs in the formats of all of swebench's parsers: no false alarm, no blind eye."""
+"""The audit of logs in all of swebench's formats: no false positives, no false negatives."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime

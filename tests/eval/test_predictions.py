@@ -1,4 +1,4 @@
-"""Predictions survive the official harness's file forms."""
+"""Predictions can be written and read in the official harness's file formats."""
 
 import json
 from pathlib import Path

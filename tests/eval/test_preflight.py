@@ -1,4 +1,4 @@
-"""Images are checked before a run: their git, the reference patch and the empty patch."""
+"""Images are checked before a run: their git history, the reference patch and the empty patch."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

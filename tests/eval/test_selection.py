@@ -1,4 +1,4 @@
-"""A selection is the same instances, in the dataset's order, on every call."""
+"""A selection gives the same instances, in the dataset's order, on every call."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Repositories made of the bundled patch series: complete where allowed, and nowhere else."""
+"""Repositories built from the bundled patch series: complete if allowed, and only then."""
 
 import os
 import shutil

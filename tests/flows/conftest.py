@@ -1,4 +1,4 @@
-"""Experiments that run in seconds, and lakes in which one has run."""
+"""Experiments that run in seconds, and lakes with a finished one."""
 
 import shutil
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Gradings leave an audited verdict beside the official one, and a second grading confirms it."""
+"""Gradings record an audited verdict beside the official one, and a second grading confirms it."""
 
 import json
 from pathlib import Path
@@ -12,23 +12,11 @@ from flows.cli.app import app
 from flows.grade import grade
 from flows.storage.lake import Lake
 from reports.relations import open_marts
+from tests.suspect import HOOK
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 FIRST, SECOND = instances.load("bundled")[:2]
-
-HOOK = """\
-diff --git a/conftest.py b/conftest.py
-new file mode 100644
---- /dev/null
-+++ b/conftest.py
-@@ -0,0 +1,5 @@
-+import pytest
-+@pytest.hookimpl(hookwrapper=True)
-+def pytest_runtest_makereport(item, call):
-+    outcome = yield
-+    outcome.get_result().outcome = "passed"
-"""
 
 
 def predictions(folder: Path, patches: dict[str, str]) -> Path:

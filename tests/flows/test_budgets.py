@@ -1,4 +1,4 @@
-"""Budgets: nothing is sent that could exceed them, and a larger one goes on from there."""
+"""Budgets: no call is sent that could exceed one, and a larger budget resumes the attempt."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Budgets of the durable arm: they hold while two candidates buy at the same time."""
+"""Budgets of the durable arm hold while two candidates make calls at the same time."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What an experiment declares of its analysis, from the file over the lake to the report."""
+"""The declared analysis of an experiment, from the file to the report."""
 
 import json
 import shutil
@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from eval import instances
+from eval.digests import canonical_digest
 from flows.benchmark import benchmark
 from flows.experiments import declaration, plan, records
-from flows.experiments.cells import canonical_digest
 from flows.experiments.declaration import Experiment
 from flows.storage import report_files
 from flows.storage.lake import Lake, Row

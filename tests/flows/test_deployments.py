@@ -1,4 +1,4 @@
-"""The deployments as an operator meets them: a server, a pool, a worker, the prefect command."""
+"""The deployments as an operator uses them: a server, a pool, a worker, the prefect command."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What makes a patch be graded again, and what does not, counted on real gradings."""
+"""The changes after which a patch is graded again, counted on real gradings."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What infrastructure took from a grading stays in the denominator until it is graded."""
+"""Gradings lost to infrastructure stay in the denominator until they are repeated."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A lake and a journal of release 0.1 are continued, and nothing is bought again.
+"""A lake and a journal of release 0.1 can be resumed, and nothing is paid for again.
 
 `lake_of_0_1/` holds both, as `durabench run` of that release left them: `legacy` finished, and
 `legacy-stopped` killed while its durable arm was working. That arm has a later version now.
@@ -66,6 +66,6 @@ def test_an_attempt_is_forked(old_lake: Path) -> None:
     """Its declaration holds options of other agents, which the arm never used."""
     with closing(sqlite3.connect(old_lake / "journal.sqlite")) as database:
         [attempt] = database.execute("select attempt_id from attempts where arm = 'mini-strict'")
-    made = forking.fork(attempt[0], "3", str(old_lake))
+    made = forking.fork(forking.check(attempt[0], "3", str(old_lake)))
     assert made.kept_steps == 3
     assert made.experiment.arms[0].options.step_limit == 40

@@ -1,4 +1,4 @@
-"""An attempt of the durable arm is exported, and its recording answers another one."""
+"""An exported attempt of the durable arm answers another attempt as a recording."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A server as an operator makes it ready, workers, and the same on PostgreSQL."""
+"""A server prepared as an operator does it, workers, and the same on PostgreSQL."""
 
 import asyncio
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows.server.setup import Wanted, set_up
+from flows.server.setup import SetupRequest, set_up
 from tests.operation.running import QUICK, Workers, make_ready
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.postgres import PostgresServer
@@ -70,7 +70,7 @@ def on_postgres(
             "OPENAI_API_KEY": "throw-away",
         }
         with temporary_settings({PREFECT_API_URL: made.url}):
-            asyncio.run(set_up(Wanted(zombie_s=ZOMBIE_S)))
+            asyncio.run(set_up(SetupRequest(zombie_s=ZOMBIE_S)))
         made.prefect("deploy", "--all")
         yield made
 

@@ -1,4 +1,4 @@
-"""Experiments on a Prefect server: begun, watched and killed as operators and machines do."""
+"""Experiments on a Prefect server: started, watched and killed from outside."""
 
 import os
 import signal

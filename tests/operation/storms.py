@@ -1,4 +1,4 @@
-"""Experiments on PostgreSQL against a model that counts, while something is killed."""
+"""Experiments on PostgreSQL with a model that counts, while programs are killed."""
 
 from typing import Any
 

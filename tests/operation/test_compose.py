@@ -1,4 +1,4 @@
-"""The compose file, in the words of the page: a server, a database, a store, and workers."""
+"""The compose file as the page describes it: a server, a database, a store, and workers."""
 
 import ipaddress
 import os

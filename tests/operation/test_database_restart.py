@@ -1,4 +1,4 @@
-"""PostgreSQL, which has Prefect's database and the journal, is restarted while cells run."""
+"""Restarts of PostgreSQL, which holds Prefect's database and the journal, while cells run."""
 
 from collections import Counter
 

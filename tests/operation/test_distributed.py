@@ -174,11 +174,10 @@ async def test_what_a_dead_worker_never_began_is_given_up(
     experiment = declaration.parse(declared(name="pending"), "test")
     plan = await prepare(experiment, str(tmp_path))
     cell = plan.cells[0]
+    order = fanout.Order(plan, None, journals.home(plan.lake), grade=True)
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
-            runs = await fanout.FlowRuns.open(
-                plan, client, None, journals.home(plan.lake), grade=True
-            )
+            runs = await fanout.FlowRuns.open(order, client)
             first = await runs.begin(cell)
             assert await runs.over({first: cell}) == []
             await client.set_flow_run_state(first, Pending(), force=True)
@@ -187,9 +186,7 @@ async def test_what_a_dead_worker_never_began_is_given_up(
             assert (await client.read_flow_run(first)).state.is_crashed()
             second = await runs.begin(cell)
             assert second != first
-            again = await fanout.FlowRuns.open(
-                plan, client, None, journals.home(plan.lake), grade=True
-            )
+            again = await fanout.FlowRuns.open(order, client)
             assert await again.begin(cell) == second
             await client.delete_flow_run(second)
 
@@ -201,11 +198,10 @@ async def test_what_died_without_a_word_is_given_up(
     set_timings(heartbeat_silence_s=20.0)
     plan = await prepare(declaration.parse(declared(name="silent"), "test"), str(tmp_path))
     dead, alive = plan.cells[:2]
+    order = fanout.Order(plan, None, journals.home(plan.lake), grade=True)
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
-            runs = await fanout.FlowRuns.open(
-                plan, client, None, journals.home(plan.lake), grade=True
-            )
+            runs = await fanout.FlowRuns.open(order, client)
             cells = {await runs.begin(dead): dead, await runs.begin(alive): alive}
             for each in cells:
                 await client.set_flow_run_state(each, Running(), force=True)

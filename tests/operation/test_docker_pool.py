@@ -1,4 +1,4 @@
-"""A cell as a container of a Docker work pool, with its instance's container beside it."""
+"""A cell as a container of a Docker work pool, beside the container of its instance."""
 
 import json
 import sys

@@ -1,4 +1,5 @@
-"""A worker with another journal or lake than the benchmark takes cells, and must buy nothing."""
+"""A worker with another journal or lake than the benchmark takes cells, and must not pay for
+any."""
 
 from pathlib import Path
 

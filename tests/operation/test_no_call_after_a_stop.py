@@ -1,4 +1,4 @@
-"""A run that is suspended or cancelled on a Prefect server, against a model that counts."""
+"""A run that is suspended or cancelled on a Prefect server, with a model that counts."""
 
 import time
 from pathlib import Path
@@ -65,4 +65,4 @@ def test_no_call_begins_after_it(
 
 def lake_is_still(lake: Path) -> bool:
     """Whether nobody works on an attempt any more."""
-    return not open_journal(Lake.existing(lake)).living()
+    return not open_journal(Lake.existing(lake)).active()

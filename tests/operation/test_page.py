@@ -1,4 +1,4 @@
-"""The page from one machine to many: what it says is run, here or in another test."""
+"""The page on several machines: all its commands are run, here or in another test."""
 
 import json
 import re
@@ -74,7 +74,7 @@ def test_a_server_starts_with_what_the_page_says(tmp_path: Path) -> None:
             server.environment["DURABENCH_DATABASE_URL"] = journal
             done = server.run("durabench", "doctor")
             assert f"ok       Prefect API {server.url}" in done.stdout, done.stdout
-            assert "no work pool durabench: `durabench setup` makes it" in done.stdout
+            assert "no work pool durabench: `durabench setup` creates it" in done.stdout
         with psycopg.connect(of_prefect.replace("+psycopg", "")) as connection:
             assert connection.execute("select count(*) from flow_run").fetchone() == (0,)
 

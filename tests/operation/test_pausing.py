@@ -1,4 +1,4 @@
-"""A flow run that is paused as Prefect's UI does it, and resumed."""
+"""A flow run that is paused and resumed as in Prefect's UI."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Workers that share no folder: the lake on an object store, the journal on PostgreSQL."""
+"""Workers without a shared folder: the lake on an object store, the journal on PostgreSQL."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Three workers with PostgreSQL for Prefect and the journal, killed one after the other."""
+"""Three workers with PostgreSQL for Prefect and the journal, killed one after another."""
 
 from itertools import cycle, islice
 from typing import Any

@@ -1,4 +1,4 @@
-"""Two operators who run one experiment at the same time, each with a process of their own."""
+"""Two operators who run one experiment at the same time, each in a separate process."""
 
 import time
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_they_share_the_cells_and_both_are_done(server: PrefectServer, tmp_path:
             expect(server, each)
             assert f"[{CELLS}/{CELLS}]" in server.printed(each)
         printed = server.printed(first) + server.printed(second)
-        assert "another run is working on it; its result is waited for" in printed
+        assert "another run is working on it; waiting for its result" in printed
         assert "infrastructure" not in printed
         wait_until(lambda: len(events(server, FINISHED)) == 2)
         assert events(server, INFRASTRUCTURE) == []

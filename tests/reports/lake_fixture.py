@@ -1,4 +1,4 @@
-"""A lake written by hand: real Parquet files with the declared schemas, few words a row."""
+"""A lake written by hand: real Parquet files with the declared schemas, and short rows."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -68,13 +68,15 @@ class LakeBuilder:
             }
             self.write("experiments", arm, [row])
 
-    def attempt(self, arm: str, instance: str, later_s: float = 0, **columns: Any) -> str:
+    def attempt(
+        self, arm: str, instance: str, later_s: float = 0, unit: str = "", **columns: Any
+    ) -> str:
         """An attempt that started `later_s` after noon, with its calls; returns its id."""
         attempt_id = columns.pop("attempt_id", f"{arm}-{instance}-{self._files}")
         row = attempt_row(attempt_id=attempt_id, instance_id=instance, **columns)
         if later_s:
             row["started_at"] = NOON + timedelta(seconds=later_s)
-        self.write("attempts", arm, [row])
+        self.write("attempts", arm, [row], unit)
         self.calls(arm, row)
         return attempt_id
 
@@ -93,6 +95,7 @@ class LakeBuilder:
         attempt_id: str,
         outcome: str,
         later_s: float = 0,
+        unit: str = "",
         **columns: Any,
     ) -> None:
         """A grading of an attempt's patch."""
@@ -106,7 +109,7 @@ class LakeBuilder:
                 **columns,
             }
         )
-        self.write("evaluations", arm, [row])
+        self.write("evaluations", arm, [row], unit)
 
     def steps(self, arm: str, instance: str, attempt_id: str, *steps: dict[str, Any]) -> None:
         """The steps of an attempt, in the file that is named after it."""

@@ -1,4 +1,5 @@
-"""The SQL files and how a failed audit is told; what each finds is in `reports/cases/`."""
+"""The SQL files, and the messages of failed audits. `reports/cases/` tests each audit's
+findings."""
 
 from pathlib import Path
 

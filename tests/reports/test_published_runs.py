@@ -1,4 +1,4 @@
-"""Three published runs over 500 instances, with every number computed a second time."""
+"""Three published runs over 500 instances; every number is recomputed."""
 
 from itertools import combinations
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Error rates with repeats: a small version of `python -m tests.bench repeats`.
 
-Tolerances are what one simulation in a thousand exceeds if the rate is as promised.
+One simulation in a thousand exceeds the tolerances if the rate is as promised.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""A network that can break: a line to a local server, to be put where its address was."""
+"""A breakable network: a proxy in front of a local server."""
 
 import socket
 import struct

@@ -1,4 +1,4 @@
-"""One finished experiment, shared by all pages of the manual that read results."""
+"""One finished experiment, shared by all tests of the manual that read results."""
 
 import asyncio
 import shutil
@@ -52,5 +52,5 @@ def finished(
 
 @pytest.fixture
 def copied(finished: Lake, tmp_path: Path) -> Lake:
-    """A copy of it, for a test that changes something."""
+    """A copy of the lake, for a test that changes it."""
     return Lake.existing(shutil.copytree(Path(finished.root), tmp_path / "lake"))

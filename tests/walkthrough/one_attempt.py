@@ -1,4 +1,4 @@
-"""An attempt that can be run again and again over one journal, and a model that is paid."""
+"""An attempt that can be run repeatedly with one journal, and a model that costs money."""
 
 import subprocess
 from collections.abc import AsyncIterator, Callable
@@ -17,7 +17,7 @@ QUESTION = ModelRequest([{"role": "user", "content": "What next?"}])
 
 
 class PaidModel:
-    """Answers every call with the next number, for $0.25. Counts the calls."""
+    """Answer every call with the next number, for $0.25, and count the calls."""
 
     info = ModelInfo("paid", "scripted")
 
@@ -25,7 +25,7 @@ class PaidModel:
         self.calls = 0
 
     def ceiling_usd(self, request: ModelRequest) -> float:
-        """Return the most that a call can cost."""
+        """Return the maximum cost of a call."""
         return 1.0
 
     async def complete(self, request: ModelRequest) -> ModelReply:
@@ -37,7 +37,7 @@ class PaidModel:
 
 
 class OneAttempt:
-    """A journal with one attempt, in a folder of its own."""
+    """A journal with one attempt, in its own folder."""
 
     def __init__(self, folder: Path) -> None:
         self.journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
@@ -54,10 +54,10 @@ class OneAttempt:
         limits: tuple[Limit, ...] = (),
         may_go_on: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[Session]:
-        """Run the attempt, over the steps that earlier runs recorded."""
+        """Run the attempt, replaying the steps that earlier runs recorded."""
         async with held(self.journal, attempt_id) as lease:
             recorded = self.journal.steps(attempt_id)
-            async with Session(
+            async with Session.start(
                 attempt_id=attempt_id,
                 models={"": model},
                 workspaces=self.workspaces,
@@ -67,12 +67,12 @@ class OneAttempt:
                 yield session
 
     def account(self, attempt_id: str = "first") -> Account:
-        """Return what the attempt has cost."""
+        """Return the costs of the attempt."""
         return self.journal.account(attempt_id)
 
 
 def attempt_at_a_cell(attempt_id: str) -> Attempt:
-    """Return an attempt as the journal keeps it."""
+    """Return an attempt as the journal stores it."""
     return Attempt(attempt_id, "experiment", "arm", "instance", 0, "{}")
 
 

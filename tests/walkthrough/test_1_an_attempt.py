@@ -1,6 +1,6 @@
-"""An attempt: a task, a workspace, a model, a session, an arm. Nothing else is needed.
+"""An attempt consists of a task, a workspace, a model, a session and an arm.
 
-Read these files in their order: each test states one fact of the system and shows it.
+Read these files in order: each test states one fact about the system and shows it.
 """
 
 import subprocess
@@ -22,7 +22,8 @@ COMMANDS = [
 
 
 def repository(folder: Path) -> None:
-    """Fill a workspace: here a repository of one file, in a benchmark the instance's own."""
+    """Fill a workspace with a repository of one file. A benchmark uses the instance's
+    repository."""
     folder.mkdir()
     (folder / "greeting.txt").write_text("goodbye\n")
     identity = ["-c", "user.name=walkthrough", "-c", "user.email=w@example.invalid"]
@@ -31,10 +32,10 @@ def repository(folder: Path) -> None:
 
 
 async def test_an_arm_turns_a_task_into_an_outcome_with_a_patch() -> None:
-    """The whole of `agent/` in ten lines; the model is a list of replies."""
+    """All of `agent/` in ten lines. The model is a list of replies."""
     task = Task(id="demo", statement="Say hello.", base_commit="HEAD", reference_patch="")
     spec = models.parse({"provider": "scripted", "replies": [{"command": c} for c in COMMANDS]})
-    session = Session(
+    session = Session.start(
         attempt_id="demo",
         models={"": models.build(spec, task, seed=0)},
         workspaces=HostWorkspaces(repository),
@@ -44,7 +45,7 @@ async def test_an_arm_turns_a_task_into_an_outcome_with_a_patch() -> None:
 
     assert outcome.status == "submitted"
     assert "-goodbye\n+hello\n" in outcome.patch
-    # Every contact with the world is one numbered step with its request, result and price.
+    # Every action outside the program is one numbered step with its request, result and price.
     assert [step.kind for step in session.steps] == ["model", "command"] * 3
 
 
@@ -65,7 +66,8 @@ async def test_a_workspace_is_a_shell_in_a_private_repository() -> None:
 
 
 async def test_a_simulated_model_is_right_as_often_as_it_is_told() -> None:
-    """It knows the reference patch and draws once per attempt, by seed and not by order."""
+    """It knows the reference patch and draws once per attempt. Draws depend on seeds, not on
+    order."""
     task = Task("demo", "Say hello.", "HEAD", PATCH)
     spec = models.parse({"provider": "simulated", "skill": 0.3})
     right = [models.build(spec, task, seed).right for seed in range(500)]  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""A verdict: an instance, a patch, a workspace; swebench's own functions decide."""
+"""A verdict: an instance, a patch, a workspace, and swebench's own functions, which decide."""
 
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from eval.grading import grade
 from eval.instances import load
 from eval.selection import Selection, select
 from eval.types import Evaluation, Instance
+from tests.suspect import HOOK
 
 
 async def verdict(instance: Instance, patch: str, cache: Path) -> Evaluation:
@@ -25,7 +26,9 @@ async def verdict(instance: Instance, patch: str, cache: Path) -> Evaluation:
 
 
 def test_instances_are_rows_of_a_dataset() -> None:
-    """`bundled`, a Hugging Face id, a file or a task repo; then ids, regex, slice, sample."""
+    """A dataset is `bundled`, a Hugging Face id, a file or a task repo. Select by ids, regex, slice
+    or
+    sample."""
     bundled = load("bundled")
     assert len(bundled) >= 12
     chosen = select(bundled, Selection(regex="tidyini", sample=2, seed=7))
@@ -35,7 +38,7 @@ def test_instances_are_rows_of_a_dataset() -> None:
 
 @pytest.mark.slow
 async def test_the_reference_patch_resolves_and_no_patch_does_not(tmp_path: Path) -> None:
-    """FAIL_TO_PASS and PASS_TO_PASS are the tests that decide, and each is accounted for."""
+    """The tests in FAIL_TO_PASS and PASS_TO_PASS decide, and the result of each is recorded."""
     instance = load("bundled")[0]
     gold = await verdict(instance, instance.patch, tmp_path)
     assert (gold.outcome, gold.resolved) == ("resolved", True)
@@ -47,7 +50,7 @@ async def test_the_reference_patch_resolves_and_no_patch_does_not(tmp_path: Path
 
 @pytest.mark.slow
 async def test_a_patch_that_does_not_apply_is_an_outcome_of_its_own(tmp_path: Path) -> None:
-    """It is not resolved, and the report can say why."""
+    """The cell is not resolved, and the report shows the reason."""
     instance = load("bundled")[0]
     broken = instance.patch.replace("@@ -1", "@@ -9999").replace("\n ", "\n never there ")
     evaluation = await verdict(instance, broken, tmp_path)
@@ -57,25 +60,10 @@ async def test_a_patch_that_does_not_apply_is_an_outcome_of_its_own(tmp_path: Pa
 
 @pytest.mark.slow
 async def test_an_audit_doubts_a_patch_that_changes_the_runner(tmp_path: Path) -> None:
-    """The official verdict stays; beside it the patch is suspect, with what was seen."""
+    """The official verdict does not change. The audit marks the patch as suspect, with reasons."""
     instance = load("bundled")[0]
     evaluation = await verdict(instance, HOOK, tmp_path)
     assert evaluation.resolved
     audited = audit(instance, HOOK, evaluation)
     assert audited.verdict == "suspect"
     assert "test_configuration" in {reason.kind for reason in audited.reasons}
-
-
-HOOK = """\
-diff --git a/conftest.py b/conftest.py
-new file mode 100644
---- /dev/null
-+++ b/conftest.py
-@@ -0,0 +1,5 @@
-+import pytest
-+@pytest.hookimpl(hookwrapper=True)
-+def pytest_runtest_makereport(item, call):
-+    outcome = yield
-+    outcome.get_result().outcome = "passed"
-"""
-"""Lets every test pass, whatever the code does."""

@@ -1,4 +1,4 @@
-"""An experiment: arms over instances, orchestrated by Prefect, kept in a lake, reported."""
+"""An experiment: arms over instances, orchestrated by Prefect, stored in a lake, and reported."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ primary: {baseline: "null", candidate: mini}
 
 
 def test_a_mistake_in_the_file_is_one_line(tmp_path: Path) -> None:
-    """An unknown key is an error that names it, before anything is paid for."""
+    """An unknown key causes an error that names it, before anything is paid for."""
     (tmp_path / "wrong.yaml").write_text(DECLARED + "repeat: 2\n")
     with pytest.raises(UsageError, match="repeat") as error:
         declaration.load(tmp_path / "wrong.yaml")
@@ -34,7 +34,7 @@ def test_a_mistake_in_the_file_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_plan_has_a_cell_for_each_arm_instance_and_repeat() -> None:
-    """A cell is what is planned, cached and reported. Each has a seed of its own."""
+    """Cells are planned, cached and reported. Each has its own seed."""
     declared = declaration.parse({**yaml.safe_load(DECLARED), "repeats": 3}, "walkthrough")
     cells = plan(declared, load("bundled")[:2], Place("host"))
     assert len({cell.label for cell in cells}) == 2 * 2 * 3
@@ -75,7 +75,7 @@ async def test_a_run_leaves_parquet_behind_and_a_second_run_adds_nothing(
 
 @pytest.mark.slow
 async def test_a_larger_experiment_runs_only_what_is_missing(prefect: None, tmp_path: Path) -> None:
-    """The same name with another arm or instance keeps what is finished."""
+    """Adding an arm or an instance under the same name keeps finished results."""
     from flows.benchmark import benchmark
 
     small = yaml.safe_load(DECLARED)

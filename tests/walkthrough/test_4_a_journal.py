@@ -25,7 +25,7 @@ async def work(session: Session) -> str:
 
 
 async def test_a_step_is_a_request_and_its_result(attempt: OneAttempt) -> None:
-    """Every contact with the world has a number, a request, a result and, if paid, a cost."""
+    """Every step has a number, a request, a result and, if it was paid for, a cost."""
     async with attempt.session(PaidModel()) as session:
         await session.call(QUESTION)
         await session.run("echo 1 >> notes.txt", timeout_s=10)
@@ -39,7 +39,8 @@ async def test_a_step_is_a_request_and_its_result(attempt: OneAttempt) -> None:
 
 
 async def test_a_second_run_replays_the_record(attempt: OneAttempt) -> None:
-    """Resuming runs the code again from the top. Recorded steps need no model and no workspace."""
+    """To resume, the code runs again from the top. Recorded steps need no model and no
+    workspace."""
     model = PaidModel()
     async with attempt.session(model) as session:
         first = await work(session)
@@ -70,7 +71,7 @@ async def test_a_killed_attempt_resumes_from_its_last_step(attempt: OneAttempt) 
 
 
 async def test_another_request_at_a_recorded_step_is_a_divergence(attempt: OneAttempt) -> None:
-    """A changed program is refused with a diff of both requests. Nothing is bought again."""
+    """A changed program is rejected with a diff of both requests. Nothing is paid for again."""
     async with attempt.session(PaidModel()) as session:
         await session.call(QUESTION)
     model = PaidModel()
@@ -94,8 +95,8 @@ async def test_a_fork_reuses_the_steps_before_it(attempt: OneAttempt) -> None:
 
 
 async def test_a_call_that_a_crash_cut_off_is_billed_at_its_ceiling(attempt: OneAttempt) -> None:
-    """The intent is written before the call, the result after it. A lost answer costs the most
-    that it could, and the call is repeated."""
+    """The request is written before the call, the result after it. A lost answer is billed at
+    its maximum cost, and the call is repeated."""
 
     class Crashing(PaidModel):
         async def complete(self, request: ModelRequest) -> ModelReply:
@@ -112,7 +113,7 @@ async def test_a_call_that_a_crash_cut_off_is_billed_at_its_ceiling(attempt: One
 
 
 async def test_an_attempt_has_one_writer(attempt: OneAttempt) -> None:
-    """A lease keeps other workers out. A worker that lost its lease cannot write any more."""
+    """A lease excludes other workers. A worker that lost its lease can no longer write."""
     journal = attempt.journal
     first = journal.acquire("first", "worker-1", ttl_s=60)
     with pytest.raises(LeaseHeld):
@@ -125,8 +126,8 @@ async def test_an_attempt_has_one_writer(attempt: OneAttempt) -> None:
 
 
 async def test_scopes_number_their_own_steps(attempt: OneAttempt) -> None:
-    """A scope is a part of the attempt, a branch is a scope with a workspace of its own. Both
-    can run at any time without renumbering the others."""
+    """A scope is a part of the attempt. A branch is a scope with its own workspace. Both can
+    run at any time without renumbering the others."""
     async with attempt.session(PaidModel()) as session:
         plan = session.scope("plan")
         await plan.run("echo plan >> notes.txt", timeout_s=10)
@@ -146,7 +147,8 @@ async def test_scopes_number_their_own_steps(attempt: OneAttempt) -> None:
 
 
 async def test_a_budget_stops_before_the_call_that_could_exceed_it(attempt: OneAttempt) -> None:
-    """The ceiling of a call has to fit, its real cost is what counts. A larger budget resumes."""
+    """A call must fit into the budget at its maximum cost. Its real cost counts. A larger budget
+    resumes the attempt."""
     model = PaidModel()
     small = Limit("attempt", "first", usd=1.0, calls=None)
     async with attempt.session(model, limits=(small,)) as session:
@@ -160,7 +162,7 @@ async def test_a_budget_stops_before_the_call_that_could_exceed_it(attempt: OneA
 
 
 async def test_after_a_stop_no_call_begins(attempt: OneAttempt) -> None:
-    """Ctrl-C, a pause and a cancellation end here. What was recorded is kept for the next run."""
+    """Ctrl-C, a pause and a cancellation all lead here. The next run reuses the recorded steps."""
     model, asked = PaidModel(), False
 
     def check() -> None:

@@ -17,7 +17,8 @@ TASK = Task("demo", "Say hello.", "HEAD", "")
 
 
 def test_a_specification_is_data() -> None:
-    """A string is a LiteLLM model; a mapping names its provider; a mistake is one line."""
+    """A string is a LiteLLM model. A mapping names its provider. A mistake is reported in one
+    line."""
     assert models.parse("openai/gpt-5-mini").provider == "litellm"
     assert models.parse({"provider": "simulated", "skill": 0.5}).provider == "simulated"
     with pytest.raises(InvalidSpec, match="skill"):
@@ -25,7 +26,8 @@ def test_a_specification_is_data() -> None:
 
 
 async def test_a_scripted_model_answers_from_a_list() -> None:
-    """A text or a command per call: enough to try an arm by hand. After the last one it fails."""
+    """A text or a command per call is enough to try an arm by hand. After the last one, it
+    fails."""
     replies = ["Let me look.", {"command": "ls"}]
     model = models.build(models.parse({"provider": "scripted", "replies": replies}), TASK, seed=0)
     text = await model.complete(ModelRequest([], number=0))
@@ -37,7 +39,7 @@ async def test_a_scripted_model_answers_from_a_list() -> None:
 
 
 def test_tokens_of_the_cache_are_part_of_the_input() -> None:
-    """Cache reads and writes are inside the input, reasoning is inside the output."""
+    """Input tokens include cache reads and writes. Output tokens include reasoning."""
     block = {
         "prompt_tokens": 1000,
         "prompt_tokens_details": {"cached_tokens": 800},
@@ -50,14 +52,14 @@ def test_tokens_of_the_cache_are_part_of_the_input() -> None:
 
 
 def test_an_unknown_cost_is_not_zero() -> None:
-    """A sum with an unknown part is unknown, and reports say how many calls have no price."""
+    """A sum with an unknown part is unknown. Reports count the calls without a price."""
     known, unknown = Usage(input_tokens=10, cost_usd=0.5), Usage(input_tokens=5, cost_usd=None)
     assert known + known == Usage(input_tokens=20, cost_usd=1.0)
     assert known + unknown == Usage(input_tokens=15, cost_usd=None)
 
 
 def test_roles_can_have_models_of_their_own() -> None:
-    """The durable arm asks by role; a role without a model is answered by the arm's own."""
+    """The durable arm asks by role. A role without its own model uses the arm's."""
     own = models.parse("openai/large")
     options = DurableOptions.model_validate(
         {"profile": {"roles": {"step_reviewer": {"model": "openai/small"}}}}
@@ -66,8 +68,8 @@ def test_roles_can_have_models_of_their_own() -> None:
 
 
 async def test_a_rate_limit_is_shared_by_all_workers_of_a_journal(tmp_path: Path) -> None:
-    """Ten seconds' worth of requests go at once; each further one waits for its turn, whichever
-    worker sends it."""
+    """Requests for ten seconds are sent at once. Each further request waits for its turn,
+    whichever worker sends it."""
     waits = []
 
     async def sleep(seconds: float) -> None:

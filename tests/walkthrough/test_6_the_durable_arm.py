@@ -1,4 +1,4 @@
-"""The durable arm: evidence opens its gates, a model's word opens none."""
+"""The durable arm: only evidence opens its gates, never a model's claim."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ INSTANCE = next(each for each in load("bundled") if each.instance_id == "duraben
 
 
 SHORT = {"plan_turns": 2, "candidates": {"high": 1, "medium": 1, "low": 1}}
-"""A profile for attempts that get nowhere: one candidate of a step, and no third plan."""
+"""A profile for attempts that fail: one candidate per step, and at most two plans."""
 
 
 async def solve(
@@ -38,7 +38,7 @@ async def solve(
         upstream.checkout(INSTANCE.repo, INSTANCE.base_commit, folder, cache)
 
     spec = models.parse({"provider": "simulated", **simulated})
-    session = Session(
+    session = Session.start(
         attempt_id="durable",
         models={"": models.build(spec, task, seed=0)},
         workspaces=HostWorkspaces(repository, INSTANCE.base_commit),
@@ -49,8 +49,8 @@ async def solve(
 
 
 async def test_an_accepted_patch_has_evidence(tmp_path: Path) -> None:
-    """The reproduction test failed before the edit and passes after it; at the end the patch
-    alone was tested on a fresh copy."""
+    """The reproduction test failed before the edit and passes after it. At the end, the patch
+    alone is tested on a fresh copy."""
     outcome, session = await solve(tmp_path, skill=1, reviewer_accuracy=1)
     report = outcome.report
     assert report is not None
@@ -58,13 +58,13 @@ async def test_an_accepted_patch_has_evidence(tmp_path: Path) -> None:
     assert (report["reproduced"], report["agent_verdict"]) == (True, "accepted")
     [final] = report["finals"]
     assert all(run["exit_code"] == 0 for run in final["evidence"])
-    # The final copy is a branch with a workspace of its own, as each candidate is.
+    # The final copy is a branch with its own workspace, like each candidate.
     assert len({step.scope for step in session.steps}) > 3
 
 
 async def test_a_models_word_opens_no_gate(tmp_path: Path) -> None:
-    """Wrong patches that the implementer calls done and the reviewers accept are stopped by
-    tests."""
+    """Tests stop wrong patches that the implementer reports as done and the reviewers
+    accept."""
     outcome, _ = await solve(tmp_path, SHORT, skill=0, reviewer_accuracy=0)
     assert outcome.report is not None
     [step, *_] = outcome.report["steps"]
@@ -74,8 +74,8 @@ async def test_a_models_word_opens_no_gate(tmp_path: Path) -> None:
 
 
 async def test_tests_are_protected(tmp_path: Path) -> None:
-    """An implementer that edits tests instead of code gets nowhere: they are put back, and no
-    test is in the patch."""
+    """An implementer that edits tests instead of code fails: the tests are restored, and the
+    patch contains none."""
     outcome, _ = await solve(tmp_path, SHORT, skill=1, cheating=1)
     assert outcome.report is not None
     assert outcome.report["agent_verdict"] != "accepted"

@@ -1,7 +1,7 @@
 """Results: a lake of Parquet files, and the commands that read it.
 
-All tests share one finished experiment of two arms, two instances and two repeats; it is
-declared in conftest.py.
+All tests share one finished experiment of two arms, two instances and two repeats, which
+conftest.py declares.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 
 def durabench(lake: Lake, *arguments: str) -> Result:
-    """Run a command on the lake; it succeeds."""
+    """Run a command on the lake and check that it succeeds."""
     result = CliRunner().invoke(app, [*arguments, "--lake", str(lake.root)])
     assert result.exit_code == 0, result.output
     return result
@@ -36,7 +36,7 @@ def attempt_of(lake: Lake, arm: str) -> str:
 
 
 def test_any_duckdb_reads_the_lake(finished: Lake) -> None:
-    """One row is one model call, with its tokens and its price; they add up to the attempts."""
+    """One row is one model call, with its tokens and its price. They add up to the attempts."""
     [(calls, usd)] = duckdb.sql(
         f"select count(*), sum(cost_usd) from '{finished.root}/llm_calls/**/*.parquet'"
     ).fetchall()
@@ -65,13 +65,13 @@ def test_repeats_are_no_further_instances(finished: Lake) -> None:
     [pair] = report_files.read(finished, "finished").comparisons
     assert (pair.table.pairs, pair.leads.instances, pair.leads.effective) == (4, 2, 2)
     assert pair.test == "sign-flip"
-    assert pair.p_value == 0.5  # two of the four ways in which two signs can fall
+    assert pair.p_value == 0.5  # two of the four combinations of two signs
 
 
 def test_the_report_is_one_page(finished: Lake) -> None:
-    """It says what it measures and loads nothing from elsewhere.
+    """It states what it measures and loads no external files.
 
-    Attempts have pages beside it.
+    Trajectories have their own pages beside it.
     """
     page = Path(str(report_files.page_path(finished, "finished")))
     text = page.read_text()
@@ -82,14 +82,14 @@ def test_the_report_is_one_page(finished: Lake) -> None:
 
 
 def test_status_shows_how_far_an_experiment_is(finished: Lake) -> None:
-    """A table for people, or with --json an object for programs."""
+    """The output is a table for people, or with --json an object for programs."""
     told = json.loads(durabench(finished, "status", "finished", "--json").stdout)
     assert (told["planned"], told["resolved"], told["states"]["done"]) == (8, 4, 8)
     assert told["cost_usd"] > 0
 
 
 def test_a_trace_lists_the_steps_of_an_attempt(finished: Lake) -> None:
-    """A line for each step, and at the end how the attempt ended and what it cost."""
+    """It prints a line for each step, then the outcome of the attempt and its cost."""
     attempt_id = attempt_of(finished, "able")
     *steps, last = durabench(finished, "trace", attempt_id).stdout.splitlines()
     assert len(steps) == len(open_journal(finished).steps(attempt_id))
@@ -97,7 +97,7 @@ def test_a_trace_lists_the_steps_of_an_attempt(finished: Lake) -> None:
 
 
 def test_an_export_is_what_the_official_harness_takes(finished: Lake, tmp_path: Path) -> None:
-    """`all_preds.jsonl` of each arm, three fields a line."""
+    """Each arm has an `all_preds.jsonl` with three fields per line."""
     durabench(finished, "export", "finished", "--output", str(tmp_path))
     lines = (tmp_path / "able" / "all_preds.jsonl").read_text().splitlines()
     assert len(lines) == 2
@@ -105,7 +105,7 @@ def test_an_export_is_what_the_official_harness_takes(finished: Lake, tmp_path: 
 
 
 async def test_a_recording_answers_another_run(copied: Lake, tmp_path: Path) -> None:
-    """The model side of an experiment, exported, is a model for the next: same calls, no key."""
+    """The exported model calls of an experiment serve as a model for the next, without a key."""
     from flows.benchmark import benchmark
 
     command = ["export", "finished", "--trajectories", "--output", str(tmp_path / "recorded")]
@@ -131,7 +131,7 @@ async def test_a_recording_answers_another_run(copied: Lake, tmp_path: Path) -> 
 
 
 def test_power_says_beforehand_what_a_run_can_show(finished: Lake) -> None:
-    """From an earlier experiment it takes how often the arms differ."""
+    """It can estimate the discordance from an earlier experiment."""
     alone = durabench(finished, "power", "--instances", "500").stdout
     assert "500 instances" in alone
     earlier = durabench(finished, "power", "--instances", "500", "--from", "finished").stdout
@@ -139,8 +139,8 @@ def test_power_says_beforehand_what_a_run_can_show(finished: Lake) -> None:
 
 
 async def test_a_prune_removes_steps_and_keeps_results(copied: Lake, declared: Experiment) -> None:
-    """The journal forgets how finished attempts went. Their rows and bills stay, so that the
-    same run again buys nothing."""
+    """The journal drops the steps of finished attempts. Rows and bills are kept, so that
+    running the experiment again costs nothing."""
     from flows.benchmark import benchmark
 
     attempt_id = attempt_of(copied, "able")

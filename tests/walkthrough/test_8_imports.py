@@ -1,4 +1,4 @@
-"""Imports: results from elsewhere take their place beside our own."""
+"""Imports: results of other systems, compared like our own."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,8 @@ small,a__b-2,true,
 
 
 def test_a_published_table_is_compared(tmp_path: Path) -> None:
-    """A row per arm and instance is enough. Nothing was declared, so all is exploratory."""
+    """One row per arm and instance is enough. Without a declaration, all comparisons are
+    exploratory."""
     (tmp_path / "results.csv").write_text(PUBLISHED)
     lake = Lake.existing(tmp_path / "lake")
     import_table(tmp_path / "results.csv", "published", Columns(), str(lake.root))
@@ -33,8 +34,8 @@ def test_a_published_table_is_compared(tmp_path: Path) -> None:
 
 
 def test_what_a_table_does_not_say_stays_unknown(tmp_path: Path) -> None:
-    """A missing cost is not zero: the arm's cost is a lower bound, and the pair is left out of
-    the comparison of costs."""
+    """A missing cost is not zero: the arm's cost is a lower bound, and the comparison of costs
+    omits the pair."""
     (tmp_path / "results.csv").write_text(PUBLISHED)
     lake = Lake.existing(tmp_path / "lake")
     import_table(tmp_path / "results.csv", "published", Columns(), str(lake.root))
@@ -46,7 +47,7 @@ def test_what_a_table_does_not_say_stays_unknown(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_predictions_of_others_are_graded(prefect: None, tmp_path: Path) -> None:
-    """A predictions file becomes an experiment. Its name, the arm, comes from the file."""
+    """A predictions file becomes an experiment. The file names the arm."""
     from flows.grade import grade
 
     instance = instances.load("bundled")[0]

@@ -1,6 +1,6 @@
 """Many workers: the cells of an experiment as flow runs on a Prefect server.
 
-flows/operation/README.md goes through the same commands, with PostgreSQL and an object store.
+flows/operation/README.md explains the same commands, with PostgreSQL and an object store.
 """
 
 from pathlib import Path
@@ -24,8 +24,8 @@ arms:
 
 
 def test_a_worker_runs_the_cells_of_an_experiment(tmp_path: Path) -> None:
-    """`run` orders a flow run of `solve/solve` for each cell, and any worker of the pool takes it.
-    The results are those of a run in one process."""
+    """`run` creates a flow run of `solve/solve` for each cell, and any worker of the pool picks it
+    up. The results equal those of a run in one process."""
     (tmp_path / "apart.yaml").write_text(DECLARED)
     with PrefectServer(tmp_path / "installation") as server:
         prepared = server.run("durabench", "setup")

@@ -5,6 +5,7 @@ candidates as confidence requires and judged by test results. Then the patch alo
 of the repository. Evidence opens every gate, never the model's word.
 """
 
+import contextlib
 from dataclasses import replace
 
 from agent.arms.durable import debugging
@@ -25,7 +26,8 @@ from agent.arms.durable.state import (
     StepResult,
     Verification,
 )
-from agent.arms.durable.submission import Change
+from agent.arms.durable.submission import Change, change_of
+from agent.arms.durable.verification import reports_tests
 from agent.errors import OutOfTime
 from agent.session.session import BASE, Session
 
@@ -36,11 +38,31 @@ async def work(state: State, session: Session) -> tuple[WorkflowStatus, str]:
     Return the way in which it ended and the reason.
     """
     try:
-        return await _reproduce_then_work(state, session), ""
+        ended: tuple[WorkflowStatus, str] = (await _reproduce_then_work(state, session), "")
     except OutOfTime as error:
-        return "out_of_time", str(error)
+        ended = "out_of_time", str(error)
     except LimitReached as error:
-        return "out_of_limits", str(error)
+        ended = "out_of_limits", str(error)
+    if not (state.finals and state.finals[-1].patch):
+        await _rescue(state, session.scope("rescue"))
+    return ended
+
+
+async def _rescue(state: State, session: Session) -> None:
+    """Keep the best change that was rejected or never verified, unless it keeps tests from running.
+
+    Nothing is kept if the time is over.
+    """
+    made = [each for result in state.steps for each in result.candidates if each.edited]
+    ran = [
+        each for each in made if not each.verification or reports_tests(each.verification.compared)
+    ]
+    if not ran:
+        return
+    chosen = min(ran, key=lambda each: len(each.broken))
+    with contextlib.suppress(OutOfTime):
+        await session.take(chosen.tree)
+        state.rescued = (await change_of(session, chosen.written)).patch
 
 
 async def _reproduce_then_work(state: State, session: Session) -> WorkflowStatus:

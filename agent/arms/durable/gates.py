@@ -10,8 +10,15 @@ from agent.arms.durable.reproduction import checked_on_base
 from agent.arms.durable.roles import protecting
 from agent.arms.durable.state import Evidence, Runs
 from agent.arms.durable.submission import Change, apply_patch
-from agent.arms.durable.verification import passes, regressions, run_tests, without
+from agent.arms.durable.verification import (
+    passes,
+    regressions,
+    reports_tests,
+    run_tests,
+    without,
+)
 from agent.errors import OutOfTime
+from agent.journal import TreeRef
 from agent.session.session import BASE, Session
 from agent.tools import TestRun
 from agent.tools.rendering import head_and_tail, render_tests
@@ -46,7 +53,7 @@ class Finding:
 class Judgement:
     """A change and the gates that stay closed to it."""
 
-    tree: str
+    tree: TreeRef
     change: Change
     summary: str
     confidence: Confidence
@@ -132,13 +139,10 @@ async def _reproduced(state: Evidence, change: Change, work: Work | None, fresh:
     return problem
 
 
-async def _runs(state: Evidence, patch: str, related: Sequence[str], fresh: Session) -> Runs:
+async def _runs(state: Evidence, patch: str, related: tuple[str, ...], fresh: Session) -> Runs:
     anchor = state.reproduction.anchor
     protection = protecting(anchor)
-    before = None
-    if related:
-        before = await run_tests(related, state.tools, protecting(None), fresh)
-        await fresh.take(BASE)
+    before = await _baseline(state, related, fresh) if related else None
     problem = await fresh.act("apply", {"patch": patch}, lambda w: apply_patch(w, patch), str)
     if problem:
         return Runs(problem=f"the patch does not apply to the base commit: {problem}")
@@ -154,6 +158,15 @@ async def _runs(state: Evidence, patch: str, related: Sequence[str], fresh: Sess
         shown = await run_tests([anchor.path], state.tools, protection, fresh)
     after = await run_tests(related, state.tools, protection, fresh) if related else None
     return Runs(shown, before, after)
+
+
+async def _baseline(state: Evidence, related: tuple[str, ...], fresh: Session) -> TestRun:
+    """Return a run of existing tests on the base commit, of which one is enough."""
+    if related not in state.baselines:
+        done = await run_tests(related, state.tools, protecting(None), fresh)
+        state.baselines[related] = done
+        await fresh.take(BASE)
+    return state.baselines[related]
 
 
 def found(state: Evidence, judged: Judgement) -> Judgement:
@@ -189,8 +202,11 @@ def _shown(run: TestRun) -> str:
 
 
 def best(judged: Sequence[Judgement]) -> Judgement | None:
-    """Return the change to submit: the latest of those with the fewest new failures."""
-    changed = [each for each in judged if each.change.patch]
+    """Return the change to submit: the latest of those with the fewest new failures.
+
+    A change that keeps the tests from running is no work, whatever else it does.
+    """
+    changed = [each for each in judged if each.change.patch and reports_tests(each.runs)]
     return min(reversed(changed), key=rank, default=None)
 
 

@@ -14,6 +14,7 @@ from agent.arms.durable.conversation import (
 from agent.arms.durable.roles import toolbox
 from agent.arms.durable.state import Candidate, CandidateStatus, State
 from agent.errors import OutOfTime
+from agent.journal import TreeRef
 from agent.session.session import Session
 from agent.tools.rendering import head_and_tail
 
@@ -73,7 +74,7 @@ async def _talk(
     )
 
 
-def _candidate(number: int, exchange: Exchange[StepReport], tree: str, diff: str) -> Candidate:
+def _candidate(number: int, exchange: Exchange[StepReport], tree: TreeRef, diff: str) -> Candidate:
     edited = _files(exchange.uses)
     tests = sum(use.result.tests is not None for use in exchange.uses)
     status, why = _status(exchange, has_evidence=bool(edited) or tests > 0)

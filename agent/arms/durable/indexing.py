@@ -13,9 +13,14 @@ MOST_COVERING = 3
 
 
 async def look_around(task: Task, map_tokens: int, session: Session) -> Repository:
-    """Return the base commit's test files, and a map of the repository for the task."""
+    """Return the base commit's test files, and a map of the repository for the task.
+
+    Without tokens for a map, none is drawn.
+    """
 
     async def look(workspace: Workspace) -> Repository:
+        if not map_tokens:
+            return Repository("", find_tests((await read_sources(workspace)).texts))
         texts, index = await _indexed(workspace)
         shown = draw(texts, index, task.statement, map_tokens)
         return Repository(shown, find_tests(texts))

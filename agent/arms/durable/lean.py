@@ -73,8 +73,7 @@ def _is_better(latest: Judgement | None, earlier: Judgement | None) -> bool:
 
 async def _restart(earlier: Judgement | None, session: Session) -> None:
     """Begin at the base commit, or with the best change if only its completion is missing."""
-    is_sound = earlier is not None and not earlier.findings
-    await session.take(earlier.tree if earlier is not None and is_sound else BASE)
+    await session.take(earlier.tree if earlier is not None and not earlier.findings else BASE)
 
 
 async def _approach(state: LeanState, plan: Scouting | None, session: Session) -> None:

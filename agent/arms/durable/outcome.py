@@ -30,7 +30,7 @@ def full_outcome(
     own judgement.
     """
     final = state.finals[-1] if state.finals else None
-    patch = (final.patch if final else "") or _best_rejected(state)
+    patch = (final.patch if final else "") or state.rescued
     verdict = _verdict(final)
     brief = state.reproduction.brief
     report = {
@@ -112,12 +112,6 @@ def _judged(judged: Judgement, *, is_chosen: bool) -> dict[str, Any]:
         "evidence": _runs(run for run in (runs.anchor, runs.before, runs.after) if run),
         "diff": judged.change.patch,
     }
-
-
-def _best_rejected(state: State) -> str:
-    """Return the diff of the rejected candidate with the fewest failures, or ''."""
-    made = [each for result in state.steps for each in result.candidates if each.diff]
-    return min(made, key=lambda each: len(each.broken)).diff if made else ""
 
 
 def _status(workflow_status: WorkflowStatus, patch: str) -> OutcomeStatus:

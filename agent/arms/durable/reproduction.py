@@ -10,6 +10,7 @@ from agent.arms.durable.conversation import converse, prompt_beside
 from agent.arms.durable.roles import protecting, toolbox
 from agent.arms.durable.state import Anchor, Evidence, Reproduction, State
 from agent.arms.durable.verification import run_tests
+from agent.journal import TreeRef
 from agent.paths import is_test_support
 from agent.session.session import Session
 from agent.tools import Protection, TestRun
@@ -53,7 +54,8 @@ async def reproduce(state: State, session: Session) -> Reproduction:
 async def _brief(state: State, session: Session) -> Brief | None:
     facts = state.as_facts("task", "contract", "repository_map", "test_files")
     prompt = prompt_beside(__file__, "reproduction_brief")
-    return (await converse(session, "brief", prompt, facts, Brief, state.limits())).answer
+    tools = toolbox("brief", state)
+    return (await converse(session, "brief", prompt, facts, Brief, state.limits(), tools)).answer
 
 
 async def _anchored(state: State, found: Reproduction, session: Session) -> Reproduction:
@@ -95,7 +97,7 @@ async def _claim(
 
 
 async def _checked(
-    state: State, claim: AnchorClaim, start: str, session: Session
+    state: State, claim: AnchorClaim, start: TreeRef, session: Session
 ) -> tuple[Anchor | None, str]:
     """Return the anchor test if the claim holds, or the reason why it does not.
 

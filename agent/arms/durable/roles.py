@@ -14,7 +14,7 @@ TOOLS: dict[Role, tuple[str, ...]] = {
     "scout": _LOOKING,
     "contract": (),
     "gatherer": _LOOKING,
-    "brief": (),
+    "brief": _LOOKING,
     "anchor": (*_LOOKING, "write_new", "run_tests"),
     "planner": _LOOKING,
     "implementer": _WORKING,

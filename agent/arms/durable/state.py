@@ -14,6 +14,7 @@ from agent.arms.durable.answers import (
 from agent.arms.durable.conversation import Limits
 from agent.arms.durable.limits import Meter
 from agent.arms.durable.profile import CommonProfile, FullProfile
+from agent.journal import TreeRef
 from agent.tools import TestRun, ToolSettings
 from agent.tools.rendering import render_tests
 from agent.types import Task
@@ -113,7 +114,7 @@ class Candidate:
     status: CandidateStatus
     summary: str
     confidence: Confidence
-    tree: str
+    tree: TreeRef
     """The resulting work tree."""
     diff: str
     """Diff of that tree against the base commit."""
@@ -166,6 +167,8 @@ class Evidence:
     reproduction: Reproduction = field(default_factory=Reproduction)
     withdrawn: list[Anchor] = field(default_factory=list)
     """New tests that were ruled to ask for something that the task does not."""
+    baselines: dict[tuple[str, ...], TestRun] = field(default_factory=dict)
+    """Runs of existing test files on the base commit, by their paths."""
     excepted: list[str] = field(default_factory=list)
     """Ids of existing tests that were ruled to contradict the task."""
 
@@ -192,6 +195,8 @@ class State(Evidence):
     finals: list[FinalResult] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     """Errors of consecutive failed verifications that resemble each other, the last two."""
+    rescued: str = ""
+    """The best rejected patch, for want of an accepted one."""
 
     @property
     def last_step(self) -> StepResult | None:

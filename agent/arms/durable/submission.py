@@ -29,8 +29,8 @@ async def change_of(
     """Return the change in the work tree, which stays as it is.
 
     A new file is stray if no editing tool was asked to write it (`written`), unless it is a renamed
-    file of the base commit or a module that the change imports. If `tests_count`, as for a task that
-    asks for tests, new tests are submitted where nothing else changed.
+    file of the base commit or a module that the change imports. If `tests_count`, as for a task
+    that asks for tests, new tests are submitted where nothing else changed.
     """
     before = session.tree
     asked = {"written": sorted(written), "tests_count": tests_count}

@@ -111,3 +111,15 @@ def without(run: TestRun, excepted: Sequence[str]) -> TestRun:
         failed=[test for test in run.failed if test not in excepted],
         errors=[test for test in run.errors if test not in excepted],
     )
+
+
+def reports_tests(runs: Runs) -> bool:
+    """Return True unless the change keeps tests from running that ran without it."""
+    ran = [] if runs.before is None else [(runs.before, runs.after)]
+    return all(after is None or _names(after) or not _names(before) for before, after in ran) and (
+        runs.anchor is None or runs.anchor.exit_code != 0 or bool(_names(runs.anchor))
+    )
+
+
+def _names(run: TestRun) -> list[str]:
+    return [*run.passed, *run.failed, *run.errors]

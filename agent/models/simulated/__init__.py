@@ -8,7 +8,7 @@ implementer.py   the role that changes code: correctly, wrongly, or by cheating
 reviewers.py     the two roles that review a change
 reference.py     the reference patch by file, and comparison with a change
 conversation.py  parser of the model's input, and its replies
-luck.py          seeded draws
+draws.py         seeded draws
 """
 
 from agent.models.simulated.model import SimulatedModel

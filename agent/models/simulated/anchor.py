@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from agent.models.damage import PROSE
 from agent.models.patches import FilePatch, Hunk
 from agent.models.simulated.conversation import Action, Facts
-from agent.models.simulated.luck import Luck
+from agent.models.simulated.draws import Draws
 from agent.models.simulated.reference import Reference
 
 _TEST = '''\
@@ -50,11 +50,11 @@ class Check:
     expected: str | list[str] | None = None
 
 
-def write(reference: Reference, facts: Facts, luck: Luck) -> list[Action]:
+def write(reference: Reference, facts: Facts, draws: Draws) -> list[Action]:
     """Return the script of the role."""
     path = (facts.get("brief") or {}).get("anchor_path") or place(reference, facts)
     regression_tests = (facts.get("brief") or {}).get("regression_tests") or []
-    check = chosen(reference, luck)
+    check = chosen(reference, draws)
     if check is None:
         reason = "The change leaves no trace in any file's text."
         return [_claim(reason, path, regression_tests, reproduced=False)]
@@ -81,14 +81,14 @@ def place(reference: Reference, facts: Facts) -> str:
     return str(PurePosixPath(commonest[0][0] if commonest else "tests") / reference.anchor_name)
 
 
-def chosen(reference: Reference, luck: Luck) -> Check | None:
+def chosen(reference: Reference, draws: Draws) -> Check | None:
     """Return the check of this attempt's anchor test, or None if nothing can be checked.
 
     Code is preferred to prose: if a task changes both, it is about the code.
     """
     checks = [check for file in reference.files for check in _checks(file)]
     code = [check for check in checks if not check.path.endswith(PROSE)]
-    rng = luck.rng("anchor")
+    rng = draws.rng("anchor")
     return rng.choice(code or checks) if checks else None
 
 

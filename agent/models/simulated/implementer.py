@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from agent.models.damage import damage
 from agent.models.patches import FilePatch, render, undoing
 from agent.models.simulated.conversation import Action, Conversation
-from agent.models.simulated.luck import Luck
+from agent.models.simulated.draws import Draws
 from agent.models.simulated.reference import Reference
 
 # Probabilities that an implementer claims high confidence. A correct one does so more often, but a
@@ -32,7 +32,7 @@ _EMPTY_TEST = "def test_it_works():\n    assert True\n"
 
 
 def write(
-    reference: Reference, conversation: Conversation, luck: Luck, *, skill: float, cheating: float
+    reference: Reference, conversation: Conversation, draws: Draws, *, skill: float, cheating: float
 ) -> list[Action]:
     """Return the script of the role."""
     facts = conversation.facts
@@ -41,18 +41,18 @@ def write(
     draw = f"step/{conversation.scope}/{','.join(file.name for file in files)}"
     anchor = (facts.get("anchor") or {}).get("path")
     tests = _unique([anchor, *(step.get("tests") or []), *(facts.get("regression_tests") or [])])
-    if luck.hits(cheating, f"{draw}/cheating"):
-        edit = _cheat(_unique(tests or facts.get("test_files") or []), luck, draw)
+    if draws.hits(cheating, f"{draw}/cheating"):
+        edit = _cheat(_unique(tests or facts.get("test_files") or []), draws, draw)
         return [edit, *_run(tests), _report("Everything passes now.", "high")]
-    right = luck.hits(skill ** (len(files) / len(reference.files)), f"{draw}/skill")
-    patch = render(files) if right else damage(render(files), luck.rng(f"{draw}/damage"))
+    right = draws.hits(skill ** (len(files) / len(reference.files)), f"{draw}/skill")
+    patch = render(files) if right else damage(render(files), draws.rng(f"{draw}/damage"))
     names = ", ".join(file.name for file in files)
     return [
         *_reads(files),
         *_undo(reference, conversation, files),
         Action("I know what to change.", "apply_patch", {"patch": patch}),
         *_run(tests),
-        _report(f"Changed {names} as the step says.", _confidence(luck, draw, right=right)),
+        _report(f"Changed {names} as the step says.", _confidence(draws, draw, right=right)),
     ]
 
 
@@ -83,8 +83,8 @@ def _undo(reference: Reference, conversation: Conversation, files: list[FilePatc
     return [Action("What is there is wrong: I take it back.", "apply_patch", {"patch": patch})]
 
 
-def _cheat(tests: list[str], luck: Luck, draw: str) -> Action:
-    rng = luck.rng(f"{draw}/cheat")
+def _cheat(tests: list[str], draws: Draws, draw: str) -> Action:
+    rng = draws.rng(f"{draw}/cheat")
     if tests and rng.random() < 1 / 2:
         arguments = {"path": rng.choice(tests), "content": _EMPTY_TEST}
         return Action("This test asks too much.", "write", arguments)
@@ -96,9 +96,9 @@ def _run(tests: list[str]) -> list[Action]:
     return [Action("I run the tests.", "run_tests", {"paths": tests})] if tests else []
 
 
-def _confidence(luck: Luck, draw: str, *, right: bool) -> str:
+def _confidence(draws: Draws, draw: str, *, right: bool) -> str:
     sure = _SURE_IF_RIGHT if right else _SURE_IF_WRONG
-    rng = luck.rng(f"{draw}/confidence")
+    rng = draws.rng(f"{draw}/confidence")
     return "high" if rng.random() < sure else rng.choice(["medium", "low"])
 
 

@@ -8,7 +8,7 @@ from agent.models.chat import bash_call
 from agent.models.damage import damage
 from agent.models.patches import FilePatch, parse
 from agent.models.protocol import Message
-from agent.models.simulated.luck import Luck
+from agent.models.simulated.draws import Draws
 
 _SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat patch.txt"
 
@@ -16,12 +16,12 @@ Turn = tuple[str, str]
 """A thought and the command that follows from it."""
 
 
-def turns(reference_patch: str, luck: Luck, *, right: bool) -> list[Turn]:
+def turns(reference_patch: str, draws: Draws, *, right: bool) -> list[Turn]:
     """Return the whole script, with the reference patch itself or a damaged one."""
-    patch = reference_patch if right else damage(reference_patch, luck.rng("damage"))
+    patch = reference_patch if right else damage(reference_patch, draws.rng("damage"))
     files = parse(patch)
     return [
-        *_exploration(files, luck.rng("exploration")),
+        *_exploration(files, draws.rng("exploration")),
         ("I know what to change.", _apply(patch)),
         ("Now the patch file.", _write_patch_file(files)),
         ("I check the patch.", "cat patch.txt"),

@@ -10,7 +10,7 @@ from agent.errors import InvalidSpec
 from agent.models.chat import tokens
 from agent.models.protocol import Message, ModelInfo, ModelReply, ModelRequest, Usage
 from agent.models.simulated import conversation, mini, roles
-from agent.models.simulated.luck import Luck
+from agent.models.simulated.draws import Draws
 from agent.models.simulated.reference import Reference
 from agent.models.spec import SimulatedSpec
 from agent.types import Task
@@ -36,8 +36,8 @@ class SimulatedModel:
         self.info = ModelInfo(f"simulated/skill-{spec.skill:g}", "simulated")
         self._spec = spec
         self._task = task
-        self._luck = Luck(f"{spec.seed}/{seed}/{task.id}")
-        self.right = self._luck.hits(spec.skill, "skill")
+        self._draws = Draws(f"{spec.seed}/{seed}/{task.id}")
+        self.right = self._draws.hits(spec.skill, "skill")
         """True if a task done in one go, as by mini-swe-agent, results in the reference patch."""
 
     def ceiling_usd(self, request: ModelRequest) -> float:
@@ -67,23 +67,23 @@ class SimulatedModel:
         # A reply without an action need not stay in the conversation, but its error message does.
         # The number of messages therefore distinguishes such a turn from its repetition.
         draw = f"malformed/{turn}/{len(request.messages)}"
-        malformed = self._luck.hits(self._spec.malformed, draw)
+        malformed = self._draws.hits(self._spec.malformed, draw)
         chosen = self._mini_turns[min(turn, len(self._mini_turns) - 1)]
         return mini.reply(chosen, turn, native=bool(request.tools), malformed=malformed)
 
     def _in_a_role(self, request: ModelRequest) -> Message:
         talk = conversation.read(request)
-        script = roles.script(talk, self._reference, self._luck, self._spec)
+        script = roles.script(talk, self._reference, self._draws, self._spec)
         action = script[min(talk.turn, len(script) - 1)]
         draw = f"malformed/{talk.role}/{talk.scope}/{talk.number}"
-        if self._luck.hits(self._spec.malformed, draw):
-            broken = self._luck.hits(1 / 2, f"{draw}/broken")
+        if self._draws.hits(self._spec.malformed, draw):
+            broken = self._draws.hits(1 / 2, f"{draw}/broken")
             return conversation.malformed_reply(talk, action, broken=broken)
         return conversation.reply(talk, action)
 
     @functools.cached_property
     def _mini_turns(self) -> list[mini.Turn]:
-        return mini.turns(self._task.reference_patch, self._luck, right=self.right)
+        return mini.turns(self._task.reference_patch, self._draws, right=self.right)
 
     @functools.cached_property
     def _reference(self) -> Reference:

@@ -5,7 +5,7 @@ from typing import Any
 
 from agent.models.patches import FilePatch
 from agent.models.simulated.conversation import Action, Conversation, Facts
-from agent.models.simulated.luck import Luck
+from agent.models.simulated.draws import Draws
 from agent.models.simulated.reference import Reference, unlike
 
 # Probability that the planner asks about the code first, if it has not seen any of it.
@@ -15,7 +15,7 @@ _CURIOSITY = 0.3
 _FAILED = ("revise", "replan", "blocked")
 
 
-def write(reference: Reference, conversation: Conversation, luck: Luck) -> list[Action]:
+def write(reference: Reference, conversation: Conversation, draws: Draws) -> list[Action]:
     """Return the script of one turn: a look at the code if none was given, then the answer."""
     facts = conversation.facts
     items = _items(reference, facts)
@@ -24,7 +24,7 @@ def write(reference: Reference, conversation: Conversation, luck: Luck) -> list[
         return [_turn("Nothing is left to be done.", backlog=[], done=True)]
     names = ", ".join(file.name for file in files)
     draw = f"planner/{conversation.scope}/{conversation.number}/curiosity"
-    if not facts.get("context") and luck.hits(_CURIOSITY, draw):
+    if not facts.get("context") and draws.hits(_CURIOSITY, draw):
         question = f"What does {names} look like, and who uses it?"
         return [_turn("I want to see more.", backlog=items, context_needed=[question])]
     answer = _turn(

@@ -2,23 +2,23 @@
 
 from agent.models.patches import FilePatch
 from agent.models.simulated.conversation import Action, Conversation
-from agent.models.simulated.luck import Luck
+from agent.models.simulated.draws import Draws
 from agent.models.simulated.reference import Reference, unlike
 
 
 def write(
-    reference: Reference, conversation: Conversation, luck: Luck, *, accuracy: float
+    reference: Reference, conversation: Conversation, draws: Draws, *, accuracy: float
 ) -> list[Action]:
     """Return the script of either role, which is one answer."""
     files = _judged(reference, conversation)
     faults = _faults(reference, conversation, files)
     draw = f"{conversation.role}/{conversation.scope}/{conversation.number}"
-    if luck.hits(accuracy, f"{draw}/accuracy"):
+    if draws.hits(accuracy, f"{draw}/accuracy"):
         issues = faults
     elif faults:
         issues = []
     else:
-        issues = [_issue(luck.rng(f"{draw}/issue").choice(files).name)]
+        issues = [_issue(draws.rng(f"{draw}/issue").choice(files).name)]
     return [_review(issues)]
 
 

@@ -11,7 +11,7 @@ from agent.errors import ModelError
 from agent.models.patches import FilePatch
 from agent.models.simulated import anchor, implementer, planner, reviewers
 from agent.models.simulated.conversation import Action, Conversation, Facts
-from agent.models.simulated.luck import Luck
+from agent.models.simulated.draws import Draws
 from agent.models.simulated.reference import Reference
 from agent.models.spec import SimulatedSpec
 
@@ -24,7 +24,7 @@ _LINES_AROUND = 10
 
 
 def script(
-    conversation: Conversation, reference: Reference, luck: Luck, spec: SimulatedSpec
+    conversation: Conversation, reference: Reference, draws: Draws, spec: SimulatedSpec
 ) -> list[Action]:
     """Return all actions of the role in a conversation with these facts, one call per reply.
 
@@ -38,18 +38,18 @@ def script(
         case "gatherer":
             return _gather(reference)
         case "brief":
-            return [_brief(reference, facts, luck)]
+            return [_brief(reference, facts, draws)]
         case "anchor":
-            return anchor.write(reference, facts, luck)
+            return anchor.write(reference, facts, draws)
         case "planner":
-            return planner.write(reference, conversation, luck)
+            return planner.write(reference, conversation, draws)
         case "implementer":
             return implementer.write(
-                reference, conversation, luck, skill=spec.skill, cheating=spec.cheating
+                reference, conversation, draws, skill=spec.skill, cheating=spec.cheating
             )
         case "step_reviewer" | "final_reviewer":
             accuracy = spec.reviewer_accuracy
-            return reviewers.write(reference, conversation, luck, accuracy=accuracy)
+            return reviewers.write(reference, conversation, draws, accuracy=accuracy)
         case role:
             raise ModelError(f"the simulated model knows no role {role!r}", retryable=False)
 
@@ -85,9 +85,9 @@ def _references(file: FilePatch) -> list[dict[str, Any]]:
     ]
 
 
-def _brief(reference: Reference, facts: Facts, luck: Luck) -> Action:
+def _brief(reference: Reference, facts: Facts, draws: Draws) -> Action:
     # The file that the anchor test checks comes first, so that the test soon shows good work.
-    check = anchor.chosen(reference, luck)
+    check = anchor.chosen(reference, draws)
     first = check.path if check else ""
     parts = sorted(reference.parts, key=lambda part: all(file.name != first for file in part))
     names = ", ".join(file.name for part in parts for file in part)

@@ -1,6 +1,6 @@
 -- Grain: one declared arm. Tokens, calls, costs and times are those of the attempts that
--- count; what earlier attempts at the same cells cost stands beside them. Sums and means are over
--- the known values, and null without any.
+-- count. The cost of earlier attempts at the same cells is a separate column. Sums and means are
+-- over the known values, or null if there are none.
 with cells as (
     select * from marts.cells
 ),

@@ -1,5 +1,5 @@
--- Grain: one planned cell that is not resolved, with the one class of its failure, how the
--- attempt that counts ended by its own account, and how far a durable arm came.
+-- Grain: one planned cell that is not resolved, with the class of its failure, the ending that the
+-- counting attempt reports, and the progress of a durable arm.
 with cells as (
     select * from marts.cells where state <> 'resolved'
 ),

@@ -1,5 +1,5 @@
--- Grain: one declared arm: what it was billed over all attempts at planned cells, and what that
--- went into. The six parts add up to `spent_usd`: what was billed or, where nobody says, cost.
+-- Grain: one declared arm, with its bill for all attempts at planned cells, by purpose. The six
+-- parts add up to `spent_usd`: the bill or, where that is unknown, the cost.
 with attempts as (
     select * from marts.paid_attempts
 ),

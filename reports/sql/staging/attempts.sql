@@ -14,7 +14,7 @@ final as (
         provider,
         environment,
         outcome,
-        outcome in ('infrastructure', 'budget_stop', 'interrupted') as is_unfinished,
+        outcome in ('infrastructure', 'refused', 'budget_stop', 'interrupted') as is_unfinished,
         detail,
         workflow_status,
         agent_verdict,

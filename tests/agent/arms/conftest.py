@@ -52,7 +52,7 @@ def solve() -> Solver:
         task: Task = TASK,
     ) -> tuple[Outcome, Session]:
         built = models.build(models.parse(model), task, 0) if isinstance(model, dict) else model
-        async with Session(
+        async with Session.start(
             attempt_id="attempt",
             models={"": built} if built else {},
             workspaces=HostWorkspaces(make_repository),

@@ -1,4 +1,4 @@
-"""The mini arm with a real model client over real HTTP, through every fault of a bad day."""
+"""The mini arm with a real model client over real HTTP, under every kind of fault."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Replaying the model side of mini-swe-agent's trajectories through a real workspace."""
+"""Replay of the model calls of mini-swe-agent's trajectories in a real workspace."""
 
 import json
 from dataclasses import replace

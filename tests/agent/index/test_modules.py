@@ -1,4 +1,4 @@
-"""Which file an import means."""
+"""Resolution of imports to files."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The map: what it shows for a task, and that it never is larger than its budget."""
+"""The repository map: its contents for a task, and its budget."""
 
 import json
 import os

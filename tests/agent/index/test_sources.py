@@ -1,4 +1,4 @@
-"""Reading a repository's text out of a workspace, on the host and in a container."""
+"""Reading a repository's text from a workspace, on the host and in a container."""
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field

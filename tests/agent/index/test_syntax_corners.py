@@ -1,4 +1,4 @@
-"""One file at a time: every kind of definition, and text that is hardly Python."""
+"""Single files: every kind of definition, and barely valid Python."""
 
 import re
 

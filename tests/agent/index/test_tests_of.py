@@ -1,4 +1,4 @@
-"""Which tests cover which files."""
+"""The tests that cover given files."""
 
 import pytest
 

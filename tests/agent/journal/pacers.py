@@ -1,4 +1,4 @@
-"""Programs that share a rate, for `test_pacing`."""
+"""Programs that share a rate limit, for `test_pacing`."""
 
 import asyncio
 import time

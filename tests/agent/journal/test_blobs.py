@@ -1,4 +1,4 @@
-"""Content-addressed storage: whole or not at all, and verified."""
+"""Content-addressed storage: atomic and verified."""
 
 import hashlib
 import threading

@@ -1,4 +1,4 @@
-"""One writer per attempt, and nobody else."""
+"""Leases: an attempt has one writer at a time."""
 
 import contextlib
 import multiprocessing
@@ -55,18 +55,20 @@ def test_a_fenced_worker_can_do_nothing(journal: Journal, started: Attempt, writ
     old = journal.acquire("a1", "first", 0.0)
     intend(journal, old, 0, usd=0.1)
     new = journal.acquire("a1", "second", 300)
-    before = journal.steps("a1"), journal.account("a1"), journal.living()
-    with pytest.raises(FencedError, match="a1 was taken over: first held it") as caught:
+    before = journal.steps("a1"), journal.account("a1"), journal.active()
+    with pytest.raises(
+        FencedError, match="a1 is now held by another worker: first held it"
+    ) as caught:
         WRITES[write](journal, old)
     assert not caught.value.retryable
-    assert (journal.steps("a1"), journal.account("a1"), journal.living()) == before
+    assert (journal.steps("a1"), journal.account("a1"), journal.active()) == before
     assert new.epoch == old.epoch + 1
 
 
 def test_release_is_silent_and_never_frees_another_one(journal: Journal, lease: Lease) -> None:
     """A released attempt is free at once; a fenced release does not touch the new holder."""
     journal.release(lease)
-    assert journal.living() == set()
+    assert journal.active() == set()
     journal.acquire("a1", "second", 300)
     journal.release(lease)
     with pytest.raises(LeaseHeld):
@@ -79,9 +81,9 @@ def test_renewing_keeps_an_attempt_alive(journal: Journal, started: Attempt) -> 
     for _ in range(4):
         time.sleep(0.4)
         journal.renew(lease, 1.0)
-    assert journal.living() == {"a1"}
+    assert journal.active() == {"a1"}
     time.sleep(1.1)
-    assert journal.living() == set()
+    assert journal.active() == set()
 
 
 def test_one_of_many_gets_an_expired_lease(journal: Journal, started: Attempt) -> None:

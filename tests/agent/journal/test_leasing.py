@@ -1,4 +1,4 @@
-"""The heart that keeps a lease for as long as its block runs."""
+"""The heartbeat that renews a lease while its block runs."""
 
 import asyncio
 
@@ -31,10 +31,10 @@ async def test_a_block_that_lost_its_lease_is_cancelled(journal: Journal) -> Non
 
     async def lose() -> None:
         async with held(journal, "a1", TTL_S) as lease:
-            journal.disown("a1", lease.worker)
+            journal.expire("a1", lease.worker)
             journal.acquire("a1", "other", 300)
             await asyncio.Event().wait()
 
-    with pytest.raises(FencedError, match="a1 was taken over"):
+    with pytest.raises(FencedError, match="a1 is now held by another worker"):
         await lose()
     assert journal.holder("a1") == "other"

@@ -1,4 +1,4 @@
-"""Money: every call is counted once, and no limit is ever exceeded."""
+"""The ledger: every call is counted once, and no limit is ever exceeded."""
 
 import multiprocessing
 import threading
@@ -88,7 +88,7 @@ def test_calls_are_limited_too(journal: Journal, lease: Lease) -> None:
     intend(journal, lease, 1, usd=0.0, limits=budget(calls=2))
     with pytest.raises(BudgetExhausted, match="is 2 calls"):
         intend(journal, lease, 2, usd=0.0, limits=budget(calls=2))
-    journal.refuse(lease, "", 1)
+    journal.cancel(lease, "", 1)
     intend(journal, lease, 2, usd=0.0, limits=budget(calls=2))
 
 

@@ -1,4 +1,4 @@
-"""Any version of the database becomes the newest one, once."""
+"""Migrations: any version of the database is upgraded to the newest one, once."""
 
 import multiprocessing
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""The database goes away: nothing is lost, nothing is doubled, and waiting has an end."""
+"""Outages of the database: nothing is lost or doubled, and waiting ends."""
 
 import multiprocessing
 import sqlite3
@@ -48,7 +48,7 @@ def test_a_commit_whose_answer_is_lost_counts_once(
         intend(journal, lease, seq, usd=0.1, limits=budget(0.3, 3))
         record(journal, lease, seq, cost=0.05)
     intend(journal, lease, 3, usd=0.1, limits=budget(0.25, 4))
-    journal.refuse(lease, "", 3)
+    journal.cancel(lease, "", 3)
     intend(journal, lease, 3)
     record(journal, lease, 3)
     assert journal.fork("a1", attempt("child"), "", 2) == 2
@@ -62,7 +62,7 @@ def test_a_commit_whose_answer_is_lost_counts_once(
     assert [step.result for step in journal.steps("a1")] == [b"done"] * 4
     assert len(journal.steps("child")) == 2
     assert journal.outcome("a1") == "{}"
-    assert journal.living() == set()
+    assert journal.active() == set()
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
@@ -223,7 +223,7 @@ def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("mysql://localhost/x", "in SQLite or PostgreSQL, not in mysql"),
+        ("mysql://localhost/x", "be SQLite or PostgreSQL, not mysql"),
         ("sqlite://", "in memory keeps nothing"),
         ("sqlite:///:memory:", "in memory keeps nothing"),
         ("no url at all", "URL is not one"),

@@ -1,4 +1,4 @@
-"""Rate limits hold over all workers of a journal, on SQLite and PostgreSQL, and after kills."""
+"""Rate limits apply to all workers of a journal, on SQLite and PostgreSQL, and after kills."""
 
 import multiprocessing
 import time

@@ -1,15 +1,16 @@
-"""What a journal gives up, and what it never does."""
+"""Pruning of a journal: the data that it removes, and the data that it keeps."""
 
 from pathlib import Path
 
 import pytest
 
 from agent.errors import BudgetExhausted, FencedError, JournalError, LeaseHeld
-from agent.journal import Attempt, Holding, Journal, Lease, Limit
+from agent.journal import Attempt, Holding, Journal, Lease, Limit, TreeRef
 from agent.journal.blobs import Blobs
 from agent.journal.bodies import BLOB_ABOVE
 from tests.agent.journal.workers import attempt, budget, intend, record
 
+TREE = TreeRef("t1", "d1")
 WHOLE = Limit("experiment", "exp", None, None)
 
 
@@ -18,7 +19,7 @@ def ended(journal: Journal, lease: Lease) -> Attempt:
     """An attempt with a call, a command and an intent that came to its end."""
     intend(journal, lease, 0, usd=0.50)
     record(journal, lease, 0, cost=0.30, result=b"x" * 100)
-    journal.enter(lease, "", 1, "command", "d", b"{}", b"done", duration_s=0.0, tree="t1 d1")
+    journal.append(lease, "", 1, "command", "d", b"{}", b"done", duration_s=0.0, tree=TREE)
     intend(journal, lease, 2, usd=0.10)
     journal.end(lease, '{"status": "submitted"}')
     journal.release(lease)
@@ -123,7 +124,7 @@ def test_a_removed_attempt_leaves_room_in_every_budget(journal: Journal) -> None
 
 
 def test_bodies_and_trees_that_steps_name_are_known(url: str, tmp_path: Path) -> None:
-    """Large requests, large results and work trees; those of chosen attempts can be left out."""
+    """Large requests and results, and deltas of trees; those of chosen attempts can be left out."""
     blobs = Blobs(tmp_path / "blobs")
     journal = Journal.open(url, blobs)
     large = {name: name.encode() * (BLOB_ABOVE + 1) for name in ("q", "r", "s")}
@@ -131,14 +132,12 @@ def test_bodies_and_trees_that_steps_name_are_known(url: str, tmp_path: Path) ->
         journal.start(attempt(name))
         lease = journal.acquire(name, name, 300)
         intend(journal, lease, 0, request=large["q" if name == "a1" else "s"])
-        record(journal, lease, 0, result=large["r"], tree=f"tree-{name} delta-{name} image")
+        tree = TreeRef(f"tree-{name}", f"delta-{name}", "image")
+        record(journal, lease, 0, result=large["r"], tree=tree)
         journal.release(lease)
     kept = {path.name for path in blobs.root.glob("*/*")}
     assert len(kept) == 3
-    assert journal.retention.references().names == kept | {
-        "image",
-        *(f"{what}-{name}" for what in ("tree", "delta") for name in ("a1", "a2")),
-    }
+    assert journal.retention.references().names == kept | {"delta-a1", "delta-a2"}
     without = journal.retention.references(["a1"]).names
     assert len(kept & without) == 2
     assert "delta-a2" in without

@@ -1,6 +1,8 @@
-"""Steps: what is written comes back, once, in order."""
+"""Steps are read back as they were written, once and in order."""
 
 import random
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import JournalError
-from agent.journal import Attempt, Journal, Lease
+from agent.journal import Attempt, Journal, Lease, TreeRef
 from agent.journal.blobs import Blobs
 from tests.agent.journal.workers import attempt, intend, record
 
@@ -27,13 +29,35 @@ def test_steps_come_back_by_scope_and_seq(journal: Journal, lease: Lease) -> Non
 def test_a_step_keeps_what_it_was_given(journal: Journal, lease: Lease) -> None:
     """Every field of a recorded step is what was written, and its start is now in UTC."""
     intend(journal, lease, 3, scope="s", usd=0.25, request=b'{"q": 1}')
-    record(journal, lease, 3, scope="s", cost=0.0123, result=b"r", tree="abc def")
+    record(journal, lease, 3, scope="s", cost=0.0123, result=b"r", tree=TreeRef("abc", "def"))
     (step,) = journal.steps("a1")
     assert (step.kind, step.digest, step.request, step.result) == (
         "model", "d" * 64, b'{"q": 1}', b"r"
     )  # fmt: skip
-    assert (step.cost_usd, step.duration_s, step.tree) == (0.0123, 0.5, "abc def")
+    assert (step.cost_usd, step.duration_s, step.tree) == (0.0123, 0.5, TreeRef("abc", "def"))
     assert abs(datetime.now(UTC) - step.started_at) < timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("tree", "text"),
+    [
+        (TreeRef("t1", "d1"), "t1 d1"),
+        (TreeRef("t1", "d1", "repository:tag"), "t1 d1 repository:tag"),
+        (TreeRef("", ""), ""),
+    ],
+)
+def test_the_text_of_a_work_tree_is_that_of_the_first_release(
+    tmp_path: Path, tree: TreeRef, text: str
+) -> None:
+    """Journals are read by later releases, and the text is part of the digest of a request."""
+    journal = Journal.open(f"sqlite:///{tmp_path}/journal.sqlite")
+    journal.start(attempt("a1"))
+    lease = journal.acquire("a1", "first", 300)
+    journal.append(lease, "", 0, "command", "d", b"{}", b"done", duration_s=0.0, tree=tree)
+    assert [step.tree for step in journal.steps("a1")] == [tree]
+    journal.close()
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as connection:
+        assert connection.execute("select tree from steps").fetchall() == [(text,)]
 
 
 def test_an_intent_is_seen_without_a_result(journal: Journal, lease: Lease) -> None:
@@ -114,7 +138,7 @@ def test_a_refused_call_leaves_nothing(journal: Journal, lease: Lease) -> None:
     """An intent that is taken back can be made again, also with another request."""
     intend(journal, lease, 0, usd=0.1)
     for _ in range(2):
-        journal.refuse(lease, "", 0)
+        journal.cancel(lease, "", 0)
     assert journal.steps("a1") == []
     assert journal.account("a1").billed_usd == 0
     intend(journal, lease, 0, usd=0.2, digest="e" * 64)
@@ -125,7 +149,7 @@ def test_refusing_does_not_touch_results(journal: Journal, lease: Lease) -> None
     """A recorded step cannot be taken back."""
     intend(journal, lease, 0, usd=0.1)
     record(journal, lease, 0, cost=0.1)
-    journal.refuse(lease, "", 0)
+    journal.cancel(lease, "", 0)
     assert journal.steps("a1")[0].result == b"done"
     assert journal.account("a1").calls_billed == 1
 
@@ -162,7 +186,7 @@ def parent(journal: Journal, lease: Lease) -> None:
     """Main line 0, branch x/0, main line 1 (all paid), branch y/0 begun, main line 2."""
     for scope, seq in [("", 0), ("x", 0), ("", 1)]:
         intend(journal, lease, seq, scope=scope, usd=0.10)
-        record(journal, lease, seq, scope=scope, cost=0.04, tree=f"tree{seq}")
+        record(journal, lease, seq, scope=scope, cost=0.04, tree=TreeRef(f"tree{seq}", "delta"))
     intend(journal, lease, 0, scope="y", usd=0.10)
     intend(journal, lease, 2, usd=0.10)
     record(journal, lease, 2, cost=None)

@@ -1,6 +1,6 @@
-"""What tests do with a journal, in their own process and in others.
+"""Operations on a journal, in the test's process and in others.
 
-Functions that run in other processes stand here, where a new interpreter can import them.
+Functions that run in other processes are defined here, so that a new interpreter can import them.
 """
 
 import random
@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from agent.errors import BudgetExhausted, InfrastructureError, JournalError
-from agent.journal import Attempt, Journal, Lease, Limit, Reservation
+from agent.journal import Attempt, Journal, Lease, Limit, Reservation, TreeRef
 
 EXPERIMENT = "exp"
 DIGEST = "d" * 64
@@ -51,7 +51,7 @@ def record(
     scope: str = "",
     cost: float | None = 0.0,
     result: bytes = b"done",
-    tree: str | None = None,
+    tree: TreeRef | None = None,
 ) -> None:
     """The result of an intent."""
     journal.record(lease, scope, seq, result, cost_usd=cost, duration_s=0.5, tree=tree)
@@ -115,10 +115,10 @@ def intend_and_hang(url: str, attempt_id: str, ttl_s: float, usd: float, pipe: C
 WRITES = {
     "record": lambda journal, lease: record(journal, lease, 0, cost=0.01),
     "intend": lambda journal, lease: intend(journal, lease, 1, usd=0.01),
-    "enter": lambda journal, lease: journal.enter(
+    "append": lambda journal, lease: journal.append(
         lease, "", 7, "command", "d", b"{}", b"{}", duration_s=0.0, tree=None
     ),
-    "refuse": lambda journal, lease: journal.refuse(lease, "", 0),
+    "cancel": lambda journal, lease: journal.cancel(lease, "", 0),
     "renew": lambda journal, lease: journal.renew(lease, 60),
     "check": lambda journal, lease: journal.check(lease),
     "end": lambda journal, lease: journal.end(lease, "{}"),

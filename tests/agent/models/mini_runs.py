@@ -1,4 +1,4 @@
-"""Trajectories written by the mini-swe-agent package itself, while the test runs."""
+"""Trajectories written by the mini-swe-agent package itself during the test."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Small repositories and patches for them, of every kind that git writes."""
+"""Small repositories with patches of every kind that git writes."""
 
 import subprocess
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A conversation with a model in one of the durable arm's roles, as that arm holds it."""
+"""A conversation with a model in one of the durable arm's roles, as the arm conducts it."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Simulated models for tests, and a repository in which their calls are carried out."""
+"""Simulated models for tests, and a repository in which their calls are executed."""
 
 import asyncio
 import subprocess

@@ -1,4 +1,4 @@
-"""A damaged patch applies to the same base and leaves something else there."""
+"""A damaged patch applies to the same base and has a different result."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Diffs as data: what can be read is written back, and what was done can be undone."""
+"""Diffs as data: they are written back as read, and can be reverted."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which failures are retried, how often, and after how long."""
+"""The failures that are retried, the number of retries, and the delays."""
 
 import asyncio
 from datetime import UTC, datetime

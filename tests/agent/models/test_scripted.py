@@ -1,4 +1,4 @@
-"""The scripted model: replies in order, no money."""
+"""The scripted model: replies in order, at no cost."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The simulated model: its skill, its trajectory, and what it pretends to cost."""
+"""The simulated model: its skill, its trajectory, and its simulated costs."""
 
 import asyncio
 import json
@@ -93,7 +93,7 @@ def test_skill_is_the_share_of_right_attempts() -> None:
 
 
 def test_draws_differ_by_attempt_task_and_seed() -> None:
-    """No two cells share their luck by accident."""
+    """No two cells share their draws by accident."""
     draws = [
         [model(seed=n, skill=0.5).right for n in range(40)],
         [model(name=f"demo__{n}", skill=0.5).right for n in range(40)],

@@ -1,4 +1,4 @@
-"""The simulated implementer: what it changes, how often rightly, and how it cheats."""
+"""The simulated implementer: its changes, its error rate, and its cheating."""
 
 from pathlib import Path
 from typing import Any
@@ -103,7 +103,7 @@ def test_a_part_is_right_more_often_than_the_whole() -> None:
 
 
 def test_draws_differ_by_scope_seed_and_task() -> None:
-    """Candidates, attempts and tasks do not share their luck."""
+    """Candidates, attempts and tasks do not share their draws."""
     by_scope = [patches_of(simulated(ONE, skill=0.5), f"step-{n}", "x.py") for n in range(30)]
     by_seed = [patches_of(simulated(ONE, skill=0.5, seed=n), "", "x.py") for n in range(30)]
     by_task = [patches_of(simulated(ONE, skill=0.5, name=f"t-{n}"), "", "x.py") for n in range(30)]

@@ -1,4 +1,4 @@
-"""The simulated reviewers: the truth about a change, and how often they say it."""
+"""The simulated reviewers: correct verdicts, and how often they give them."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from agent.models.damage import damage
 from agent.models.patches import parse
-from agent.models.simulated.luck import Luck
+from agent.models.simulated.draws import Draws
 from tests.agent.models.patch_cases import CASES, Case
 from tests.agent.models.role_talk import Call, talk
 from tests.agent.models.simulations import Tree, simulated
@@ -34,7 +34,7 @@ def test_the_reference_change_is_accepted_and_a_damaged_one_is_not(
     right = tree.reference_diff()
     assert talk(model, "final_reviewer", {"diff": right}).answer["verdict"] == "accept"
     for seed in range(6):
-        wrong = damage(tree.patch, Luck(str(seed)).rng("damage"))
+        wrong = damage(tree.patch, Draws(str(seed)).rng("damage"))
         tree.act(Call("apply_patch", {"patch": wrong}))
         said = talk(model, "final_reviewer", {"diff": tree.diff()}).answer
         assert (said["verdict"], bool(said["issues"])) == ("revise", True)

@@ -1,4 +1,4 @@
-"""The simulated model in the durable arm's roles: what it answers, and on what that depends."""
+"""The simulated model in the durable arm's roles: its answers and their inputs."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Model specifications: what is accepted, and how a mistake is told."""
+"""Model specifications: accepted values, and error messages."""
 
 from pathlib import Path
 

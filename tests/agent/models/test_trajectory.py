@@ -1,4 +1,4 @@
-"""Reading trajectories: published ones of 1.x, and 2.x ones that the package writes here."""
+"""Trajectories: published ones of 1.x, and 2.x ones that the package writes during the test."""
 
 import json
 from pathlib import Path

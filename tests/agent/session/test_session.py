@@ -49,7 +49,7 @@ class Runs:
     async def session(self, model: Any = None, **options: Any) -> AsyncIterator[Session]:
         async with held(self.journal, self.attempt_id) as lease:
             recorded = self.journal.steps(self.attempt_id)
-            async with Session(
+            async with Session.start(
                 attempt_id=self.attempt_id,
                 models={"": model or scripted("one", "two", "three")},
                 workspaces=self.workspaces,

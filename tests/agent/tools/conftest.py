@@ -1,4 +1,4 @@
-"""A small project with tests and their configuration, in a folder of the host and in an image."""
+"""A small project with tests and their configuration, on the host and in an image."""
 
 from collections.abc import AsyncIterator, Iterator
 

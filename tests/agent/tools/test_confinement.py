@@ -1,4 +1,4 @@
-"""Tools reach nothing outside the repository, however the path is written."""
+"""Tools cannot leave the repository, however a path is written."""
 
 from pathlib import PurePosixPath
 

@@ -1,4 +1,4 @@
-"""Edits hit exactly what was meant, and keep the encoding and line ends of a file."""
+"""Edits change exactly the intended text, and keep the encoding and line endings of a file."""
 
 import re
 

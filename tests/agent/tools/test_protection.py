@@ -1,4 +1,4 @@
-"""Whatever a model does to the tests is undone after the command that did it, and it is told."""
+"""Changes to tests are reverted after the command that made them, and the model is notified."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What tools that look show: lines with numbers, matches, and symbols with their places."""
+"""Read-only tools: numbered lines, matches, and symbols with their locations."""
 
 import re
 

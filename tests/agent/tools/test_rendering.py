@@ -1,4 +1,4 @@
-"""Prompts get little of a long output: errors first, then both ends and what is missing."""
+"""Prompts get a short form of a long output: errors first, then both ends and a note on the gap."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What a run of tests says is read out of its summary, whatever the tests print."""
+"""The result of a test run is read from its summary, whatever the tests print."""
 
 import pytest
 

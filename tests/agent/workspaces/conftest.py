@@ -1,4 +1,4 @@
-"""The same small repository in a folder of the host and in an image."""
+"""The same small repository on the host and in an image."""
 
 from collections.abc import AsyncIterator, Iterator
 

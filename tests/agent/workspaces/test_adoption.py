@@ -1,4 +1,4 @@
-"""A container that outlived its program is gone on with, and belongs to one program only."""
+"""A container that outlived its program is reused, by one program only."""
 
 import asyncio
 import secrets

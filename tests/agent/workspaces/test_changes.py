@@ -1,4 +1,4 @@
-"""What was changed is seen whatever was done to git, and single files can be put back."""
+"""Changes are detected whatever was done to git, and single files can be restored."""
 
 from collections.abc import AsyncIterator
 

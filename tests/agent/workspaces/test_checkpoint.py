@@ -1,4 +1,4 @@
-"""A checkpoint is the whole work tree: it comes back byte by byte, wherever it is restored."""
+"""A checkpoint covers the whole work tree and restores it byte by byte in any workspace."""
 
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable

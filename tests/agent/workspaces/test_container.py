@@ -1,4 +1,4 @@
-"""Docker workspaces: what a container may do, and that none stays behind."""
+"""Docker workspaces: the permissions of a container, and its removal."""
 
 import asyncio
 import secrets

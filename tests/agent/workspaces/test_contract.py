@@ -1,4 +1,4 @@
-"""What an arm can rely on, whichever kind of workspace it is given."""
+"""Guarantees of every kind of workspace to an arm."""
 
 import asyncio
 import resource

@@ -1,4 +1,4 @@
-"""`diff` is everything that differs from the base commit, and `git apply` takes it."""
+"""`diff` contains all differences from the base commit, and `git apply` accepts it."""
 
 import secrets
 import subprocess

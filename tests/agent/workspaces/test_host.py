@@ -1,4 +1,4 @@
-"""Host workspaces: a clean environment and a folder that goes away, and no isolation."""
+"""Host workspaces: a clean environment and a temporary folder, without isolation."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The janitor removes what dead programs left, and nothing else."""
+"""The janitor removes leftovers of dead programs, and nothing else."""
 
 import asyncio
 import json
@@ -89,9 +89,9 @@ def start() -> Iterator[Callable[[str, str, str], Worker]]:
             worker.kill()
 
 
-async def of_attempt(attempt: str, *living: str, older_than_s: float = 0) -> list[janitor.Leftover]:
+async def of_attempt(attempt: str, *active: str, older_than_s: float = 0) -> list[janitor.Leftover]:
     """What would be removed of one attempt; other suites may have leftovers of their own."""
-    found = await janitor.find(living, older_than_s=older_than_s)
+    found = await janitor.find(active, older_than_s=older_than_s)
     return [leftover for leftover in found if leftover.attempt == attempt]
 
 

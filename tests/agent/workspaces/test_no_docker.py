@@ -1,4 +1,4 @@
-"""What is said where no Docker daemon answers."""
+"""Messages when no Docker daemon answers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The framing and the bounds of a shell, against scripted and real servers."""
+"""The framing and the limits of a shell, against scripted and real servers."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""A container that is kept as an image: what git does not know survives."""
+"""Snapshots of containers preserve files that git does not track."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -36,7 +36,7 @@ class Containers:
 
 async def test_ignored_files_and_what_is_outside_survive(image: str) -> None:
     """A branch that begins at the snapshot has them, also after a change of its own tree."""
-    async with Session(attempt_id="a", models={}, workspaces=Containers(image)) as session:
+    async with Session.start(attempt_id="a", models={}, workspaces=Containers(image)) as session:
         async with session.branch("one", BASE) as one:
             await one.run(
                 "echo '*.log' > .gitignore; echo kept > build.log; echo out > /opt/outside; "

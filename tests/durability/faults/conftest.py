@@ -1,4 +1,4 @@
-"""What the tests of faults share: a model that counts, and what comes of an undisturbed run."""
+"""Fixtures for fault tests: a model that counts, and the results of an undisturbed run."""
 
 from collections.abc import Iterator
 from typing import Any

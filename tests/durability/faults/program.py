@@ -1,4 +1,4 @@
-"""The whole program, and a model that counts what it is asked."""
+"""The whole program, and a model that counts its requests."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""PostgreSQL, which holds the journal, goes away in the middle of a benchmark."""
+"""Outages of PostgreSQL, which holds the journal, during a benchmark."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The disk under the lake fills up in the middle of a benchmark."""
+"""A full disk under the lake during a benchmark."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Docker breaks in the middle of an attempt: its daemon, the container, the image."""
+"""Docker failures during an attempt: the daemon, the container, the image."""
 
 import json
 import uuid

@@ -1,4 +1,4 @@
-"""The network to the model breaks in the middle of a benchmark."""
+"""Network failures between a benchmark and its model."""
 
 import time
 from collections.abc import Callable

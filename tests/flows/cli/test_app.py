@@ -1,4 +1,4 @@
-"""The command line: quick help, and one clear line for whatever an operator gets wrong."""
+"""The command line: fast help, and a one-line message for every mistake of an operator."""
 
 import json
 import resource
@@ -127,6 +127,10 @@ class TestBeforeAServerIsStarted:
         """Before the predictions are looked up."""
         Path("predictions.jsonl").write_text(PREDICTION)
         fails("grade", "predictions.jsonl", "--name", "A B", because="cannot name results")
+
+    def test_an_attempt_to_fork_has_to_be_there(self) -> None:
+        """Neither a server nor a lake is made for one that is not."""
+        fails("fork", "absent", "--at", "1", because="0 attempts in")
 
     def test_an_instance_to_debug_has_to_be_there(self) -> None:
         """As in an experiment."""

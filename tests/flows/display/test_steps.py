@@ -1,4 +1,4 @@
-"""Steps as text: a line each, and all of it without escaped line ends."""
+"""Steps as text: one line each, or complete with real line breaks."""
 
 import json
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from agent.session.steps import (
 )
 from agent.workspaces.protocol import CommandResult
 from flows.display import steps
-from flows.display.text import in_full, in_line
+from reports.values import in_full, in_line
 
 WIDE = 100_000
 

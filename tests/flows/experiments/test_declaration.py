@@ -1,4 +1,4 @@
-"""An experiment file: what is accepted, and how a mistake is told."""
+"""Experiment files: accepted content, and error messages."""
 
 from datetime import UTC, datetime
 from pathlib import Path

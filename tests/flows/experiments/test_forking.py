@@ -1,4 +1,4 @@
-"""Forking: the paid prefix is kept, the rest is done anew; tracing shows both."""
+"""Forks keep the paid steps and run the rest anew; traces show both."""
 
 import asyncio
 import re
@@ -29,7 +29,8 @@ async def attempt_id(finished: Finished, lake_path: str) -> str:
 async def test_a_fork_pays_only_for_what_is_new(attempt_id: str, lake_path: str) -> None:
     """The prefix is credited and not billed; the same model arrives at the same patch."""
     lake = Lake.existing(lake_path)
-    made = await asyncio.to_thread(forking.fork, attempt_id[:10], "4", lake_path)
+    request = forking.check(attempt_id[:10], "4", lake_path)
+    made = await asyncio.to_thread(forking.fork, request)
     assert made.kept_steps == 4
     outcome = await solve(made.experiment, made.instance_id, made.arm, lake=lake_path)
     assert outcome == "resolved"
@@ -46,9 +47,9 @@ async def test_a_fork_pays_only_for_what_is_new(attempt_id: str, lake_path: str)
 async def test_what_cannot_be_forked_is_told_in_one_line(attempt_id: str, lake_path: str) -> None:
     """An unknown attempt and an unknown step are named."""
     with pytest.raises(UsageError, match="has no step 99"):
-        await asyncio.to_thread(forking.fork, attempt_id, "99", lake_path)
+        forking.check(attempt_id, "99", lake_path)
     with pytest.raises(UsageError, match="0 attempts .* begin with 'zz'"):
-        await asyncio.to_thread(forking.fork, "zz", "1", lake_path)
+        forking.check("zz", "1", lake_path)
 
 
 async def test_a_trace_shows_every_step_and_what_it_cost(attempt_id: str, lake_path: str) -> None:

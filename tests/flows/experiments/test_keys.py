@@ -1,4 +1,4 @@
-"""Cache keys: what they hold, and that no field is forgotten."""
+"""Cache keys: their content, and that no field is forgotten."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""`durabench power`: what a plan can show, from rates that are given or were measured."""
+"""`durabench power`: the differences that a plan can detect, from given or measured rates."""
 
 from pathlib import Path
 
@@ -120,7 +120,7 @@ def test_one_arm_has_no_discordance(lake_path: str) -> None:
     lake = LakeBuilder(Path(lake_path))
     lake.declare(["a"], ["i1"])
     lake.cell("a", "i1")
-    assert "has one arm" in refused("--instances", "9", "--from", "trial", "--lake", lake_path)
+    assert "has only one arm" in refused("--instances", "9", "--from", "trial", "--lake", lake_path)
 
 
 @pytest.mark.parametrize(

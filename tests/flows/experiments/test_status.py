@@ -1,4 +1,4 @@
-"""How far an experiment is: from the lake, and from the journal while attempts are under way."""
+"""Progress of an experiment, from the lake and from the journal while attempts are running."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Images are checked before a run, once each; what fails is reported and not run."""
+"""Images are checked once before a run; failures are reported and their instances skipped."""
 
 import json
 from pathlib import Path
@@ -53,7 +53,7 @@ async def test_what_fails_is_reported_and_not_run(lake_path: str, dataset: str) 
             await benchmark(declared, lake_path)
         rows = attempts(lake_path)
         assert rows[FIT.instance_id]["outcome"] == "submitted"
-        assert rows[UNFIT.instance_id]["outcome"] == "infrastructure"
+        assert rows[UNFIT.instance_id]["outcome"] == "refused"
         assert rows[UNFIT.instance_id]["detail"].startswith("preflight failed: gold: ")
     assert (Path(lake_path) / "reports" / "trial" / "index.html").is_file()
     await benchmark(trial(dataset=dataset, select={}, arms=gold, primary=None), lake_path)

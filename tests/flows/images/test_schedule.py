@@ -1,4 +1,5 @@
-"""Images of a run come ahead of their cells and go before they are too many, on a real daemon."""
+"""Images are pulled ahead of their cells and evicted before they exceed the limit, on a real
+daemon."""
 
 import asyncio
 import os
@@ -29,7 +30,7 @@ from flows.errors import IncompleteRun
 from flows.experiments.cells import Place
 from flows.experiments.declaration import Images
 from flows.experiments.stop import Stop
-from flows.images.cache import GB, KeptImages
+from flows.images.cache import GB, ImageCache
 from flows.images.schedule import scheduled
 from flows.storage import report_files
 from flows.storage.lake import Lake, Row
@@ -146,9 +147,9 @@ def remove_all(repo: Repo) -> None:
         repo.client.api.remove_image(repo.image(task))
 
 
-class TestKeptImages:
-    def kept(self, lake_path: str, store: ImageStore, limit: int) -> KeptImages:
-        return KeptImages(Lake.open(lake_path), store, limit)
+class TestImageCache:
+    def kept(self, lake_path: str, store: ImageStore, limit: int) -> ImageCache:
+        return ImageCache(Lake.open(lake_path), store, limit)
 
     def test_the_least_recently_needed_goes_first(
         self, repo: Repo, store: ImageStore, lake_path: str
@@ -156,7 +157,7 @@ class TestKeptImages:
         """Not the one that came first; and no more go than have to."""
         kept = self.kept(lake_path, store, 3 * FILLER + MB)
         for instance in repo.instances[:3]:
-            assert kept.bring(instance, str(repo.path)).how == "built"
+            assert kept.fetch(instance, str(repo.path)).how == "built"
         kept.needed(repo.image(TASKS[0]))
         assert kept.make_room().removed == ()
         room = kept.make_room(FILLER)
@@ -170,10 +171,10 @@ class TestKeptImages:
     ) -> None:
         """It has no row, is not counted, and stays at a limit of nothing."""
         first, second = repo.instances[:2]
-        self.kept(str(Path(lake_path) / "another"), store, 0).bring(first, str(repo.path))
+        self.kept(str(Path(lake_path) / "another"), store, 0).fetch(first, str(repo.path))
         kept = self.kept(lake_path, store, 0)
-        assert kept.bring(first, str(repo.path)).how is None
-        kept.bring(second, str(repo.path))
+        assert kept.fetch(first, str(repo.path)).how is None
+        kept.fetch(second, str(repo.path))
         assert [row["image"] for row in kept.make_room().removed] == [second.image]
         assert repo.here() == {first.instance_id}
 
@@ -183,7 +184,7 @@ class TestKeptImages:
         """The next one goes in its place, and the answer says whether that was enough."""
         kept = self.kept(lake_path, store, FILLER + MB)
         for instance in repo.instances[:2]:
-            kept.bring(instance, str(repo.path))
+            kept.fetch(instance, str(repo.path))
         with store.held(repo.image(TASKS[0])):
             assert kept.make_room().is_enough
             assert repo.here() == {TASKS[0]}
@@ -206,10 +207,10 @@ class TestKeptImages:
         with monkeypatch.context() as patched:
             patched.setattr(store, "size", dies)  # which is asked for when an image came
             with pytest.raises(Killed):
-                kept.bring(repo.instances[0], str(repo.path))
-            patched.setattr(store, "bring", dies)
+                kept.fetch(repo.instances[0], str(repo.path))
+            patched.setattr(store, "fetch", dies)
             with pytest.raises(Killed):
-                kept.bring(repo.instances[1], str(repo.path))
+                kept.fetch(repo.instances[1], str(repo.path))
         assert {task: row["image_digest"] for task, row in image_rows(lake_path).items()} == {
             TASKS[0]: None,
             TASKS[1]: None,
@@ -222,7 +223,7 @@ class TestKeptImages:
     ) -> None:
         """The user's own build under the same name stays."""
         kept = self.kept(lake_path, store, 0)
-        kept.bring(repo.instances[0], str(repo.path))
+        kept.fetch(repo.instances[0], str(repo.path))
         folder = repo.path / "tasks" / TASKS[0]
         (folder / "Dockerfile").write_text("FROM durabench/base:bookworm\nRUN echo own > /own\n")
         old = repo.client.images.get(repo.image(TASKS[0])).id
@@ -237,7 +238,7 @@ class TestKeptImages:
         """Before anything ever came, all the room is asked for."""
         kept = self.kept(lake_path, store, 10 * FILLER)
         assert kept.expected_bytes("new") == 10 * FILLER
-        kept.bring(repo.instances[0], str(repo.path))
+        kept.fetch(repo.instances[0], str(repo.path))
         size = image_rows(lake_path)[TASKS[0]]["size_bytes"]
         assert FILLER <= size < FILLER + MB  # the rest may be shared with another build
         assert kept.expected_bytes("new") == kept.expected_bytes(repo.image(TASKS[0])) == size
@@ -437,7 +438,7 @@ class TestRuns:
             raise AssertionError("an image was brought")
 
         with monkeypatch.context() as patched:
-            patched.setattr(ImageStore, "bring", refuse)
+            patched.setattr(ImageStore, "fetch", refuse)
             await benchmark(declared, lake_path)
         after = report_files.read(Lake.existing(lake_path), "trial")
         assert (after.arms, after.cells) == (before.arms, before.cells)
@@ -494,7 +495,7 @@ class TestRuns:
         rows = []
         with ImageRegistry() as registry:
             for instance in repo.instances[:2]:
-                store.bring(instance, repo.path)
+                store.fetch(instance, repo.path)
                 image = registry.take(repo.client, instance.image)
                 rows.append({**instance.row, "image": image})
             registry.forget(rows[1]["image"])
@@ -505,7 +506,7 @@ class TestRuns:
                 await benchmark(declared, lake_path)
             assert len(Lake.existing(lake_path).all_shared("images")) == 2
             checked = CliRunner().invoke(app, ["images", "check", "-d", str(dataset)])
-            assert "0 of 2 images are here" in checked.stdout  # larger than the limit
+            assert "0 of 2 images are available locally" in checked.stdout  # larger than the limit
         built = report_files.read(Lake.existing(lake_path), "trial")
         assert built.arm("gold").resolved == 1
         [lost] = [cell for cell in built.cells if cell.state == "infrastructure"]
@@ -528,7 +529,7 @@ class TestCommands:
         """What a pull brought, a prune removes, and lists before; what was here stays."""
         rows = []
         for instance in repo.instances[:3]:
-            store.bring(instance, repo.path)
+            store.fetch(instance, repo.path)
             image = registry.take(repo.client, instance.image)
             rows.append({**instance.row, "image": image})
         dataset, lake = tmp_path / "rows.json", ["--lake", lake_path]
@@ -537,7 +538,7 @@ class TestCommands:
         registry.forget(rows[2]["image"])
         pulled = self.run("pull", "-d", str(dataset), *lake)
         assert pulled.exit_code == 3
-        assert f"image {rows[0]['image']}: was here" in pulled.stdout
+        assert f"image {rows[0]['image']}: already present" in pulled.stdout
         assert f"image {rows[1]['image']}: pulled in" in pulled.stdout
         assert f"{rows[2]['image']} cannot be pulled" in pulled.stdout
         assert "1 of 3 images could not be pulled" in pulled.stderr
@@ -545,7 +546,7 @@ class TestCommands:
             listed = self.run("prune", *lake)
             assert listed.exit_code == 0, listed.output
             assert f"would remove  {rows[1]['image']}" in listed.stdout
-            assert "1 images would go" in listed.stdout
+            assert "1 images would be removed" in listed.stdout
             names = [row["image"] for row in rows]
             assert set(store.find(names)) == set(names[:2])
             kept = self.run("prune", *lake, "--remove", "--keep-gb", "1")

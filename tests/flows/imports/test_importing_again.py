@@ -1,4 +1,4 @@
-"""Imports that correct earlier ones, are killed in the middle, or run at the same time."""
+"""Imports that correct earlier ones, are killed halfway, or run concurrently."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Results from elsewhere: real mini-swe-agent trajectories, and predictions files."""
+"""Imports of real mini-swe-agent trajectories, and gradings of predictions files."""
 
 import copy
 import json
@@ -12,7 +12,7 @@ from flows.cli.app import app
 from flows.errors import UsageError
 from flows.imports import mini
 from flows.imports.common import arm_name
-from flows.imports.predictions import Source
+from flows.imports.predictions import PredictionSource
 from flows.storage import exports, report_files
 from flows.storage.lake import Lake
 
@@ -23,8 +23,8 @@ def trajectories(shared_data: Path) -> Path:
 
 
 @pytest.fixture
-def source(shared_data: Path) -> Source:
-    return Source("gemini", str(shared_data / "swebench" / "verified_test.parquet"))
+def source(shared_data: Path) -> PredictionSource:
+    return PredictionSource("gemini", str(shared_data / "swebench" / "verified_test.parquet"))
 
 
 def info(path: Path) -> dict[str, Any]:
@@ -32,7 +32,9 @@ def info(path: Path) -> dict[str, Any]:
     return content
 
 
-def test_an_import_keeps_every_figure(trajectories: Path, source: Source, tmp_path: Path) -> None:
+def test_an_import_keeps_every_figure(
+    trajectories: Path, source: PredictionSource, tmp_path: Path
+) -> None:
     """Cost and calls per instance are the trajectory's own; so is the patch."""
     lake = str(tmp_path / "lake")
     imported = mini.import_mini(trajectories, source, "mini", lake)
@@ -54,7 +56,9 @@ def test_an_import_keeps_every_figure(trajectories: Path, source: Source, tmp_pa
         assert attempt["cache_read_tokens"] == sum(call["cache_read_tokens"] for call in calls)
 
 
-def test_every_step_is_numbered_once(trajectories: Path, source: Source, tmp_path: Path) -> None:
+def test_every_step_is_numbered_once(
+    trajectories: Path, source: PredictionSource, tmp_path: Path
+) -> None:
     """Calls and the commands they asked for share one sequence without gaps."""
     mini.import_mini(trajectories, source, "mini", str(tmp_path))
     store = Lake.existing(str(tmp_path))
@@ -66,7 +70,9 @@ def test_every_step_is_numbered_once(trajectories: Path, source: Source, tmp_pat
         assert calls == {step["seq"] for step in steps if step["kind"] == "model"}
 
 
-def test_the_report_works_on_an_import(trajectories: Path, source: Source, tmp_path: Path) -> None:
+def test_the_report_works_on_an_import(
+    trajectories: Path, source: PredictionSource, tmp_path: Path
+) -> None:
     """No audit fails; the total is the sum of the trajectories' own figures."""
     imported = mini.import_mini(trajectories, source, "mini", str(tmp_path))
     built = report_files.read(Lake.existing(str(tmp_path)), "gemini")
@@ -75,7 +81,7 @@ def test_the_report_works_on_an_import(trajectories: Path, source: Source, tmp_p
 
 
 def test_calls_without_a_cost_are_counted_and_named(
-    trajectories: Path, source: Source, tmp_path: Path
+    trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
     """A provider that sent no cost leaves an unknown price, which the import says aloud."""
     name = "django__django-11163"
@@ -95,7 +101,7 @@ def test_calls_without_a_cost_are_counted_and_named(
 
 
 def test_what_a_trajectory_does_not_say_is_unknown(
-    trajectories: Path, source: Source, tmp_path: Path
+    trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
     """Tokens of calls without a usage block, and a total of 0 for want of any price."""
     name = "django__django-11163"
@@ -120,7 +126,7 @@ def test_what_a_trajectory_does_not_say_is_unknown(
 
 
 def test_another_folder_takes_the_place_of_an_arm(
-    trajectories: Path, source: Source, tmp_path: Path
+    trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
     """An instance of the earlier one alone is in no table any more."""
     lake, folders = str(tmp_path / "lake"), [tmp_path / "first", tmp_path / "second"]
@@ -135,7 +141,9 @@ def test_another_folder_takes_the_place_of_an_arm(
         mini.import_mini(folders[0], source, "A/B", lake)
 
 
-def test_importing_again_adds_nothing(trajectories: Path, source: Source, tmp_path: Path) -> None:
+def test_importing_again_adds_nothing(
+    trajectories: Path, source: PredictionSource, tmp_path: Path
+) -> None:
     """The same files are the same attempts."""
     mini.import_mini(trajectories, source, "mini", str(tmp_path))
     before = sorted(tmp_path.rglob("*.parquet"))
@@ -144,7 +152,7 @@ def test_importing_again_adds_nothing(trajectories: Path, source: Source, tmp_pa
 
 
 def test_two_folders_under_one_name_are_two_arms(
-    trajectories: Path, source: Source, tmp_path: Path
+    trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
     """Each is planned on the instances of both; the first arm stays what it was."""
     folders = [tmp_path / "first", tmp_path / "second"]
@@ -163,7 +171,7 @@ def test_two_folders_under_one_name_are_two_arms(
 
 
 def test_an_export_is_the_official_format(
-    trajectories: Path, source: Source, tmp_path: Path
+    trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
     """swebench's own reader takes the file."""
     from swebench.harness.utils import get_predictions_from_file

@@ -1,4 +1,4 @@
-"""Tables as people make them: odd types, bad cells, odd labels, columns by other names."""
+"""Tables as people write them: odd types, bad cells, odd labels, and other column names."""
 
 import json
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Submissions that swebench graded, written by its own functions and compared in a report."""
+"""Submissions graded by swebench, written by its own functions and compared in a report."""
 
 import json
 from collections.abc import Iterable

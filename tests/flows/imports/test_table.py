@@ -1,4 +1,4 @@
-"""Tables of published results, with every number of a report computed a second time."""
+"""Tables of published results; every number of the report is recomputed."""
 
 import json
 import math
@@ -225,7 +225,7 @@ def test_a_name_that_was_run_here_takes_no_import(table: Path, tmp_path: Path) -
     [row] = lake.read("experiments", "x", "small", unit)
     own = json.dumps({"name": "ours", "select": {}, "arms": [{"name": "small"}]})
     lake.write("experiments", "ours", "small", "20200101-0", [{**row, "declaration": own}])
-    with pytest.raises(UsageError, match="'ours' is an experiment that was run here"):
+    with pytest.raises(UsageError, match="'ours' is an experiment that was run in this lake"):
         import_table(table, "ours", Columns(), str(tmp_path))
     with pytest.raises(UsageError, match="cannot name results"):
         import_table(table, "../x", Columns(), str(tmp_path))

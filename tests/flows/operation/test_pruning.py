@@ -1,4 +1,4 @@
-"""Pruning: what goes is what was said, and nothing that was paid for is ever bought again."""
+"""Pruning removes what it announced, and nothing that was paid for is ever paid for again."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ from flows.cli.app import app
 from flows.errors import IncompleteRun
 from flows.experiments import workspaces
 from flows.experiments.declaration import Experiment
-from flows.images.cache import KeptImages
+from flows.images.cache import ImageCache
 from flows.server import artifacts
 from flows.server.progress import artifact_key
 from flows.storage import journals, report_files
@@ -288,7 +288,7 @@ async def test_nothing_of_a_running_experiment_goes(finished: Finished, lake: La
     said = await prune(lake, "--remove", "--only", "steps", "--only", "bodies")
     assert said.exit_code == 0, said.output
     assert "0 attempts that ended" in said.stdout
-    assert "somebody works on an attempt" in said.stdout
+    assert "an attempt is running" in said.stdout
     refused = await prune(lake, "--experiment", "trial", "--results", "--remove")
     assert (refused.exit_code, "is running" in refused.stderr) == (2, True)
     journal.release(lease)
@@ -307,6 +307,7 @@ async def test_young_files_and_those_of_others_stay(finished: Finished, lake: La
         root / f".writable-{'0' * 32}",
         root / "attempts" / f".{'a' * 32}.{'0' * 32}",
         store.root / old[:2] / ".tmp0a1b2",
+        store.root / old[:2] / f".{old}.{'0' * 32}",
         results / ("1" * 32),
         results / f"attempt-{'2' * 64}",
     ]
@@ -323,7 +324,7 @@ async def test_young_files_and_those_of_others_stay(finished: Finished, lake: La
     os.utime(store.root / young[:2] / young)
     os.utime(left[0])
     said = await prune(lake, "--remove", "--only", "files", "--only", "bodies")
-    assert f"{len(left) - 1} that killed writers left" in said.stdout
+    assert f"{len(left) - 1} left by killed writers" in said.stdout
     assert "1 files that no step refers to: 3 bytes" in said.stdout
     assert [path for path in left if path.exists()] == left[:1]
     assert all(path.exists() for path in kept)
@@ -345,7 +346,7 @@ async def test_bodies_stay_where_another_journal_may_name_them(
     shutil.copy2(binding, bound)
     journals.adopt(lake)
     said = await prune(lake, "--remove", "--only", "bodies")
-    assert "a journal of its own beside that of DURABENCH_DATABASE_URL" in said.stdout
+    assert "its own journal besides that of DURABENCH_DATABASE_URL" in said.stdout
     beside = Path(lake.root) / "journal.sqlite"
     beside.rename(tmp_path / "journal.sqlite")
     said = await prune(lake, "--remove", "--only", "bodies")
@@ -396,7 +397,7 @@ async def test_a_fork_that_goes_on_keeps_what_it_came_from(finished: Finished, l
 
     await finished.copy(one(arms=[ABLE]), str(lake.root))
     parent = attempt_of(lake, "able")
-    made = await asyncio.to_thread(forking.fork, parent, "4", str(lake.root))
+    made = await asyncio.to_thread(forking.fork, forking.check(parent, "4", str(lake.root)))
     refused = await prune(lake, "--experiment", "trial", "--results", "--remove")
     assert (refused.exit_code, "was forked from 'trial'" in refused.stderr) == (2, True)
     removed = await prune(lake, "--experiment", made.experiment.name, "--results", "--remove")
@@ -425,8 +426,8 @@ async def test_of_each_artifact_the_latest_version_stays(lake: Lake) -> None:
     assert {kind: len(found) for kind, found in before.items()} == dict.fromkeys(before, 2)
     chosen = ["--only", "artifacts", "--experiment", "published"]
     young = await prune(lake, *chosen, "--remove", "--older-than", "1h")
-    assert "0 versions" in young.stdout
-    assert "4 versions that have a later one" in (await prune(lake, *chosen)).stdout
+    assert "0 superseded versions" in young.stdout
+    assert "4 superseded versions" in (await prune(lake, *chosen)).stdout
     assert await versions() == before
     assert (await prune(lake, *chosen, "--remove")).exit_code == 0
     for kind, found in (await versions()).items():
@@ -435,7 +436,7 @@ async def test_of_each_artifact_the_latest_version_stays(lake: Lake) -> None:
         said = await asyncio.to_thread(
             CliRunner().invoke, app, ["prune", "--only", "artifacts", "--lake", str(lake.root)]
         )
-    assert "PREFECT_API_URL names no server" in said.stdout
+    assert "PREFECT_API_URL is not set" in said.stdout
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
         said = await asyncio.to_thread(
             CliRunner().invoke, app, ["prune", "--only", "artifacts", "--lake", str(lake.root)]
@@ -461,7 +462,7 @@ async def test_images_that_nothing_needed_go(
 ) -> None:
     """Those that were brought for the lake and not needed since; first they are only told of."""
     await finished.copy(one(arms=[GOLD]), str(lake.root))
-    KeptImages.of(lake).built(image)
+    ImageCache.of(lake).built(image)
     young = await prune(lake, "--only", "images", "--remove", "--older-than", "1h")
     assert "0 not needed since" in young.stdout
     assert "1 not needed since" in (await prune(lake, "--only", "images")).stdout
@@ -501,12 +502,12 @@ async def test_a_lake_on_an_object_store_is_pruned_alike(
 @pytest.mark.parametrize(
     ("arguments", "because"),
     [
-        (["--older-than", "soon"], "give it as 30d or 12h"),
+        (["--older-than", "soon"], "write it like 30d or 12h"),
         (["--results"], "name it with --experiment"),
         (["--experiment", "trail"], "did you mean trial?"),
         (["--experiment", "*", "--results", "--remove"], "no experiment '*'"),
         (["--experiment", "trial", "--only", "images"], "images belong to no experiment"),
-        (["--only", "costs"], "there are steps, bodies, files, images, artifacts"),
+        (["--only", "costs"], "choose from steps, bodies, files, images, artifacts"),
         (["--lake", "nowhere"], "there is no lake at"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What a run tells the Prefect server, read back through its API."""
+"""Events that a run sends to the Prefect server, read back through its API."""
 
 import time
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A Prefect server that does not answer, or a wrong address: one line in seconds, exit code 3."""
+"""An unreachable Prefect server or a wrong address: one line within seconds, exit code 3."""
 
 import os
 import socket
@@ -192,7 +192,7 @@ class TestDoctor:
         """It says that there is none yet."""
         code, lines, _ = self.said(tmp_path)
         assert code == 0
-        assert any("lake: not there yet" in line for line in lines)
+        assert any("lake: does not exist yet" in line for line in lines)
         assert list(tmp_path.iterdir()) == []
 
     def test_a_database_and_a_server_that_are_away(
@@ -241,7 +241,7 @@ class TestDoctor:
         code, lines, _ = self.said(tmp_path)
         own = f"ok       journal sqlite:///{tmp_path}/lake/journal.sqlite, id {journal.id}"
         assert code == 0
-        assert f"{own}: that of the lake" in lines
+        assert f"{own}: the lake is bound to it" in lines
         other = f"sqlite:///{tmp_path}/other.sqlite"
         code, lines, _ = self.said(tmp_path, DURABENCH_DATABASE_URL=other)
         [problem] = [line for line in lines if line.startswith("problem") and "lake /" in line][:1]

@@ -1,4 +1,4 @@
-"""Which cells an operator is shown first."""
+"""The order in which cells are shown to an operator."""
 
 from dataclasses import replace
 

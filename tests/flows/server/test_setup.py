@@ -1,4 +1,4 @@
-"""`durabench setup` and what `doctor` says of a server, against real servers."""
+"""`durabench setup`, and the findings of `doctor` on a server, against real servers."""
 
 import json
 import time
@@ -21,7 +21,7 @@ from agent.timings import timings
 from flows.operation import checkup
 from flows.server import settings, setup
 from flows.server.settings import CELLS
-from flows.server.setup import Wanted
+from flows.server.setup import SetupRequest
 from flows.storage import journals
 from tests.operation import running
 from tests.servers.prefect_server import PrefectServer
@@ -78,8 +78,8 @@ async def test_an_automation_that_somebody_changed_is_brought_up_to_date(
     server: PrefectServer,
 ) -> None:
     """What an older release made, or a hand changed, is what this one wants afterwards."""
-    await setup.set_up(Wanted(zombie_s=60))
-    lines = await setup.set_up(Wanted())
+    await setup.set_up(SetupRequest(zombie_s=60))
+    lines = await setup.set_up(SetupRequest())
     assert [line for line in lines if line.startswith("updated")] == [
         "updated  automation 'durabench: dead flow runs are Crashed'"
     ]
@@ -89,7 +89,7 @@ async def test_an_automation_that_somebody_changed_is_brought_up_to_date(
 
 async def test_a_flow_run_without_heartbeats_is_crashed(server: PrefectServer) -> None:
     """Its process died without a word; one that came to its end is left alone."""
-    await setup.set_up(Wanted(zombie_s=10))
+    await setup.set_up(SetupRequest(zombie_s=10))
     flow = server.post("/flows/", {"name": "solve"})["id"]
 
     def run_with_heartbeat(final: str | None) -> str:
@@ -116,7 +116,7 @@ async def test_a_flow_run_without_heartbeats_is_crashed(server: PrefectServer) -
     wait_until(lambda: server.get(f"/flow_runs/{dead}")["state_type"] == "CRASHED")
     assert "No heartbeat" in server.get(f"/flow_runs/{dead}")["state"]["message"]
     assert server.get(f"/flow_runs/{finished}")["state_type"] == "RUNNING"
-    await setup.set_up(Wanted())
+    await setup.set_up(SetupRequest())
 
 
 @contextmanager
@@ -152,7 +152,7 @@ async def test_a_notification_tells_each_kind_of_event_once(server: PrefectServe
             allow_private_urls=True,
         )
         await block.save("team", overwrite=True)
-        await setup.set_up(Wanted(notify="custom-webhook/team"))
+        await setup.set_up(SetupRequest(notify="custom-webhook/team"))
         for name in ["cell.infrastructure"] * 3 + ["experiment.incomplete"]:
             resource = {
                 "prefect.resource.id": "durabench.experiment.noted",
@@ -227,7 +227,7 @@ def test_doctor_knows_a_server_that_several_workers_are_too_much_for(
     assert "SQLite is for one" in said
     assert "ok       2 workers of pool durabench online" in said
     assert "no deployment benchmark/benchmark, benchmark/smoke, solve/solve, grade/grade" in said
-    assert "looks for cells every 10 s: set PREFECT_WORKER_QUERY_SECONDS=2" in said
+    assert "polls for cells every 10 s: set PREFECT_WORKER_QUERY_SECONDS=2" in said
     quick = server.run("durabench", "doctor", PREFECT_WORKER_QUERY_SECONDS="2").stdout
     assert "PREFECT_WORKER_QUERY_SECONDS" not in quick
     driver = {"server": {"database": {"driver": "postgresql+asyncpg"}}}

@@ -1,4 +1,4 @@
-"""The steps of an attempt as task runs of a Prefect server, where that is asked for."""
+"""Steps of an attempt as task runs on a Prefect server, if requested."""
 
 import time
 from collections import Counter
@@ -17,6 +17,7 @@ from agent.session.steps import (
 )
 from agent.workspaces.protocol import CommandResult
 from eval import instances
+from flows.display.steps import of_step
 from flows.server import step_task_runs
 from flows.storage.lake import Lake
 from tests.servers.prefect_server import PrefectServer
@@ -50,7 +51,7 @@ def step(
 )
 def test_a_step_is_called_by_what_it_does(made: Step, name: str) -> None:
     """Kind, role, place and command in one line."""
-    assert step_task_runs.name(made) == f"{made.kind} {name}"
+    assert step_task_runs.name(of_step(made)) == f"{made.kind} {name}"
 
 
 def test_names_and_texts_are_bounded() -> None:
@@ -58,11 +59,11 @@ def test_names_and_texts_are_bounded() -> None:
     huge = "```" + "x" * 100_000
     result = CommandResult(1, huge, 100_003, truncated=False, timed_out=False, duration_s=1)
     made = step("command", {"command": huge}, result)
-    assert len(step_task_runs.name(made)) == step_task_runs.NAME_CHARACTERS
-    shown = step_task_runs.markdown(made)
+    assert len(step_task_runs.name(of_step(made))) == step_task_runs.NAME_CHARACTERS
+    shown = step_task_runs.markdown(of_step(made))
     assert len(shown) < 3 * step_task_runs.SHOWN_CHARACTERS
     assert shown.count("````") == 4
-    assert "exit code 1" in shown
+    assert "exit 1" in shown
 
 
 def test_a_model_call_shows_messages_calls_and_an_unknown_price() -> None:
@@ -70,10 +71,10 @@ def test_a_model_call_shows_messages_calls_and_an_unknown_price() -> None:
     call = {"function": {"name": "bash", "arguments": '{"command": "ls"}'}}
     reply = ModelReply({"role": "assistant", "tool_calls": [call]}, USAGE, "unknown", "m")
     made = step("model", {"messages": [{"role": "user", "content": "Fix it."}]}, reply)
-    shown = step_task_runs.markdown(made)
+    shown = step_task_runs.markdown(of_step(made))
     assert "_user_\n\n```\nFix it.\n```" in shown
     assert "bash:\n  command: ls" in shown
-    assert "10 + 2 tokens, cost unknown" in shown
+    assert "10 tokens in; 2 out; cost unknown" in shown
 
 
 @pytest.mark.slow

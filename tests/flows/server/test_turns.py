@@ -1,4 +1,4 @@
-"""Waiting for what another run holds."""
+"""Waiting for cells that another run holds."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -89,7 +89,7 @@ async def test_others_have_the_slot_meanwhile(
     waiting = asyncio.create_task(wait())
     await told()
     async with asyncio.timeout(60), slots:
-        journal.disown(NAME, "elsewhere/1-1")
+        journal.expire(NAME, "elsewhere/1-1")
         await until(lambda: slots.asked == 3)
         assert not waiting.done()  # the slot is not its own yet
     assert await waiting == "used"
@@ -106,7 +106,7 @@ async def test_a_slot_that_is_kept_is_not_given_away(
         waiting = asyncio.create_task(in_turn(lambda: use(journal), "a cell", lake, Stop(), slot))
         await told()
         assert slots.locked()
-        journal.disown(NAME, "elsewhere/1-1")
+        journal.expire(NAME, "elsewhere/1-1")
         assert await waiting == "used"
     assert not slots.locked()
 

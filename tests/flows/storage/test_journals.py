@@ -1,5 +1,5 @@
-"""A lake and its journal belong together: settings that mix them up are refused, and nothing is
-bought or written."""
+"""A lake belongs to one journal: mixed-up settings are refused before anything is paid for or
+written."""
 
 import json
 import shutil
@@ -361,10 +361,11 @@ class TestOrderedCells:
             shutil.copy(path, tmp_path / "copies")
         home = journals.home(enter(Settings(str(tmp_path / "lake"))))
         told = await self.refused(Settings(str(tmp_path / "copies/lake")), home, enter)
-        assert "is a copy of it" in told
+        assert "has a copy of it" in told
         url = f"sqlite:///{tmp_path}/copies/journal.sqlite"
         told = await self.refused(Settings(str(tmp_path / "lake"), url), home, enter)
-        assert "copies/journal.sqlite here is a copy of it" in told
+        assert "has a copy of it" in told
+        assert "copies/journal.sqlite" in told
 
 
 def test_adopting_is_said_and_done(
@@ -375,7 +376,7 @@ def test_adopting_is_said_and_done(
     begin(enter(old))
     refusal(enter(new))
     done = CliRunner().invoke(app, ["doctor", "--adopt-journal", "--lake", new.lake])
-    assert "bought again" in done.stdout
+    assert "paid for again" in done.stdout
     for settings in (old, new):
         assert str(settings.url).replace("+psycopg", "") in done.stdout
     lake_id = json.loads((tmp_path / "lake/.journal/binding.json").read_text())["lake_id"]

@@ -1,4 +1,4 @@
-"""The lake's files: whole or not at all, in the declared columns."""
+"""The lake's files: written atomically, with the declared columns."""
 
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,23 @@ def test_a_lake_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     blocked.touch()
     with pytest.raises(UsageError, match=r"cannot write to the lake .*file.*DURABENCH_LAKE"):
         Lake.open(blocked)
+
+
+def test_a_lake_that_is_only_opened_leaves_nothing(tmp_path: Path) -> None:
+    """Neither its folder nor those above it; the first row makes them."""
+    lake = Lake.open(tmp_path / "above" / "lake")
+    assert list(tmp_path.iterdir()) == []
+    lake.write("predictions", "trial", "a", "1", [PREDICTION])
+    assert lake.units("predictions", "*") == ["1"]
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    """Its parent would be a file, or a link that leads nowhere."""
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "absent")
+    for blocked in ("file/lake", "link", "link/lake"):
+        with pytest.raises(UsageError, match="cannot write to the lake"):
+            Lake.open(tmp_path / blocked)
 
 
 def test_the_environment_names_the_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

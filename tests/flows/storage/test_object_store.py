@@ -1,4 +1,4 @@
-"""A lake on an object store does what one in a folder does; moto's server is the store."""
+"""A lake on an object store behaves like one in a folder; moto's server is the store."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What was declared before there were results: roles, Holm, the margin, and the banner."""
+"""Declarations made before results existed: roles, Holm, the margin, and the banner."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -228,7 +228,7 @@ def test_a_pair_of_the_family_may_be_shown_first(lake: LakeBuilder) -> None:
     report = build(lake.root, "trial", baseline="b", candidate="c")
     assert (report.comparisons[0].role, report.non_inferiority) == ("declared", None)
     assert [note.text for note in report.notes] == [
-        "The comparison shown first is of the declared family, not the primary one."
+        "The comparison shown first belongs to the declared family and is not the primary one."
     ]
 
 
@@ -284,7 +284,7 @@ def test_another_primary_after_results_leads_and_is_exploratory(lake: LakeBuilde
         "The declared comparisons were changed after results existed. Declared before the first "
         "result: primary b against a with a margin of 10.0 points, family b against c "
         "(2026-03-01 12:00 UTC). Changed since to: primary c against a (2026-03-01 14:00 UTC). "
-        "Only what was declared before counts as declared; everything else is to be read as "
+        "Only what was declared before counts as declared; everything else is "
         "exploratory."
     )
     assert "changed after results existed" in markdown.render(report)
@@ -328,7 +328,7 @@ def test_a_plan_made_with_results_at_hand_is_exploratory(lake: LakeBuilder) -> N
     assert set(roles(report).values()) == {"exploratory"}
     assert "before the first result: none (2026-03-01 12:00 UTC). Changed" in banner(report)
     notes = [note.text for note in report.notes if note.level == "note"]
-    assert notes == ["The comparison shown first was not declared beforehand: exploratory."]
+    assert notes == ["The comparison shown first was not declared in advance and is exploratory."]
 
 
 def test_a_first_declaration_after_results_counts_as_made_late(lake: LakeBuilder) -> None:

@@ -21,8 +21,8 @@ def test_a_complete_run_has_five_answers(two_arms: LakeBuilder) -> None:
     found = told(two_arms)
     assert found["cost"] == (
         f"careful costs 3.00{TIMES} (95 % interval 3.00{TIMES} to 3.00{TIMES}) as much as quick: "
-        "quick $0.500 per cell, $1.00 per resolved one; careful $1.50 per cell, $3.00 per "
-        "resolved one."
+        "quick $0.500 per cell, $1.00 per resolved cell; careful $1.50 per cell, $3.00 per "
+        "resolved cell."
     )
     assert found["differences"] == "careful alone resolves 1 cell, quick alone 1."
     assert found["failures"].startswith(
@@ -51,8 +51,8 @@ def test_a_bill_that_nobody_knows_is_unknown(lake: LakeBuilder) -> None:
     lake.cell("b", "i1", cost_usd=None, billed_usd=None, model_calls=0, environment="imported")
     found = told(lake)["spending"]
     assert found == (
-        "a cost $1.00 (what it was billed is unknown): 100.0 % went into resolved cells. "
-        "What b was billed is unknown."
+        "a cost $1.00 (its bill is unknown): 100.0 % went into resolved cells. "
+        "The bill of b is unknown."
     )
     a, b, c = build(lake.root, "trial").spending
     assert (billed(a), part(a, "resolved"), part(a, "lost"), share(a, "lost")) == (
@@ -78,7 +78,7 @@ def test_before_anything_ran_every_question_has_an_answer(lake: LakeBuilder) -> 
     assert told(lake) == {
         "resolution": "Nothing has run yet: 1 cell planned.",
         "cost": "the cost of a is unknown.",
-        "differences": "With one arm there is nothing to differ from.",
+        "differences": "There is only one arm, so there is nothing to compare.",
         "failures": "a leaves 1 of 1 cell unresolved, most often: never run (1, 100.0 %).",
         "spending": "a has not run.",
     }

@@ -1,4 +1,4 @@
-"""Numbers as a reader sees them."""
+"""Number formats for readers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The numbers of the leading pair, as a reader sees them."""
+"""The displayed numbers of the leading pair."""
 
 from collections.abc import Callable
 

@@ -14,7 +14,7 @@ def test_the_parts_come_in_the_order_of_importance(two_arms: LakeBuilder) -> Non
         "## Arms",
         "## careful against quick (primary)",
         "## Why attempts fail",
-        "## What was spent on nothing",
+        "## How much was wasted",
         "## Every pair of arms",
         "## Source",
     ]

@@ -128,7 +128,7 @@ def test_a_huge_experiment_has_a_bounded_page(
     for name in names:
         lake.cell("b", name)
     html = render(build(lake.root, "trial"))
-    assert "3 more rows are left out here" in html
+    assert "3 more rows are not listed here" in html
     assert "and 4 more that only b resolved" in html
     assert "b alone resolves 5 cells, a alone 0." in html
 

@@ -1,4 +1,4 @@
-"""The pages of the trajectories that a report links to."""
+"""The trajectory pages that a report links to."""
 
 import json
 
@@ -93,8 +93,9 @@ def test_a_page_shows_what_was_said_and_done(differing: LakeBuilder) -> None:
     assert not {"script", "link", "img"} & parsed.tags
     assert parsed.fetched == ["../index.html#differences"]
     for shown in (
-        "a on i1", "Repair &lt;it&gt;", "I look around.", "command: ls -l\ncat x.py", "planner",
-        "50 tokens in (20 cached); 10 out; cost unknown", "exit code 2", "path: x.py",
+        "a on i1", "Repair &lt;it&gt;", "I look around.",
+        "bash:\n  command:\n    ls -l\n    cat x.py", "planner",
+        "50 tokens in (20 cached); 10 out; cost unknown", "exit 2", "path: x.py",
         "diff --git a/x b/x", "durabench trace a-1",
     ):  # fmt: skip
         assert shown in html, shown

@@ -1,4 +1,4 @@
-"""The bootstrap and what it is used for: against scipy, closed forms and its own symmetries."""
+"""The bootstrap and its uses, against scipy, closed forms and its own symmetries."""
 
 import math
 import random

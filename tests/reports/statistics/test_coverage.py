@@ -1,8 +1,8 @@
-"""How often the 95 % intervals hold the truth: 93 to 97 times in a hundred.
+"""Coverage of the 95 % intervals: between 93 % and 97 %.
 
-Wilson by summing over all outcomes, which is exact; the others by simulation with fixed seeds.
-All 1500 runs leave a standard error of 0.6 points. With the 500 runs of the sample the rate may be
-off by what one simulation in a thousand exceeds: 3.5 points below and 2.4 above.
+Wilson is computed exactly, by summing over all outcomes; the others by simulation with fixed seeds.
+All 1500 runs have a standard error of 0.6 points. The tolerance for the 500 runs of the sample is
+exceeded by one simulation in a thousand: 3.5 points below and 2.4 above.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Paired statistics against published tables, and against what they have to satisfy."""
+"""Paired statistics against published tables and their own properties."""
 
 from collections.abc import Callable
 

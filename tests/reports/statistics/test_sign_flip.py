@@ -1,4 +1,5 @@
-"""The sign-flip test: published values, enumeration, scipy, and McNemar's test as a case of it."""
+"""The sign-flip test: published values, enumeration, scipy, and McNemar's test as a special
+case."""
 
 from collections import Counter
 from collections.abc import Sequence

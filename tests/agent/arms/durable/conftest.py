@@ -1,4 +1,4 @@
-"""A small repository with a bug, and a model that answers each role as a test says."""
+"""A small repository with a bug, and a model with scripted answers for each role."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -192,7 +192,7 @@ def solve() -> Solver:
             {"profile": declared, "time_limit_s": limit_s, **(limits or {})}
         )
         workspaces = HostWorkspaces(with_files({**FILES, **files}))
-        async with Session(
+        async with Session.start(
             attempt_id="attempt", models={"": answering}, workspaces=workspaces, limit_s=limit_s
         ) as session:
             return Solved(await arm.solve(TASK, session, options), session, answering)

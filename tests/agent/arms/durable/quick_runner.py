@@ -1,7 +1,7 @@
-"""Run plain test functions and print pytest's summary, in much less time.
+"""Run plain test functions and print pytest's summary, but much faster.
 
-For tests of the durable arm that are not about pytest. Exit codes are pytest's: 0 when all
-passed, 1 when some failed, 2 when a file cannot be loaded, and 5 when there are no tests.
+For tests of the durable arm that do not depend on pytest. Exit codes are those of pytest: 0 if all
+tests passed, 1 if some failed, 2 if a file cannot be loaded, and 5 if there are no tests.
 """
 
 import sys

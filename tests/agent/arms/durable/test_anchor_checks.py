@@ -1,4 +1,4 @@
-"""What a machine says of an anchor test."""
+"""Automatic checks of an anchor test."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The whole arm on a small repository, with a model that is honest."""
+"""The whole durable arm on a small repository, with an honest model."""
 
 import asyncio
 import re
@@ -230,8 +230,8 @@ async def test_only_the_patch_is_in_the_fresh_copy(solve: Solver) -> None:
     """Code that needs what a command left behind passes its step, and fails in the end."""
     uses: Said = [
         FIX,
-        ("run_command", {"command": "echo 'PLUS = 1' > plus.py"}),
-        ("edit", {"path": "calc.py", "old": "def add", "new": "import plus\n\n\ndef add"}),
+        ("run_command", {"command": "echo 1 > plus.txt"}),
+        ("edit", {"path": "calc.py", "old": "def add", "new": "open('plus.txt')\n\n\ndef add"}),
     ]
     solved = await solve(implementer=[uses, report()], profile={"final_rounds": 1})
     assert solved.report["steps"][0]["candidates"][0]["verdict"] == "accept"
@@ -270,7 +270,8 @@ async def test_context_is_read_again_after_a_step(solve: Solver) -> None:
 async def test_an_error_that_comes_back_is_worked_on_by_its_root(solve: Solver) -> None:
     """After the second time planner and implementer are told how, and all errors so far."""
     solved = await solve(
-        implementer=[[SPOIL], report()], profile={"plan_turns": 3, "candidates": {"low": 1}}
+        implementer=[[SPOIL], report()],
+        profile={"plan_turns": 3, "patience": 3, "candidates": {"low": 1}},
     )
     for role in ("planner", "implementer"):
         openings = [r for r in solved.model.asked if r.role == role and r.number == 0]

@@ -1,4 +1,4 @@
-"""Which candidate is the best one."""
+"""Selection of the best candidate."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -6,6 +6,7 @@ from itertools import pairwise
 from agent.arms.durable.answers import Review
 from agent.arms.durable.candidates import rank
 from agent.arms.durable.state import Candidate, Verification
+from agent.session.session import BASE
 from agent.tools import TestRun
 
 ACCEPTED = Review(reasons=["it is right"], verdict="accept")
@@ -22,7 +23,7 @@ BEST = Candidate(
     status="done",
     summary="",
     confidence="high",
-    tree="",
+    tree=BASE,
     diff="short",
     edited=(),
     written=(),

@@ -1,4 +1,4 @@
-"""One role's conversation: its tools, its window, its ways of asking."""
+"""The conversation of one role: tools, context window, and answer formats."""
 
 import json
 from typing import Any
@@ -38,7 +38,7 @@ class Sized(RoleModel):
 async def talk(model: RoleModel, **limits: Any) -> Exchange[Review]:
     """A reviewer who can read."""
     workspaces = HostWorkspaces(with_files(FILES))
-    async with Session(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
+    async with Session.start(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
         bounds = Limits(WINDOW, **limits)
         return await converse(
             session, "step_reviewer", "Judge.", {}, Review, bounds, Toolbox(["read"])
@@ -90,7 +90,7 @@ async def test_a_question_that_is_too_long_is_not_asked_at_all() -> None:
     """The size of what nobody has answered yet is estimated."""
     model = sized([review()], [0])
     workspaces = HostWorkspaces(with_files(FILES))
-    async with Session(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
+    async with Session.start(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
         facts = {"task": "x" * 4 * WINDOW}
         exchange = await converse(session, "step_reviewer", "Judge.", facts, Review, Limits(WINDOW))
     assert (model.asked, exchange.end) == ([], "context_full")
@@ -114,7 +114,7 @@ async def test_tools_are_bounded_over_all_replies() -> None:
 def test_reasons_stand_before_a_verdict() -> None:
     """In the schema that a reviewer is given; and there has to be one."""
     fields = list(Review.model_json_schema()["properties"])
-    assert fields == ["reasons", "issues", "verdict"]
+    assert fields == ["reasons", "issues", "remarks", "verdict"]
     with pytest.raises(ValueError, match="reasons"):
         Review(reasons=[], verdict="accept")
 

@@ -1,6 +1,6 @@
-"""Which errors count as the same trouble."""
+"""Errors that count as the same problem."""
 
-from agent.arms.durable.debugging import is_stuck, remembered, similar
+from agent.arms.durable.debugging import in_brief, is_stuck, remembered, similar
 
 FIRST = """\
 /tmp/durabench-17/repo/tests/test_anchor.py:12: in test_round_trip
@@ -23,13 +23,14 @@ def test_debug_mode_begins_when_an_error_comes_back() -> None:
     assert not is_stuck(errors)
     errors = remembered(errors, AGAIN)
     assert is_stuck(errors)
-    assert errors == [FIRST, AGAIN]
+    assert errors == [in_brief(FIRST), in_brief(AGAIN)]
+    assert remembered(errors, FIRST) == [in_brief(AGAIN), in_brief(FIRST)]
 
 
 def test_a_different_error_or_a_pass_ends_it() -> None:
     """What is remembered is the trouble at hand alone."""
     stuck = [FIRST, AGAIN]
-    assert remembered(stuck, OTHER) == [OTHER]
+    assert remembered(stuck, OTHER) == [in_brief(OTHER)]
     assert remembered(stuck, "") == []
 
 

@@ -1,4 +1,4 @@
-"""What an attempt says of itself at its end."""
+"""The report of an attempt at its end."""
 
 from datetime import UTC, datetime
 

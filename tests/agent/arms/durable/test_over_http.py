@@ -1,4 +1,4 @@
-"""The durable arm with a real model client over real HTTP, in both ways of calling tools."""
+"""The durable arm with a real model client over real HTTP, with both tool protocols."""
 
 import asyncio
 from collections import Counter
@@ -128,7 +128,7 @@ async def solve(
     options = DurableOptions(
         profile=Profile.model_validate({"test_command": QUICK, **(profile or {})})
     )
-    async with Session(
+    async with Session.start(
         attempt_id="attempt", models=built, workspaces=HostWorkspaces(with_files(FILES))
     ) as session:
         return await arm.solve(TASK, session, options), session

@@ -1,4 +1,4 @@
-"""What a planner's turn leaves behind, and when it is the last one."""
+"""Effects of a planner's turn, and the end of planning."""
 
 from typing import cast
 

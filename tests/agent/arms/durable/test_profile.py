@@ -1,11 +1,13 @@
-"""What an experiment may say of the durable arm's roles and tests."""
+"""Settings of the durable arm's roles and tests in an experiment."""
 
 import pytest
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from agent.arms.durable.profile import Profile, RoleModel
+from agent.arms.durable.profile import FullProfile, LeanProfile, Profile, RoleModel
 from agent.errors import InvalidSpec
 from agent.models.spec import LiteLLMSpec, SimulatedSpec, parse
+
+PROFILE: TypeAdapter[LeanProfile | FullProfile] = TypeAdapter(Profile)
 
 OWN = LiteLLMSpec(name="openai/own", temperature=0.1)
 
@@ -22,14 +24,14 @@ def test_a_role_has_the_arms_model_unless_it_names_another() -> None:
 
 def test_roles_without_a_model_of_their_own_are_answered_by_the_arms() -> None:
     """The empty role is all of them: the same base model in every role is the default."""
-    assert Profile().models(OWN) == {"": OWN}
-    profile = Profile.model_validate({"roles": {"planner": {"model": "openai/other"}}})
+    assert LeanProfile().models(OWN) == {"": OWN}
+    profile = LeanProfile.model_validate({"roles": {"planner": {"model": "openai/other"}}})
     assert profile.models(OWN) == {"": OWN, "planner": LiteLLMSpec(name="openai/other")}
 
 
 def test_candidates_that_are_left_out_are_as_by_default() -> None:
     """An experiment need not repeat them."""
-    profile = Profile.model_validate({"candidates": {"low": 3}})
+    profile = FullProfile.model_validate({"candidates": {"low": 3}})
     assert profile.candidates == {"high": 1, "medium": 2, "low": 3}
 
 
@@ -41,6 +43,21 @@ def test_a_model_without_a_temperature_says_so() -> None:
 
 
 @pytest.mark.parametrize(
+    ("declared", "preset"),
+    [
+        ({}, "lean"),
+        ({"repairs": 1}, "lean"),
+        ({"candidates": {"low": 3}}, "full"),
+        ({"plan_turns": 3}, "full"),
+        ({"preset": "full"}, "full"),
+    ],
+)
+def test_settings_of_one_preset_alone_choose_it(declared: dict[str, object], preset: str) -> None:
+    """Declarations of release 0.1 name no preset."""
+    assert PROFILE.validate_python(declared).preset == preset
+
+
+@pytest.mark.parametrize(
     "wrong",
     [
         {"roles": {"poet": {}}},
@@ -48,9 +65,10 @@ def test_a_model_without_a_temperature_says_so() -> None:
         {"reproduction": "sometimes"},
         {"candidates": {"none": 1}},
         {"colour": "red"},
+        {"preset": "lean", "candidates": {"low": 3}},
     ],
 )
 def test_a_mistake_is_noticed_before_anything_runs(wrong: dict[str, object]) -> None:
     """Unknown names, and a test command that runs whatever it likes."""
     with pytest.raises(ValidationError):
-        Profile.model_validate(wrong)
+        PROFILE.validate_python(wrong)

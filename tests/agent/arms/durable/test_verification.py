@@ -1,4 +1,4 @@
-"""What runs of tests say against a change, from the runs alone."""
+"""Objections to a change, derived from test runs alone."""
 
 from dataclasses import replace
 

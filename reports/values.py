@@ -28,12 +28,12 @@ def in_line(value: Any) -> str:
             return json.dumps(value)
 
 
-def arguments_of(text: str) -> Any:
-    """Return the arguments of a tool call, or the text if the model did not write JSON."""
+def arguments_of(given: Any) -> Any:
+    """Return the arguments of a tool call, or what was given if that is not a text of JSON."""
     try:
-        return json.loads(text)
-    except ValueError:
-        return text
+        return json.loads(given)
+    except (TypeError, ValueError):
+        return given
 
 
 def _inner(value: Any) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Luck:
+class Draws:
     """The draws of one attempt at one task."""
 
     identity: str

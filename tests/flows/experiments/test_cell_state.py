@@ -1,0 +1,154 @@
+"""The state of cells according to a lake, and what it takes to learn it."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eval import instances
+from flows.experiments import declaration
+from flows.experiments.cell_state import CellStates, submission
+from flows.experiments.cells import Cell, Place, plan
+from flows.experiments.keys import attempt_key, result_name, verdict_key
+from flows.storage.lake import Lake
+from tests.reports.lake_fixture import LakeBuilder
+
+INSTANCE = instances.load("bundled")[0]
+
+DECLARED = declaration.parse(
+    {
+        "name": "trial",
+        "environment": "docker",
+        "arms": [{"name": name, "agent": name} for name in ("gold", "null")],
+    },
+    "test",
+)
+
+
+def cells(count: int) -> list[Cell]:
+    """A plan of that many cells, over two arms."""
+    chosen = [
+        replace(INSTANCE, instance_id=f"a__b-{number}", digest=f"row {number}")
+        for number in range(count // 2)
+    ]
+    return plan(DECLARED, chosen, Place("docker"))
+
+
+def solve(cell: Cell, lake: Lake) -> None:
+    """Leave what an attempt that ended leaves."""
+    key, arm, instance_id = attempt_key(cell), cell.arm.name, cell.instance.instance_id
+    builder = LakeBuilder(Path(lake.root))
+    builder.attempt(arm, instance_id, unit=key[:32], attempt_id=key[:32], model_calls=0)
+    builder.predict(arm, instance_id, key[:32], key[:32])
+    remember("attempt", key, lake)
+
+
+def grade(cell: Cell, lake: Lake, image: str = "sha256:1") -> None:
+    """Leave what a grading on an image leaves."""
+    attempt_id = attempt_key(cell)[:32]
+    patch = submission(cell, attempt_id, lake)
+    key = verdict_key(patch.at(replace(cell.place, image_digest=image)))
+    LakeBuilder(Path(lake.root)).evaluate(
+        cell.arm.name,
+        cell.instance.instance_id,
+        attempt_id,
+        "resolved",
+        unit=f"{attempt_id}-{key[:12]}",
+        image_digest=image,
+    )
+    remember("evaluation", key, lake)
+
+
+def remember(task: str, key: str, lake: Lake) -> None:
+    """Leave what Prefect keeps of a task that ended."""
+    path = Path(lake.results / result_name(task, key))
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake.existing(tmp_path / "lake")
+
+
+@pytest.fixture(scope="session")
+def listings() -> Callable[[], AbstractContextManager[list[str]]]:
+    """Folders that the process lists, as the interpreter reports them."""
+    counted: list[list[str]] = []
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        if event in ("os.scandir", "os.listdir"):
+            for listed in counted:
+                listed.append(str(arguments[0]))
+
+    sys.addaudithook(hook)
+
+    @contextmanager
+    def counting() -> Iterator[list[str]]:
+        listed: list[str] = []
+        counted.append(listed)
+        try:
+            yield listed
+        finally:
+            counted.remove(listed)
+
+    return counting
+
+
+@pytest.mark.parametrize("count", [20, 200])
+def test_a_pass_over_all_cells_lists_each_folder_once(
+    lake: Lake, listings: Callable[[], AbstractContextManager[list[str]]], count: int
+) -> None:
+    """However many cells there are: one listing for each arm, not for each cell."""
+    planned = cells(count)
+    for cell in planned:
+        solve(cell, lake)
+        grade(cell, lake)
+    states = CellStates(lake)
+    with listings() as listed:
+        ends = [states.ended(cell, grade=True) for cell in planned]
+    assert ends == [("done", "resolved")] * count
+    folder = f"{lake.root}/evaluations/experiment=trial"
+    assert sorted(listed) == [f"{folder}/arm=gold", f"{folder}/arm=null"]
+
+
+def test_a_verdict_that_another_run_gave_since_is_found(lake: Lake) -> None:
+    """A first verdict, and one on the image of today."""
+    graded, other = cells(2)[0], cells(4)[2]
+    for cell in (graded, other):
+        solve(cell, lake)
+    grade(graded, lake)
+    states = CellStates(lake)
+    assert states.cell_at(graded, None, grade=True) == Place("docker", "sha256:1")
+    assert states.ended(other, grade=True) == (
+        "infrastructure",
+        "infrastructure: the patch was not graded",
+    )
+    grade(other, lake)
+    assert states.ended(other, grade=True) == ("done", "resolved")
+    assert states.cell_at(graded, "sha256:2", grade=True) is None
+    grade(graded, lake, "sha256:2")
+    assert states.cell_at(graded, "sha256:2", grade=True) == Place("docker", "sha256:2")
+
+
+@pytest.mark.parametrize("outcome", ["refused", "infrastructure"])
+def test_a_cell_is_refused_whichever_release_recorded_it(lake: Lake, outcome: str) -> None:
+    """Release 0.1 knew no such outcome."""
+    [cell, _] = cells(2)
+    attempt_id, why = attempt_key(cell)[:32], "preflight failed: gold: unresolved"
+    LakeBuilder(Path(lake.root)).attempt(
+        cell.arm.name,
+        cell.instance.instance_id,
+        unit=attempt_id,
+        attempt_id=attempt_id,
+        model_calls=0,
+        outcome=outcome,
+        detail=why,
+    )
+    assert CellStates(lake).ended(cell, grade=True) == (
+        "refused",
+        f"not run: {why}",
+    )

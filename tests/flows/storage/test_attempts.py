@@ -1,0 +1,21 @@
+"""The meaning of rows of `attempts`, whichever release wrote them."""
+
+import pytest
+
+from flows.storage.attempts import is_refused, was_run
+
+
+@pytest.mark.parametrize(
+    ("outcome", "detail", "refused"),
+    [
+        ("refused", "preflight failed: gold: unresolved", True),
+        ("infrastructure", "preflight failed: gold: unresolved", True),  # as of release 0.1
+        ("infrastructure", "ImageError: preflight failed to start", False),
+        ("submitted", "preflight failed", False),  # an arm's own word
+    ],
+)
+def test_a_refused_attempt_was_not_run(outcome: str, detail: str, refused: bool) -> None:
+    """No journal has it, as of an import."""
+    row = {"outcome": outcome, "detail": detail, "environment": "docker"}
+    assert (is_refused(row), was_run(row)) == (refused, not refused)
+    assert not was_run(row | {"environment": "imported"})

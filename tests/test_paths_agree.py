@@ -1,0 +1,193 @@
+"""The agent and the audit call the same files tests, except for the differences named here.
+
+The two packages may not import each other. `agent.paths` decides what an agent may not edit, and
+`eval.paths` which changes make a verdict suspect.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from agent.paths import is_test_file, is_test_support
+from eval import patches
+from eval.paths import is_test, is_test_configuration
+
+Classify = Callable[[str], bool]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Paths that only one of the two counts."""
+
+    pattern: str
+    """Matches these paths as a whole."""
+    agent: bool
+    """The answer of `agent.paths`; the audit's is the opposite."""
+    reason: str
+    examples: tuple[str, ...]
+
+
+TESTS = (
+    Difference(
+        r".+/(test|testing)/.*(?<!_test)\.pyi?",
+        False,
+        "a package may have a library for tests, which an agent may have to repair; SWE-bench "
+        "counts it with the tests, so the audit shows a change of it",
+        ("django/test/testcases.py", "numpy/testing/utils.py", "sphinx/testing/util.pyi"),
+    ),
+    Difference(
+        r"(.*/)?(tests?[_.].*|.*_tests?\.\w+)",
+        False,
+        "no test runner collects a file of this name; it is more often data or a document, which "
+        "an agent may edit, while the audit shows each change that could be one of a test",
+        ("test_data.json", "docs/tests.md", "pkg/tests_of_units.py", "unit_tests.py", "a_test.sh"),
+    ),
+    Difference(
+        r"(.*/)?\w[\w.]*\.(test|spec)\.(?![cm]?[jt]sx?$)\w+",
+        False,
+        "as above, for the names of JavaScript's tests",
+        ("button.test.css", "src/api.spec.json"),
+    ),
+    Difference(
+        r"(.*/)?(__mocks__/.*|.*_spec\.rb|.*\.cy\.[cm]?[jt]sx?)",
+        True,
+        "SWE-bench's tests have no such names; to count them, the audit would need a new "
+        "procedure, with which every resolved patch is graded again",
+        ("__mocks__/fs.js", "spec/models/user_spec.rb", "login.cy.ts"),
+    ),
+)
+
+CONFIGURATION = (
+    Difference(
+        r"(.*/)?\.?(jest|vitest|karma|mocharc|playwright|cypress)(\.[\w-]+)*",
+        False,
+        "the audit shows every file named after a JavaScript runner; an agent may edit documents "
+        "and formats that the runner does not read",
+        ("docs/karma.md", "jest.config.rst", "cypress", ".playwright.ts"),
+    ),
+)
+
+ALIKE = (
+    "",
+    "calc.py",
+    "conftest.py",
+    "contest.py",
+    "e2e/login.js",
+    "jest.config.js",
+    ".mocharc.yml",
+    "latest.py",
+    "lib/early.pth",
+    "odd/test_two\nlines.py",
+    "package/src/__tests__/button.js",
+    "packages/core/test/fixture.json",
+    "packages/core/testing/fixture.json",
+    "pkg/calc_test.py",
+    "pkg/tests/conftest.py",
+    "pkg/tests/data/simple.dat",
+    "pyproject.toml",
+    "setup.py",
+    "spec.js",
+    "src/__snapshots__/button.snap",
+    "src/button.spec.mjs",
+    "src/test/java/ReaderCase.java",
+    "src/testing.py",
+    "test",
+    "test/support/client.py",
+    "testing",
+    "testing/conftest.py",
+    "testing/python/fixtures.py",
+    "tests",
+    "tests.py",
+    "tests/helpers.py",
+    "tests.pyc/readme",
+    "tox.ini",
+    "usercustomize.py",
+)
+"""Corner cases on which the two agree."""
+
+KINDS = pytest.mark.parametrize(
+    ("agent", "audit", "differences"),
+    [
+        pytest.param(is_test_file, is_test, TESTS, id="tests"),
+        pytest.param(is_test_support, is_test_configuration, CONFIGURATION, id="configuration"),
+    ],
+)
+
+
+@pytest.fixture(scope="module")
+def rows(shared_data: Path) -> list[dict[str, str]]:
+    """The reference patch and the test patch of every real row."""
+    files = sorted((shared_data / "swebench").glob("*.parquet"))
+    columns = ["patch", "test_patch"]
+    found = [row for file in files for row in pq.read_table(file, columns=columns).to_pylist()]
+    assert len(found) > 500
+    return found
+
+
+def paths(rows: list[dict[str, str]], column: str) -> set[str]:
+    """Every path that the patches of a column touch."""
+    return {path for row in rows for change in patches.read(row[column]) for path in change.paths}
+
+
+def unexplained(
+    paths: set[str], agent: Classify, audit: Classify, differences: tuple[Difference, ...]
+) -> list[str]:
+    """The paths on which the two differ in a way that no difference names."""
+    return [
+        path
+        for path in sorted(paths)
+        if agent(path) != audit(path)
+        and not any(
+            agent(path) is one.agent and re.fullmatch(one.pattern, path, re.DOTALL)
+            for one in differences
+        )
+    ]
+
+
+@KINDS
+def test_corner_cases(
+    agent: Classify, audit: Classify, differences: tuple[Difference, ...]
+) -> None:
+    """A name has one answer unless it is an example of a difference."""
+    assert [path for path in ALIKE if agent(path) != audit(path)] == []
+    examples = {path for one in differences for path in one.examples}
+    assert unexplained(examples, agent, audit, differences) == []
+
+
+@KINDS
+def test_every_named_difference_exists(
+    agent: Classify, audit: Classify, differences: tuple[Difference, ...]
+) -> None:
+    """A difference that was removed is no longer named."""
+    for one in differences:
+        for path in one.examples:
+            assert re.fullmatch(one.pattern, path), path
+            assert (agent(path), audit(path)) == (one.agent, not one.agent), path
+
+
+@KINDS
+def test_real_rows(
+    agent: Classify,
+    audit: Classify,
+    differences: tuple[Difference, ...],
+    rows: list[dict[str, str]],
+) -> None:
+    """Every path of a real patch has one answer, but for the named differences."""
+    touched = paths(rows, "patch") | paths(rows, "test_patch")
+    assert unexplained(touched, agent, audit, differences) == []
+
+
+def test_an_agent_may_edit_what_a_repair_edits(rows: list[dict[str, str]]) -> None:
+    """No reference patch touches a test, to either of the two."""
+    for path in paths(rows, "patch"):
+        assert not is_test_file(path), path
+        assert not is_test(path), path
+
+
+def test_the_audit_counts_every_file_of_a_test_patch(rows: list[dict[str, str]]) -> None:
+    """SWE-bench and the audit separate tests from code in the same way."""
+    assert [path for path in paths(rows, "test_patch") if not is_test(path)] == []

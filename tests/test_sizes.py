@@ -1,0 +1,63 @@
+"""Modules stay short enough to read in one go."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("agent", "eval", "flows", "reports")
+LIMIT = 400
+
+EXCEPTIONS = {
+    "agent/index/symbols.py": (
+        425,
+        "definitions, uses and their order are one model; each half would import the other",
+    ),
+    "agent/index/syntax.py": (
+        600,
+        "one visitor with a method for each kind of Python's syntax that names something",
+    ),
+    "agent/journal/journal.py": (
+        480,
+        "the journal's interface: short methods, most of them one transaction with its contract",
+    ),
+    "agent/session/session.py": (
+        450,
+        "the steps of an attempt in the order in which they are replayed and recorded",
+    ),
+    "agent/workspaces/container.py": (
+        450,
+        "the life of a container from opening over adoption to removal, which shares its state",
+    ),
+    "agent/workspaces/repository.py": (
+        410,
+        "one class that implements the workspace protocol; its parts share one shell",
+    ),
+    "reports/types.py": (
+        520,
+        "declarations without code: every field of a report with its meaning",
+    ),
+}
+"""Longer modules: the most lines that each may have, and the reason."""
+
+
+def lengths() -> dict[str, int]:
+    """The number of lines of every module."""
+    return {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
+    }
+
+
+def test_no_module_is_too_long() -> None:
+    """A module that grows is divided, or is listed with the reason why it cannot be."""
+    limits = {name: most for name, (most, _) in EXCEPTIONS.items()}
+    too_long = {name: lines for name, lines in lengths().items() if lines > limits.get(name, LIMIT)}
+    assert too_long == {}
+
+
+@pytest.mark.parametrize("name", EXCEPTIONS)
+def test_every_exception_is_needed(name: str) -> None:
+    """A module that has become short, or is gone, is no exception any more."""
+    assert lengths().get(name, 0) > LIMIT
