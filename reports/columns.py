@@ -86,7 +86,8 @@ ATTEMPTS = Table(
         Column(
             "workflow_status",
             TEXT,
-            "durable arm: completed, blocked, out_of_turns or out_of_time; null for other arms",
+            "durable arm: completed, gates_closed, blocked, out_of_turns, out_of_time or "
+            "out_of_limits; null for other arms",
             required=False,
         ),
         Column(

@@ -51,10 +51,11 @@ PHASES: Mapping[str | None, str] = {
     "not_reproduced": "not reproduced",
     "blocked": "reproduced, then blocked",
     "out_of_turns": "reproduced, then out of turns",
+    "out_of_limits": "reproduced, then out of calls or money",
     "unverified": "ended unverified",
-    "rejected": "rejected by its own review",
+    "rejected": "rejected by its own checks",
     "accepted_unreproduced": "accepted, never reproduced",
-    "accepted": "accepted by its own review",
+    "accepted": "accepted by its own checks",
 }
 """Progress of an arm with phases, as the arm itself reports it."""
 

@@ -62,7 +62,7 @@ def lean_outcome(state: LeanState, steps: Iterable[Step]) -> Outcome:
     report = {
         "preset": "lean",
         "workflow_status": workflow_status,
-        "agent_verdict": "accepted" if chosen and chosen.accepted else "rejected",
+        "agent_verdict": _lean_verdict(chosen),
         **_tests(state),
         "prediction_emitted": bool(patch),
         "closed_gates": sorted(chosen.gates) if chosen else ["change"],
@@ -75,6 +75,12 @@ def lean_outcome(state: LeanState, steps: Iterable[Step]) -> Outcome:
     }
     reasons = [str(state.ended or ""), workflow_status, *closed[:1]]
     return Outcome(_status(workflow_status, patch), patch, ", ".join(filter(None, reasons)), report)
+
+
+def _lean_verdict(chosen: Judgement | None) -> str:
+    if chosen is None or "unverified" in chosen.gates:
+        return "unverified"
+    return "accepted" if chosen.accepted else "rejected"
 
 
 def _ended(state: LeanState, chosen: Judgement | None) -> WorkflowStatus:

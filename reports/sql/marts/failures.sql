@@ -25,7 +25,8 @@ final as (
             when agent_verdict = 'accepted' and not reproduced then 'accepted_unreproduced'
             when agent_verdict in ('accepted', 'rejected') then agent_verdict
             when not reproduced then 'not_reproduced'
-            when workflow_status in ('blocked', 'out_of_turns') then workflow_status
+            when workflow_status in ('blocked', 'out_of_turns', 'out_of_limits')
+                then workflow_status
             else 'unverified'
         end as phase
     from cells
