@@ -36,6 +36,7 @@ from flows.experiments.stop import Stop
 from flows.grade import graded
 from flows.images.schedule import scheduled
 from flows.server.caching import kept, result_storage
+from flows.server.logs import attempt_line, bill, run_log, step_log
 from flows.server.retry import cell_slot
 from flows.server.step_task_runs import shown_as_task_runs
 from flows.server.stopping import graceful_stop
@@ -98,6 +99,8 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
             # successor's.
             await asyncio.to_thread(journal.check, lease)
             records.write(lake, finished)
+            line = attempt_line(records.attempt_row(finished), len(finished.steps))
+            run_log().info("%s: %s", cell.label, line)
 
         try:
             outcome, run = await _carried_on(cell, journal, lease, lake, clock, stop)
@@ -165,11 +168,23 @@ async def _carried_on(
     if ended is not None:
         return records.from_ended(ended, clock.run)
     recorded = await asyncio.to_thread(journal.steps, lease.attempt_id)
+    run_log().info("%s", _begun(cell, lease.attempt_id, len(recorded)))
     log = JournalLog(journal, lease, blobs(lake), recorded, _limits(cell, lease))
     outcome = await _solve(cell, log, stop)
     run = clock.run
     await asyncio.to_thread(journal.end, lease, records.ended(outcome, run))
     return outcome, run
+
+
+def _begun(cell: Cell, attempt_id: str, recorded_steps: int) -> str:
+    """Return what is about to be solved, how and where."""
+    model = cell.experiment.model_of(cell.arm)
+    with_model = f" with {records.model_name(model)}" if model else ""
+    resumed = f", resumes after {recorded_steps} recorded steps" if recorded_steps else ""
+    return (
+        f"{cell.label}: attempt {attempt_id} of agent {cell.arm.agent}{with_model}, "
+        f"{cell.place.environment}{resumed}"
+    )
 
 
 def _limits(cell: Cell, lease: Lease) -> tuple[Limit, ...]:
@@ -187,10 +202,15 @@ def _limits(cell: Cell, lease: Lease) -> tuple[Limit, ...]:
 
 
 async def _solve(cell: Cell, log: JournalLog, stop: Stop) -> Outcome:
-    show, attempt_id = on_step.get(), log.lease.attempt_id
+    show, note, attempt_id = on_step.get(), step_log(), log.lease.attempt_id
     spec = cell.experiment.model_of(cell.arm)
     built = _models(cell, spec, log.journal, stop) if spec else {}
     origin = await asyncio.to_thread(_origin, log.journal, attempt_id)
+
+    def tell(step: Step) -> None:
+        note(step)
+        show(cell, step)
+
     async with Session(
         attempt_id=attempt_id,
         models=built,
@@ -198,7 +218,7 @@ async def _solve(cell: Cell, log: JournalLog, stop: Stop) -> Outcome:
             cell.instance, cell.place, attempt_id, log.journal.id, origin
         ),
         log=log,
-        on_step=lambda step: show(cell, step),
+        on_step=tell,
         may_go_on=stop.check,
         limit_s=cell.arm.options.time_limit_s,
     ) as session:
@@ -319,6 +339,9 @@ async def solve(
                 return await work(there, Gate(plan.lake), plan.lake, stop, grade=grade)
 
         try:
-            return await in_turn(once, cell.label, plan.lake, stop)
+            result = await in_turn(once, cell.label, plan.lake, stop)
         except (InfrastructureError, BudgetExhausted, Refused) as error:
             raise IncompleteRun(f"{cell.label}: {error}") from error
+    [row] = plan.lake.read("attempts", *cell.partition, attempt_key(cell)[:32])
+    run_log().info("%s: %s", cell.label, ", ".join([result if grade else "solved", *bill(row)]))
+    return result

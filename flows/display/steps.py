@@ -86,18 +86,22 @@ def of_row(row: dict[str, Any], call: dict[str, Any] | None) -> Shown:
 
 
 def line(shown: Shown, width: int) -> str:
-    """Return a step in one line of at most `width` columns.
-
-    The line has time, location, name, summary, outcome, tokens, cost and duration. If it does not
-    fit, the summary is cut first, then the beginning of the location, and the outcome and numbers
-    last.
-    """
+    """Return a step in one line of at most `width` columns: the time, and then its `entry`."""
     clock = f"{shown.at.astimezone():%H:%M:%S}" if shown.at else "--:--:--"
+    return fitted(f"{clock}  {entry(shown, width - len(clock) - 2)}", width)
+
+
+def entry(shown: Shown, width: int) -> str:
+    """Return a step in one line of at most `width` columns, without its time.
+
+    The line has location, name, summary, outcome, tokens, cost and duration. If it does not fit,
+    the summary is cut first, then the beginning of the location, and the outcome and numbers last.
+    """
     right = "  ".join(_numbers(shown, width))
-    room = width - len(f"{clock}  {shown.name:<7}    {right}")
+    room = width - len(f"{shown.name:<7}    {right}")
     place = _ending(shown.place, max(room - _LEAST_SUMMARY, _LEAST_PLACE))
     did = fitted(shown.did, max(room - max(len(place), 4), 0))
-    return fitted(f"{clock}  {place:<4} {shown.name:<7} {did}  {right}".rstrip(), width)
+    return fitted(f"{place:<4} {shown.name:<7} {did}  {right}".rstrip(), width)
 
 
 def _ending(text: str, width: int) -> str:

@@ -1,6 +1,7 @@
 """An experiment whose cells are flow runs that workers pick up, on a real Prefect server."""
 
 import asyncio
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -71,6 +72,23 @@ def test_workers_come_to_what_one_process_comes_to(server: PrefectServer) -> Non
     assert states(server, "apart") == ["COMPLETED"] * 4
     expect(server, begin(server))
     assert states(server, "apart") == ["COMPLETED"] * 4
+
+
+@pytest.mark.usefixtures("workers")
+def test_a_cell_on_a_worker_is_in_its_log(server: PrefectServer) -> None:
+    """Its steps, its cost and its verdict, in the flow run of the cell."""
+    expect(server, begin(server, name="logged", select={"sample": 1}))
+    chosen = {"flow_runs": {"tags": {"all_": ["experiment:logged"]}}}
+    found = {}
+    for run in server.post("/flow_runs/filter", chosen):
+        _, _, label = run["name"].partition(": ")
+        found[label.split()[0]] = label, [each["message"] for each in server.records(run["id"])]
+    ends = {"mini": r"resolved, \d+ calls, \$0\.\d+$", "null": "unresolved$"}
+    assert found.keys() == ends.keys()
+    for arm, (label, messages) in found.items():
+        assert [line for line in messages if re.match(f"{label}: {ends[arm]}", line)], messages
+        assert [line for line in messages if line.startswith(f"grade {label}: ")], messages
+        assert any(re.match(r"\d+ +command ", line) for line in messages) == (arm == "mini")
 
 
 @pytest.mark.usefixtures("workers")
