@@ -93,8 +93,27 @@ def _configured_or_private() -> Iterator[None]:
         contact(in_profile)
         yield
         return
-    with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
+    url = f"http://127.0.0.1:{port}/api"
+    with _in_every_thread(url), temporary_settings({PREFECT_API_URL: url}):
         yield
+
+
+@contextmanager
+def _in_every_thread(url: str) -> Iterator[None]:
+    """Make the API the global setting during the block.
+
+    Settings of a context do not reach the thread that sends what runs log: Prefect would start
+    another server for it.
+    """
+    from prefect.context import refresh_global_settings_context
+
+    os.environ["PREFECT_API_URL"] = url
+    refresh_global_settings_context()
+    try:
+        yield
+    finally:
+        del os.environ["PREFECT_API_URL"]
+        refresh_global_settings_context()
 
 
 def settle() -> None:
