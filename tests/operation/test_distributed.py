@@ -184,6 +184,25 @@ def test_a_cell_that_always_crashes_ends_as_infrastructure(server: PrefectServer
     assert deadly.attempt_id is None
 
 
+async def test_equal_cells_of_another_lake_have_their_own_flow_runs(
+    server: PrefectServer, tmp_path: Path
+) -> None:
+    """Two users of one server with the same file, whose attempt ids are equal."""
+    experiment = declaration.parse(declared(name="equal"), "test")
+    begun = []
+    with temporary_settings({PREFECT_API_URL: server.url}):
+        async with get_client() as client:
+            for user in ("one", "other", "other"):
+                plan = await prepare(experiment, str(tmp_path / user))
+                runs = await fanout.FlowRuns.open(
+                    plan, client, None, journals.home(plan.lake), grade=True
+                )
+                begun.append(await runs.begin(plan.cells[0]))
+            for each in set(begun):
+                await client.delete_flow_run(each)
+    assert begun[0] != begun[1] == begun[2]
+
+
 async def test_what_a_dead_worker_never_began_is_given_up(
     server: PrefectServer, set_timings: Callable[..., None], tmp_path: Path
 ) -> None:
