@@ -168,7 +168,8 @@ async def _carried_on(
     if ended is not None:
         return records.from_ended(ended, clock.run)
     recorded = await asyncio.to_thread(journal.steps, lease.attempt_id)
-    run_log().info("%s", _begun(cell, lease.attempt_id, len(recorded)))
+    answered = sum(step.result is not None for step in recorded)
+    run_log().info("%s", _begun(cell, lease.attempt_id, answered))
     log = JournalLog(journal, lease, blobs(lake), recorded, _limits(cell, lease))
     outcome = await _solve(cell, log, stop)
     run = clock.run

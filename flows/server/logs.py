@@ -1,4 +1,4 @@
-"""What a cell does, for the Logs tab of its flow run and task runs in Prefect's UI.
+"""Records of a cell's work for the Logs tab of its flow run and task runs in Prefect's UI.
 
 A step is one short record. The journal has it in full, and `durabench trace` shows it.
 """

@@ -53,7 +53,7 @@ class PrefectApi:
         return self._ask("GET", path)
 
     def records(self, flow_run_id: str) -> list[dict[str, Any]]:
-        """What the Logs tab of a flow run shows, its task runs included."""
+        """The records in the Logs tab of a flow run, with those of its task runs."""
         asked = {"flow_run_id": {"any_": [flow_run_id]}}
         found: list[dict[str, Any]] = self.post(
             "/logs/filter", {"logs": asked, "sort": "TIMESTAMP_ASC"}

@@ -1,4 +1,4 @@
-"""What counts as the time of a check of `durabench doctor`."""
+"""The time limits of the checks of `durabench doctor`."""
 
 import subprocess
 import sys

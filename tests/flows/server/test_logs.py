@@ -1,4 +1,4 @@
-"""What a cell does is in the Logs tab of its runs, and not on the terminal."""
+"""The Logs tab of a run shows the work of its cells, and the terminal does not."""
 
 import re
 from typing import Any
@@ -75,7 +75,7 @@ def test_a_cell_tells_its_steps_its_cost_and_its_verdict(prefect_server: Prefect
 
 
 def test_a_resumed_attempt_does_not_tell_its_steps_again(prefect_server: PrefectServer) -> None:
-    """They are in the log of the run that made them. A stop by a budget is told, too."""
+    """They are in the log of the run that made them, which ends with the stop by a budget."""
     for calls in (3, 100):
         run(prefect_server, declared("resumed", budgets={"attempt": {"calls": calls}}))
     first, second = (each[f"able · {INSTANCE}"] for each in logged(prefect_server, "resumed"))
