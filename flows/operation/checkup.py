@@ -69,6 +69,9 @@ async def check(lake: str | None, *, fix: bool) -> bool:
 
     Checks are independent: each has its own thread, and may fail or hang in it.
     """
+    # On a busy machine, this import alone can take longer than the limit of a check.
+    import prefect.client.orchestration  # noqa: F401
+
     console = Console(highlight=False)
     check_s = timings().doctor_check_s
     leftovers_s = timings().doctor_fix_s if fix else check_s

@@ -44,6 +44,17 @@ def automations(server: PrefectServer) -> list[dict[str, Any]]:
     return sorted(found, key=lambda automation: str(automation["name"]))
 
 
+@pytest.fixture
+def bare(server: PrefectServer) -> PrefectServer:
+    """The server without the deployments and workers of other suites that share it."""
+    for deployment in server.post("/deployments/filter", {}):
+        server.delete(f"/deployments/{deployment['id']}")
+    for pool in server.post("/work_pools/filter", {}):
+        for worker in server.post(f"/work_pools/{pool['name']}/workers/filter", {}):
+            server.delete(f"/work_pools/{pool['name']}/workers/{worker['name']}")
+    return server
+
+
 wait_until = partial(running.wait_until, seconds=ACTION_S)
 
 
@@ -216,10 +227,9 @@ def test_a_restarted_server_knows_who_holds_a_limit(server: PrefectServer) -> No
     server.post("/v2/concurrency_limits/decrement-with-lease", released)
 
 
-def test_doctor_knows_a_server_that_several_workers_are_too_much_for(
-    server: PrefectServer,
-) -> None:
+def test_doctor_knows_a_server_that_several_workers_are_too_much_for(bare: PrefectServer) -> None:
     """With a second worker, a server that names no PostgreSQL is told of."""
+    server = bare
     assert server.run("durabench", "setup").returncode == 0
     for name in ("one", "two"):
         server.post("/work_pools/durabench/workers/heartbeat", {"name": name})
