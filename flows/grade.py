@@ -36,6 +36,7 @@ from flows.experiments.stop import Stop
 from flows.images.schedule import scheduled
 from flows.imports import predictions as predictions_files
 from flows.server.caching import kept, result_storage
+from flows.server.logs import run_log, verdict_line
 from flows.server.progress import RunProgress
 from flows.server.turns import Slot, in_turn
 from flows.storage.journals import open_journal
@@ -95,6 +96,8 @@ async def grade_again(submission: Submission, where: list[str], lake: Lake) -> A
     gradings = (row.get("gradings") or 1) + 1
     row |= records.audit_columns(verdict, reasons, gradings)
     lake.write("evaluations", experiment, arm, unit, [row])
+    again = verdict_line(evaluation, verdict, reasons)
+    run_log().info("%s, again: %s", submission.label, again)
     return verdict
 
 
@@ -176,6 +179,8 @@ async def _in_fresh_workspace(submission: Submission, purpose: str) -> tuple[Eva
 def _record(evaluation: Evaluation, submission: Submission, audited: Audit, lake: Lake) -> None:
     row = records.evaluation_row(evaluation, submission, audited)
     lake.write("evaluations", *_where(submission), [row])
+    line = verdict_line(evaluation, audited.verdict, audited.reasons)
+    run_log().info("%s: %s", submission.label, line)
 
 
 def _where(submission: Submission) -> tuple[str, str, str]:

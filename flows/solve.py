@@ -38,6 +38,7 @@ from flows.grade import graded
 from flows.images.preflight import Gate, PreflightFailed
 from flows.images.schedule import scheduled
 from flows.server.caching import kept, result_storage
+from flows.server.logs import attempt_line, bill, run_log, step_log
 from flows.server.retry import cell_slot
 from flows.server.step_task_runs import shown_as_task_runs
 from flows.server.stopping import graceful_stop
@@ -130,6 +131,8 @@ class _LeasedAttempt:
         if ended is not None:
             return endings.from_text(ended, clock.run)
         recorded = await asyncio.to_thread(self.journal.steps, self.lease.attempt_id)
+        answered = sum(step.result is not None for step in recorded)
+        run_log().info("%s", _begun(self.cell, self.lease.attempt_id, answered))
         limits = _limits(self.cell, self.lease)
         log = JournalLog(self.journal, self.lease, blobs(self.lake), recorded, limits)
         outcome = await _solve(self.cell, log, stop)
@@ -150,10 +153,12 @@ class _LeasedAttempt:
         # Only the lease holder writes rows: a run that lost its lease must not overwrite its
         # successor's.
         await asyncio.to_thread(self.journal.check, self.lease)
-        records.write(
-            self.lake,
-            records.AttemptRecord(attempt_id, self.cell, outcome, steps, account.billed_usd, run),
+        finished = records.AttemptRecord(
+            attempt_id, self.cell, outcome, steps, account.billed_usd, run
         )
+        records.write(self.lake, finished)
+        line = attempt_line(records.attempt_row(finished), len(steps))
+        run_log().info("%s: %s", self.cell.label, line)
 
     def _is_filed(self) -> bool:
         ended = self.journal.outcome(self.lease.attempt_id)
@@ -178,6 +183,17 @@ class _LeasedAttempt:
         return [table for table in tables if not self.lake.has(table, *where)]
 
 
+def _begun(cell: Cell, attempt_id: str, recorded_steps: int) -> str:
+    """Return what is about to be solved, how and where."""
+    model = cell.experiment.model_of(cell.arm)
+    with_model = f" with {records.model_name(model)}" if model else ""
+    resumed = f", resumes after {recorded_steps} recorded steps" if recorded_steps else ""
+    return (
+        f"{cell.label}: attempt {attempt_id} of agent {cell.arm.agent}{with_model}, "
+        f"{cell.place.environment}{resumed}"
+    )
+
+
 def _limits(cell: Cell, lease: Lease) -> tuple[Limit, ...]:
     """Return the budgets that the attempt's calls count against."""
     experiment, arm = cell.partition
@@ -193,10 +209,15 @@ def _limits(cell: Cell, lease: Lease) -> tuple[Limit, ...]:
 
 
 async def _solve(cell: Cell, log: JournalLog, stop: Stop) -> Outcome:
-    show, attempt_id = on_step.get(), log.lease.attempt_id
+    show, note, attempt_id = on_step.get(), step_log(), log.lease.attempt_id
     spec = cell.experiment.model_of(cell.arm)
     built = _models(cell, spec, log.journal, stop) if spec else {}
     origin = await asyncio.to_thread(_origin, log.journal, attempt_id)
+
+    def tell(step: Step) -> None:
+        note(step)
+        show(cell, step)
+
     async with Session.start(
         attempt_id=attempt_id,
         models=built,
@@ -204,7 +225,7 @@ async def _solve(cell: Cell, log: JournalLog, stop: Stop) -> Outcome:
             cell.instance, cell.place, attempt_id, log.journal.id, origin
         ),
         log=log,
-        on_step=lambda step: show(cell, step),
+        on_step=tell,
         may_go_on=stop.check,
         limit_s=cell.arm.options.time_limit_s,
     ) as session:
@@ -324,6 +345,9 @@ async def solve(
                 return await work(there, Gate(plan.lake), states, stop, grade=grade)
 
         try:
-            return await in_turn(once, cell.label, plan.lake, stop)
+            result = await in_turn(once, cell.label, plan.lake, stop)
         except (InfrastructureError, BudgetExhausted, PreflightFailed) as error:
             raise IncompleteRun(f"{cell.label}: {error}") from error
+    [row] = plan.lake.read("attempts", *cell.partition, attempt_key(cell)[:32])
+    run_log().info("%s: %s", cell.label, ", ".join([result if grade else "solved", *bill(row)]))
+    return result

@@ -171,7 +171,7 @@ def _path_of(name: str) -> Path:
 
 def _named(name: str) -> Path:
     path = _path_of(name)
-    if path.exists():
+    with contextlib.suppress(FileNotFoundError):  # nothing is left of it, or a sweep was faster
         discard(path)
     path.mkdir(mode=0o700)
     return path

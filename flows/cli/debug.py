@@ -1,5 +1,6 @@
 """Solve and grade one instance, showing every step."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -14,10 +15,25 @@ from flows.cli.options import (
     SplitOption,
 )
 
+_IN_THE_FILE = ("dataset", "split", "skill")
+"""Parameters that the experiment file replaces."""
+
 
 def debug(
+    context: typer.Context,
     instance: Annotated[str, typer.Argument(help="instance id")],
-    arm: Annotated[str, typer.Option("--arm", "-a", help="mini, durable, gold or null")] = "mini",
+    arm: Annotated[
+        str,
+        typer.Option(
+            "--arm", "-a", help="mini, durable, gold or null; with --experiment, an arm of the file"
+        ),
+    ] = "mini",
+    experiment: Annotated[
+        Path | None,
+        typer.Option(
+            "--experiment", "-x", help="experiment file, for an arm with its options and budgets"
+        ),
+    ] = None,
     dataset: DatasetOption = "bundled",
     split: SplitOption = "test",
     model: ModelOption = None,
@@ -36,17 +52,26 @@ def debug(
     """Solve and grade one instance afresh, printing a line for every step."""
     from flows.cli import running
 
+    if experiment is not None:
+        _refuse(context)
+        declared = running.one_cell(experiment, instance, arm, model, api_base, environment)
+    else:
+        declared = running.one_instance(
+            instance, arm, dataset, split, model, api_base, skill, environment
+        )
     trace: Literal["off", "steps"] = "steps" if task_runs else "off"
-    running.debug(
-        instance,
-        arm,
-        dataset,
-        split,
-        model,
-        api_base,
-        skill,
-        environment,
-        lake,
-        trace,
-        full=full,
-    )
+    running.debug(declared, instance, arm, lake, trace, full=full)
+
+
+def _refuse(context: typer.Context) -> None:
+    """Refuse options that would contradict the experiment file.
+
+    Raises:
+        UsageError: such an option was given.
+    """
+    from flows.errors import UsageError
+
+    for name in _IN_THE_FILE:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise UsageError(f"--{name} does not go with --experiment: the file has it")

@@ -72,7 +72,7 @@ def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> 
         raise incomplete
 
 
-def debug(
+def one_instance(
     instance: str,
     arm: str,
     dataset: str,
@@ -81,12 +81,8 @@ def debug(
     api_base: str | None,
     skill: float,
     environment: str | None,
-    lake: str | None,
-    trace: Literal["off", "steps"],
-    *,
-    full: bool,
-) -> None:
-    """Solve one instance under a new experiment name, so that no earlier result is reused."""
+) -> Experiment:
+    """Return an experiment with one instance and an arm with the default options."""
     needs_model = arm in ARMS and ARMS[arm].needs_model
     simulated = {"provider": "simulated", "skill": skill}
     spec = _litellm(model, api_base) if model else simulated
@@ -98,7 +94,35 @@ def debug(
         "environment": environment or "auto",
         "arms": [{"name": arm, "agent": arm, "model": spec if needs_model else None}],
     }
-    declared = experiments.parse(content, "command line").afresh()
+    return experiments.parse(content, "command line")
+
+
+def one_cell(
+    path: Path,
+    instance: str,
+    arm: str,
+    model: str | None,
+    api_base: str | None,
+    environment: str | None,
+) -> Experiment:
+    """Return an experiment with one cell of those that a file declares."""
+    declared = overridden(
+        experiments.load(path), model=model, api_base=api_base, environment=environment
+    )
+    return plan.only(declared, arm, instance).model_copy(update={"name": "debug"})
+
+
+def debug(
+    declared: Experiment,
+    instance: str,
+    arm: str,
+    lake: str | None,
+    trace: Literal["off", "steps"],
+    *,
+    full: bool,
+) -> None:
+    """Solve one cell under a new experiment name, so that no earlier result is reused."""
+    declared = declared.afresh()
     asyncio.run(plan.check(declared, lake))
     with prefect_api():
         from flows.solve import on_step, solve

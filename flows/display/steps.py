@@ -30,18 +30,22 @@ def of_step(step: Step) -> StepView:
 
 
 def line(shown: StepView, width: int) -> str:
-    """Return a step in one line of at most `width` columns.
-
-    The line has time, location, name, summary, outcome, tokens, cost and duration. If it does not
-    fit, the summary is cut first, then the beginning of the location, and the outcome and numbers
-    last.
-    """
+    """Return a step in one line of at most `width` columns: the time, and then its `entry`."""
     clock = f"{shown.origin.at.astimezone():%H:%M:%S}" if shown.origin.at else "--:--:--"
+    return fitted(f"{clock}  {entry(shown, width - len(clock) - 2)}", width)
+
+
+def entry(shown: StepView, width: int) -> str:
+    """Return a step in one line of at most `width` columns, without its time.
+
+    The line has location, name, summary, outcome, tokens, cost and duration. If it does not fit,
+    the summary is cut first, then the beginning of the location, and the outcome and numbers last.
+    """
     right = "  ".join(_numbers(shown, width))
-    room = width - len(f"{clock}  {shown.name:<7}    {right}")
+    room = width - len(f"{shown.name:<7}    {right}")
     place = _ending(shown.origin.place, max(room - _LEAST_SUMMARY, _LEAST_PLACE))
     did = fitted(shown.did, max(room - max(len(place), 4), 0))
-    return fitted(f"{clock}  {place:<4} {shown.name:<7} {did}  {right}".rstrip(), width)
+    return fitted(f"{place:<4} {shown.name:<7} {did}  {right}".rstrip(), width)
 
 
 def _ending(text: str, width: int) -> str:

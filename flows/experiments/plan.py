@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from agent.workspaces.protocol import Environment
 from eval import instances, selection
 from eval.digests import canonical_digest
+from eval.selection import Selection
 from eval.types import Instance
 from flows.errors import UsageError
 from flows.experiments import records, workspaces
@@ -17,6 +18,9 @@ from flows.experiments.declaration import Experiment, from_record
 from flows.experiments.versions import refuse_outdated
 from flows.storage import journals
 from flows.storage.lake import Lake
+
+_NAMED = 5
+"""Selected instances that an error names."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,35 @@ def load(experiment: Experiment) -> list[Instance]:
     """
     available = instances.load(experiment.dataset, experiment.split)
     return selection.select(available, experiment.select)
+
+
+def only(experiment: Experiment, arm: str, instance_id: str) -> Experiment:
+    """Return an experiment with the first attempt of one arm at one instance, run locally.
+
+    Raises:
+        DatasetError: the dataset has no such instance, or cannot be used.
+        UsageError: the experiment has no such arm, or does not select the instance.
+    """
+    chosen = experiment.arm(arm)
+    available = instances.load(experiment.dataset, experiment.split)
+    wanted = Selection(ids=[instance_id])
+    selection.select(available, wanted)  # raises if the dataset has no such instance
+    selected = [each.instance_id for each in selection.select(available, experiment.select)]
+    if instance_id not in selected:
+        more = f" or {len(selected) - _NAMED} others" if len(selected) > _NAMED else ""
+        raise UsageError(
+            f"experiment {experiment.name!r} does not select {instance_id}: name one that it does "
+            f"({', '.join(selected[:_NAMED])}{more}), or add it to `select` in the file"
+        )
+    changes = {
+        "arms": [chosen],
+        "select": wanted,
+        "repeats": 1,
+        "execution": "local",
+        "primary": None,
+        "family": [],
+    }
+    return experiment.model_copy(update=changes)
 
 
 def declare(

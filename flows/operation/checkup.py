@@ -7,16 +7,14 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextvars import copy_context
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
-from uuid import UUID
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from rich.console import Console
 
@@ -31,34 +29,23 @@ from flows.display.terminal import show
 from flows.errors import UsageError
 from flows.experiments.records import versions
 from flows.experiments.workspaces import cache_folder
-from flows.server.first_contact import contact
+from flows.operation import prefect_checks
+from flows.operation.finding import Finding
 from flows.storage import bindings, cleanup, journals
 from flows.storage.lake import Lake
 from reports.errors import ReportError
 
 if TYPE_CHECKING:
-    from prefect.client.orchestration import PrefectClient
+    pass
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")
 """The most common keys; LiteLLM knows many more."""
 
 LOW_DISK_BYTES = 5 * 10**9
 
-LONGEST_POLL_S = 2.0
-"""Maximum time that a cell should wait for an idle worker."""
-
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Result of one check."""
-
-    level: str
-    """ok, note (works without) or problem (a run cannot work)."""
-    what: str
 
 
 Check = Callable[[], "Finding | list[Finding] | Awaitable[Finding | list[Finding]]"]
@@ -69,6 +56,9 @@ async def check(lake: str | None, *, fix: bool) -> bool:
 
     Checks are independent: each has its own thread, and may fail or hang in it.
     """
+    # On a busy machine, this import alone can take longer than the limit of a check.
+    import prefect.client.orchestration  # noqa: F401
+
     console = Console(highlight=False)
     check_s = timings().doctor_check_s
     leftovers_s = timings().doctor_fix_s if fix else check_s
@@ -80,7 +70,7 @@ async def check(lake: str | None, *, fix: bool) -> bool:
         ("the lake", partial(_lake, lake), check_s),
         ("the journal", partial(_journal, lake), check_s),
         ("the disk", _disk, check_s),
-        ("Prefect", _prefect, check_s),
+        ("Prefect", prefect_checks.check, check_s),
         ("model keys", _keys, check_s),
         ("leftovers", partial(_leftovers, lake, fix), leftovers_s),
     ]
@@ -243,152 +233,6 @@ def _disk() -> Finding:
     free = shutil.disk_usage(folder).free
     text = f"{free / 1e9:.0f} GB free for {cache_folder()}"
     return Finding("note" if free < LOW_DISK_BYTES else "ok", text)
-
-
-async def _prefect() -> list[Finding]:
-    from prefect.settings import PREFECT_API_URL
-
-    url = PREFECT_API_URL.value()
-    if not url:
-        return [Finding("ok", "Prefect API private: each command starts its own server")]
-    from flows.server.settings import is_local
-
-    findings = await _server(url)
-    if not is_local(url) and os.environ.get(journals.VARIABLE, "sqlite").startswith("sqlite"):
-        findings.append(
-            Finding(
-                "note",
-                "the journal is SQLite and the Prefect server is on another machine: workers on "
-                f"several machines need one journal, {journals.VARIABLE}=postgresql://…",
-            )
-        )
-    return findings
-
-
-async def _server(url: str) -> list[Finding]:
-    """Check the settings, deployments and workers of a Prefect server."""
-    import httpx
-    from prefect.client.orchestration import get_client
-    from prefect.exceptions import PrefectHTTPStatusError
-
-    try:
-        version = await asyncio.to_thread(contact, url)
-    except InfrastructureError as error:
-        return [Finding("problem", str(error))]
-    findings = [Finding("ok", f"Prefect API {url}"), *_versions(version)]
-    try:
-        async with get_client() as client:
-            settings = (await client.request("GET", "/admin/settings")).json()
-            pools, missing = await _deployed(client)
-            online = [worker for pool in pools for worker in await _online(client, pool, findings)]
-    except (httpx.HTTPError, PrefectHTTPStatusError) as error:
-        return [*findings, Finding("problem", f"Prefect API {url} does not answer: {error}")]
-    if missing:
-        findings.append(
-            Finding(
-                "note",
-                f"no deployment {', '.join(missing)}: create them with `prefect deploy --all` in "
-                "a clone",
-            )
-        )
-    return [*findings, *_settings(settings, url, len(online)), *_poll_interval()]
-
-
-def _versions(server: str) -> list[Finding]:
-    import prefect
-
-    if server in ("", prefect.__version__):
-        return []
-    return [
-        Finding(
-            "note",
-            f"the Prefect server is {server} and the local Prefect is {prefect.__version__}: "
-            "install the same version on both sides",
-        )
-    ]
-
-
-async def _deployed(client: "PrefectClient") -> tuple[list[str], list[str]]:
-    """Return the work pools of our deployments, and the names of missing deployments."""
-    from flows.server.settings import DEPLOYMENTS, POOL
-
-    found, flows = dict[str, str](), dict[UUID, str]()
-    for deployment in await client.read_deployments():
-        if deployment.flow_id not in flows:
-            flows[deployment.flow_id] = (await client.read_flow(deployment.flow_id)).name
-        name = f"{flows[deployment.flow_id]}/{deployment.name}"
-        found[name] = deployment.work_pool_name or POOL
-    pools = {found[name] for name in DEPLOYMENTS if name in found}
-    return sorted(pools | {POOL}), [name for name in DEPLOYMENTS if name not in found]
-
-
-async def _online(client: "PrefectClient", pool: str, findings: list[Finding]) -> list[str]:
-    """Return the online workers of a pool. Append a finding with their number."""
-    from prefect.exceptions import ObjectNotFound
-
-    try:
-        await client.read_work_pool(pool)  # raises if it is missing; the next call does not
-        workers = await client.read_workers_for_work_pool(pool)
-    except ObjectNotFound:
-        findings.append(Finding("note", f"no work pool {pool}: `durabench setup` creates it"))
-        return []
-    online = [worker.name for worker in workers if worker.status == "ONLINE"]
-    what = f"{len(online)} worker{'s' * (len(online) != 1)} of pool {pool} online"
-    if online:
-        findings.append(Finding("ok", what))
-    else:
-        start = f"start one with `prefect worker start --pool {pool}`"
-        findings.append(Finding("note", f"{what}, so deployments do not run: {start}"))
-    return online
-
-
-def _settings(settings: Mapping[str, Any], url: str, online: int) -> list[Finding]:
-    """Return findings on settings of the Prefect server that should be changed."""
-    from flows.server.settings import database, lacking, misdirected_ui
-
-    findings = []
-    if few := lacking(settings):
-        findings.append(
-            Finding(
-                "note",
-                "the Prefect server falls behind under many cells or loses runs when it is "
-                f"restarted: it lacks {', '.join(few)}; write them with "
-                "`durabench setup --env-file FILE`",
-            )
-        )
-    if elsewhere := misdirected_ui(settings, url):
-        findings.append(
-            Finding(
-                "note",
-                f"the UI of the Prefect server expects the API at {elsewhere}, but it is at "
-                f"{url}: start the server with PREFECT_SERVER_UI_API_URL={url}",
-            )
-        )
-    if online > 1 and database(settings) != "postgresql":
-        findings.append(
-            Finding(
-                "note",
-                f"{online} workers, and the Prefect server does not use PostgreSQL as its "
-                "database (PREFECT_SERVER_DATABASE_DRIVER): SQLite is for one worker",
-            )
-        )
-    return findings
-
-
-def _poll_interval() -> list[Finding]:
-    """Return a finding if a worker started here would rarely poll for work."""
-    from prefect.settings import PREFECT_WORKER_QUERY_SECONDS
-
-    seconds = PREFECT_WORKER_QUERY_SECONDS.value()
-    if seconds <= LONGEST_POLL_S:
-        return []
-    return [
-        Finding(
-            "note",
-            f"a worker started with these settings polls for cells every {seconds:g} s: set "
-            f"PREFECT_WORKER_QUERY_SECONDS={LONGEST_POLL_S:g} where workers are started",
-        )
-    ]
 
 
 def _keys() -> Finding:

@@ -12,6 +12,7 @@ fanout          cells as flow runs on workers
 heartbeats      detection of dead flow runs
 events          announcements of an experiment
 progress        progress of a run
+logs            records in the Logs tab of a run
 step_task_runs  steps as task runs
 artifacts       removal of old artifact versions
 """

@@ -8,6 +8,7 @@ this process is still importing and reading its data.
 import atexit
 import ctypes
 import gc
+import logging
 import os
 import signal
 import socket
@@ -24,10 +25,12 @@ _PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
 
 _QUIET = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "PREFECT_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
 }
-"""Commands print their own progress and errors. Variables that are already set take precedence."""
+"""Variables that are already set take precedence."""
+
+_LEVEL = "PREFECT_LOGGING_LEVEL"
+_RUN_LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
 
 # A server for one command needs no scheduler and no pages.
 _PRIVATE = ["--no-ui", "--no-scheduler", "--no-late-runs", "--analytics-off"]
@@ -52,12 +55,27 @@ def prefect_api() -> Iterator[None]:
     """
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
+    if _LEVEL not in os.environ:
+        _keep_terminal_quiet()
     gc.disable()  # until `settle`: modules imported from here on are never freed
     try:
         with _configured_or_private():
             yield
     finally:
         gc.enable()
+
+
+def _keep_terminal_quiet() -> None:
+    """Send what runs log to the server only: commands print their own progress and errors.
+
+    Call this before Prefect is imported. An operator who sets a level wants Prefect's own output.
+    """
+    os.environ[_LEVEL] = "CRITICAL"
+    for name in _RUN_LOGGERS:
+        os.environ[f"PREFECT_LOGGING_LOGGERS_{name.replace('.', '_').upper()}_LEVEL"] = "INFO"
+        logging.getLogger(name).propagate = False
+    # Prefect would print an error for every batch of records that a restarting server misses.
+    logging.raiseExceptions = False
 
 
 @contextmanager
@@ -75,8 +93,27 @@ def _configured_or_private() -> Iterator[None]:
         contact(in_profile)
         yield
         return
-    with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
+    url = f"http://127.0.0.1:{port}/api"
+    with _in_every_thread(url), temporary_settings({PREFECT_API_URL: url}):
         yield
+
+
+@contextmanager
+def _in_every_thread(url: str) -> Iterator[None]:
+    """Make the API the global setting during the block.
+
+    Settings of a context do not reach the thread that sends what runs log: Prefect would start
+    another server for it.
+    """
+    from prefect.context import refresh_global_settings_context
+
+    os.environ["PREFECT_API_URL"] = url
+    refresh_global_settings_context()
+    try:
+        yield
+    finally:
+        del os.environ["PREFECT_API_URL"]
+        refresh_global_settings_context()
 
 
 def settle() -> None:

@@ -1,8 +1,8 @@
 """Cells as flow runs of the `solve` deployment, executed by any worker.
 
 The results of cells are in the lake; the server is only asked which flow runs have ended. A
-restarted benchmark therefore finds its cells again. Two benchmarks of one experiment share its
-cells: both use the same idempotency key for the n-th flow run of a cell.
+restarted benchmark therefore finds its cells again. Two benchmarks of one experiment and journal
+share its cells: both use the same idempotency key for the n-th flow run of a cell.
 """
 
 import asyncio
@@ -157,7 +157,7 @@ class FlowRuns:
 
     async def begin(self, cell: Cell) -> UUID:
         """Return the active flow run of a cell, or create a new one."""
-        tag = _tag(cell)
+        tag = self._tag(cell)
         if active := self._active.pop(tag, None):
             return active
         parameters = {
@@ -197,7 +197,7 @@ class FlowRuns:
             )
         self._hint(found)
         finished = [run for run in found if run.state is None or run.state.is_final()]
-        self._over.update(_tag(cells[run.id]) for run in finished)
+        self._over.update(self._tag(cells[run.id]) for run in finished)
         return finished
 
     def _is_lost(self, run: FlowRun) -> bool:
@@ -246,6 +246,10 @@ class FlowRuns:
     def _tags(self) -> list[str]:
         return ["durabench", f"experiment:{self._order.plan.experiment.name}"]
 
+    def _tag(self, cell: Cell) -> str:
+        """Return the tag of a cell's flow runs. Equal cells of another journal have another tag."""
+        return f"cell:{self._order.home.journal_id[:8]}-{attempt_key(cell)[:32]}"
+
     async def _read(self, chosen: FlowRunFilter) -> AsyncIterator[FlowRun]:
         offset = 0
         while True:
@@ -258,10 +262,6 @@ class FlowRuns:
             if len(page) < _PAGE:
                 return
             offset += _PAGE
-
-
-def _tag(cell: Cell) -> str:
-    return f"cell:{attempt_key(cell)[:32]}"
 
 
 def _refusal(run: FlowRun) -> str | None:

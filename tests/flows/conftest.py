@@ -1,7 +1,7 @@
 """Experiments that run in seconds, and lakes with a finished one."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect
 
 
 class Finished:
-    """Experiments that this process runs once each; a test gets a copy of the lake."""
+    """Lakes that this process makes once each; a test gets a copy."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -45,19 +45,23 @@ class Finished:
 
     async def copy(self, declared: Experiment, to: str) -> Lake:
         """A lake in which the experiment has run, with its journal and Prefect's results."""
+        from flows.benchmark import benchmark
+
         name = declared.model_dump_json()
+        return await self.copy_of(name, lambda path: benchmark(declared, path), to)
+
+    async def copy_of(self, name: str, make: Callable[[str], Awaitable[object]], to: str) -> Lake:
+        """A copy of the lake that `make` leaves at a path. It is called once for each name."""
         if name not in self._lakes:
-            self._lakes[name] = await self._run(declared)
+            self._lakes[name] = await self._made(make)
         shutil.copytree(self._lakes[name], to)
         return Lake.existing(to)
 
-    async def _run(self, declared: Experiment) -> Path:
-        from flows.benchmark import benchmark
-
+    async def _made(self, make: Callable[[str], Awaitable[object]]) -> Path:
         path = self._folder / str(len(self._lakes))
         with pytest.MonkeyPatch.context() as patch:
             patch.delenv(journals.VARIABLE, raising=False)
-            await benchmark(declared, str(path))
+            await make(str(path))
             # What is still open is not whole on the disk.
             journals.open_journal(Lake.existing(path)).close()
         journals.forget()

@@ -1,6 +1,7 @@
 """Gradings record an audited verdict beside the official one, and a second grading confirms it."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from flows.cli.app import app
 from flows.grade import grade
 from flows.storage.lake import Lake
 from reports.relations import open_marts
+from tests.flows.conftest import Finished
 from tests.suspect import HOOK
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
@@ -45,12 +47,37 @@ def evaluations(lake_path: str) -> dict[str, dict[str, Any]]:
     return {row["instance_id"]: row for row in rows}
 
 
-async def test_the_official_verdict_stands_and_the_audited_one_beside_it(
-    lake_path: str, tmp_path: Path
-) -> None:
+HOOKED = {FIRST.instance_id: FIRST.patch, SECOND.instance_id: HOOK}
+"""A repair, and a hook that passes failures."""
+
+
+@pytest.fixture
+async def graded(finished: Finished, lake_path: str, tmp_path: Path) -> Path:
+    """The predictions `HOOKED`, which were graded once in the lake."""
+    path = predictions(tmp_path, HOOKED)
+    await finished.copy_of(
+        "hooked", lambda lake: grade(path, "foreign", environment="host", lake=lake), lake_path
+    )
+    return path
+
+
+@pytest.fixture
+async def audited(finished: Finished, lake_path: str, tmp_path: Path) -> Path:
+    """A patch with unstable results and a stable one, which were graded twice in the lake."""
+    assert FIRST.patch != UNSTABLE
+    path = predictions(tmp_path, {FIRST.instance_id: UNSTABLE, SECOND.instance_id: SECOND.patch})
+
+    async def twice(lake: str) -> None:
+        outcomes = await grade(path, "foreign", environment="host", lake=lake, audit=True)
+        assert outcomes[FIRST.instance_id] == "resolved"
+
+    await finished.copy_of("audited", twice, lake_path)
+    return path
+
+
+@pytest.mark.usefixtures("graded")
+async def test_the_official_verdict_stands_and_the_audited_one_beside_it(lake_path: str) -> None:
     """A repair is resolved in both, a hook that passes failures only officially."""
-    path = predictions(tmp_path, {FIRST.instance_id: FIRST.patch, SECOND.instance_id: HOOK})
-    await grade(path, "foreign", environment="host", lake=lake_path)
     rows = evaluations(lake_path)
     assert [(row["outcome"], row["resolved"], row["gradings"]) for row in rows.values()] == [
         ("resolved", True, 1)
@@ -71,54 +98,49 @@ async def test_the_official_verdict_stands_and_the_audited_one_beside_it(
     assert found == [(SECOND.instance_id, True, "suspect", reasons)]
 
 
-async def test_a_second_grading_that_differs_is_flaky(lake_path: str, tmp_path: Path) -> None:
+async def test_a_second_grading_that_differs_is_flaky(audited: Path, lake_path: str) -> None:
     """The first grading's verdict stays; asked for again, nothing more is graded."""
-    assert FIRST.patch != UNSTABLE
-    path = predictions(tmp_path, {FIRST.instance_id: UNSTABLE, SECOND.instance_id: SECOND.patch})
-    outcomes = await grade(path, "foreign", environment="host", lake=lake_path, audit=True)
     rows = evaluations(lake_path)
-    assert outcomes[FIRST.instance_id] == rows[FIRST.instance_id]["outcome"] == "resolved"
+    assert rows[FIRST.instance_id]["outcome"] == "resolved"
     assert rows[FIRST.instance_id]["audited_verdict"] == "suspect"
     assert rows[FIRST.instance_id]["audit_reasons"] == [
         "flaky: resolved in the first grading, unresolved in another"
     ]
     assert rows[SECOND.instance_id]["audited_verdict"] == "resolved"
     assert {row["gradings"] for row in rows.values()} == {2}
-    await grade(path, "foreign", environment="host", lake=lake_path, audit=True)
+    await grade(audited, "foreign", environment="host", lake=lake_path, audit=True)
     assert evaluations(lake_path) == rows
 
 
+@pytest.mark.usefixtures("graded")
 async def test_a_verdict_that_is_there_already_is_only_confirmed(
     lake_path: str, tmp_path: Path
 ) -> None:
     """The audit asked for later keeps what the first grading recorded."""
+    before = evaluations(lake_path)
     path = predictions(tmp_path, {FIRST.instance_id: FIRST.patch})
-    await grade(path, "foreign", environment="host", lake=lake_path)
-    [before] = evaluations(lake_path).values()
     await grade(path, "foreign", environment="host", lake=lake_path, audit=True)
-    [after] = evaluations(lake_path).values()
-    assert after == {**before, "gradings": 2}
+    confirmed = {**before[FIRST.instance_id], "gradings": 2}
+    assert evaluations(lake_path) == {**before, FIRST.instance_id: confirmed}
 
 
+@pytest.mark.usefixtures("audited")
 async def test_a_verdict_whose_row_was_removed_is_given_again(
     lake_path: str, tmp_path: Path
 ) -> None:
     """Prefect remembers the outcome, and the row is what counts."""
-    path = predictions(tmp_path, {FIRST.instance_id: FIRST.patch})
-    await grade(path, "foreign", environment="host", lake=lake_path, audit=True)
-    [file] = (Path(lake_path) / "evaluations").rglob("*.parquet")
-    file.unlink()
+    shutil.rmtree(Path(lake_path) / "evaluations")
+    path = predictions(tmp_path, {SECOND.instance_id: SECOND.patch})
     await grade(path, "foreign", environment="host", lake=lake_path, audit=True)
     [row] = evaluations(lake_path).values()
     assert (row["audited_verdict"], row["gradings"]) == ("resolved", 2)
 
 
-def test_the_command_line_names_what_is_in_doubt(lake_path: str, tmp_path: Path) -> None:
+def test_the_command_line_names_what_is_in_doubt(graded: Path, lake_path: str) -> None:
     """Each suspect with its reasons, after the report."""
-    path = predictions(tmp_path, {FIRST.instance_id: HOOK})
-    arguments = ["--name", "x", "-e", "host", "--lake", lake_path]
-    result = CliRunner().invoke(app, ["grade", str(path), *arguments])
+    arguments = ["--name", "foreign", "-e", "host", "--lake", lake_path]
+    result = CliRunner().invoke(app, ["grade", str(graded), *arguments])
     assert result.exit_code == 0, result.output
-    assert f"suspect  {FIRST.instance_id}  test_configuration: conftest.py" in result.stdout
-    assert "1 of 1 resolved patches are suspect" in result.stdout
-    assert (Path(lake_path) / "reports" / "x" / "index.html").is_file()
+    assert f"suspect  {SECOND.instance_id}  test_configuration: conftest.py" in result.stdout
+    assert "1 of 2 resolved patches are suspect" in result.stdout
+    assert (Path(lake_path) / "reports" / "foreign" / "index.html").is_file()

@@ -18,7 +18,7 @@ from flows.storage import report_files
 from flows.storage.lake import Lake, Row
 from reports.analysis.paired import read_rows
 from reports.relations import open_marts
-from tests.flows.conftest import trial
+from tests.flows.conftest import Finished, trial
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
@@ -34,11 +34,10 @@ def controls(**declared: Any) -> Experiment:
 
 
 async def test_a_plan_is_declared_with_the_experiment_and_cannot_be_changed_later(
-    lake_path: str,
+    finished: Finished, lake_path: str
 ) -> None:
     """A margin and a family that come after the results are told at the top and not used."""
-    lake = Lake.existing(lake_path)
-    await benchmark(controls(primary=PRIMARY), lake_path)
+    lake = await finished.copy(controls(primary=PRIMARY), lake_path)
     before = report_files.read(lake, "trial")
     assert before.comparisons[0].role == "primary"
     attempts = lake.units("attempts", "*")
@@ -69,10 +68,12 @@ async def test_a_plan_that_stood_before_the_run_is_followed(lake_path: str) -> N
     assert report.non_inferiority.margin == 0.2
 
 
-async def test_a_verdict_of_another_experiment_does_not_date_the_results(lake_path: str) -> None:
+async def test_a_verdict_of_another_experiment_does_not_date_the_results(
+    finished: Finished, lake_path: str
+) -> None:
     """The second experiment shares its patches with the first, and its plan was there in time."""
     primary = {**PRIMARY, "margin": 0.05}
-    await benchmark(controls(primary=None), lake_path)
+    await finished.copy(controls(primary=PRIMARY), lake_path)
     await benchmark(controls(name="second", primary=primary), lake_path)
     report = report_files.read(Lake.existing(lake_path), "second")
     assert report.source.later_plans == ()

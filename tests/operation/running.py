@@ -20,9 +20,9 @@ from tests.timing import as_variables
 QUICK = {
     "PREFECT_WORKER_QUERY_SECONDS": "1",
     "PREFECT_RUNNER_POLL_FREQUENCY": "1",
-    **as_variables(fanout_poll_s=0.5, server_retry_s=0.5, server_answer_s=60.0),
+    **as_variables(fanout_poll_s=0.5, server_retry_s=0.5),
 }
-"""Variables for programs that poll at short intervals, and wait for a server on a busy machine."""
+"""Variables for programs that poll at short intervals."""
 
 IN_FLIGHT = 3
 """Flow runs of a worker at a time."""

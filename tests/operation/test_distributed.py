@@ -1,6 +1,7 @@
 """An experiment whose cells are flow runs that workers pick up, on a real Prefect server."""
 
 import asyncio
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -71,6 +72,23 @@ def test_workers_come_to_what_one_process_comes_to(server: PrefectServer) -> Non
     assert states(server, "apart") == ["COMPLETED"] * 4
     expect(server, begin(server))
     assert states(server, "apart") == ["COMPLETED"] * 4
+
+
+@pytest.mark.usefixtures("workers")
+def test_a_cell_on_a_worker_is_in_its_log(server: PrefectServer) -> None:
+    """Its steps, its cost and its verdict, in the flow run of the cell."""
+    expect(server, begin(server, name="logged", select={"sample": 1}))
+    chosen = {"flow_runs": {"tags": {"all_": ["experiment:logged"]}}}
+    found = {}
+    for run in server.post("/flow_runs/filter", chosen):
+        _, _, label = run["name"].partition(": ")
+        found[label.split()[0]] = label, [each["message"] for each in server.records(run["id"])]
+    ends = {"mini": r"resolved, \d+ calls, \$0\.\d+$", "null": "unresolved$"}
+    assert found.keys() == ends.keys()
+    for arm, (label, messages) in found.items():
+        assert [line for line in messages if re.match(f"{label}: {ends[arm]}", line)], messages
+        assert [line for line in messages if line.startswith(f"grade {label}: ")], messages
+        assert any(re.match(r"\d+ +command ", line) for line in messages) == (arm == "mini")
 
 
 @pytest.mark.usefixtures("workers")
@@ -164,6 +182,25 @@ def test_a_cell_that_always_crashes_ends_as_infrastructure(server: PrefectServer
     assert "1 of 2 cells ended as infrastructure" in server.printed(running)
     deadly = {cell.arm: cell for cell in report(server, "deadly").cells}["deadly"]
     assert deadly.attempt_id is None
+
+
+async def test_equal_cells_of_another_lake_have_their_own_flow_runs(
+    server: PrefectServer, tmp_path: Path
+) -> None:
+    """Two users of one server with the same file, whose attempt ids are equal."""
+    experiment = declaration.parse(declared(name="equal"), "test")
+    begun = []
+    with temporary_settings({PREFECT_API_URL: server.url}):
+        async with get_client() as client:
+            for user in ("one", "other", "other"):
+                plan = await prepare(experiment, str(tmp_path / user))
+                runs = await fanout.FlowRuns.open(
+                    plan, client, None, journals.home(plan.lake), grade=True
+                )
+                begun.append(await runs.begin(plan.cells[0]))
+            for each in set(begun):
+                await client.delete_flow_run(each)
+    assert begun[0] != begun[1] == begun[2]
 
 
 async def test_what_a_dead_worker_never_began_is_given_up(

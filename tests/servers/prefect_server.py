@@ -21,9 +21,13 @@ import httpx
 
 from flows.server.settings import as_lines
 from tests.servers.postgres import free_port
+from tests.timing import as_variables
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S, STOP_S = 120.0, 20.0
+
+PATIENT = as_variables(server_answer_s=60.0, doctor_check_s=180.0)
+"""Time limits of programs that have to find the server on a busy machine."""
 
 
 class PrefectApi:
@@ -40,9 +44,21 @@ class PrefectApi:
         """Change something."""
         self._ask("PATCH", path, content)
 
+    def delete(self, path: str) -> None:
+        """Remove something."""
+        self._ask("DELETE", path)
+
     def get(self, path: str) -> Any:
         """What the API tells."""
         return self._ask("GET", path)
+
+    def records(self, flow_run_id: str) -> list[dict[str, Any]]:
+        """The records in the Logs tab of a flow run, with those of its task runs."""
+        asked = {"flow_run_id": {"any_": [flow_run_id]}}
+        found: list[dict[str, Any]] = self.post(
+            "/logs/filter", {"logs": asked, "sort": "TIMESTAMP_ASC"}
+        )
+        return found
 
     def refuses(self, path: str, content: Any) -> str:
         """Why the API takes no such order."""
@@ -68,12 +84,15 @@ class PrefectServer(PrefectApi):
         self.folder = folder
         self.port = free_port()
         super().__init__(f"http://127.0.0.1:{self.port}/api")
+        # Tests that run flows in this process keep Prefect quiet; an operator does not.
+        own = {name: value for name, value in os.environ.items() if name != "PREFECT_LOGGING_LEVEL"}
         self.environment = {
-            **os.environ,
+            **own,
             "PREFECT_HOME": str(folder / "prefect"),
             "PREFECT_API_URL": self.url,
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
             "DURABENCH_LAKE": str(folder / "lake"),
+            **PATIENT,
         }
         """For everything that works with the server."""
         wanted = [line for line in as_lines() if not line.startswith("#")]

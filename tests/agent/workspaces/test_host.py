@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import stat
 import sys
 import tempfile
@@ -14,7 +15,7 @@ from typing import TypeVar
 import pytest
 
 from agent.errors import WorkspaceError
-from agent.workspaces import HostWorkspace
+from agent.workspaces import HostWorkspace, host
 from tests.agent.commands import sh
 
 T = TypeVar("T")
@@ -182,6 +183,26 @@ async def test_workspaces_do_not_end_each_others_processes(temporary: Path) -> N
     await second.close()
     assert (await running).output == "whole\n"
     await first.close()
+
+
+async def test_a_folder_that_a_sweep_removes_at_the_same_time_is_made_anew(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dead program left it, and a sweep for another lake is faster than its successor."""
+    path = Path(HostWorkspace.root_of("attempt")).parent
+    path.mkdir()
+    real = host.read_labels
+
+    def swept(folder: Path) -> dict[str, str]:
+        if folder == path and not (folder / host.LABELS_FILE).exists():
+            shutil.rmtree(folder)
+        return real(folder)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(host, "read_labels", swept)
+        workspace = await HostWorkspace.open(prepare=prepare, base_commit="HEAD", name="attempt")
+    assert await sh(workspace, "cat text.txt") == "here\n"
+    await workspace.close()
 
 
 async def test_without_bash_there_is_a_clear_word(

@@ -136,6 +136,26 @@ class TestBeforeAServerIsStarted:
         """As in an experiment."""
         fails("debug", "durabench__x-1", because="not in the dataset: durabench__x-1")
 
+    @pytest.mark.parametrize(
+        ("instance", "arguments", "because"),
+        [
+            ("quillet-1", ["-a", "able"], "experiment 't' has no arm 'able'; it has gold, null"),
+            ("quillet-1", [], "experiment 't' has no arm 'mini'; it has gold, null"),
+            ("slotwise-1", ["-a", "gold"], "name one that it does (durabench__quillet-1), or add"),
+            ("quilet-1", ["-a", "gold"], "did you mean durabench__quillet-1"),
+            ("quillet-1", ["-a", "gold", "-d", "bundled"], "--dataset does not go with --exp"),
+            ("quillet-1", ["-a", "gold", "--skill", "1"], "--skill does not go with --experiment"),
+            ("quillet-1", ["-a", "gold", "--api-base", "x"], "--api-base goes with --model"),
+        ],
+    )
+    def test_a_cell_to_debug_has_to_be_in_the_file(
+        self, instance: str, arguments: list[str], because: str
+    ) -> None:
+        """The arms of the file and the ways to choose another instance are told."""
+        arms = f"[{GOLD}, {{name: 'null', agent: 'null'}}]"
+        path = experiment(f"name: t\nselect: {{ids: [durabench__quillet-1]}}\narms: {arms}\n")
+        fails("debug", f"durabench__{instance}", "-x", path, *arguments, because=because)
+
     def test_a_row_without_the_swebench_5_columns_is_refused(self) -> None:
         """The missing columns are named, and what to use instead."""
         rows = dataset(image=None, eval_script=None)

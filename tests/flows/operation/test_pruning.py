@@ -163,12 +163,12 @@ async def test_what_was_pruned_is_not_bought_again(
 
 
 async def test_a_prune_that_was_stopped_half_way_is_no_harm(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
+    finished: Finished, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What went is consistent, a run finds everything, and the next prune does the rest. The
     stop is simulated: it comes between the first attempt and the second."""
-    declared, real = one(arms=[ABLE], select={"sample": 2}), Retention.prune
-    await benchmark(declared, str(lake.root))
+    declared, real = one(), Retention.prune
+    await finished.copy(declared, str(lake.root))
     make_old(blobs(lake).root)
     told = costs(lake)
 
@@ -196,16 +196,16 @@ async def test_rows_that_are_gone_with_their_steps_are_not_invented(
 ) -> None:
     """Without row and steps the cell is lost until somebody brings the row back: no empty row
     takes its place, and nothing is bought."""
-    declared = one(arms=[ABLE])
+    declared = one()
     await finished.copy(declared, str(lake.root))
     assert (await prune(lake, "--remove")).exit_code == 0
     attempt_id = attempt_of(lake, "able")
-    [row] = Path(lake.root).glob("attempts/*/*/*.parquet")
+    [row] = Path(lake.root).glob("attempts/*/arm=able/*.parquet")
     row.rename(Path(lake.root) / "elsewhere")
     spent = open_journal(lake).account(attempt_id)
-    with pytest.raises(IncompleteRun, match="1 of 1 cells ended as infrastructure"):
+    with pytest.raises(IncompleteRun, match="1 of 2 cells ended as infrastructure"):
         await benchmark(declared, str(lake.root))
-    assert lake.units("attempts", "*") == []
+    assert lake.units("attempts", "*", arm="able") == []
     assert open_journal(lake).account(attempt_id) == spent
     (Path(lake.root) / "elsewhere").rename(row)
     await benchmark(declared, str(lake.root))
@@ -215,13 +215,15 @@ async def test_rows_that_are_gone_with_their_steps_are_not_invented(
 async def test_steps_stay_while_the_lake_lacks_rows_of_them(finished: Finished, lake: Lake) -> None:
     """A writer that died before its rows were whole, or a table that somebody removed: the
     journal is then the only one that knows."""
-    await finished.copy(one(arms=[ABLE]), str(lake.root))
+    await finished.copy(one(), str(lake.root))
     attempt_id = attempt_of(lake, "able")
+    steps = open_journal(lake).steps(attempt_id)
     for table in ("attempts", "llm_calls", "steps", "predictions"):
-        [file] = Path(lake.root).glob(f"{table}/*/*/*.parquet")
+        [file] = Path(lake.root).glob(f"{table}/*/arm=able/*.parquet")
         file.rename(Path(lake.root) / "elsewhere")
         said = await prune(lake, "--remove")
-        assert "0 attempts that ended, 0 steps; 1 keep theirs" in said.stdout, table
+        assert "; 1 keep theirs" in said.stdout, table
+        assert open_journal(lake).steps(attempt_id) == steps, table
         (Path(lake.root) / "elsewhere").rename(file)
     [row] = lake.find("attempts", attempt_id)
     lake.write("attempts", "trial", "able", attempt_id, [row | {"outcome": "interrupted"}])
@@ -229,8 +231,11 @@ async def test_steps_stay_while_the_lake_lacks_rows_of_them(finished: Finished, 
     assert open_journal(lake).steps(attempt_id)
 
 
-async def test_trace_fork_and_export_say_that_steps_were_pruned(lake: Lake) -> None:
+async def test_trace_fork_and_export_say_that_steps_were_pruned(
+    finished: Finished, lake: Lake
+) -> None:
     """Trace shows what the lake has, the two others say in one line that they cannot."""
+    await finished.copy(one(), str(lake.root))
     await benchmark(one(arms=[ABLE, CUT_OFF]), str(lake.root))
     attempt_id, cut_off = attempt_of(lake, "able"), attempt_of(lake, "cut-off")
 
@@ -258,7 +263,7 @@ async def test_what_has_not_ended_keeps_everything(
 ) -> None:
     """An attempt that a budget stopped goes on from where it was, and pays no more than one
     that was never stopped."""
-    undisturbed = await finished.copy(one(arms=[ABLE]), str(tmp_path / "undisturbed"))
+    undisturbed = await finished.copy(one(), str(tmp_path / "undisturbed"))
     with pytest.raises(IncompleteRun, match="stopped by a budget"):
         await benchmark(one(arms=[ABLE], budgets={"attempt": {"calls": 6}}), str(lake.root))
     make_old(blobs(lake).root)
@@ -299,7 +304,7 @@ async def test_nothing_of_a_running_experiment_goes(finished: Finished, lake: La
 async def test_young_files_and_those_of_others_stay(finished: Finished, lake: Lake) -> None:
     """A body without a row may get one within a day; a hidden file of the operator's is nobody's
     business; what killed writers left goes after a day."""
-    await finished.copy(one(arms=[GOLD]), str(lake.root))
+    await finished.copy(one(), str(lake.root))
     root, store = Path(lake.root), blobs(lake)
     young, old = store.put(b"young"), store.put(b"old")
     results = Path(lake.results)
@@ -336,7 +341,7 @@ async def test_bodies_stay_where_another_journal_may_name_them(
 ) -> None:
     """Who names another journal or none is refused, and loses nothing; so does who has bound the
     lake to another."""
-    await finished.copy(one(arms=[ABLE]), str(lake.root))
+    await finished.copy(one(), str(lake.root))
     make_old(blobs(lake).root)
     before = files(lake)
     monkeypatch.setenv(VARIABLE, f"sqlite:///{tmp_path / 'other.sqlite'}")
@@ -395,7 +400,7 @@ async def test_a_fork_that_goes_on_keeps_what_it_came_from(finished: Finished, l
     """An experiment that an unfinished attempt was forked from is not removed before it."""
     from flows.experiments import forking
 
-    await finished.copy(one(arms=[ABLE]), str(lake.root))
+    await finished.copy(one(), str(lake.root))
     parent = attempt_of(lake, "able")
     made = await asyncio.to_thread(forking.fork, forking.check(parent, "4", str(lake.root)))
     refused = await prune(lake, "--experiment", "trial", "--results", "--remove")
@@ -461,7 +466,7 @@ async def test_images_that_nothing_needed_go(
     finished: Finished, lake: Lake, image: str, docker_client: Any
 ) -> None:
     """Those that were brought for the lake and not needed since; first they are only told of."""
-    await finished.copy(one(arms=[GOLD]), str(lake.root))
+    await finished.copy(one(), str(lake.root))
     ImageCache.of(lake).built(image)
     young = await prune(lake, "--only", "images", "--remove", "--older-than", "1h")
     assert "0 not needed since" in young.stdout

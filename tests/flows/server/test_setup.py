@@ -18,7 +18,7 @@ from prefect.events import Event
 from prefect.settings import PREFECT_API_URL, Settings, temporary_settings
 
 from agent.timings import timings
-from flows.operation import checkup
+from flows.operation import prefect_checks
 from flows.server import settings, setup
 from flows.server.settings import CELLS
 from flows.server.setup import SetupRequest
@@ -42,6 +42,17 @@ def server(prefect_server: PrefectServer) -> Iterator[PrefectServer]:
 def automations(server: PrefectServer) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = server.post("/automations/filter", {})
     return sorted(found, key=lambda automation: str(automation["name"]))
+
+
+@pytest.fixture
+def bare(server: PrefectServer) -> PrefectServer:
+    """The server without the deployments and workers of other suites that share it."""
+    for deployment in server.post("/deployments/filter", {}):
+        server.delete(f"/deployments/{deployment['id']}")
+    for pool in server.post("/work_pools/filter", {}):
+        for worker in server.post(f"/work_pools/{pool['name']}/workers/filter", {}):
+            server.delete(f"/work_pools/{pool['name']}/workers/{worker['name']}")
+    return server
 
 
 wait_until = partial(running.wait_until, seconds=ACTION_S)
@@ -216,10 +227,9 @@ def test_a_restarted_server_knows_who_holds_a_limit(server: PrefectServer) -> No
     server.post("/v2/concurrency_limits/decrement-with-lease", released)
 
 
-def test_doctor_knows_a_server_that_several_workers_are_too_much_for(
-    server: PrefectServer,
-) -> None:
+def test_doctor_knows_a_server_that_several_workers_are_too_much_for(bare: PrefectServer) -> None:
     """With a second worker, a server that names no PostgreSQL is told of."""
+    server = bare
     assert server.run("durabench", "setup").returncode == 0
     for name in ("one", "two"):
         server.post("/work_pools/durabench/workers/heartbeat", {"name": name})
@@ -238,9 +248,9 @@ def test_another_version_and_pages_that_ask_elsewhere_are_noted() -> None:
     """Each with what to do; the same version, and pages on the port of the API, are not."""
     import prefect
 
-    [version] = checkup._versions("3.0.0")
+    [version] = prefect_checks.version_notes("3.0.0")
     assert (version.level, "the Prefect server is 3.0.0" in version.what) == ("note", True)
-    assert checkup._versions(prefect.__version__) == []
+    assert prefect_checks.version_notes(prefect.__version__) == []
     pages = {"server": {"ui": {"api_url": "http://127.0.0.1:4200/api"}}}
     at = "http://127.0.0.1:{}/api"
     assert settings.misdirected_ui(pages, at.format(4711)) == at.format(4200)
@@ -256,7 +266,7 @@ async def test_doctor_wants_one_journal_for_several_machines(
     if database:
         monkeypatch.setenv(journals.VARIABLE, database)
     with temporary_settings({PREFECT_API_URL: "http://prefect.invalid/api"}):
-        found = await checkup._prefect()
+        found = await prefect_checks.check()
     assert [finding.level for finding in found] == ["problem"] + ["note"] * (database is None)
     assert "does not answer" in found[0].what
 

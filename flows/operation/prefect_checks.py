@@ -1,0 +1,165 @@
+"""The checks of `durabench doctor` on a Prefect server."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from agent.errors import InfrastructureError
+from flows.operation.finding import Finding
+from flows.server.first_contact import contact
+from flows.storage import journals
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import PrefectClient
+
+LONGEST_POLL_S = 2.0
+"""Maximum time that a cell should wait for an idle worker."""
+
+
+async def check() -> list[Finding]:
+    """Check the Prefect API of the current settings, its deployments and its workers."""
+    from prefect.settings import PREFECT_API_URL
+
+    url = PREFECT_API_URL.value()
+    if not url:
+        return [Finding("ok", "Prefect API private: each command starts its own server")]
+    from flows.server.settings import is_local
+
+    findings = await _server(url)
+    if not is_local(url) and os.environ.get(journals.VARIABLE, "sqlite").startswith("sqlite"):
+        findings.append(
+            Finding(
+                "note",
+                "the journal is SQLite and the Prefect server is on another machine: workers on "
+                f"several machines need one journal, {journals.VARIABLE}=postgresql://…",
+            )
+        )
+    return findings
+
+
+async def _server(url: str) -> list[Finding]:
+    """Check the settings, deployments and workers of a Prefect server."""
+    import httpx
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import PrefectHTTPStatusError
+
+    try:
+        version = await asyncio.to_thread(contact, url)
+    except InfrastructureError as error:
+        return [Finding("problem", str(error))]
+    findings = [Finding("ok", f"Prefect API {url}"), *version_notes(version)]
+    try:
+        async with get_client() as client:
+            settings = (await client.request("GET", "/admin/settings")).json()
+            pools, missing = await _deployed(client)
+            online = [worker for pool in pools for worker in await _online(client, pool, findings)]
+    except (httpx.HTTPError, PrefectHTTPStatusError) as error:
+        return [*findings, Finding("problem", f"Prefect API {url} does not answer: {error}")]
+    if missing:
+        findings.append(
+            Finding(
+                "note",
+                f"no deployment {', '.join(missing)}: create them with `prefect deploy --all` in "
+                "a clone",
+            )
+        )
+    return [*findings, *_settings(settings, url, len(online)), *_poll_interval()]
+
+
+def version_notes(server: str) -> list[Finding]:
+    import prefect
+
+    if server in ("", prefect.__version__):
+        return []
+    return [
+        Finding(
+            "note",
+            f"the Prefect server is {server} and the local Prefect is {prefect.__version__}: "
+            "install the same version on both sides",
+        )
+    ]
+
+
+async def _deployed(client: "PrefectClient") -> tuple[list[str], list[str]]:
+    """Return the work pools of our deployments, and the names of missing deployments."""
+    from flows.server.settings import DEPLOYMENTS, POOL
+
+    found, flows = dict[str, str](), dict[UUID, str]()
+    for deployment in await client.read_deployments():
+        if deployment.flow_id not in flows:
+            flows[deployment.flow_id] = (await client.read_flow(deployment.flow_id)).name
+        name = f"{flows[deployment.flow_id]}/{deployment.name}"
+        found[name] = deployment.work_pool_name or POOL
+    pools = {found[name] for name in DEPLOYMENTS if name in found}
+    return sorted(pools | {POOL}), [name for name in DEPLOYMENTS if name not in found]
+
+
+async def _online(client: "PrefectClient", pool: str, findings: list[Finding]) -> list[str]:
+    """Return the online workers of a pool. Append a finding with their number."""
+    from prefect.exceptions import ObjectNotFound
+
+    try:
+        await client.read_work_pool(pool)  # raises if it is missing; the next call does not
+        workers = await client.read_workers_for_work_pool(pool)
+    except ObjectNotFound:
+        findings.append(Finding("note", f"no work pool {pool}: `durabench setup` creates it"))
+        return []
+    online = [worker.name for worker in workers if worker.status == "ONLINE"]
+    what = f"{len(online)} worker{'s' * (len(online) != 1)} of pool {pool} online"
+    if online:
+        findings.append(Finding("ok", what))
+    else:
+        start = f"start one with `prefect worker start --pool {pool}`"
+        findings.append(Finding("note", f"{what}, so deployments do not run: {start}"))
+    return online
+
+
+def _settings(settings: Mapping[str, Any], url: str, online: int) -> list[Finding]:
+    """Return findings on settings of the Prefect server that should be changed."""
+    from flows.server.settings import database, lacking, misdirected_ui
+
+    findings = []
+    if few := lacking(settings):
+        findings.append(
+            Finding(
+                "note",
+                "the Prefect server falls behind under many cells or loses runs when it is "
+                f"restarted: it lacks {', '.join(few)}; write them with "
+                "`durabench setup --env-file FILE`",
+            )
+        )
+    if elsewhere := misdirected_ui(settings, url):
+        findings.append(
+            Finding(
+                "note",
+                f"the UI of the Prefect server expects the API at {elsewhere}, but it is at "
+                f"{url}: start the server with PREFECT_SERVER_UI_API_URL={url}",
+            )
+        )
+    if online > 1 and database(settings) != "postgresql":
+        findings.append(
+            Finding(
+                "note",
+                f"{online} workers, and the Prefect server does not use PostgreSQL as its "
+                "database (PREFECT_SERVER_DATABASE_DRIVER): SQLite is for one worker",
+            )
+        )
+    return findings
+
+
+def _poll_interval() -> list[Finding]:
+    """Return a finding if a worker started here would rarely poll for work."""
+    from prefect.settings import PREFECT_WORKER_QUERY_SECONDS
+
+    seconds = PREFECT_WORKER_QUERY_SECONDS.value()
+    if seconds <= LONGEST_POLL_S:
+        return []
+    return [
+        Finding(
+            "note",
+            f"a worker started with these settings polls for cells every {seconds:g} s: set "
+            f"PREFECT_WORKER_QUERY_SECONDS={LONGEST_POLL_S:g} where workers are started",
+        )
+    ]

@@ -1,0 +1,86 @@
+"""Records of a cell's work for the Logs tab of its flow run and task runs in Prefect's UI.
+
+A step is one short record. The journal has it in full, and `durabench trace` shows it.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from prefect.exceptions import MissingContextError
+from prefect.logging import get_run_logger
+
+from agent.session.steps import Step
+from eval.audit import AuditedVerdict
+from eval.types import Evaluation
+from flows.display import steps
+from flows.display.terminal import fitted
+from flows.storage.lake import Row
+from reports.values import in_line
+
+if TYPE_CHECKING:
+    Log = logging.Logger | logging.LoggerAdapter[logging.Logger]
+
+WIDTH = 160
+"""Columns of a step or of a reason in a record."""
+
+_NOWHERE = logging.Logger("nowhere", logging.CRITICAL + 1)
+
+
+def run_log() -> "Log":
+    """Return the logger of the current task run or flow run; without one, a silent logger."""
+    try:
+        return get_run_logger()
+    except MissingContextError:
+        return _NOWHERE
+
+
+def step_log() -> Callable[[Step], None]:
+    """Return a callback that logs a step in the current run.
+
+    Steps that an earlier run recorded are in the log of that run.
+    """
+    log = run_log()
+
+    def told(step: Step) -> None:
+        if not step.replayed and log.isEnabledFor(logging.INFO):
+            log.info("%s", steps.entry(steps.of_step(step), WIDTH))
+
+    return told
+
+
+def attempt_line(row: Row, recorded_steps: int) -> str:
+    """Return how an attempt ended or was interrupted, from its row of `attempts`."""
+    reason = f" ({_brief(row['detail'])})" if row["detail"] else ""
+    parts = [f"{row['outcome']}{reason}", f"{recorded_steps} steps", *bill(row)]
+    return ", ".join([*parts, f"{row['duration_s']:.1f} s"])
+
+
+def bill(row: Row) -> list[str]:
+    """Return the calls of an attempt and their cost; an empty list if it made none."""
+    from reports.format import usd
+
+    if not row["model_calls"]:
+        return []
+    cost = row["cost_usd"]
+    known = "cost unknown" if cost is None else usd(cost, at_least=row["unpriced_calls"] > 0)
+    return [f"{row['model_calls']} calls", known]
+
+
+def verdict_line(evaluation: Evaluation, audited: AuditedVerdict, doubts: Iterable[object]) -> str:
+    """Return a verdict with its reason, its tests and the doubts of the audit."""
+    reason = f" ({_brief(evaluation.reason)})" if evaluation.reason else ""
+    parts = [f"{evaluation.outcome}{reason}"]
+    for name, passed, failed in (
+        ("fail-to-pass", evaluation.fail_to_pass_success, evaluation.fail_to_pass_failure),
+        ("pass-to-pass", evaluation.pass_to_pass_success, evaluation.pass_to_pass_failure),
+    ):
+        if passed or failed:
+            parts.append(f"{name} {len(passed)} of {len(passed) + len(failed)}")
+    if doubted := "; ".join(map(str, doubts)):
+        parts.append(f"audit: {audited}, {_brief(doubted)}")
+    return ", ".join(parts)
+
+
+def _brief(text: str) -> str:
+    return fitted(in_line(text), WIDTH)
