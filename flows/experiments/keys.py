@@ -77,6 +77,13 @@ A field that was added later is only in a key if it differs from its default, so
 changes no key. Never add to this table.
 """
 
+_PYTEST_OF_0_1 = "python -m pytest -q -rA --no-header -p no:cacheprovider {paths}"
+
+CHANGED_DEFAULTS: dict[type[BaseModel], dict[str, Any]] = {
+    Profile: {"test_command": _PYTEST_OF_0_1},
+}
+"""Defaults of release 0.1 that are different now. They stand for today's defaults in keys."""
+
 _ONE_MODEL_FOR_ALL: dict[str, Any] = {
     "step_limit": None,
     "cost_limit_usd": None,
@@ -93,7 +100,7 @@ _ONE_MODEL_FOR_ALL: dict[str, Any] = {
         "parallel": 2,
         "context_tokens": 128_000,
         "map_tokens": 4_000,
-        "test_command": "python -m pytest -q -rA --no-header -p no:cacheprovider {paths}",
+        "test_command": _PYTEST_OF_0_1,
         "test_timeout_s": 600.0,
         "command_timeout_s": 120.0,
         "snapshots": False,
@@ -146,11 +153,15 @@ def in_key(declared: BaseModel) -> dict[str, Any]:
     """Return the fields of a declared model that belong in a key, as JSON values."""
     written = declared.model_dump(mode="json")
     always = ALWAYS_IN_KEY.get(type(declared), frozenset())
-    return {
-        name: _in_key(getattr(declared, name), written[name])
-        for name, field in type(declared).model_fields.items()
-        if name in always or getattr(declared, name) != field.get_default(call_default_factory=True)
-    }
+    changed = CHANGED_DEFAULTS.get(type(declared), {})
+    found = {}
+    for name, field in type(declared).model_fields.items():
+        is_default = getattr(declared, name) == field.get_default(call_default_factory=True)
+        if is_default and name in changed:
+            found[name] = changed[name]
+        elif name in always or not is_default:
+            found[name] = _in_key(getattr(declared, name), written[name])
+    return found
 
 
 def _in_key(value: Any, written: Any) -> Any:

@@ -25,6 +25,7 @@ from agent.arms.durable.state import (
 )
 from agent.arms.options import DurableOptions
 from agent.errors import OutOfTime
+from agent.runners import runner_of
 from agent.session.session import BASE, Session
 from agent.tools import ToolSettings
 from agent.types import Outcome, Task
@@ -53,7 +54,7 @@ async def _begun(task: Task, session: Session, profile: Profile) -> State:
     contract = await write_contract(task, Limits(profile.context_tokens), session.scope("contract"))
     repository = await look_around(task, profile.map_tokens, session.scope("index"))
     tools = ToolSettings(
-        test_command=profile.test_command,
+        runner=runner_of(profile.test_command) if profile.test_command else task.runner,
         command_timeout_s=profile.command_timeout_s,
         test_timeout_s=profile.test_timeout_s,
     )

@@ -7,7 +7,6 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from agent.arms.durable.answers import Confidence
 from agent.errors import InvalidSpec
 from agent.models.spec import LiteLLMSpec, ModelSpec
-from agent.tools.tool import PYTEST
 
 Role = Literal[
     "contract",
@@ -79,10 +78,11 @@ class Profile(_Declared):
         default=128_000, ge=1000, description="window of the models, tokens"
     )
     map_tokens: int = Field(default=4_000, ge=100, description="repository map, tokens")
-    test_command: str = Field(
-        default=PYTEST,
+    test_command: str | None = Field(
+        default=None,
         pattern=r"\{paths\}",
-        description="how tests are run; {paths} are the test files",
+        description="how tests are run in every repository; {paths} are the test files; "
+        "none: each task's own runner",
     )
     test_timeout_s: float = Field(default=600, gt=0, description="seconds per run of tests")
     command_timeout_s: float = Field(default=120, gt=0, description="seconds per other command")

@@ -12,7 +12,6 @@ from agent.tools.protection import explain
 from agent.tools.testing import run_paths
 from agent.workspaces.protocol import Workspace
 
-_TESTS_FAILED = 1  # pytest's exit code; 2 to 5 are errors of pytest itself, such as in collection
 _NO_RESULT = 125
 
 
@@ -24,7 +23,8 @@ async def run_tests(
     Changes to protected files are reverted and reported in the output. If the run destroys the
     repository, the repository is restored and the run has no result.
     """
-    request = {"paths": list(paths), "command": tools.test_command}
+    command = tools.runner.shell_command(paths)
+    request = {"paths": list(paths), "command": command}
 
     async def run(workspace: Workspace) -> TestRun:
         done = await run_paths(workspace, tools, paths)
@@ -34,7 +34,7 @@ async def run_tests(
     try:
         return await session.act("tests", request, run, TestRun)
     except Undone as error:
-        return TestRun(tools.test_command, _NO_RESULT, [], [], [], str(error))
+        return TestRun(command, _NO_RESULT, [], [], [], str(error), problem=str(error))
 
 
 async def verify(
@@ -72,23 +72,33 @@ def passes(anchor: Anchor, done: TestRun) -> bool:
 
     Code can end a run with exit code 0 or skip its tests, so each test has to be named as passed.
     """
-    return done.exit_code == 0 and set(anchor.failed) <= set(done.passed)
+    ended_well = done.exit_code == 0 and not done.problem
+    return ended_well and set(anchor.failed) <= set(done.passed)
 
 
 def regressions(before: TestRun | None, done: TestRun) -> list[str]:
     """Return the tests that fail or no longer run, but did not fail at the base commit.
 
-    Each is one line.
+    Each is one line. An exit code that is neither 0 nor that of the base commit is a regression
+    too, whether or not tests are named.
     """
     known = {*before.failed, *before.errors} if before else set()
     new = [name for name in (*done.failed, *done.errors) if name not in known]
+    if done.problem and not (before and before.problem):
+        return [f"the regression tests prove nothing: {done.problem}", *map(_fails, new)]
     if new:
-        return [f"{name} fails and did not before" for name in new]
+        return [_fails(name) for name in new]
     gone = _functions(before.passed if before else []) - _functions(done.passed)
-    is_silent = bool(gone) and not done.passed
-    if is_silent or done.exit_code not in (0, _TESTS_FAILED, before.exit_code if before else 0):
-        return [f"the regression tests do not run any more: exit code {done.exit_code}"]
+    expected = before.exit_code if before else 0
+    if done.exit_code not in (0, expected) or (gone and not done.passed):
+        return [
+            f"the regression tests end with exit code {done.exit_code}, and with {expected} before"
+        ]
     return [f"{name} passed before and is not run any more" for name in sorted(gone)]
+
+
+def _fails(name: str) -> str:
+    return f"{name} fails and did not before"
 
 
 def _functions(names: Iterable[str]) -> set[str]:

@@ -40,14 +40,14 @@ def test_of_a_runner_that_names_no_tests_the_exit_code_decides() -> None:
             replace(CLEAN, passed=["t.py::test_b"]),
             ["t.py::test_a passed before and is not run any more"],
         ),
-        (CLEAN, ["the regression tests do not run any more: exit code 0"]),
+        (CLEAN, ["the regression tests end with exit code 0, and with 0 before"]),
         (
             replace(CLEAN, exit_code=124),
-            ["the regression tests do not run any more: exit code 124"],
+            ["the regression tests end with exit code 124, and with 0 before"],
         ),
         (
             replace(BEFORE, exit_code=2),
-            ["the regression tests do not run any more: exit code 2"],
+            ["the regression tests end with exit code 2, and with 0 before"],
         ),
     ],
 )
