@@ -9,6 +9,7 @@ from agent.types import Task
 from agent.workspaces.protocol import Environment
 from eval.types import Instance
 from flows.experiments.declaration import ArmSpec, Experiment
+from flows.experiments.runners import runner_of_instance
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Cell:
             statement=self.instance.problem_statement,
             base_commit=self.instance.base_commit,
             reference_patch=self.instance.patch,
+            runner=runner_of_instance(self.instance),
         )
 
 

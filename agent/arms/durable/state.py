@@ -14,6 +14,7 @@ from agent.arms.durable.answers import (
 from agent.arms.durable.conversation import Limits
 from agent.arms.durable.profile import Profile
 from agent.tools import TestRun, ToolSettings
+from agent.tools.naming import known_test_files
 from agent.tools.rendering import render_tests
 from agent.types import Task
 
@@ -178,9 +179,8 @@ class State:
         return frozenset(path for chosen in kept for path in chosen.written)
 
     def known_tests(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Return the paths that are test files of the repository, without duplicates."""
-        known = set(self.repository.test_files)
-        return tuple(path for path in dict.fromkeys(paths) if path in known)
+        """Return the test files of the repository that models named, without duplicates."""
+        return known_test_files(paths, self.repository.test_files, self.tools.runner)
 
     def limits(self, rounds: int = 6, tool_uses: int | None = None) -> Limits:
         """Return the limits of one conversation."""

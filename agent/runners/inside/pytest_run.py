@@ -11,8 +11,61 @@ PYTEST_MODULES = (
     "pluggy._manager pluggy._result _pytest.vendored_packages.pluggy _pytest.runner "
     "_pytest.reports _pytest.outcomes _pytest.skipping _pytest.main _pytest.python "
     "_pytest.unittest _pytest.python_api _pytest.raises _pytest.nodes _pytest.assertion "
-    "_pytest.assertion.rewrite _pytest.assertion.util _pytest._code.code unittest.case"
+    "_pytest.assertion.rewrite _pytest.assertion.util _pytest._code.code unittest.case pytest"
 ).split()
+
+
+WATCHED_HOOKS = (
+    "pytest_pyfunc_call pytest_runtest_protocol pytest_runtest_setup pytest_runtest_call "
+    "pytest_runtest_teardown pytest_runtest_makereport pytest_runtestloop pytest_collection "
+    "pytest_collection_modifyitems pytest_make_collect_report pytest_pycollect_makemodule "
+    "pytest_pycollect_makeitem pytest_fixture_setup pytest_cmdline_main pytest_assertrepr_compare"
+).split()
+
+
+class Hooks:
+    """The functions behind pytest's hooks. The code under test may not add or replace any."""
+
+    def __init__(self, manager):
+        self._callers = [
+            getattr(manager.hook, name) for name in WATCHED_HOOKS if hasattr(manager.hook, name)
+        ]
+        self._known = {}
+        self._root = os.path.join(os.getcwd(), "")
+        self._is_file = os.path.isfile
+        self.learn()
+
+    def learn(self):
+        """Take all functions of today as those of the runner."""
+        for caller in self._callers:
+            for one in self._of(caller):
+                self._known[id(one)] = one, one.function
+
+    def _of(self, caller):
+        if hasattr(caller, "get_hookimpls"):
+            return caller.get_hookimpls()
+        return caller._nonwrappers + caller._wrappers  # pytest before 3.7
+
+    def changed(self):
+        """Return the name of a hook that the code under test changed, or ''."""
+        for caller in self._callers:
+            for one in self._of(caller):
+                _, function = self._known.get(id(one), (None, None))
+                if function is None and self._is_of_tests(one.function):
+                    self._known[id(one)] = one, one.function
+                elif function is not one.function:
+                    return "the hook " + caller.name
+        return ""
+
+    def _is_of_tests(self, function):
+        """Return True for a conftest file, or a file outside of the repository."""
+        name = getattr(getattr(function, "__code__", None), "co_filename", "")
+        if not self._is_file(name):
+            return False
+        if not name.startswith(self._root):
+            return True
+        folders = name[len(self._root) :].split("/")
+        return folders[-1].startswith(("conftest.", "test_")) or "tests" in folders
 
 
 class Observer:
@@ -26,15 +79,22 @@ class Observer:
         self.seen = {}
         self.codes = {}
         self.fingerprint = Fingerprint()
+        self.hooks = None
+        self.finders = []
         self.open, self.read, self.close = os.open, os.read, os.close
         self.sha256 = hashlib.sha256
 
     def check(self):
-        changed = self.fingerprint.changed()
+        changed = self.fingerprint.changed() or self.hooks.changed()
         if changed:
             self.record("tampered", changed)
+        for finder in sys.meta_path:  # up to the one of pytest, which loads the tests
+            if finder in self.finders:
+                return
+            if is_in(os.getcwd(), type(finder).__module__):
+                self.record("tampered", "how tests are imported")
 
-    def hooks(self, pytest):
+    def plugin(self, pytest):
         """Return the plugin. pytest reads its hooks from the class."""
         observer, record, wrapper = (
             self,
@@ -49,7 +109,11 @@ class Observer:
                     args.extend(["-n", "0"])  # other processes have no channel
                 observer.fingerprint.add_modules(*PYTEST_MODULES)
                 observer.fingerprint.add_names(builtins, BUILTINS)
+                observer.finders = list(sys.meta_path)
+                observer.hooks = Hooks(early_config.pluginmanager)
                 yield
+                # Plugins that conftest files name may be modules of the repository.
+                observer.hooks.learn()
 
             @pytest.hookimpl(tryfirst=True)
             def pytest_collectstart(self, collector):
@@ -125,6 +189,12 @@ class Observer:
             digest.update(chunk)
 
 
+def is_in(folder, module):
+    """Return True if a module is loaded from a file in the folder."""
+    path = getattr(sys.modules.get(module), "__file__", None) or ""
+    return os.path.abspath(path).startswith(os.path.join(folder, ""))
+
+
 def text_of(report):
     """Return the text of a failed report."""
     return shortened(str(report.longrepr or ""))
@@ -150,7 +220,7 @@ def main():
     observer = Observer(pytest, record)
     allow_record(main, finish, Observer.check)
     record("begin", "pytest " + pytest.__version__)
-    code = int(pytest.main(GIVEN["arguments"], plugins=[observer.hooks(pytest)]))
+    code = int(pytest.main(GIVEN["arguments"], plugins=[observer.plugin(pytest)]))
     observer.check()
     finish(record, code)
 
