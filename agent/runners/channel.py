@@ -5,7 +5,6 @@ observer in it, reads the observer's signed records from a pipe, and seals them 
 """
 
 import base64
-import binascii
 import hashlib
 import hmac
 import json
@@ -16,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from agent.runners.runner import TestRunner, program_of
 
@@ -67,18 +66,19 @@ class Run:
 
         The results are None if there is no sealed message: the run was cut short.
         """
+        text, message = self.opened(output)
+        if message is None:
+            return text, None
+        return text, results(message["exit_code"], message["records"], message["problem"])
+
+    def opened(self, output: str) -> tuple[str, dict[str, Any] | None]:
+        """Return the text that the runner printed, and the launcher's message if it is sealed."""
         text, found, rest = output.partition(f"\n{self._mark} ")
-        if not found:
-            return output, None
         payload, _, seal = rest.partition("\n")[0].partition(" ")
         expected = hmac.new(self.nonce.encode(), payload.encode(), hashlib.sha256).hexdigest()
-        if not hmac.compare_digest(expected, seal):
+        if not found or not hmac.compare_digest(expected, seal):
             return text, None
-        try:
-            given = json.loads(zlib.decompress(base64.b64decode(payload)))
-        except (ValueError, zlib.error, binascii.Error):
-            return text, None
-        return text, results(given["exit_code"], given["records"], given["problem"])
+        return text, json.loads(zlib.decompress(base64.b64decode(payload)))
 
 
 def prepare(runner: TestRunner, paths: Sequence[str]) -> Run | None:

@@ -71,9 +71,8 @@ async def _smallest(
 
 def _problem(run: TestRun) -> str:
     """Return the reason why a run does not show that the runner works, or ''."""
-    if run.problem:
-        return run.problem
-    if run.exit_code == 0 or run.passed:
+    if not run.problem and (run.exit_code == 0 or run.passed):
         return ""
-    last = next((line for line in reversed(run.output.splitlines()) if line.strip()), "no output")
-    return f"exit code {run.exit_code}, and no test passed: {last.strip()[:200]}"
+    printed = run.output.removesuffix(f"[{run.problem}]").strip()
+    last = printed.splitlines()[-1].strip()[:200] if printed else "no output"
+    return f"{run.problem or f'exit code {run.exit_code}, and no test passed'}: {last}"

@@ -211,7 +211,8 @@ def main():
     try:
         import pytest
     except ImportError as error:
-        print(error)
+        sys.stderr.write(str(error) + "\n")
+        sys.stderr.flush()
         _exit(1)
     record, allow_record = open_channel(RECORDS, GIVEN.pop("key").encode())
     if GIVEN["cwd_on_path"]:
