@@ -22,7 +22,7 @@ class Task:
     base_commit: str
     reference_patch: str
     runner: TestRunner = PYTEST
-    """How the tests of the repository are run."""
+    """The test runner of the repository."""
 
 
 @dataclass(frozen=True)

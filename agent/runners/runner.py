@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 Adapter = Literal["pytest", "unittest", "sympy", "summary"]
-"""What observes the tests from within the runner's process.
+"""The observer of the tests within the runner's process.
 
 `summary` observes nothing: it runs any shell command and reads its text and exit code.
 """
 
 PathStyle = Literal["files", "django", "modules"]
-"""How the command names a test file: by path, by the label of Django's runner, by module."""
+"""The names of test files in a command: by path, by the label of Django's runner, by module."""
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _PLACEHOLDER = "{paths}"
@@ -76,7 +76,7 @@ class Program:
 
 
 def runner_of(command: str, environment: tuple[tuple[str, str], ...] = ()) -> TestRunner:
-    """Return the runner of a command with `{paths}`, as far as its program is known."""
+    """Return the runner of a command with `{paths}`. An unknown program has no observer."""
     program = program_of(command)
     if program is None:
         return TestRunner(command, "summary", environment=environment)

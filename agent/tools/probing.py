@@ -20,7 +20,7 @@ _LIST_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True)
 class Probe:
-    """Whether the runner works, as found by running an existing test file on the base commit."""
+    """The result of running existing test files on the base commit."""
 
     works: bool
     reason: str = ""

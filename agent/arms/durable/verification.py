@@ -8,6 +8,7 @@ from agent.arms.durable.state import Anchor, State, Verification
 from agent.errors import Undone
 from agent.session.session import Session
 from agent.tools import Protection, TestRun, ToolSettings
+from agent.tools.probing import Probe, probe
 from agent.tools.protection import explain
 from agent.tools.testing import run_paths
 from agent.workspaces.protocol import Workspace
@@ -35,6 +36,18 @@ async def run_tests(
         return await session.act("tests", request, run, TestRun)
     except Undone as error:
         return TestRun(command, _NO_RESULT, [], [], [], str(error), problem=str(error))
+
+
+async def probed(tools: ToolSettings, test_files: Sequence[str], session: Session) -> Probe:
+    """Return whether the runner works on the session's work tree, which is restored afterwards."""
+    before = session.tree
+    request = {"command": tools.runner.command, "test_files": list(test_files)}
+    try:
+        found = await session.act("probe", request, lambda w: probe(w, tools, test_files), Probe)
+    except Undone as error:
+        found = Probe(False, str(error))
+    await session.take(before)
+    return found
 
 
 async def verify(

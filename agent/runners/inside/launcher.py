@@ -142,7 +142,8 @@ def run(given):
     changed = [name for name in before if after.get(name) != before[name]]
     changed += [name for name, digest in read if before.get(name, digest) != digest]
     if changed:
-        problem = problem or "test files changed while the tests ran: " + ", ".join(changed)
+        names = sorted({os.path.relpath(name) for name in changed})
+        problem = problem or "test files changed while the tests ran: " + ", ".join(names)
     exit_code = exit_code if exit_code >= 0 else 128 - exit_code
     return {"exit_code": exit_code, "problem": problem, "records": records}
 

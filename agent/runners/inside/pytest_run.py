@@ -32,6 +32,8 @@ class Hooks:
         ]
         self._known = {}
         self._root = os.path.join(os.getcwd(), "")
+        # pytest may be the repository itself, and registers plugins of its own at any time.
+        self._own = os.path.join(os.path.dirname(sys.modules["_pytest"].__file__), "")
         self._is_file = os.path.isfile
         self.learn()
 
@@ -51,18 +53,18 @@ class Hooks:
         for caller in self._callers:
             for one in self._of(caller):
                 _, function = self._known.get(id(one), (None, None))
-                if function is None and self._is_of_tests(one.function):
+                if function is None and self.is_allowed(one.function):
                     self._known[id(one)] = one, one.function
                 elif function is not one.function:
                     return "the hook " + caller.name
         return ""
 
-    def _is_of_tests(self, function):
-        """Return True for a conftest file, or a file outside of the repository."""
+    def is_allowed(self, function):
+        """Return True for tests, and for files outside of the repository."""
         name = getattr(getattr(function, "__code__", None), "co_filename", "")
         if not self._is_file(name):
             return False
-        if not name.startswith(self._root):
+        if not name.startswith(self._root) or name.startswith(self._own):
             return True
         folders = name[len(self._root) :].split("/")
         return folders[-1].startswith(("conftest.", "test_")) or "tests" in folders
@@ -91,7 +93,7 @@ class Observer:
         for finder in sys.meta_path:  # up to the one of pytest, which loads the tests
             if finder in self.finders:
                 return
-            if is_in(os.getcwd(), type(finder).__module__):
+            if not self.hooks.is_allowed(getattr(type(finder), "find_spec", None)):
                 self.record("tampered", "how tests are imported")
 
     def plugin(self, pytest):
@@ -187,12 +189,6 @@ class Observer:
                 self.close(descriptor)
                 return digest.hexdigest()
             digest.update(chunk)
-
-
-def is_in(folder, module):
-    """Return True if a module is loaded from a file in the folder."""
-    path = getattr(sys.modules.get(module), "__file__", None) or ""
-    return os.path.abspath(path).startswith(os.path.join(folder, ""))
 
 
 def text_of(report):

@@ -1,4 +1,4 @@
-"""Runs SymPy's `bin/test`, and records what its reporter is told."""
+"""Runs SymPy's `bin/test`, and records the calls of its reporter."""
 
 import builtins
 import importlib.machinery

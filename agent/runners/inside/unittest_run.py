@@ -28,6 +28,10 @@ def observe(record, fingerprint):
     report = "".join
     traced = traceback.format_exception
     wrapped = []
+    running = []  # a test may run other tests, whose results are not of this run
+
+    def is_own(test):
+        return not running or running[0] is test
 
     def reporting(name, outcome):
         original = getattr(base, name)
@@ -36,7 +40,8 @@ def observe(record, fingerprint):
             text = ""
             if details and isinstance(details[0], tuple):
                 text = shortened(report(traced(*details[0])))
-            record("result", test.id(), "call", outcome, text)
+            if is_own(test):
+                record("result", test.id(), "call", outcome, text)
             return original(self, test, *details)
 
         return method
@@ -49,18 +54,22 @@ def observe(record, fingerprint):
     original_subtest = base.addSubTest
 
     def startTest(self, test):
-        record("collected", test.id())
+        running.append(test)
+        if is_own(test):
+            record("collected", test.id())
         return original_start(self, test)
 
     def stopTest(self, test):
-        changed = fingerprint.changed()
-        if changed:
-            record("tampered", changed)
-        record("stopped", test.id())
+        if is_own(test):
+            changed = fingerprint.changed()
+            if changed:
+                record("tampered", changed)
+            record("stopped", test.id())
+            running.clear()
         return original_stop(self, test)
 
     def addSubTest(self, test, subtest, err):
-        if err is not None:
+        if err is not None and is_own(test):
             outcome = "failed" if issubclass(err[0], test.failureException) else "error"
             record("result", test.id(), "call", outcome, shortened(report(traced(*err))))
         return original_subtest(self, test, subtest, err)

@@ -88,6 +88,15 @@ class TestEndings(unittest.TestCase):
     @unittest.expectedFailure
     def test_expected(self):
         self.fail()
+
+    def test_inner(self):
+        class Inner(unittest.TestCase):
+            def test_fail(self):
+                self.fail()
+
+        result = unittest.TestResult()
+        unittest.defaultTestLoader.loadTestsFromTestCase(Inner).run(result)
+        self.assertEqual(len(result.failures), 1)
 """
 
 ENDINGS_OF_SYMPY = """\

@@ -33,6 +33,7 @@ UNITTEST_OUTCOMES = {
     "test_parts": "failed",
     "test_skip": "skipped",
     "test_expected": "skipped",
+    "test_inner": "passed",
 }
 SYMPY_OUTCOMES = {
     "test_pass": "passed",

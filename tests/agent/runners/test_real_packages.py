@@ -53,7 +53,11 @@ _OLD = (
 )
 PYTESTS = [
     Package("pytest==3.6.4", "3.6", (*_OLD, "pluggy<0.8", "atomicwrites<2")),
-    Package("pytest==4.6.11", "3.6", (*_OLD, "pluggy<0.14", "wcwidth<0.2.6", "packaging<22")),
+    Package(
+        "pytest==4.6.11",
+        "3.6",
+        (*_OLD, "pluggy<0.14", "wcwidth<0.2.6", "packaging<22", "pyparsing<3.1"),
+    ),
     Package("pytest==5.4.3", "3.8"),
     Package("pytest==6.0.2", "3.8"),
     Package("pytest==6.2.5", "3.9"),

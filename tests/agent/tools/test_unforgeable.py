@@ -56,6 +56,13 @@ AT_IMPORT = {
     "writes to every descriptor": "import os\nfor fd in range(3, 64):\n"
     "    try: os.write(fd, b'00 00\\n')\n    except OSError: pass",
     "closes every descriptor": "import os\nos.closerange(3, 64)",
+    "loads other tests": "import sys\nfrom importlib.machinery import ModuleSpec\n"
+    "class Finder:\n"
+    "    def find_spec(self, name, path=None, target=None):\n"
+    "        return ModuleSpec(name, self) if name == 'test_other' else None\n"
+    "    def create_module(self, spec): pass\n"
+    "    def exec_module(self, module): module.test_true = lambda: None\n"
+    "sys.meta_path.insert(0, Finder())",
     "patches the assertions of unittest": "import unittest\n"
     "unittest.TestCase.assertEqual = lambda *given: None",
 }

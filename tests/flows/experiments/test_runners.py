@@ -10,6 +10,8 @@ from eval import harness
 from eval.instances import load
 from eval.types import Instance
 from flows.experiments import runners
+from flows.experiments.cells import Place, plan
+from flows.experiments.declaration import Experiment
 from flows.experiments.runners import runner_of_instance
 
 PYTEST = "pytest -q -rfE -p no:cacheprovider {paths}"
@@ -56,6 +58,18 @@ def test_bundled_tasks_run_under_pytest() -> None:
         runner = runner_of_instance(instance)
         assert (runner.command, runner.adapter) == (f"python -m {PYTEST}", "pytest")
         assert runner.environment == (("PYTHONDONTWRITEBYTECODE", "1"),)
+
+
+def test_one_experiment_mixes_repositories(shared_data: Path) -> None:
+    """Each cell's task has the runner of its own row."""
+    instances = {each.repo: each for each in load(str(shared_data / "swebench/lite_test.parquet"))}
+    experiment = Experiment.model_validate(
+        {"name": "mixed", "dataset": "x", "arms": [{"name": "gold", "agent": "gold"}]}
+    )
+    cells = plan(experiment, list(instances.values()), Place("docker"))
+    runners = {cell.instance.repo: cell.task.runner for cell in cells}
+    assert {runner.adapter for runner in runners.values()} == {"pytest", "unittest", "sympy"}
+    assert runners["django/django"].path_style == "django"
 
 
 @pytest.fixture(scope="module")
