@@ -124,7 +124,7 @@ def test_what_does_not(path: str) -> None:
     ],
 )
 def test_modules_that_take_the_place_of_others(path: str) -> None:
-    """Where Python looks first, or could."""
+    """At the root, and in folders that can be on the path."""
     assert shadows_a_module(path)
 
 

@@ -145,10 +145,7 @@ sys.exit(0 if sympy.test(*options.tests, verbose=options.verbose) else 1)
 
 
 def recorded(command: str, path: str, folder: Path, programs: Path | None = None) -> dict[str, Any]:
-    """What the observer records of a run in the folder: exit code, problem and records.
-
-    `programs` holds the interpreter.
-    """
+    """Return the exit code, problem and records of a run in the folder."""
     run = prepare(runner_of(command), [path])
     assert run is not None
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "TMPDIR": str(folder)}

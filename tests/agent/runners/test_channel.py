@@ -1,4 +1,4 @@
-"""What the records of a run prove, and when they prove nothing."""
+"""Records of a run prove results, or prove nothing."""
 
 import json
 import subprocess

@@ -163,7 +163,7 @@ def unpacked(package: Package, folder: Path) -> Path:
 
 
 def pip(python: str | Path, *arguments: str | Path) -> None:
-    """Run pip, or skip the test where the package index is away."""
+    """Run pip, or skip the test if there is no package index."""
     done = subprocess.run([python, "-m", "pip", "-q", *arguments], capture_output=True, text=True)
     if done.returncode:
         pytest.skip(f"the package index does not deliver: {done.stderr.strip()[-200:]}")

@@ -29,7 +29,7 @@ SYMPY = runner_of("bin/test {paths}")
     ],
 )
 def test_paths_ids_and_folders(named: str, meant: list[str]) -> None:
-    """What is no test of the repository means nothing."""
+    """Only tests of the repository count."""
     assert list(known_test_files([named], FILES, PYTEST)) == meant
 
 

@@ -1,4 +1,4 @@
-"""What a run of tests says is read out of its summary, whatever the tests print."""
+"""Results of a run of tests, observed or from its summary, whatever the tests print."""
 
 import pytest
 
@@ -75,13 +75,14 @@ async def test_every_test_ends_in_one_list(host: Workspace, implementer: Toolbox
     assert tests.output == result.output
 
 
-async def test_one_test_is_run_by_its_id(host: Workspace, implementer: Toolbox) -> None:
-    """And success is ok."""
+async def test_one_test_is_run_by_its_id(workspace: Workspace, implementer: Toolbox) -> None:
+    """And success is ok, in a container too."""
     name = "tests/unit/test_other.py::test_true"
-    result = await implementer.use(host, "run_tests", {"paths": [name]})
-    assert result.ok
+    result = await implementer.use(workspace, "run_tests", {"paths": [name]})
+    assert result.ok, result.output
     assert result.tests is not None
     assert (result.tests.exit_code, result.tests.passed) == (0, [name])
+    assert result.tests.observed
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_a_script_without_markers(instance: Instance) -> None:
 
 
 def test_the_markers_are_swebenchs() -> None:
-    """Which takes seconds to import, so they are written down here."""
+    """The pattern repeats them, because swebench takes seconds to import."""
     start, end = harness.log_markers()
     assert start in runners._TESTS.pattern
     assert end in runners._TESTS.pattern
