@@ -6,6 +6,7 @@ separate folders with `/`.
 """
 
 import re
+import sys
 from pathlib import PurePosixPath
 
 _TEST_FOLDERS = {"tests", "__tests__", "__mocks__", "__snapshots__", "e2e"}
@@ -24,7 +25,7 @@ _TEST_NAME = re.compile(
 _TEST_SUPPORT = re.compile(
     r"conftest\.py"
     r"|\.?pytest\.(ini|toml)|tox\.(ini|toml)|setup\.cfg|pyproject\.toml"
-    r"|\.coveragerc|noxfile\.py|(site|user)customize\.py|.*\.pth"
+    r"|\.coveragerc|noxfile\.py|(site|user)customize\.py|.*\.pth|runtests\.py"
     r"|(jest|vitest|playwright|cypress)(\.[\w-]+)*\.[cm]?[jt]s(on)?"
     r"|karma(\.[\w-]+)*\.[cm]?[jt]s|\.?mocharc(\.[\w-]+)?"
 )
@@ -56,7 +57,33 @@ def is_test_module(path: str) -> bool:
 def is_test_support(path: str) -> bool:
     """Return True if a file decides which tests run and how.
 
-    Such files are conftest files, the configuration of test runners, and the modules that Python
-    imports before any of them.
+    Such files are conftest files, the configuration of test runners, the modules that Python
+    imports before any of them, and runners that are part of a repository: `runtests.py` of Django
+    and SymPy, and SymPy's `bin/test`.
     """
-    return _TEST_SUPPORT.fullmatch(PurePosixPath(path).name) is not None
+    return path == "bin/test" or _TEST_SUPPORT.fullmatch(PurePosixPath(path).name) is not None
+
+
+_IMPORT_ROOTS = {"src", "lib", "bin", "python"}
+_RUNNERS = {"pytest", "_pytest", "pluggy", "py", "iniconfig", "xdist", "nose", "mock"}
+_MODULE_SUFFIX = re.compile(r"(\.py|\.pyc|(\.[\w-]+)*\.so|)")
+
+
+def shadows_a_module(path: str) -> bool:
+    """Return True if Python could import a new file in place of a test runner or its library.
+
+    This is a module or a package at the root, or in a folder that is usually on Python's path,
+    with the name of pytest, of what pytest imports, or of a module of the standard library. A
+    link without a suffix can be a package.
+    """
+    parts = PurePosixPath(path).parts
+    inner = parts[1:] if parts[:1] and parts[0] in _IMPORT_ROOTS and len(parts) > 1 else parts
+    if len(inner) == 2 and inner[1].partition(".")[0] == "__init__":
+        name, suffix = inner[0], inner[1].removeprefix("__init__")
+    elif len(inner) == 1:
+        name, dot, rest = inner[0].partition(".")
+        suffix = dot + rest
+    else:
+        return False
+    is_module = _MODULE_SUFFIX.fullmatch(suffix) is not None
+    return is_module and (name in _RUNNERS or name in sys.stdlib_module_names)

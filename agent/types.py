@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from agent.runners import PYTEST, TestRunner
+
 OutcomeStatus = Literal["submitted", "gave_up", "out_of_steps", "out_of_budget", "out_of_time"]
 """Ways in which an attempt ends by its own rules. Broken infrastructure is never one of these."""
 
@@ -19,6 +21,8 @@ class Task:
     statement: str
     base_commit: str
     reference_patch: str
+    runner: TestRunner = PYTEST
+    """The test runner of the repository."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 After every tool that may have changed files, the files that decide whether the task is solved are
 compared with the base commit and restored, whatever was done to git. In files that contain other
-settings too, such as `pyproject.toml`, only the sections of test runners count.
+settings too, such as `pyproject.toml`, only the sections of test runners count. New modules that
+Python could import in place of pytest or of the standard library are removed.
 """
 
 import configparser
@@ -13,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from agent.errors import WorkspaceError
-from agent.paths import is_test_file, is_test_support
+from agent.paths import is_test_file, is_test_support, shadows_a_module
 from agent.workspaces import Change, Workspace
 
 _INI_SECTIONS = ("pytest", "tool:pytest", "testenv", "tox")
@@ -59,7 +60,7 @@ class Protection:
         sections = _SECTIONS.get(PurePosixPath(path).name)
         if sections is not None and not is_test_file(path):
             return change.status == "typechange" or await _sections_differ(workspace, path)
-        if is_test_support(path):
+        if is_test_support(path) or (change.status == "added" and shadows_a_module(path)):
             return True
         return _is_of_tests(path) and not (self.new_tests and change.status == "added")
 
@@ -68,7 +69,8 @@ def explain(put_back: Sequence[str]) -> str:
     """Return the message to the model about protected files that were restored."""
     return (
         "Test files, conftest files and the configuration of test runners are kept as they are "
-        "in the base commit, so changes to these were undone: "
+        "in the base commit, and no new file may take the place of pytest or of a module of the "
+        "standard library, so changes to these were undone: "
         f"{', '.join(put_back)}. Solve the task in the code itself; tests that are added or "
         "changed do not count."
     )

@@ -59,9 +59,21 @@ def render_tests(run: TestRun, max_chars: int = MAX_CHARS) -> str:
     left_out = len(names) - _NAMES_SHOWN
     if left_out > 0:
         names[_NAMES_SHOWN:] = [f"[... {left_out} more]"]
-    found = "\n".join([*map(_cut, names), *_reports(run.output)])
+    reports = _own_reports(run) if run.reports else _reports(run.output)
+    found = "\n".join([*map(_cut, names), *reports])
     head = f"{head_and_tail(found, max_chars * 3 // 4)}\n{counts}\n"
     return head + head_and_tail(run.output, max_chars - len(head))
+
+
+def _own_reports(run: TestRun) -> list[str]:
+    """Return the name, and the assertion or the last lines, of each failing test's own report."""
+    shown = []
+    for name, report in run.reports.items():
+        assertions = [match[0] for match in _ASSERTION.finditer(report)]
+        frames = [match[0] for match in _FRAME.finditer(report)]
+        lines = [*assertions[:_ASSERTION_LINES_SHOWN], *frames[-_FRAMES_SHOWN:]]
+        shown += [f"\n{name}", *map(_cut, lines or report.splitlines()[-_ASSERTION_LINES_SHOWN:])]
+    return shown
 
 
 def _reports(output: str) -> list[str]:

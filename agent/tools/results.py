@@ -14,15 +14,24 @@ class TestRun:
     exit_code: int
     """Exit code of the runner.
 
-    0: passed. 1: tests failed. 2 to 5: the requested tests did not run (interrupted, internal
-    error, wrong usage, no tests). 124: timed out.
+    0: passed. For pytest, 1: tests failed, 2 to 5: the requested tests did not run (interrupted,
+    internal error, wrong usage, no tests). 124: timed out.
     """
     passed: list[str]
-    """Ids of tests, such as `tests/test_io.py::test_load[utf-8]`."""
+    """Ids of tests as the runner names them, such as `tests/test_io.py::test_load[utf-8]`."""
     failed: list[str]
+    """Tests that failed at an assertion, if the runner was observed; otherwise all that failed."""
     errors: list[str]
-    """Tests whose setup or teardown failed, and files that could not be collected."""
+    """Tests that ended by any other error, and files that could not be collected."""
     output: str
+    skipped: list[str] = field(default_factory=list)
+    """Skipped tests, and those that failed as expected."""
+    reports: dict[str, str] = field(default_factory=dict)
+    """The own report of each test in `failed` and `errors`, if the runner was observed."""
+    problem: str = ""
+    """The reason why this run proves nothing, or ''. Such a run is never a pass."""
+    observed: bool = False
+    """True if the harness observed the runner, so that the results do not come from its text."""
 
 
 @dataclass(frozen=True)

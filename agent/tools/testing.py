@@ -1,15 +1,21 @@
-"""The tool that runs tests, and the parser of pytest's summary."""
+"""The tool that runs tests, and the parser of pytest's summary for runners without a channel."""
 
 import re
-import shlex
 from collections.abc import Sequence
 
 from pydantic import Field
 
+from agent.runners import Results, prepare
 from agent.tools.confinement import confined
+from agent.tools.rendering import head_and_tail
 from agent.tools.results import TestRun, ToolResult
 from agent.tools.tool import Arguments, Tool, ToolSettings
 from agent.workspaces import Workspace
+
+_CHANNEL_BYTES = 32 * 2**20
+"""Room for what tests print, and for the results after it."""
+
+_OUTPUT_CHARS = 2 * 2**20
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _SUMMARY = re.compile(r"^=+ short test summary info =+$", re.MULTILINE)
@@ -32,7 +38,8 @@ class RunTests(Arguments):
 async def run_tests(workspace: Workspace, settings: ToolSettings, asked: RunTests) -> ToolResult:
     """Run the tests at the paths. Return their results in `tests`."""
     tests = await run_paths(workspace, settings, asked.paths)
-    return ToolResult(tests.output, ok=tests.exit_code == 0, exit_code=tests.exit_code, tests=tests)
+    ok = tests.exit_code == 0 and not tests.problem
+    return ToolResult(tests.output, ok=ok, exit_code=tests.exit_code, tests=tests)
 
 
 async def run_paths(workspace: Workspace, settings: ToolSettings, paths: Sequence[str]) -> TestRun:
@@ -43,19 +50,49 @@ async def run_paths(workspace: Workspace, settings: ToolSettings, paths: Sequenc
         WorkspaceError: the shell is gone.
     """
     targets = [await _target(workspace, path) for path in paths]
-    command = settings.test_command.replace("{paths}", shlex.join(targets))
-    done = await workspace.run(command, timeout_s=settings.test_timeout_s)
-    output = done.output
+    command, late = settings.runner.shell_command(targets), ""
+    observed = prepare(settings.runner, targets)
+    done = await workspace.run(
+        observed.command if observed else command,
+        timeout_s=settings.test_timeout_s,
+        max_output_bytes=_CHANNEL_BYTES if observed else None,
+    )
     if done.timed_out:
-        output += f"\n[the tests took longer than {settings.test_timeout_s:.0f} s and were ended]"
-    return parse(command, done.exit_code, output)
+        late = f"\n[the tests took longer than {settings.test_timeout_s:.0f} s and were ended]"
+    if observed is None:
+        return parse(command, done.exit_code, done.output + late)
+    output, results = observed.read(done.output)
+    output = head_and_tail(output, _OUTPUT_CHARS) + late
+    if results is None:
+        problem = "the run was cut short, so its results are unknown"
+        return TestRun(command, done.exit_code, [], [], [], output, problem=problem, observed=True)
+    return _observed(command, done.exit_code, output, results)
 
 
 async def _target(workspace: Workspace, path: str) -> str:
-    """Return a path or test id as an argument that no runner mistakes for an option."""
+    """Return a path or test id inside the repository."""
     file, colons, name = path.partition("::")
-    real = await confined(workspace, file)
-    return f"{'./' if real.startswith('-') else ''}{real}{colons}{name}"
+    return f"{await confined(workspace, file)}{colons}{name}"
+
+
+def _observed(command: str, exit_code: int, output: str, results: Results) -> TestRun:
+    names: dict[str, list[str]] = {"passed": [], "failed": [], "error": [], "skipped": []}
+    for test in results.tests:
+        names[test.outcome].append(test.name)
+    contradicting = "" if exit_code == results.exit_code else "the exit code was changed"
+    problem = results.problem or contradicting
+    return TestRun(
+        command=command,
+        exit_code=exit_code,
+        passed=names["passed"],
+        failed=names["failed"],
+        errors=names["error"],
+        output=f"{output}\n[{problem}]" if problem else output,
+        skipped=names["skipped"],
+        reports={test.name: test.report for test in results.tests if test.report},
+        problem=problem,
+        observed=True,
+    )
 
 
 def parse(command: str, exit_code: int, output: str) -> TestRun:

@@ -7,12 +7,10 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
+from agent.runners import PYTEST, TestRunner
 from agent.tools.results import ToolResult
 from agent.tools.symbols import SymbolReader
 from agent.workspaces import Workspace
-
-PYTEST = "python -m pytest -q -rA --no-header -p no:cacheprovider {paths}"
-"""Reports every test's result in its summary, and leaves no cache in the work tree."""
 
 
 class Refused(Exception):
@@ -56,8 +54,7 @@ class ToolSettings:
     """Settings of an attempt's tools."""
 
     symbols: SymbolReader = field(default_factory=SymbolReader)
-    test_command: str = PYTEST
-    """Runs the tests at `{paths}`, each quoted for the shell."""
+    runner: TestRunner = PYTEST
     command_timeout_s: float = 180.0
     test_timeout_s: float = 600.0
 

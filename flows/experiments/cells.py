@@ -7,6 +7,7 @@ from agent.workspaces.protocol import Environment
 from eval.digests import canonical_digest
 from eval.types import Instance
 from flows.experiments.declaration import ArmSpec, Experiment
+from flows.experiments.runners import runner_of_instance
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class Cell:
             statement=self.instance.problem_statement,
             base_commit=self.instance.base_commit,
             reference_patch=self.instance.patch,
+            runner=runner_of_instance(self.instance),
         )
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.paths import is_test_file, is_test_module, is_test_support
+from agent.paths import is_test_file, is_test_module, is_test_support, shadows_a_module
 
 
 @pytest.mark.parametrize(
@@ -93,6 +93,9 @@ def test_code_that_only_sounds_like_a_test(path: str) -> None:
         "vitest.workspace.json",
         "karma.conf.js",
         ".mocharc.yml",
+        "bin/test",
+        "tests/runtests.py",
+        "sympy/testing/runtests.py",
     ],
 )
 def test_what_decides_how_tests_run(path: str) -> None:
@@ -106,3 +109,40 @@ def test_what_decides_how_tests_run(path: str) -> None:
 def test_what_does_not(path: str) -> None:
     """Ordinary code and documents may be changed."""
     assert not is_test_support(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "pytest.py",
+        "_pytest/__init__.py",
+        "src/pluggy.py",
+        "py.py",
+        "lib/py/__init__.py",
+        "bin/random.py",
+        "json.cpython-311-x86_64-linux-gnu.so",
+        "unittest.pyc",
+        "pytest",
+    ],
+)
+def test_modules_that_take_the_place_of_others(path: str) -> None:
+    """At the root, and in folders that can be on the path."""
+    assert shadows_a_module(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "calc.py",
+        "pkg/json.py",
+        "src/pkg/types.py",
+        "json/data.txt",
+        "pytest.md",
+        "html/index.html",
+        "src/_pytest/mark/evaluate.py",
+        "",
+    ],
+)
+def test_modules_that_do_not(path: str) -> None:
+    """Inside of packages, any name will do."""
+    assert not shadows_a_module(path)

@@ -9,11 +9,12 @@ from agent.arms.durable.limits import LimitReached, Meter
 from agent.arms.durable.outcome import full_outcome, lean_outcome
 from agent.arms.durable.profile import FullProfile, LeanProfile
 from agent.arms.durable.state import State
+from agent.arms.durable.verification import probed
 from agent.arms.options import DurableOptions
 from agent.errors import OutOfTime
+from agent.runners import runner_of
 from agent.session.session import Session
 from agent.tools import ToolSettings
-from agent.tools.tool import PYTEST
 from agent.types import Outcome, Task
 
 
@@ -41,7 +42,9 @@ async def _lean(
 ) -> Outcome:
     repository = await look_around(task, profile.map_tokens, session.scope("index"))
     meter = Meter(session, options.step_limit, options.cost_limit_usd)
-    state = LeanState(task, profile, repository, _tools(task, profile), meter)
+    tools = _tools(task, profile)
+    probe = await probed(tools, repository.test_files, session.scope("probe"))
+    state = LeanState(task, profile, repository, tools, meter, probe)
     await lean.work(state, session, options.time_limit_s)
     return lean_outcome(state, session.steps)
 
@@ -54,14 +57,15 @@ async def _full(
     contract = await write_contract(task, limits, session.scope("contract"))
     repository = await look_around(task, profile.map_tokens, session.scope("index"))
     tools = _tools(task, profile)
-    state = State(task, profile, repository, tools, meter, contract=contract)
+    probe = await probed(tools, repository.test_files, session.scope("probe"))
+    state = State(task, profile, repository, tools, meter, probe, contract=contract)
     workflow_status, why = await full.work(state, session)
     return full_outcome(state, workflow_status, session.steps, why)
 
 
 def _tools(task: Task, profile: LeanProfile | FullProfile) -> ToolSettings:
     return ToolSettings(
-        test_command=profile.test_command or PYTEST,
+        runner=runner_of(profile.test_command) if profile.test_command else task.runner,
         command_timeout_s=profile.command_timeout_s,
         test_timeout_s=profile.test_timeout_s,
     )

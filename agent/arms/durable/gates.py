@@ -94,7 +94,7 @@ async def judge(
         work.confidence if work else "low",
         incomplete=incomplete,
     )
-    if not change.patch:
+    if not (change.patch and state.probe.works):
         return found(state, judged)
     named = work.related_tests if work else []
     covering = await tests_covering(change.files, session.scope("covering"))
@@ -181,6 +181,8 @@ def _findings(state: Evidence, judged: Judgement) -> Iterable[Finding]:
         return
     if runs.problem:
         yield Finding("change", (runs.problem,))
+        return
+    if not state.probe.works:
         return
     if judged.reproduction:
         yield Finding("reproduction", (judged.reproduction,))

@@ -96,9 +96,14 @@ def _tests(state: Evidence) -> dict[str, Any]:
     """Return the statements on the tests of an attempt that both presets make."""
     anchor = state.reproduction.anchor
     return {
+        "test_runner": {
+            "command": state.tools.runner.command,
+            "works": state.probe.works,
+            "problem": state.probe.reason,
+        },
         "reproduced": anchor is not None,
         "anchor": {"path": anchor.path, "content": anchor.content} if anchor else None,
-        "not_reproduced_because": state.reproduction.problem,
+        "not_reproduced_because": state.reproduction.problem or state.probe.reason,
         "withdrawn_tests": [old.path for old in state.withdrawn],
         "excepted_tests": list(state.excepted),
     }

@@ -23,14 +23,15 @@ REPRODUCIBLE = frozenset({"bugfix", "feature", "unknown"})
 _WRITER_ROUNDS = 16
 _LIST_PROSE_FIRST = "{ git ls-files -- '*.md' '*.rst' '*.txt'; git ls-files; } | head -n 1"
 _BUILTINS = frozenset(dir(builtins))
-_TESTS_FAILED = 1
+_SHOWN = 2000
 # At the start of a line, as an error and not as a part of an assertion. pytest prints `E` there.
 _NOT_BY_ASSERTION = re.compile(
-    r"^(E +)?(\w+\.)*"
-    r"(ImportError|ModuleNotFoundError|SyntaxError|IndentationError|TabError)(:|$)"
-    r"|fixture '.*' not found|errors? during collection",
+    r"^(E +)?(\w+\.)*(ImportError|ModuleNotFoundError|SyntaxError|IndentationError|TabError"
+    r"|NameError|TypeError|AttributeError|FileNotFoundError|ImproperlyConfigured)(:|$)"
+    r"|fixture '.*' not found|errors? during collection|[Nn]o module named",
     re.MULTILINE,
 )
+_ASSERTION = re.compile(r"\bAssertionError\b|DID NOT RAISE|^E +assert\b", re.MULTILINE)
 
 
 async def reproduce(state: State, session: Session) -> Reproduction:
@@ -42,7 +43,9 @@ async def reproduce(state: State, session: Session) -> Reproduction:
     if brief is None:
         return Reproduction(problem="no brief could be had")
     found = replace(Reproduction(brief), regression_tests=state.known_tests(brief.regression_tests))
-    if state.profile.reproduction == "off":
+    if not state.probe.works:
+        found = replace(found, problem=f"the test runner does not work: {state.probe.reason}")
+    elif state.profile.reproduction == "off":
         found = replace(found, problem="the profile wants no reproduction")
     elif state.contract.kind not in REPRODUCIBLE:
         found = replace(found, problem=f"a {state.contract.kind} task is not begun with a test")
@@ -130,10 +133,10 @@ async def checked_on_base(
     alone = session.tree
     protection = Protection({path: encoded})
     done = await run_tests([path], state.tools, protection, session)
-    if not (problem := not_reproduced(done, path)):
+    if not (problem := not_reproduced(done)):
         await session.act("edit prose", {}, _edit_prose, str)
         again = await run_tests([path], state.tools, protection, session)
-        if again.failed != done.failed or not_reproduced(again, path):
+        if again.failed != done.failed or not_reproduced(again):
             problem = (
                 "the test does not fail every time without the change, or passes with any edit"
             )
@@ -157,20 +160,25 @@ async def _new_file(workspace: Workspace, path: str) -> str:
     return (await workspace.read(path)).decode("utf-8", "replace") if path in added else ""
 
 
-def not_reproduced(done: TestRun, path: str) -> str:
-    """Return the reason why a run of the test at `path` does not reproduce the issue, or ''.
+def not_reproduced(done: TestRun) -> str:
+    """Return the reason why a run of a new test does not reproduce the issue, or ''.
 
-    An undefined name in the test itself is the test's own fault. Elsewhere, it may be the subject
-    of the task.
+    At least one test has to fail, and all that fail have to fail at an assertion. The text of a
+    runner that is not observed has to show an assertion.
     """
-    own_fault = re.search(rf"^{re.escape(path)}:\d+: NameError$", done.output, re.MULTILINE)
     if done.exit_code == 0:
         return "the test passes although nothing has been done yet"
-    if done.exit_code != _TESTS_FAILED:
-        return f"the test does not run: exit code {done.exit_code}\n{done.output[-2000:]}"
-    if done.errors or own_fault or _NOT_BY_ASSERTION.search(done.output):
-        return f"the test fails by an error, not at an assertion\n{done.output[-2000:]}"
-    return ""
+    if done.problem:
+        return f"the test run proves nothing: {done.problem}"
+    by_error = f"the test fails by an error, not at an assertion\n{done.output[-_SHOWN:]}"
+    if done.errors:
+        return by_error
+    if done.failed:
+        return "" if done.observed or not _NOT_BY_ASSERTION.search(done.output) else by_error
+    if done.observed:
+        return f"no test failed: exit code {done.exit_code}\n{done.output[-_SHOWN:]}"
+    fails_at_one = _ASSERTION.search(done.output) and not _NOT_BY_ASSERTION.search(done.output)
+    return "" if fails_at_one else by_error
 
 
 def asserts_something(source: str) -> bool:

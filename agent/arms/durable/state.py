@@ -16,6 +16,8 @@ from agent.arms.durable.limits import Meter
 from agent.arms.durable.profile import CommonProfile, FullProfile
 from agent.journal import TreeRef
 from agent.tools import TestRun, ToolSettings
+from agent.tools.naming import known_test_files
+from agent.tools.probing import Probe
 from agent.tools.rendering import render_tests
 from agent.types import Task
 
@@ -164,6 +166,8 @@ class Evidence:
     repository: Repository
     tools: ToolSettings
     meter: Meter
+    probe: Probe
+    """Whether the test runner works on the base commit. If not, no test opens or closes a gate."""
     reproduction: Reproduction = field(default_factory=Reproduction)
     withdrawn: list[Anchor] = field(default_factory=list)
     """New tests that were ruled to ask for something that the task does not."""
@@ -173,9 +177,8 @@ class Evidence:
     """Ids of existing tests that were ruled to contradict the task."""
 
     def known_tests(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Return the paths that are test files of the repository, without duplicates."""
-        known = set(self.repository.test_files)
-        return tuple(path for path in dict.fromkeys(paths) if path in known)
+        """Return the test files of the repository that models named, without duplicates."""
+        return known_test_files(paths, self.repository.test_files, self.tools.runner)
 
     def limits(self, rounds: int = 6, tool_uses: int | None = None) -> Limits:
         """Return the limits of one conversation."""

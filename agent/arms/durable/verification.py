@@ -8,11 +8,11 @@ from agent.arms.durable.state import Anchor, Runs, State, Verification
 from agent.errors import Undone
 from agent.session.session import Session
 from agent.tools import Protection, TestRun, ToolSettings
+from agent.tools.probing import Probe, probe
 from agent.tools.protection import explain
 from agent.tools.testing import run_paths
 from agent.workspaces.protocol import Workspace
 
-_TESTS_FAILED = 1  # pytest's exit code; 2 to 5 are errors of pytest itself, such as in collection
 _NO_RESULT = 125
 
 
@@ -24,7 +24,8 @@ async def run_tests(
     Changes to protected files are reverted and reported in the output. If the run destroys the
     repository, the repository is restored and the run has no result.
     """
-    request = {"paths": list(paths), "command": tools.test_command}
+    command = tools.runner.shell_command(paths)
+    request = {"paths": list(paths), "command": command}
 
     async def run(workspace: Workspace) -> TestRun:
         done = await run_paths(workspace, tools, paths)
@@ -34,7 +35,19 @@ async def run_tests(
     try:
         return await session.act("tests", request, run, TestRun)
     except Undone as error:
-        return TestRun(tools.test_command, _NO_RESULT, [], [], [], str(error))
+        return TestRun(command, _NO_RESULT, [], [], [], str(error), problem=str(error))
+
+
+async def probed(tools: ToolSettings, test_files: Sequence[str], session: Session) -> Probe:
+    """Return whether the runner works on the session's work tree, which is restored afterwards."""
+    before = session.tree
+    request = {"command": tools.runner.command, "test_files": list(test_files)}
+    try:
+        found = await session.act("probe", request, lambda w: probe(w, tools, test_files), Probe)
+    except Undone as error:
+        found = Probe(False, str(error))
+    await session.take(before)
+    return found
 
 
 async def verify(
@@ -76,23 +89,33 @@ def passes(anchor: Anchor, done: TestRun) -> bool:
 
     Code can end a run with exit code 0 or skip its tests, so each test has to be named as passed.
     """
-    return done.exit_code == 0 and set(anchor.failed) <= set(done.passed)
+    ended_well = done.exit_code == 0 and not done.problem
+    return ended_well and set(anchor.failed) <= set(done.passed)
 
 
 def regressions(before: TestRun | None, done: TestRun) -> list[str]:
     """Return the tests that fail or no longer run, but did not fail at the base commit.
 
-    Each is one line.
+    Each is one line. An exit code that is neither 0 nor that of the base commit is a regression
+    too, whether or not tests are named.
     """
     known = {*before.failed, *before.errors} if before else set()
     new = [name for name in (*done.failed, *done.errors) if name not in known]
+    if done.problem and not (before and before.problem):
+        return [f"the regression tests prove nothing: {done.problem}", *map(_fails, new)]
     if new:
-        return [f"{name} fails and did not before" for name in new]
+        return [_fails(name) for name in new]
     gone = _functions(before.passed if before else []) - _functions(done.passed)
-    is_silent = bool(gone) and not done.passed
-    if is_silent or done.exit_code not in (0, _TESTS_FAILED, before.exit_code if before else 0):
-        return [f"the regression tests do not run any more: exit code {done.exit_code}"]
+    expected = before.exit_code if before else 0
+    if done.exit_code not in (0, expected) or (gone and not done.passed):
+        return [
+            f"the regression tests end with exit code {done.exit_code}, and with {expected} before"
+        ]
     return [f"{name} passed before and is not run any more" for name in sorted(gone)]
+
+
+def _fails(name: str) -> str:
+    return f"{name} fails and did not before"
 
 
 def _functions(names: Iterable[str]) -> set[str]:
@@ -115,11 +138,12 @@ def without(run: TestRun, excepted: Sequence[str]) -> TestRun:
 
 def reports_tests(runs: Runs) -> bool:
     """Return True unless the change keeps tests from running that ran without it."""
-    ran = [] if runs.before is None else [(runs.before, runs.after)]
-    return all(after is None or _names(after) or not _names(before) for before, after in ran) and (
-        runs.anchor is None or runs.anchor.exit_code != 0 or bool(_names(runs.anchor))
-    )
+    if runs.anchor is not None and not _reports(runs.anchor):
+        return False
+    return runs.after is None or _reports(runs.after) or not (runs.before and _reports(runs.before))
 
 
-def _names(run: TestRun) -> list[str]:
-    return [*run.passed, *run.failed, *run.errors]
+def _reports(run: TestRun) -> bool:
+    """Return True if a run names tests, or is one of a runner that names none."""
+    named = run.passed or run.failed or run.errors
+    return not run.problem and (bool(named) or not run.observed)

@@ -34,6 +34,14 @@ TRICKS = {
         "echo >sitecustomize.py; echo >src/usercustomize.py",
         ["sitecustomize.py", "src/usercustomize.py"],
     ),
+    "a module in place of pytest": (
+        "echo >pytest.py; mkdir src/_pytest; echo >src/_pytest/__init__.py; ln -s src pluggy",
+        ["pluggy", "pytest.py", "src/_pytest/__init__.py"],
+    ),
+    "a module in place of the standard library's": (
+        "echo >json.py; mkdir unittest; echo >unittest/__init__.py; echo >src/decimal.py",
+        ["json.py", "src/decimal.py", "unittest/__init__.py"],
+    ),
     "hidden by .gitignore": (
         "echo >src/conftest.py; echo conftest.py >>.gitignore",
         ["src/conftest.py"],

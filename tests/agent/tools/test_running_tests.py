@@ -1,7 +1,8 @@
-"""The result of a test run is read from its summary, whatever the tests print."""
+"""Results of a run of tests, observed or from its summary, whatever the tests print."""
 
 import pytest
 
+from agent.runners import TestRunner
 from agent.tools import Toolbox, ToolSettings
 from agent.tools.testing import parse
 from agent.workspaces import Workspace
@@ -20,21 +21,29 @@ def test_skip(): pytest.skip("why")
 def test_xfail(): assert False
 @pytest.mark.xfail
 def test_xpass(): pass
+def test_type(): len(3)
+def test_no_raise():
+    with pytest.raises(ValueError): pass
+def test_fixture(unknown): pass
+class TestCase(__import__("unittest").TestCase):
+    def test_equal(self): self.assertEqual(1, 2)
+    def test_division(self): 1 / 0
+    def test_skipped(self): self.skipTest("why")
+    def test_good(self): pass
 """
 
 
 async def test_every_test_ends_in_one_list(host: Workspace, implementer: Toolbox) -> None:
-    """Passed, failed and broken ones, with odd parameters; skipped ones are in none."""
+    """Failed means at an assertion; each failure has its own report, whatever tests print."""
     await host.write("checks.py", EVERY_ENDING.encode())
     result = await implementer.use(host, "run_tests", {"paths": ["checks.py", "tests"]})
     assert not result.ok
     tests = result.tests
     assert tests is not None
-    assert tests.command == (
-        "python -m pytest -q -rA --no-header -p no:cacheprovider checks.py tests"
-    )
+    assert tests.command == ("python -m pytest -q -rfE -p no:cacheprovider checks.py tests")
     assert tests.exit_code == result.exit_code == 1
     assert sorted(tests.passed) == [
+        "checks.py::TestCase::test_good",
         "checks.py::test_many[a - b]",
         "checks.py::test_many[f g]",
         "checks.py::test_pass",
@@ -42,21 +51,38 @@ async def test_every_test_ends_in_one_list(host: Workspace, implementer: Toolbox
         "tests/unit/test_other.py::test_true",
     ]
     assert sorted(tests.failed) == [
+        "checks.py::TestCase::test_equal",
         "checks.py::test_fail",
         "checks.py::test_many[c]d - e]",
+        "checks.py::test_no_raise",
         "tests/test_core.py::test_add",
     ]
-    assert tests.errors == ["checks.py::test_setup"]
+    assert sorted(tests.errors) == [
+        "checks.py::TestCase::test_division",
+        "checks.py::test_fixture",
+        "checks.py::test_setup",
+        "checks.py::test_type",
+    ]
+    assert sorted(tests.skipped) == [
+        "checks.py::TestCase::test_skipped",
+        "checks.py::test_skip",
+        "checks.py::test_xfail",
+    ]
+    assert set(tests.reports) == {*tests.failed, *tests.errors}
+    assert "DID NOT RAISE" in tests.reports["checks.py::test_no_raise"]
+    assert "fixture 'unknown' not found" in tests.reports["checks.py::test_fixture"]
+    assert (tests.observed, tests.problem) == (True, "")
     assert tests.output == result.output
 
 
-async def test_one_test_is_run_by_its_id(host: Workspace, implementer: Toolbox) -> None:
-    """And success is ok."""
+async def test_one_test_is_run_by_its_id(workspace: Workspace, implementer: Toolbox) -> None:
+    """And success is ok, in a container too."""
     name = "tests/unit/test_other.py::test_true"
-    result = await implementer.use(host, "run_tests", {"paths": [name]})
-    assert result.ok
+    result = await implementer.use(workspace, "run_tests", {"paths": [name]})
+    assert result.ok, result.output
     assert result.tests is not None
     assert (result.tests.exit_code, result.tests.passed) == (0, [name])
+    assert result.tests.observed
 
 
 @pytest.mark.parametrize(
@@ -81,7 +107,7 @@ async def test_a_file_that_runs_nothing(
 
 async def test_another_runner_and_its_timeout(host: Workspace) -> None:
     """The command is a setting; of a runner without pytest's summary only its end is known."""
-    settings = ToolSettings(test_command="echo ran {paths}; sleep 1234", test_timeout_s=1)
+    settings = ToolSettings(runner=TestRunner("echo ran {paths}; sleep 1234"), test_timeout_s=1)
     result = await Toolbox(["run_tests"], settings=settings).use(
         host, "run_tests", {"paths": ["tests/unit", "it's.py"]}
     )
@@ -104,7 +130,9 @@ def test_colours_are_seen_through() -> None:
 
 async def test_a_command_may_have_braces_of_its_own(host: Workspace) -> None:
     """Only `{paths}` stands for something."""
-    settings = ToolSettings(test_command="for f in {paths}; do echo ${f} | awk '{print $1}'; done")
+    settings = ToolSettings(
+        runner=TestRunner("for f in {paths}; do echo ${f} | awk '{print $1}'; done")
+    )
     tools = Toolbox(["run_tests"], settings=settings)
     result = await tools.use(host, "run_tests", {"paths": ["tests/test_core.py"]})
     assert "tests/test_core.py" in result.output

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from agent.arms.durable.roles import TOOLS as TOOLS_OF_ROLES
 from agent.errors import Destroyed
+from agent.runners import TestRunner
 from agent.tools import Toolbox, ToolResult, ToolSettings, render
 from agent.workspaces import Workspace
 from tests.agent.commands import sh
@@ -122,7 +123,9 @@ async def test_what_is_too_long_for_a_prompt_is_in_a_file(host: Workspace) -> No
 
 async def test_who_runs_no_commands_has_no_file(host: Workspace) -> None:
     """Nobody is told of what cannot be reached."""
-    tools = Toolbox(["run_tests"], settings=ToolSettings(test_command="seq 1 9999; : {paths}"))
+    tools = Toolbox(
+        ["run_tests"], settings=ToolSettings(runner=TestRunner("seq 1 9999; : {paths}"))
+    )
     result = await tools.use(host, "run_tests", {"paths": ["tests"]})
     assert len(result.output) > 40_000
     assert "whole output" not in render(result)

@@ -259,7 +259,11 @@ async def test_code_that_changes_tests_when_machines_run_them(solve: Solver) -> 
     profile = {"plan_turns": 1, "candidates": {"low": 1}}
     solved = await solve(implementer=[uses, report()], profile=profile, with_pytest=True)
     [candidate] = solved.report["steps"][0]["candidates"]
-    assert candidate["broken"] == ["tests/test_calc.py::test_double fails and did not before"]
+    assert candidate["broken"] == [
+        "the regression tests prove nothing: "
+        "test files changed while the tests ran: tests/test_calc.py",
+        "tests/test_calc.py::test_double fails and did not before",
+    ]
 
 
 async def test_what_running_tests_leaves_behind_is_not_in_the_patch(solve: Solver) -> None:

@@ -20,6 +20,7 @@ def test_an_anchor_passes_where_all_passes_that_failed() -> None:
     assert passes(ANCHOR, replace(CLEAN, passed=[*ANCHOR.failed, f"{PATH}::test_three"]))
     assert not passes(ANCHOR, replace(CLEAN, passed=[f"{PATH}::test_one"]))
     assert not passes(ANCHOR, replace(CLEAN, exit_code=1, passed=list(ANCHOR.failed)))
+    assert not passes(ANCHOR, replace(CLEAN, passed=list(ANCHOR.failed), problem="cut short"))
 
 
 def test_of_a_runner_that_names_no_tests_the_exit_code_decides() -> None:
@@ -40,20 +41,45 @@ def test_of_a_runner_that_names_no_tests_the_exit_code_decides() -> None:
             replace(CLEAN, passed=["t.py::test_b"]),
             ["t.py::test_a passed before and is not run any more"],
         ),
-        (CLEAN, ["the regression tests do not run any more: exit code 0"]),
+        (CLEAN, ["the regression tests end with exit code 0, and with 0 before"]),
         (
             replace(CLEAN, exit_code=124),
-            ["the regression tests do not run any more: exit code 124"],
+            ["the regression tests end with exit code 124, and with 0 before"],
+        ),
+        (
+            replace(CLEAN, exit_code=1),
+            ["the regression tests end with exit code 1, and with 0 before"],
+        ),
+        (
+            replace(BEFORE, problem="the code under test changed x"),
+            ["the regression tests prove nothing: the code under test changed x"],
         ),
         (
             replace(BEFORE, exit_code=2),
-            ["the regression tests do not run any more: exit code 2"],
+            ["the regression tests end with exit code 2, and with 0 before"],
         ),
     ],
 )
 def test_what_counts_as_a_regression(after: TestRun, told: list[str]) -> None:
     """A test that fails or vanishes; parameters may depend on the code and may change."""
     assert regressions(BEFORE, after) == told
+
+
+def test_an_exit_code_may_stay_what_it_was_or_become_0() -> None:
+    """Of a runner that names no tests, it is all there is."""
+    failing = replace(CLEAN, exit_code=1)
+    assert regressions(failing, failing) == regressions(failing, CLEAN) == []
+    assert regressions(failing, replace(CLEAN, exit_code=2)) == [
+        "the regression tests end with exit code 2, and with 1 before"
+    ]
+    assert regressions(None, failing)
+
+
+def test_a_run_that_proved_nothing_before_is_no_measure() -> None:
+    """Its tests may already be broken on the base commit; new failures still count."""
+    broken = replace(CLEAN, exit_code=1, problem="cut short")
+    assert regressions(broken, broken) == []
+    assert regressions(broken, replace(broken, failed=["t"])) == ["t fails and did not before"]
 
 
 def test_what_failed_before_may_fail_again() -> None:
@@ -75,7 +101,7 @@ def test_what_failed_before_may_fail_again() -> None:
 )
 def test_behaviour_that_is_wrong_is_a_reproduction(output: str) -> None:
     """Errors of the code count, and so do assertions about errors of any name."""
-    assert not_reproduced(replace(CLEAN, exit_code=1, output=output), PATH) == ""
+    assert not_reproduced(replace(CLEAN, exit_code=1, output=output)) == ""
 
 
 @pytest.mark.parametrize(
@@ -103,7 +129,7 @@ def test_behaviour_that_is_wrong_is_a_reproduction(output: str) -> None:
 )
 def test_what_keeps_a_test_from_being_a_reproduction(done: TestRun, why: str) -> None:
     """It passes, does not run, or fails by a fault of its own."""
-    assert why in not_reproduced(done, PATH)
+    assert why in not_reproduced(done)
 
 
 def test_what_failed_is_told_in_few_words() -> None:

@@ -1,0 +1,59 @@
+"""Names of tests in the spellings that models use."""
+
+import pytest
+
+from agent.runners import PYTEST, TestRunner, runner_of
+from agent.tools.naming import MAX_FILES_OF_A_FOLDER, known_test_files
+
+FILES = ["bin/test_import.py", "tests/a/tests.py", "tests/a/test_b.py", "tests/test_c.py"]
+DJANGO = runner_of("./tests/runtests.py {paths}")
+UNITTEST = runner_of("python -m unittest {paths}")
+SYMPY = runner_of("bin/test {paths}")
+
+
+@pytest.mark.parametrize(
+    ("named", "meant"),
+    [
+        ("tests/test_c.py", ["tests/test_c.py"]),
+        ("./tests/test_c.py", ["tests/test_c.py"]),
+        (" tests//a/../test_c.py ", ["tests/test_c.py"]),
+        ("tests/test_c.py::TestC::test_one[a::b]", ["tests/test_c.py"]),
+        ("tests/a/", ["tests/a/tests.py", "tests/a/test_b.py"]),
+        ("tests/a", ["tests/a/tests.py", "tests/a/test_b.py"]),
+        (".", FILES),
+        ("tests/test_invented.py", []),
+        ("../tests/test_c.py", []),
+        ("test", []),
+        ("", []),
+        ("::", []),
+    ],
+)
+def test_paths_ids_and_folders(named: str, meant: list[str]) -> None:
+    """Only tests of the repository count."""
+    assert list(known_test_files([named], FILES, PYTEST)) == meant
+
+
+@pytest.mark.parametrize(
+    ("runner", "named", "meant"),
+    [
+        (DJANGO, "a.tests.FormTests.test_one", ["tests/a/tests.py"]),
+        (DJANGO, "a.test_b", ["tests/a/test_b.py"]),
+        (DJANGO, "bin/test_import.py", []),
+        (UNITTEST, "tests.a.test_b.TestB", ["tests/a/test_b.py"]),
+        (SYMPY, "bin", []),
+        (SYMPY, "tests/a/test_b.py", ["tests/a/test_b.py"]),
+    ],
+)
+def test_names_of_the_runner(runner: TestRunner, named: str, meant: list[str]) -> None:
+    """Labels and modules, and only files that the runner takes."""
+    assert list(known_test_files([named], FILES, runner)) == meant
+
+
+def test_names_in_order_without_duplicates() -> None:
+    """And a large folder stands for its first files."""
+    assert known_test_files(["tests/test_c.py", "./tests/test_c.py", "bin"], FILES, PYTEST) == (
+        "tests/test_c.py",
+        "bin/test_import.py",
+    )
+    many = [f"tests/test_{number}.py" for number in range(99)]
+    assert len(known_test_files(["tests"], many, PYTEST)) == MAX_FILES_OF_A_FOLDER

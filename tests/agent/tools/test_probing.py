@@ -1,0 +1,56 @@
+"""A runner works if it runs a test that exists, and not because it says so."""
+
+import pytest
+
+from agent.runners import PYTEST, TestRunner, runner_of
+from agent.tools import ToolSettings
+from agent.tools.probing import probe
+from agent.workspaces import Workspace
+
+PASSING, FAILING = "tests/unit/test_other.py", "tests/test_core.py"
+
+
+async def test_a_runner_that_works(host: Workspace) -> None:
+    """One run decides, if its test passes."""
+    found = await probe(host, ToolSettings(runner=PYTEST), [PASSING, "tests/unit/data.txt"])
+    assert (found.works, found.reason) == (True, "")
+    assert [run.passed for run in found.runs] == [[f"{PASSING}::test_true"]]
+
+
+async def test_another_file_is_tried_where_the_first_has_no_passing_test(host: Workspace) -> None:
+    """It may be broken or empty on the base commit."""
+    await host.write("tests/test_empty.py", b"#" * 400)
+    files = [FAILING, "tests/test_empty.py", PASSING]
+    found = await probe(host, ToolSettings(), files)
+    assert found.works
+    assert len(found.runs) > 1
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("python -S -m pytest {paths}", "the test runner did not start: No module named 'pytest'"),
+        ("bin/test {paths}", "ended before its runner did, with exit code 1: FileNotFoundError"),
+        ("no-such-runner {paths}", "exit code 127, and no test passed: bash: "),
+        ("python -m pytest --no-such-option {paths}", "exit code is 4, although no test failed"),
+        ("false {paths}", "exit code 1, and no test passed: no output"),
+    ],
+)
+async def test_a_runner_that_does_not_work(host: Workspace, command: str, reason: str) -> None:
+    """With the reason in one line."""
+    found = await probe(host, ToolSettings(runner=runner_of(command)), [PASSING])
+    assert not found.works
+    assert reason in found.reason
+    assert "\n" not in found.reason
+
+
+async def test_an_exit_code_is_all_that_some_runners_give(host: Workspace) -> None:
+    """0 is enough for these; only the verification can tell more."""
+    found = await probe(host, ToolSettings(runner=TestRunner("true {paths}")), [PASSING])
+    assert found.works
+
+
+async def test_a_repository_without_tests(host: Workspace) -> None:
+    """Nothing can be run, and nothing is."""
+    found = await probe(host, ToolSettings(), ["tests/unit/data.txt"])
+    assert (found.works, found.runs) == (False, [])

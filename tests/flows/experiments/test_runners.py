@@ -1,0 +1,120 @@
+"""The runner of each row is that of its repository, and tells nothing of hidden tests."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eval import harness
+from eval.instances import load
+from eval.types import Instance
+from flows.experiments import runners
+from flows.experiments.cells import Place, plan
+from flows.experiments.declaration import Experiment
+from flows.experiments.runners import runner_of_instance
+
+PYTEST = "pytest -q -rfE -p no:cacheprovider {paths}"
+DJANGO = "./tests/runtests.py --verbosity=2 --settings=test_sqlite --parallel=1 {paths}"
+SYMPY = "PYTHONWARNINGS=ignore::UserWarning,ignore::SyntaxWarning bin/test -C --verbose {paths}"
+OTHERS = {
+    "django/django": (DJANGO, "unittest"),
+    "sympy/sympy": (SYMPY, "sympy"),
+    "sphinx-doc/sphinx": (f"python -m {PYTEST}", "pytest"),  # by way of tox
+}
+VARIABLES = {
+    ("LANG", "en_US.UTF-8"),
+    ("LC_ALL", "en_US.UTF-8"),
+    ("LANGUAGE", "en_US:en"),
+    ("PYTHONIOENCODING", "utf8"),
+    ("SETUPTOOLS_USE_DISTUTILS", "stdlib"),
+}
+
+
+@pytest.mark.parametrize("name", ["verified_test", "lite_test", "lite_dev"])
+def test_runners_of_real_rows(shared_data: Path, name: str) -> None:
+    """One command for each repository, whatever the row's hidden tests are."""
+    for instance in load(str(shared_data / "swebench" / f"{name}.parquet")):
+        runner = runner_of_instance(instance)
+        expected = OTHERS.get(instance.repo, (PYTEST, "pytest"))
+        assert (runner.command, runner.adapter) == expected, instance.instance_id
+        assert set(runner.environment) <= VARIABLES
+        told = f"{runner.command} {runner.environment}"
+        assert not [name for name in hidden_names(instance) if name in told]
+
+
+def hidden_names(instance: Instance) -> set[str]:
+    """Paths, labels and functions of the row's tests."""
+    files = set(re.findall(r"^diff --git a/\S+ b/(\S+)$", instance.test_patch, re.MULTILINE))
+    labels = {path.removeprefix("tests/").removesuffix(".py").replace("/", ".") for path in files}
+    tests = {*instance.fail_to_pass, *instance.pass_to_pass}
+    of_the_runner = {"tests/runtests.py", "runtests"}  # which one test patch changes
+    return (files | labels | {name for name in tests if len(name) > 12}) - of_the_runner
+
+
+def test_bundled_tasks_run_under_pytest() -> None:
+    """With the variables of their script."""
+    for instance in load("bundled"):
+        runner = runner_of_instance(instance)
+        assert (runner.command, runner.adapter) == (f"python -m {PYTEST}", "pytest")
+        assert runner.environment == (("PYTHONDONTWRITEBYTECODE", "1"),)
+
+
+def test_one_experiment_mixes_repositories(shared_data: Path) -> None:
+    """Each cell's task has the runner of its own row."""
+    instances = {each.repo: each for each in load(str(shared_data / "swebench/lite_test.parquet"))}
+    experiment = Experiment.model_validate(
+        {"name": "mixed", "dataset": "x", "arms": [{"name": "gold", "agent": "gold"}]}
+    )
+    cells = plan(experiment, list(instances.values()), Place("docker"))
+    runners = {cell.instance.repo: cell.task.runner for cell in cells}
+    assert {runner.adapter for runner in runners.values()} == {"pytest", "unittest", "sympy"}
+    assert runners["django/django"].path_style == "django"
+
+
+@pytest.fixture(scope="module")
+def instance() -> Instance:
+    """Any row."""
+    return load("bundled")[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("pytest --deselect tests/test_secret.py::test_x -k secret tests/test_secret.py", PYTEST),
+        ("pytest -W error tests/test_secret.py", PYTEST.replace(" {", " -W error {")),
+        ("python -m unittest tests.test_secret", "python -m unittest -v {paths}"),
+        (
+            "./tests/runtests.py secret.tests --parallel 1",
+            "./tests/runtests.py --parallel=1 {paths}",
+        ),
+        ("bin/test -C -k secret sympy/secret.py", "bin/test -C {paths}"),
+        ("tox -epy39 -- tests/test_secret.py", "tox {paths}"),
+        ("npx jest packages/secret.test.js -t secret", "npx jest {paths}"),
+        ("cargo test secret --no-fail-fast", "cargo test {paths}"),
+        ("mvn test -Dtest=Secret", "mvn test {paths}"),
+        ("A=tests/test_secret.py pytest 'unclosed", "false {paths}"),
+        ("", "false {paths}"),
+    ],
+)
+def test_nothing_that_could_name_a_test_is_taken(
+    instance: Instance, line: str, command: str
+) -> None:
+    """Only programs, and options that are known to name none."""
+    start, end = harness.log_markers()
+    patch = f"git apply - <<'EOF_1'\nexport SECRET=1\n: '{start}'\n+secret\nEOF_1\n"
+    script = f"export LANG=C\n{patch}: '{start}'\n{line}\n: '{end}'\n"
+    runner = runner_of_instance(replace(instance, eval_script=script))
+    assert (runner.command, runner.environment) == (command, (("LANG", "C"),))
+
+
+def test_a_script_without_markers(instance: Instance) -> None:
+    """Has pytest; a probe shows whether that works."""
+    assert runner_of_instance(replace(instance, eval_script="make check")).command == PYTEST
+
+
+def test_the_markers_are_swebenchs() -> None:
+    """The pattern repeats them, because swebench takes seconds to import."""
+    start, end = harness.log_markers()
+    assert start in runners._TESTS.pattern
+    assert end in runners._TESTS.pattern
