@@ -8,13 +8,22 @@ from agent.arms.durable.planning import adopt, is_done
 from agent.arms.durable.profile import FullProfile
 from agent.arms.durable.state import Repository, State
 from agent.tools import ToolSettings
+from agent.tools.probing import Probe
 from tests.agent.arms.durable.conftest import STEP, TASK
 
 
 def nothing_known() -> State:
     contract = Contract(kind="bugfix", goal="add adds", acceptance_criteria=[])
     meter = cast(Meter, None)  # planning makes no call here
-    return State(TASK, FullProfile(), Repository("", []), ToolSettings(), meter, contract=contract)
+    return State(
+        TASK,
+        FullProfile(),
+        Repository("", []),
+        ToolSettings(),
+        meter,
+        Probe(True),
+        contract=contract,
+    )
 
 
 def test_facts_have_a_normal_form() -> None:
