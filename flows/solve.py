@@ -165,7 +165,7 @@ async def _carried_on(
     if ended is not None:
         return records.from_ended(ended, clock.run)
     recorded = await asyncio.to_thread(journal.steps, lease.attempt_id)
-    log = JournalLog(journal, lease, blobs(lake), recorded, _limits(cell, lease))
+    log = JournalLog(journal, lease, blobs(lake), recorded, _limits(cell, lease), stop.sleep)
     outcome = await _solve(cell, log, stop)
     run = clock.run
     await asyncio.to_thread(journal.end, lease, records.ended(outcome, run))

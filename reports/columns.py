@@ -134,7 +134,7 @@ ATTEMPTS = Table(
         Column(
             "billed_usd",
             FLOAT,
-            "everything ever sent, calls lost in a crash at what they could have cost; "
+            "everything ever sent, calls lost in a crash at an estimate; "
             "null where an import does not say",
             "USD",
             False,
