@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import json
 import logging
 import os
 import random
@@ -25,6 +26,10 @@ Takes the names of the provider and of the model, and the approximate number of 
 
 _MARKED_BY = {"anthropic", "azure_ai", "bedrock", "databricks", "openrouter", "vertex_ai"}
 """Providers that accept cache markers for Claude models, according to LiteLLM's documentation."""
+
+
+_NO_OUTPUT = "Unknown items in responses API response"
+_EMPTY_CHOICE = {"message": {"role": "assistant", "content": None}, "finish_reason": "stop"}
 
 
 @functools.cache
@@ -93,7 +98,7 @@ class LiteLLMModel:
                 await self._admit((_provider(self._spec.name), self._spec.name), size)
             started = time.perf_counter()
             async with asyncio.timeout(self._spec.timeout_s):
-                response = await litellm.acompletion(**self._arguments(request))
+                response = await _completion(litellm, self._arguments(request))
             if not response.choices:
                 raise EmptyAnswer("the answer has no choices")
             return response, time.perf_counter() - started
@@ -151,7 +156,7 @@ class LiteLLMModel:
         cost_usd, source = self._cost(litellm, response, usage)
         choice = response.choices[0]
         return ModelReply(
-            message=essential(choice.message.model_dump()),
+            message=essential(_encodable(choice.message.model_dump())),
             usage=usage_of(usage, cost_usd),
             cost_source=source,
             model=response.model or self._spec.name,
@@ -182,6 +187,25 @@ class LiteLLMModel:
         except Exception:  # LiteLLM raises a bare Exception for an unlisted model
             return None, "unknown"
         return (cost, "litellm") if known else (None, "unknown")
+
+
+async def _completion(litellm: ModuleType, arguments: dict[str, Any]) -> Any:
+    """Return the response. One of the Responses API may hold reasoning only, or nothing at all.
+
+    LiteLLM reports that as a broken connection. The model did answer, and would do so again.
+    """
+    try:
+        return await litellm.acompletion(**arguments)
+    except litellm.APIConnectionError as error:
+        if _NO_OUTPUT not in str(error):
+            raise
+        return litellm.ModelResponse(model=arguments["model"], choices=[_EMPTY_CHOICE])
+
+
+def _encodable(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message without lone surrogates, which no request can repeat."""
+    encoded = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace")
+    return dict(json.loads(encoded))
 
 
 def _cache_points() -> dict[str, Any]:

@@ -52,7 +52,7 @@ ALWAYS_IN_KEY: dict[type[BaseModel], frozenset[str]] = {
     Profile: frozenset(
         {
             *("roles", "reproduction", "anchor_tries", "plan_turns", "plan_tool_uses"),
-            *("step_rounds", "final_rounds", "candidates", "parallel", "context_tokens"),
+            *("step_rounds", "final_rounds", "candidates", "parallel"),
             *("map_tokens", "test_command", "test_timeout_s", "command_timeout_s", "snapshots"),
             "phase_limit_s",
         }
@@ -138,7 +138,8 @@ def _options(cell: Cell) -> dict[str, Any]:
     """
     options, version = in_key(cell.arm.options), ARMS[cell.arm.agent].version
     if version == 1:
-        return {"options": _ONE_MODEL_FOR_ALL | options}
+        profile = _ONE_MODEL_FOR_ALL["profile"] | options.get("profile", {})
+        return {"options": _ONE_MODEL_FOR_ALL | options | {"profile": profile}}
     return {"options": options, "agent_version": version}
 
 

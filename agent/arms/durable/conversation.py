@@ -1,8 +1,9 @@
 """One role's conversation: tool use until it answers, within rounds and the context window."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
@@ -12,18 +13,20 @@ from agent.arms.durable.answers import Answer
 from agent.arms.durable.profile import Role
 from agent.arms.durable.protocols import (
     Call,
-    Malformed,
     NativeTools,
     Schema,
     TextTools,
     ToolProtocol,
+    Turn,
+    objects_in,
+    text_of,
 )
 from agent.errors import ContextWindowExceeded, Undone
-from agent.models.chat import tokens
+from agent.models.chat import CHARS_PER_TOKEN, tokens
 from agent.models.protocol import Message, ModelReply, ModelRequest
 from agent.session.session import Session
 from agent.tools import Toolbox, ToolResult
-from agent.tools.rendering import render
+from agent.tools.rendering import head_and_tail, render
 from agent.tools.tool import Arguments, Refused, parsed, schema
 
 A = TypeVar("A", bound=Answer)
@@ -33,13 +36,31 @@ End = Literal["answered", "malformed", "out_of_rounds", "context_full", "out_of_
 MALFORMED_IN_A_ROW = 3
 """Malformed replies in a row after which a conversation is given up."""
 
-WRAP_UP_SHARE, SPILL_SHARE = 0.80, 0.95
+COMPACT_SHARE, WRAP_UP_SHARE, SPILL_SHARE = 0.65, 0.80, 0.95
 """Shares of the context window.
 
-Above the first, only an answer is accepted. Above the second, no call is made.
+Above the first, older tool results are shortened. Above the second, only an answer is accepted.
+Above the third, no call is made.
 """
 
+RECENT_RESULTS = 4
+"""Tool results that are not shortened before the window is nearly full."""
+
+SHORTENED = 600
+"""Maximum length of a shortened tool result, in characters."""
+
+UNKNOWN_WINDOW = 128_000
+"""Context window of a model of which none is known, in tokens."""
+
+_TOLD_OF_A_PROBLEM = 1_000
+"""Maximum length of a description of a problem, in characters."""
+
 _ANSWER = "answer"
+
+_NOT_TAKEN = (
+    "The answer was not taken, because another call of the same reply failed. Answer again when "
+    "that is settled."
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +96,8 @@ class Helper:
 class Limits:
     """Limits on one conversation."""
 
-    context_tokens: int
+    context_tokens: int | None = None
+    """The context window; None for the model's own."""
     rounds: int = 6
     """Model calls, including malformed replies."""
     tool_uses: int | None = None
@@ -98,37 +120,47 @@ async def converse(
     `facts` is the role's whole input, as JSON. `session` is a scope of its own. `uses` is filled as
     tools are used, for callers that need it when time runs out.
 
+    When rounds or window are nearly used up, only an answer is accepted.
+
     Raises:
         BudgetExhausted, OutOfTime, InfrastructureError: as in the session's steps.
     """
-    talk = _Talk(session, role, prompt, facts, answer, toolbox, helpers)
     uses = [] if uses is None else uses
-    malformed = 0
-    for _ in range(limits.rounds):
-        share = talk.tokens / limits.context_tokens
-        if share > SPILL_SHARE:
+    window = await _window(session, role, limits)
+    talk = _Talk(session, role, prompt, facts, answer, toolbox, helpers, window)
+    malformed, is_too_long = 0, False
+    for number in range(1, limits.rounds + 1):
+        talk.make_room()
+        if talk.is_full:
             return Exchange(None, "context_full", tuple(uses))
+        only_answer = is_too_long or talk.is_nearly_full or 1 < number == limits.rounds
         try:
-            reply = await talk.next_reply(only_answer=share > WRAP_UP_SHARE)
+            reply = await talk.next_reply(only_answer=only_answer)
         except ContextWindowExceeded:
-            return Exchange(None, "context_full", tuple(uses))
-        try:
-            calls = talk.calls(reply)
-            given = talk.answer_in(calls)
-        except Malformed as problem:
-            malformed += 1
-            if malformed == MALFORMED_IN_A_ROW:
-                return Exchange(None, "malformed", tuple(uses))
-            talk.complain(reply, str(problem))
+            if not talk.shorten_all():
+                return Exchange(None, "context_full", tuple(uses))
+            is_too_long = True
             continue
-        malformed = 0
-        if share > WRAP_UP_SHARE:
-            return Exchange(given, "context_full", tuple(uses))
+        turn = talk.read(reply)
+        left = None if limits.tool_uses is None else limits.tool_uses - len(uses)
+        given = await talk.carry_out(turn, left, uses, only_answer=only_answer)
         if given is not None:
             return Exchange(given, "answered", tuple(uses))
-        left = None if limits.tool_uses is None else limits.tool_uses - len(uses)
-        await talk.use(calls, left, uses)
+        if only_answer and number < limits.rounds:
+            return Exchange(None, "context_full", tuple(uses))
+        malformed = malformed + 1 if turn.is_malformed else 0
+        if malformed == MALFORMED_IN_A_ROW:
+            return Exchange(None, "malformed", tuple(uses))
     return Exchange(None, "out_of_rounds", tuple(uses))
+
+
+async def _window(session: Session, role: Role, limits: Limits) -> int:
+    """Return the context window of a conversation."""
+    if limits.context_tokens is not None:
+        return limits.context_tokens
+    # In a thread: the first call may have to load a price list.
+    own = await asyncio.to_thread(session.model(role).info.context_tokens)
+    return own or UNKNOWN_WINDOW
 
 
 def prompt_beside(module: str, name: str = "") -> str:
@@ -149,6 +181,7 @@ class _Talk:
         answer: type[A],
         toolbox: Toolbox | None,
         helpers: Sequence[Helper],
+        window: int,
     ) -> None:
         native = session.model(role).info.native_tools
         self._protocol: ToolProtocol = NativeTools() if native else TextTools()
@@ -158,64 +191,172 @@ class _Talk:
         self._toolbox = toolbox
         self._helpers = {helper.name: helper for helper in helpers}
         self._helped = 0
+        self._window = window
         helping = [schema(helper.name, helper.arguments) for helper in helpers]
         self._schemas = [*(toolbox.schemas() if toolbox else []), *helping, _schema(answer)]
+        self._tools = [one["function"]["name"] for one in self._schemas[:-1]]
         told = f"{prompt}\n\n{self._protocol.instructions(self._schemas)}"
         self._messages: list[Message] = [
             {"role": "system", "content": told},
             {"role": "user", "content": _as_block(facts)},
         ]
+        self._results: list[int] = []
+        """Positions of the messages with tool results."""
+        self._ids: set[str] = set()
         self._counted, self._known_tokens = 0, 0
 
     @property
-    def tokens(self) -> int:
+    def is_nearly_full(self) -> bool:
+        return self._tokens > WRAP_UP_SHARE * self._window
+
+    @property
+    def is_full(self) -> bool:
+        return self._tokens > SPILL_SHARE * self._window
+
+    @property
+    def _tokens(self) -> int:
         """Size of the conversation: the provider's token count, plus an estimate of the rest."""
         return self._known_tokens + tokens(self._messages[self._counted :])
 
+    def make_room(self) -> None:
+        """Shorten older tool results before the window is nearly full, then all of them.
+
+        This changes the prefix of the conversation, which the provider's cache then lacks. So
+        everything that may be shortened is shortened at once.
+        """
+        if self._tokens > COMPACT_SHARE * self._window:
+            self._shorten(self._results[:-RECENT_RESULTS])
+        if self.is_full:
+            self.shorten_all()
+
+    def shorten_all(self) -> bool:
+        """Shorten all tool results. Return False if none could be."""
+        return self._shorten(self._results)
+
+    def _shorten(self, places: Sequence[int]) -> bool:
+        is_shorter = False
+        for place in places:
+            whole = self._messages[place]["content"]
+            if len(whole) <= SHORTENED:
+                continue
+            short = head_and_tail(whole, SHORTENED)
+            self._messages[place] = {**self._messages[place], "content": short}
+            is_shorter = True
+            if place < self._counted:
+                self._known_tokens -= (len(whole) - len(short)) // CHARS_PER_TOKEN
+        return is_shorter
+
     async def next_reply(self, *, only_answer: bool) -> ModelReply:
-        schemas = self._schemas[-1:] if only_answer else self._schemas
         if only_answer:
-            full = "The context window is nearly full: answer now, with what you have."
-            self._messages.append({"role": "user", "content": full})
-        offered = self._protocol.offered(schemas)
-        request = ModelRequest(list(self._messages), offered, role=self._role)
+            self._say("This is the last reply: answer now, with what you have.")
+        request = ModelRequest(
+            list(self._messages),
+            self._protocol.offered(self._schemas),
+            role=self._role,
+            only=_ANSWER if only_answer or not self._tools else "",
+            goes_on=bool(self._tools),
+        )
         reply = await self._session.call(request)
-        self._messages.append(reply.message)
-        self._known_tokens = reply.usage.input_tokens + reply.usage.output_tokens
-        self._counted = len(self._messages)
+        self._known_tokens, self._counted = reply.usage.input_tokens, len(self._messages)
         return reply
 
-    def calls(self, reply: ModelReply) -> list[Call]:
-        return self._protocol.calls(reply)
+    def read(self, reply: ModelReply) -> Turn:
+        """Return the calls of a reply, and append what the next request repeats of it."""
+        turn = self._protocol.read(reply, self._ids)
+        if not turn.calls:
+            for found in objects_in(text_of(reply)):
+                if answer := self._answer_as_text(found):
+                    return Turn([answer], reply.message)
+        self._ids.update(call.id for call in turn.calls)
+        if turn.message is not None:
+            self._messages.append(turn.message)
+            if turn.message == reply.message:
+                self._known_tokens += reply.usage.output_tokens
+                self._counted = len(self._messages)
+        return replace(turn, calls=[self._checked(call) for call in turn.calls])
 
-    def answer_in(self, calls: list[Call]) -> Any:
-        """Return the role's answer, or None if it is not among the calls.
+    def _checked(self, call: Call) -> Call:
+        """Return the call, with a problem if it is an answer that does not fit."""
+        if call.name != _ANSWER or call.problem:
+            return call
+        answer = self._answer_of(call.arguments)
+        return replace(call, problem=answer) if isinstance(answer, str) else call
 
-        Raises:
-            Malformed: the answer does not fit its schema.
-        """
-        for call in calls:
-            if call.name == _ANSWER:
-                try:
-                    return self._answer.model_validate(call.arguments)
-                except ValidationError as error:
-                    raise Malformed(f"the answer does not fit: {_problems(error)}") from None
+    def _answer_as_text(self, found: dict[str, Any]) -> Call | None:
+        """Return the call that an answer in JSON stands for, or None if it is no valid answer."""
+        wrapped = found.get("arguments")
+        for arguments in (found, wrapped if isinstance(wrapped, dict) else None):
+            if arguments is not None and not isinstance(self._answer_of(arguments), str):
+                return Call("", _ANSWER, arguments)
         return None
 
-    def complain(self, reply: ModelReply, problem: str) -> None:
-        self._messages += self._protocol.complaint(reply, f"{problem}. Please try again.")
+    def _answer_of(self, arguments: dict[str, Any]) -> Any:
+        """Return the role's answer, or the reason why it does not fit, as text.
 
-    async def use(self, calls: list[Call], left: int | None, uses: list[ToolUse]) -> None:
-        """Use the requested tools, as many as are left, and add their results to the messages."""
+        Unknown fields are left out: to ask again for them would cost a call.
+        """
+        try:
+            return self._answer.model_validate(arguments, extra="ignore")
+        except ValidationError as error:
+            return f"the answer does not fit: {_problems(error)}"
+
+    async def carry_out(
+        self, turn: Turn, left: int | None, uses: list[ToolUse], *, only_answer: bool
+    ) -> Any:
+        """Use the requested tools in order, then take the answer. Return it, or None.
+
+        Without an answer, the results are added to the messages. `left` is the number of tool uses
+        that are left.
+        """
+        if not turn.calls:
+            self._complain(turn.problem, only_answer=only_answer)
+            return None
         outputs: list[tuple[Call, str]] = []
-        for number, call in enumerate(calls):
-            if left is not None and number >= left:
-                outputs.append((call, "No tool uses are left in this turn; answer now."))
-                continue
-            result = await self._used(call)
-            uses.append(ToolUse(call.name, call.arguments, result))
-            outputs.append((call, render(result)))
-        self._messages += self._protocol.results(outputs)
+        is_settled, given = True, None
+        for call in turn.calls:
+            if call.name == _ANSWER:
+                given = given if call.problem else self._answer_of(call.arguments)
+                output = self._problem(call.problem) if call.problem else _NOT_TAKEN
+            elif call.problem:
+                output, is_settled = self._problem(call.problem), False
+            elif only_answer:
+                output = "Not used: only an answer is accepted now."
+            elif left is not None and left <= 0:
+                output = "No tool uses are left in this turn; answer now."
+            else:
+                left = None if left is None else left - 1
+                result = await self._used(call)
+                uses.append(ToolUse(call.name, call.arguments, result))
+                output, is_settled = render(result), is_settled and result.ok
+            outputs.append((call, output))
+        if given is not None and (is_settled or only_answer):
+            return given
+        self._add(outputs)
+        return None
+
+    def _add(self, outputs: list[tuple[Call, str]]) -> None:
+        results = self._protocol.results(outputs)
+        self._results += range(len(self._messages), len(self._messages) + len(results))
+        self._messages += results
+
+    def _complain(self, problem: str, *, only_answer: bool) -> None:
+        told = self._problem(problem)
+        if not only_answer:
+            tools = f"Call one of {', '.join(self._tools)}, or " if self._tools else "Call "
+            told += f" {tools}`answer` when you are finished."
+        self._say(told)
+
+    def _problem(self, problem: str) -> str:
+        return f"{problem[:_TOLD_OF_A_PROBLEM]}. Please try again."
+
+    def _say(self, text: str) -> None:
+        """Add a message of the user. Some models refuse two of them in a row."""
+        last = self._messages[-1]
+        if last["role"] == "user":
+            self._messages[-1] = {**last, "content": f"{last['content']}\n\n{text}"}
+            self._counted = min(self._counted, len(self._messages) - 1)
+        else:
+            self._messages.append({"role": "user", "content": text})
 
     async def _used(self, call: Call) -> ToolResult:
         if call.name in self._helpers:

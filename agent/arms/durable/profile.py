@@ -75,8 +75,8 @@ class Profile(_Declared):
         "as by default",
     )
     parallel: Count = Field(default=2, description="candidates at the same time")
-    context_tokens: int = Field(
-        default=128_000, ge=1000, description="window of the models, tokens"
+    context_tokens: int | None = Field(
+        default=None, ge=1000, description="window of the models, tokens; unset: each model's own"
     )
     map_tokens: int = Field(default=4_000, ge=100, description="repository map, tokens")
     test_command: str = Field(

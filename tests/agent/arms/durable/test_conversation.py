@@ -7,7 +7,7 @@ import pytest
 
 from agent.arms.durable.answers import Review
 from agent.arms.durable.conversation import Exchange, Limits, converse
-from agent.arms.durable.protocols import Malformed, TextTools
+from agent.arms.durable.protocols import TextTools
 from agent.models.protocol import ModelReply, ModelRequest, Usage
 from agent.session.session import Session
 from agent.tools import Toolbox
@@ -56,12 +56,13 @@ def offered(model: RoleModel) -> list[list[str]]:
 
 
 async def test_beyond_four_fifths_of_the_window_only_an_answer_is_taken() -> None:
-    """It is asked for once, without tools; the conversation does not count as answered."""
+    """It is asked for once, with the same tools for the sake of the cache, and it counts."""
     model = sized([LOOK, review()], [8_100])
     exchange = await talk(model)
-    assert offered(model) == [["read", "answer"], ["answer"]]
+    assert offered(model) == [["read", "answer"]] * 2
+    assert [request.only for request in model.asked] == ["", "answer"]
     assert "answer now" in model.asked[1].messages[-1]["content"]
-    assert (exchange.end, exchange.answer is None) == ("context_full", False)
+    assert (exchange.end, exchange.answer is None) == ("answered", False)
 
 
 async def test_below_four_fifths_all_goes_on() -> None:
@@ -128,12 +129,11 @@ def test_a_block_may_hold_fences(end: str) -> None:
     """A file in Markdown can be written by the text protocol."""
     arguments = {"path": "README.md", "content": "Run\n```json\n{}\n```\n```console\n$ x\n```\n"}
     block = json.dumps({"tool": "write", "arguments": arguments})
-    [call] = TextTools().calls(spoken(f"I write it:\n```json\n{block}{end}"))
+    [call] = TextTools().read(spoken(f"I write it:\n```json\n{block}{end}"), set()).calls
     assert (call.name, call.arguments) == ("write", arguments)
 
 
 def test_two_blocks_are_one_too_many() -> None:
     """Nobody knows which one is meant."""
     block = '```json\n{"tool": "read", "arguments": {}}\n```\n'
-    with pytest.raises(Malformed, match="2 ```json blocks"):
-        TextTools().calls(spoken(block * 2))
+    assert "2 ```json blocks" in TextTools().read(spoken(block * 2), set()).problem
