@@ -24,7 +24,7 @@ _SPOKEN_TOKENS = 2_048
 
 _BYTES_PER_TOKEN = 3
 _TOKENS_PER_CALL = 1_000
-"""What providers add to a request with tools: their own instructions and separators."""
+"""Tokens that providers add to a request with tools: their own instructions and separators."""
 
 
 def estimated_tokens(request: ModelRequest) -> int:

@@ -75,7 +75,7 @@ class Dialect(ABC):
 
     says: Callable[[Asked], Said]
     reasons: bool = False
-    """Whether the model is a reasoning model."""
+    """True for a reasoning model."""
     refused: list[str] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     _sent: int = 0

@@ -3,7 +3,10 @@
 Whatever a model replies, the next request is one that its provider accepts.
 """
 
+import asyncio
+import itertools
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,9 +16,11 @@ import pytest
 from agent import models
 from agent.arms.durable.answers import StepReport
 from agent.arms.durable.conversation import Exchange, Limits, converse
+from agent.models.protocol import ModelRequest
 from agent.session.session import Session
 from agent.tools import Toolbox
-from tests.agent.arms.durable.conftest import FILES, FIX, TASK
+from tests.agent.arms.durable.conftest import FILES, FIX, HONEST, TASK, RoleModel
+from tests.agent.arms.durable.test_over_http import Provider, accepted, solve
 from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 from tests.servers.openai_server import OpenAIServer
@@ -99,7 +104,7 @@ REPLIES: dict[str, tuple[list[Said], str]] = {
     ),
     "half a character": ([Said("\ud83d broken", (EDIT,)), FINISHED], ""),
 }
-"""Replies, and words that the model is told because of the first bad one."""
+"""Replies, and words of the complaint about the first bad one."""
 
 ONLY_OPENAI: dict[str, tuple[list[Said], str]] = {
     "arguments that are no JSON": (
@@ -192,3 +197,48 @@ async def test_an_answer_is_forced_where_the_provider_allows_that(dialect: str) 
     forced = None if dialect == "thinking" else "answer"
     assert [asked.choice for asked in strict.asked] == [None, forced]
     assert "answer now" in strict.asked[-1].last or dialect == "anthropic"
+
+
+BAD = [
+    Said(),
+    Said("I think so."),
+    Said("And so on. " * 5000, is_cut=True),
+    Said(calls=(Called("answer", '{"kind": "bug', "same"),), is_cut=True),
+    Said(calls=(call("answer", "same", nothing="of it"),)),
+    Said(calls=(call("functions.x y", "same"), call("fly", "same"))),
+]
+
+
+class Misbehaving:
+    """Honest roles that say something else before each reply, and reuse ids of calls."""
+
+    def __init__(self) -> None:
+        self._honest = RoleModel(dict(HONEST))
+        self._prompts = Provider()
+        self._given: Counter[str] = Counter()
+        self._bad = itertools.cycle(BAD)
+
+    def __call__(self, asked: Asked) -> Said:
+        role = self._prompts.role({"messages": [{"content": asked.system}]})
+        talk = asked.first[: asked.first.index("\n```", 10)]  # a complaint may follow the facts
+        number, is_honest = divmod(self._given[role + talk], 2)
+        self._given[role + talk] += 1
+        if not is_honest:
+            return next(self._bad)
+        messages = [{"content": ""}, {"content": asked.first}]
+        request = ModelRequest(messages, [], number, role)
+        message = asyncio.run(self._honest.complete(request)).message
+        calls = [one["function"] for one in message["tool_calls"]]
+        return Said(" ", tuple(Called(one["name"], one["arguments"], "same") for one in calls))
+
+
+@every_dialect
+async def test_an_attempt_survives_every_misbehaviour(dialect: str) -> None:
+    """Half of all replies are bad; the patch is the right one."""
+    misbehaving = Misbehaving()
+    strict = speaking(dialect, misbehaving)
+    with OpenAIServer(strict) as server:
+        outcome, _ = await solve(server, max_retries=0, **DIALECTS[dialect][1])
+    assert strict.refused == []
+    accepted(outcome)
+    assert len(strict.asked) >= 2 * len(BAD)
