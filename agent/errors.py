@@ -4,6 +4,7 @@
     ├── InvalidSpec            the operator's specification is invalid: one line, exit code 2
     ├── ContextWindowExceeded  the conversation no longer fits: a known end of the attempt
     ├── BudgetExhausted        the next call could cost more than is left; nothing was sent
+    │   └── BudgetReserved     calls in flight have reserved what it needs: wait for them
     ├── OutOfTime              a time limit of the attempt or a part of it was reached
     ├── Undone                 a step destroyed the repository and was undone
     ├── Interrupted            the operator asked to stop: nothing is lost, a new run resumes
@@ -39,6 +40,10 @@ class ContextWindowExceeded(AgentError):
 
 class BudgetExhausted(AgentError):
     """A budget does not allow the next call. With a larger budget, the attempt resumes here."""
+
+
+class BudgetReserved(BudgetExhausted):
+    """Calls in flight have reserved a part of the budget, and may leave enough of it."""
 
 
 class OutOfTime(AgentError):

@@ -38,6 +38,13 @@ class Timings(BaseSettings):
     journal_contact_s: Seconds = 5.0
     """The same for the first contact, since a wrong address should not take a minute to notice."""
 
+    budget_poll_s: Seconds = 0.5
+    """Time between two checks whether calls in flight have left enough of a budget for the next
+    one."""
+
+    budget_patience_s: Seconds = 900.0
+    """A call waits this long for others to settle before its budget counts as exhausted."""
+
     command_grace_s: Seconds = 10.0
     """Time for a command to end after its own timeout. After that, its shell is abandoned."""
 

@@ -134,7 +134,7 @@ class _LeasedAttempt:
         answered = sum(step.result is not None for step in recorded)
         run_log().info("%s", _begun(self.cell, self.lease.attempt_id, answered))
         limits = _limits(self.cell, self.lease)
-        log = JournalLog(self.journal, self.lease, blobs(self.lake), recorded, limits)
+        log = JournalLog(self.journal, self.lease, blobs(self.lake), recorded, limits, stop.sleep)
         outcome = await _solve(self.cell, log, stop)
         run = clock.run
         await asyncio.to_thread(self.journal.end, self.lease, endings.to_text(outcome, run))

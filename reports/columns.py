@@ -136,7 +136,7 @@ ATTEMPTS = Table(
         Column(
             "billed_usd",
             FLOAT,
-            "bill for all calls ever sent; calls lost in a crash count at their maximum cost; "
+            "bill for all calls ever sent; calls lost in a crash count at an estimate; "
             "null where an import does not say",
             "USD",
             False,

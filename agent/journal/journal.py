@@ -173,7 +173,8 @@ class Journal:
         """Acquire the right to write the attempt, for `ttl_s` seconds unless it is renewed.
 
         A worker may acquire its own lease again, so worker names must be unique. Calls of earlier
-        epochs that have no result are lost and billed at their reservation.
+        epochs that have no result are lost. Each is billed at twice the dearest settled call of the
+        arm, once ten are settled, and at most at its reservation.
 
         Raises:
             LeaseHeld: another worker's lease has not expired.
@@ -182,7 +183,9 @@ class Journal:
 
         def work(connection: Connection) -> Lease:
             lease = leases.acquire(connection, attempt_id, worker, ttl_s)
-            ledger.forfeit(connection, attempt_id)
+            attempt = attempts.find(connection, attempt_id)
+            if attempt is not None:  # other work has leases too
+                ledger.forfeit(connection, attempt)
             return lease
 
         return self._database.write(work)
@@ -248,6 +251,7 @@ class Journal:
 
         Raises:
             BudgetExhausted: a limit does not allow the step; nothing is written.
+            BudgetReserved: the same, until calls in flight have settled.
             FencedError: another worker has acquired the attempt.
             JournalError: the step is already recorded, or was begun with another request.
         """

@@ -1,7 +1,7 @@
 """Calls and their costs: reservations, their settlement, and the limits on both.
 
 Every call is one row. It is `reserved` before it is sent, `settled` at its cost when its result
-arrives, and `lost` at its reservation when its worker died in between. Limited amounts are kept as
+arrives, and `lost` at an estimate when its worker died in between. Limited amounts are kept as
 totals per attempt, arm and experiment. A transaction always locks those rows in the same order.
 """
 
@@ -19,17 +19,26 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    true,
     update,
 )
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.sql.elements import ColumnElement
 
-from agent.errors import BudgetExhausted, JournalError
-from agent.journal.tables import ledger, steps, totals
+from agent.errors import BudgetExhausted, BudgetReserved, JournalError
+from agent.journal.database import clock
+from agent.journal.tables import attempts, leases, ledger, steps, totals
 from agent.journal.types import Account, Attempt, Lease, Limit, Reservation
 
 NUSD = 1_000_000_000
 """Billionths of a dollar in one dollar."""
+
+LOST_KNOWN_FROM = 10
+"""Settled calls of an arm from which the cost of its lost calls is estimated."""
+
+LOST_FACTOR = 2
+"""A lost call is billed at this many times the dearest settled call, at most its reservation."""
 
 _COUNTED_IN = or_(
     *(
@@ -98,6 +107,7 @@ def reserve(
 
     Raises:
         BudgetExhausted: a limit does not allow the call.
+        BudgetReserved: a limit may allow it when calls in flight have settled.
         JournalError: a limit is on a total that the attempt does not count in.
     """
     nusd = to_nusd(reservation.usd)
@@ -108,7 +118,14 @@ def reserve(
                 f"attempt {lease.attempt_id} does not count in {limit.kind} {limit.name}",
                 retryable=False,
             )
-        _check(limit, nusd, after[limit.kind])
+    exceeded = [
+        error
+        for limit in reservation.limits
+        if (error := _exceeded(connection, limit, nusd, after[limit.kind], counted_in))
+    ]
+    # A limit that no waiting helps comes first.
+    for error in sorted(exceeded, key=lambda error: isinstance(error, BudgetReserved)):
+        raise error
     row = {
         "attempt_id": lease.attempt_id,
         "scope": scope,
@@ -149,16 +166,43 @@ def withdraw(connection: Connection, lease: Lease, scope: str, seq: int, counted
         _count(connection, counted_in, -reserved, -1)
 
 
-def forfeit(connection: Connection, attempt_id: str) -> None:
-    """Mark every open reservation as lost.
+def forfeit(connection: Connection, attempt: Attempt) -> None:
+    """Mark every open reservation as lost, and bill it at what it can be expected to have cost.
 
-    Such a call was perhaps sent, and its answer will never be known.
+    Such a call was perhaps sent, and its answer will never be known. A reservation is many times
+    what most calls cost, so a few crashes would bill a whole budget that was never spent.
     """
-    connection.execute(
+    open_calls = (ledger.c.attempt_id == attempt.attempt_id, ledger.c.state == "reserved")
+    reserved = connection.execute(
+        select(func.sum(ledger.c.reserved_nusd)).where(*open_calls)
+    ).scalar_one()
+    if reserved is None:
+        return
+    lost_nusd: ColumnElement[int] = ledger.c.reserved_nusd
+    if (expected := _expected_of_lost(connection, attempt)) is not None:
+        lost_nusd = case((lost_nusd > expected, expected), else_=lost_nusd)
+    lost = connection.execute(
         update(ledger)
-        .where(ledger.c.attempt_id == attempt_id, ledger.c.state == "reserved")
-        .values(state="lost")
+        .where(*open_calls)
+        .values(state="lost", billed_nusd=lost_nusd)
+        .returning(ledger.c.billed_nusd)
     )
+    _count(connection, names(attempt), sum(lost.scalars()) - int(reserved), 0)
+
+
+def _expected_of_lost(connection: Connection, attempt: Attempt) -> int | None:
+    """Return the most that a lost call is billed at, or None while too little is known."""
+    settled = connection.execute(
+        select(func.count().label("calls"), func.max(ledger.c.billed_nusd).label("dearest"))
+        .select_from(attempts)
+        .join(ledger, ledger.c.attempt_id == attempts.c.attempt_id)
+        .where(
+            attempts.c.experiment == attempt.experiment,
+            attempts.c.arm == attempt.arm,
+            ledger.c.state == "settled",
+        )
+    ).one()
+    return LOST_FACTOR * int(settled.dearest) if settled.calls >= LOST_KNOWN_FROM else None
 
 
 def forget(connection: Connection, attempt: Attempt) -> None:
@@ -240,15 +284,44 @@ def _lock(connection: Connection, counted_in: Names) -> None:
         connection.execute(_LOCK, counted_in).all()
 
 
-def _check(limit: Limit, nusd: int, after: Any) -> None:
+def _exceeded(
+    connection: Connection, limit: Limit, nusd: int, after: Any, counted_in: Names
+) -> BudgetExhausted | None:
+    """Return the reason why a limit does not allow a call of `nusd`, or None if it does."""
     whose = f"the budget of {limit.kind} {limit.name}"
     if limit.calls is not None and after.calls > limit.calls:
-        raise BudgetExhausted(f"{whose} is {limit.calls} calls, and all are made")
-    if limit.usd is not None and after.nusd > to_nusd(limit.usd):
-        raise BudgetExhausted(
-            f"{whose} is ${limit.usd:.2f}: ${(after.nusd - nusd) / NUSD:.4f} is spent or reserved, "
-            f"and the next call can cost ${nusd / NUSD:.4f}"
+        return BudgetExhausted(f"{whose} is {limit.calls} calls, and all are made")
+    if limit.usd is None or after.nusd <= to_nusd(limit.usd):
+        return None
+    flying = _in_flight(connection, limit, counted_in)
+    may_free = after.nusd - flying <= to_nusd(limit.usd)
+    return (BudgetReserved if may_free else BudgetExhausted)(
+        f"{whose} is ${limit.usd:.2f}: ${(after.nusd - nusd) / NUSD:.4f} is spent or reserved, "
+        f"and the next call can cost ${nusd / NUSD:.4f}"
+    )
+
+
+def _in_flight(connection: Connection, limit: Limit, counted_in: Names) -> int:
+    """Return what living workers have reserved within a limit, in billionths of a dollar."""
+    experiment, arm = counted_in["experiment"], counted_in["arm"]
+    within = {
+        "attempt": attempts.c.attempt_id == counted_in["attempt"],
+        "arm": attempts.c.arm == arm.removeprefix(f"{experiment}/"),
+        "experiment": true(),
+    }[limit.kind]
+    total = connection.execute(
+        select(func.coalesce(func.sum(ledger.c.reserved_nusd), 0))
+        .select_from(leases)
+        .join(attempts, attempts.c.attempt_id == leases.c.attempt_id)
+        .join(ledger, ledger.c.attempt_id == leases.c.attempt_id)
+        .where(
+            leases.c.expires_at > clock(),
+            ledger.c.state == "reserved",
+            attempts.c.experiment == experiment,
+            within,
         )
+    ).scalar_one()
+    return int(total)
 
 
 def _key(lease: Lease, scope: str, seq: int) -> dict[str, str | int]:

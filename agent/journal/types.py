@@ -111,7 +111,8 @@ class Account:
     billed_usd: float
     """All calls ever sent.
 
-    Settled calls count at their cost, lost ones and those in flight at their reservation.
+    Settled calls count at their cost, those in flight at their reservation, lost ones at an
+    estimate.
     """
     credited_usd: float
     """The calls among the attempt's recorded steps.

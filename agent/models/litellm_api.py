@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Collection
 from types import ModuleType
 from typing import Any
 
+from agent.models.ceilings import Ceilings, listed_name
 from agent.models.chat import essential, tokens
 from agent.models.protocol import CostSource, ModelInfo, ModelReply, ModelRequest
 from agent.models.retry import EmptyAnswer, RetryPolicy, call_with_retries
@@ -23,11 +24,12 @@ Admit = Callable[[Collection[str], int], Awaitable[None]]
 Takes the names of the provider and of the model, and the approximate number of tokens.
 """
 
-_ASSUMED_OUTPUT_TOKENS = 64_000
-"""Output tokens assumed for a call if neither the experiment nor LiteLLM's list sets a limit."""
-
 _MARKED_BY = {"anthropic", "azure_ai", "bedrock", "databricks", "openrouter", "vertex_ai"}
 """Providers that accept cache markers for Claude models, according to LiteLLM's documentation."""
+
+
+_NO_OUTPUT = "Unknown items in responses API response"
+_EMPTY_CHOICE = {"message": {"role": "assistant", "content": None}, "finish_reason": "stop"}
 
 
 @functools.cache
@@ -57,7 +59,12 @@ class LiteLLMModel:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
-        self.info = ModelInfo(spec.name, "litellm", spec.native_tools)
+        self.info = ModelInfo(
+            spec.name,
+            "litellm",
+            spec.native_tools,
+            context_tokens=lambda: self._ceilings.context_tokens,
+        )
         self._spec = spec
         self._policy = RetryPolicy(spec.max_retries)
         self._admit = admit
@@ -67,30 +74,13 @@ class LiteLLMModel:
     def ceiling_usd(self, request: ModelRequest) -> float | None:
         """Return the highest possible cost, or None for a model whose price is unknown.
 
-        Every byte of the request counts as a token that is written to a cache, and the output is
-        the most that the model may generate.
+        It is the estimated input, as if nothing of it was cached, and the limit on the output.
         """
-        price = self._highest_price
-        if price is None:
-            return None
-        input_usd, output_usd, output_tokens = price
-        size = len(json.dumps([request.messages, request.tools], ensure_ascii=False).encode())
-        return size * input_usd + (self._spec.max_tokens or output_tokens) * output_usd
+        return self._ceilings.usd(request)
 
     @functools.cached_property
-    def _highest_price(self) -> tuple[float, float, int] | None:
-        """US dollars per input token and per output token, and the output limit in tokens."""
-        spec = self._spec
-        try:
-            listed: dict[str, Any] = load().get_model_info(spec.name)
-        except Exception:  # LiteLLM raises a bare Exception for an unlisted model
-            listed = {}
-        limit = int(listed.get("max_output_tokens") or _ASSUMED_OUTPUT_TOKENS)
-        if spec.input_cost_per_token is not None and spec.output_cost_per_token is not None:
-            return spec.input_cost_per_token, spec.output_cost_per_token, limit
-        inputs = _prices(listed, "input_cost_per_token", "cache_creation_input_token_cost")
-        outputs = _prices(listed, "output_cost_per_token", "output_cost_per_reasoning")
-        return (max(inputs), max(outputs), limit) if inputs and outputs else None
+    def _ceilings(self) -> Ceilings:
+        return Ceilings(load(), self._spec)
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Answer one request.
@@ -108,7 +98,7 @@ class LiteLLMModel:
                 await self._admit((_provider(self._spec.name), self._spec.name), size)
             started = time.perf_counter()
             async with asyncio.timeout(self._spec.timeout_s):
-                response = await litellm.acompletion(**self._arguments(request))
+                response = await _completion(litellm, self._arguments(request))
             if not response.choices:
                 raise EmptyAnswer("the answer has no choices")
             return response, time.perf_counter() - started
@@ -122,22 +112,42 @@ class LiteLLMModel:
         spec = self._spec
         optional = {
             "tools": request.tools or None,
+            "tool_choice": self._choice(request),
             "api_base": spec.api_base,
-            "temperature": spec.temperature,
-            "max_tokens": spec.max_tokens,
+            "temperature": self._temperature(),
+            "max_tokens": self._ceilings.max_tokens(request.max_tokens),
             "reasoning_effort": spec.reasoning_effort,
         }
         return {
-            **(_cache_points() if _takes_cache_markers(spec.name) else {}),
+            **(_cache_points() if request.goes_on and _takes_cache_markers(spec.name) else {}),
+            **(_reasoning_kept(spec.name) if _is_responses(spec) else {}),
             **spec.extra,
             **{name: value for name, value in optional.items() if value is not None},
-            "model": spec.name,
+            "model": _sent_name(spec),
             "messages": request.messages,
             "timeout": spec.timeout_s,
             # Only our own retry policy applies: LiteLLM's would multiply with it.
             "num_retries": 0,
             "max_retries": 0,
         }
+
+    def _choice(self, request: ModelRequest) -> dict[str, Any] | None:
+        """Return the tool that has to be called, where the provider can enforce that."""
+        if not request.only or not request.tools:
+            return None
+        choice = {"type": "function", "function": {"name": request.only}}
+        spec = self._spec
+        if _is_thinking_claude(spec) or not _listed_as(spec.name, "supports_tool_choice"):
+            return None
+        return choice if _takes(spec.name, spec.reasoning_effort, "tool_choice", "auto") else None
+
+    def _temperature(self) -> float | None:
+        """Return the temperature, unless the model refuses it."""
+        spec = self._spec
+        if spec.temperature is None or _is_thinking_claude(spec):
+            return None
+        taken = _takes(spec.name, spec.reasoning_effort, "temperature", spec.temperature)
+        return spec.temperature if taken else None
 
     def _reply(
         self, litellm: ModuleType, response: Any, latency_s: float, retries: int
@@ -146,7 +156,7 @@ class LiteLLMModel:
         cost_usd, source = self._cost(litellm, response, usage)
         choice = response.choices[0]
         return ModelReply(
-            message=essential(choice.message.model_dump()),
+            message=essential(_encodable(choice.message.model_dump())),
             usage=usage_of(usage, cost_usd),
             cost_source=source,
             model=response.model or self._spec.name,
@@ -172,11 +182,30 @@ class LiteLLMModel:
             output_usd = usage["completion_tokens"] * spec.output_cost_per_token
             return usage["prompt_tokens"] * spec.input_cost_per_token + output_usd, "declared"
         try:
-            cost = litellm.completion_cost(response, model=spec.name)
-            known = cost > 0 or _is_free(litellm, spec.name)
+            cost = litellm.completion_cost(response, model=listed_name(spec.name))
+            known = cost > 0 or self._ceilings.is_priced
         except Exception:  # LiteLLM raises a bare Exception for an unlisted model
             return None, "unknown"
         return (cost, "litellm") if known else (None, "unknown")
+
+
+async def _completion(litellm: ModuleType, arguments: dict[str, Any]) -> Any:
+    """Return the response. One of the Responses API may hold reasoning only, or nothing at all.
+
+    LiteLLM reports that as a broken connection. The model did answer, and would do so again.
+    """
+    try:
+        return await litellm.acompletion(**arguments)
+    except litellm.APIConnectionError as error:
+        if _NO_OUTPUT not in str(error):
+            raise
+        return litellm.ModelResponse(model=arguments["model"], choices=[_EMPTY_CHOICE])
+
+
+def _encodable(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message without lone surrogates, which no request can repeat."""
+    encoded = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace")
+    return dict(json.loads(encoded))
 
 
 def _cache_points() -> dict[str, Any]:
@@ -200,6 +229,61 @@ def _takes_cache_markers(name: str) -> bool:
     return marked and bool(load().utils.supports_prompt_caching(name))
 
 
+def _is_responses(spec: LiteLLMSpec) -> bool:
+    """Return True for OpenAI's Responses API, which may also be named in the model string."""
+    return spec.api == "responses" or spec.name != listed_name(spec.name)
+
+
+def _sent_name(spec: LiteLLMSpec) -> str:
+    """Return the model string by which LiteLLM chooses the API."""
+    bare = listed_name(spec.name)
+    return bare.replace("/", "/responses/", 1) if _is_responses(spec) else spec.name
+
+
+def _reasoning_kept(name: str) -> dict[str, Any]:
+    """Return the parameters with which a reasoning model continues from its own reasoning.
+
+    The provider keeps nothing, so a conversation can be resumed at any time.
+    """
+    if not _listed_as(name, "supports_reasoning"):
+        return {"store": False}
+    return {"store": False, "include": ["reasoning.encrypted_content"]}
+
+
+def _is_thinking_claude(spec: LiteLLMSpec) -> bool:
+    """Return True for a model that takes neither a temperature nor a forced tool now."""
+    thinks = spec.reasoning_effort is not None or "thinking" in spec.extra
+    return thinks and "claude" in spec.name.lower()
+
+
+@functools.cache
+def _listed_as(name: str, ability: str) -> bool:
+    """Return True if LiteLLM lists a model with an ability."""
+    try:
+        return bool(load().get_model_info(listed_name(name)).get(ability))
+    except Exception:  # LiteLLM raises a bare Exception for an unlisted model
+        return False
+
+
+@functools.cache
+def _takes(name: str, effort: str | None, parameter: str, value: Any) -> bool:
+    """Return False if LiteLLM knows that a model refuses a parameter."""
+    litellm = load()
+    try:
+        bare, provider, *_ = litellm.get_llm_provider(listed_name(name))
+        litellm.utils.get_optional_params(
+            model=bare,
+            custom_llm_provider=provider,
+            reasoning_effort=effort,
+            **{parameter: value},
+        )
+    except litellm.UnsupportedParamsError:
+        return False
+    except Exception:  # the call itself reports what is wrong with the name
+        return True
+    return True
+
+
 @functools.cache
 def _provider(name: str) -> str:
     """Return LiteLLM's name for the provider of a model, or '' if LiteLLM does not know it."""
@@ -207,16 +291,3 @@ def _provider(name: str) -> str:
         return str(load().get_llm_provider(name)[1])
     except Exception:  # LiteLLM has several classes for that
         return ""
-
-
-def _prices(listed: dict[str, Any], *kinds: str) -> list[float]:
-    """Return the prices of some kinds in all tiers, in US dollars per token."""
-    return [value for name, value in listed.items() if name.startswith(kinds) and value]
-
-
-def _is_free(litellm: ModuleType, name: str) -> bool:
-    """Return True if the price list itself has a price of 0.
-
-    LiteLLM also returns 0 for a name that only resembles a listed one.
-    """
-    return litellm.get_model_info(name)["key"] in litellm.model_cost

@@ -1,6 +1,6 @@
 """The model interface of an arm: messages in, one assistant message and its usage out."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -65,6 +65,15 @@ class ModelRequest:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """The role's input, from which the conversation was opened. Only the simulated model reads it;
     it is neither sent nor recorded."""
+    only: str = ""
+    """The one tool that the reply has to call; `""` for any of them.
+
+    The conversation says so too. This is for providers that can enforce it.
+    """
+    goes_on: bool = True
+    """False if no later call repeats this conversation, so that caching it does not pay."""
+    max_tokens: int | None = None
+    """Limit on the output where less of a budget is left than the model's own limit could cost."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +103,8 @@ class ModelInfo:
     """False if the model uses a text protocol: actions in fenced blocks."""
     action_regex: str | None = None
     """Regex that extracts an action from the text, if it differs from the arm's own default."""
+    context_tokens: Callable[[], int | None] = field(default=lambda: None, compare=False)
+    """Returns the context window, or None if unknown. Its first call may read a price list."""
 
 
 class Model(Protocol):
@@ -103,7 +114,10 @@ class Model(Protocol):
     def info(self) -> ModelInfo: ...
 
     def ceiling_usd(self, request: ModelRequest) -> float | None:
-        """Return the highest possible cost of the answer in US dollars, or None if unknown."""
+        """Return the highest possible cost of the answer in US dollars, or None if unknown.
+
+        A lower `max_tokens` of the request may make it lower.
+        """
         ...
 
     async def complete(self, request: ModelRequest) -> ModelReply:

@@ -36,9 +36,22 @@ class LiteLLMSpec(_Spec):
         default=None, description="URL of the API of a custom server; usually ends in `/v1`"
     )
     temperature: float | None = Field(
-        default=None, ge=0, description="sampling temperature; default the provider's"
+        default=None,
+        ge=0,
+        description="sampling temperature; default the provider's; not sent to a model "
+        "that refuses it, as most reasoning models do",
     )
-    max_tokens: int | None = Field(default=None, ge=1, description="output tokens per call")
+    api: Literal["chat", "responses"] = Field(
+        default="chat", description="responses: OpenAI's Responses API instead of chat completions"
+    )
+    max_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        description="output tokens per call; default 16,384, or the model's own limit if lower",
+    )
+    context_tokens: int | None = Field(
+        default=None, ge=1000, description="context window, tokens; default as in LiteLLM's list"
+    )
     reasoning_effort: str | None = Field(
         default=None, description="level in the provider's terms, such as `low` or `high`"
     )
@@ -63,6 +76,12 @@ class LiteLLMSpec(_Spec):
         if taken := sorted(_NOT_IN_EXTRA & extra.keys()):
             raise ValueError(f"may not set {', '.join(taken)} (keys belong in the environment)")
         return extra
+
+    @model_validator(mode="after")
+    def _api_exists(self) -> "LiteLLMSpec":
+        if self.api == "responses" and not self.name.startswith(("openai/", "azure/")):
+            raise ValueError("only openai/… and azure/… models have `api: responses`")
+        return self
 
     @model_validator(mode="after")
     def _price_is_whole(self) -> "LiteLLMSpec":

@@ -6,14 +6,16 @@ after the last recorded step.
 """
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from agent.errors import InvalidSpec
+from agent.errors import BudgetReserved, InvalidSpec
 from agent.journal import Journal, Lease, Limit, RecordedStep, Reservation, TreeRef
 from agent.journal.blobs import Blobs
 from agent.session.steps import StepKind
+from agent.timings import timings
 from agent.workspaces.protocol import Checkpoint
 
 
@@ -47,8 +49,11 @@ class StepLog(Protocol):
     async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
         """Record that a call is about to be made, and reserve its highest possible cost.
 
+        This may wait for calls in flight to settle.
+
         Raises:
             BudgetExhausted: the call could cost more than is left; nothing is written.
+            Interrupted: a stop was requested during the wait; nothing is written.
             InvalidSpec: the highest cost is unknown, and a budget in USD has to be kept.
         """
         ...
@@ -114,6 +119,8 @@ class JournalLog:
     blobs: Blobs
     recorded: Sequence[RecordedStep]
     limits: tuple[Limit, ...] = ()
+    sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep)
+    """Waits, or raises Interrupted as soon as the run is asked to stop."""
 
     async def save_tree(self, checkpoint: Checkpoint) -> TreeRef:
         """Store the delta of a work tree, before a step refers to it. Return the reference."""
@@ -130,15 +137,20 @@ class JournalLog:
                 "input_cost_per_token and output_cost_per_token, or limit calls instead"
             )
         reservation = Reservation(ceiling_usd or 0.0, self.limits)
-        await asyncio.to_thread(
-            self.journal.intend,
-            self.lease,
-            call.scope,
-            call.seq,
-            call.kind,
-            call.digest,
-            call.request,
-            reservation,
+        until = time.monotonic() + timings().budget_patience_s
+        while True:
+            try:
+                await asyncio.to_thread(self._intend, call, reservation)
+            except BudgetReserved:
+                if time.monotonic() >= until:
+                    raise
+            else:
+                return
+            await self.sleep(timings().budget_poll_s)
+
+    def _intend(self, call: Entry, reservation: Reservation) -> None:
+        self.journal.intend(
+            self.lease, call.scope, call.seq, call.kind, call.digest, call.request, reservation
         )
 
     async def record(

@@ -22,6 +22,8 @@ from pydantic import TypeAdapter
 
 from agent.errors import (
     AgentError,
+    BudgetExhausted,
+    BudgetReserved,
     ContextWindowExceeded,
     Destroyed,
     DivergenceError,
@@ -49,6 +51,12 @@ from agent.session.workbench import BASE, Workbench, Workspaces
 from agent.workspaces.protocol import CommandResult, Workspace
 
 T = TypeVar("T")
+
+_LOWER_OUTPUT_LIMITS = (8_192, 4_096, 2_048)
+"""Output limits of a call that is not allowed to cost more, in tokens.
+
+With them, a budget is used up to a few cents. Below the last, most replies would be cut off.
+"""
 
 _CUT_OFF: Mapping[str, type[AgentError]] = {
     "time": OutOfTime,
@@ -94,6 +102,8 @@ class _Request:
     run: Callable[[float], Awaitable[Result]]
     """Executes the request. Takes the remaining seconds."""
     ceiling_usd: Callable[[], float | None] = lambda: 0.0
+    cheaper: Callable[[], Sequence["_Request"]] = lambda: ()
+    """Returns the same request with lower limits on its cost, the highest first."""
 
 
 class Session:
@@ -216,20 +226,27 @@ class Session:
         model = self.model(request.role)
         numbered = replace(request, number=self._calls_answered, scope=self._scope)
         asked = {"messages": request.messages, "tools": request.tools, "role": request.role}
+        whole = canonical(asked)
+        kept = {"role": request.role, "messages": self._new(request.messages)}
 
-        async def answer(left_s: float) -> Result:
-            async with asyncio.timeout(left_s if left_s < float("inf") else None):
-                return await model.complete(numbered)
+        def limited(max_tokens: int | None) -> _Request:
+            """Return the step with a limit on the output. The limit is no part of the record."""
+            sent = replace(numbered, max_tokens=max_tokens)
 
-        reply = await self._step(
-            _Request(
+            async def answer(left_s: float) -> Result:
+                async with asyncio.timeout(left_s if left_s < float("inf") else None):
+                    return await model.complete(sent)
+
+            return _Request(
                 "model",
-                canonical(asked),
-                {"role": request.role, "messages": self._new(request.messages)},
+                whole,
+                kept,
                 answer,
-                lambda: model.ceiling_usd(numbered),
+                lambda: model.ceiling_usd(sent),
+                lambda: [limited(tokens) for tokens in _LOWER_OUTPUT_LIMITS],
             )
-        )
+
+        reply = await self._step(limited(request.max_tokens))
         assert isinstance(reply, ModelReply)
         self._calls_answered += 1
         return reply
@@ -356,7 +373,10 @@ class Session:
         kind: StepKind = "limit" if over else request.kind
         entry = Entry(self._scope, seq, kind, digest(request.whole), canonical(request.kept))
         if kind == "model":
-            await self._announce(entry, request)
+            request = await self._announced(entry, request)
+            if deadline is not None and deadline.left_s <= 0:  # after a wait for the budget
+                await log.cancel(entry)
+                over, entry = True, replace(entry, kind="limit")
         started_at, clock = datetime.now(UTC), time.perf_counter()
         result: Result
         try:
@@ -399,20 +419,41 @@ class Session:
             self._scope, seq, entry.kind, request.kept, entry.digest, result, started_at, duration
         )
 
-    async def _announce(self, entry: Entry, request: _Request) -> None:
+    async def _announced(self, entry: Entry, request: _Request) -> _Request:
         """Record that a call is about to be made, and cancel that if the call is not allowed.
+
+        Return the request to make, which may be a cheaper one than the given.
 
         Raises:
             BudgetExhausted: the call could cost more than is left.
             Interrupted: a stop was requested while the intent was being written.
         """
-        # In a thread: the first call may have to load a model's price list.
-        await self._attempt.log.intend(entry, await asyncio.to_thread(request.ceiling_usd))
+        request = await self._reserved(entry, request)
         try:
             self._attempt.may_go_on()
         except Interrupted:
             await self._attempt.log.cancel(entry)
             raise
+        return request
+
+    async def _reserved(self, entry: Entry, request: _Request) -> _Request:
+        """Reserve the cost of a call, or of the dearest cheaper one that is allowed."""
+        lowest_usd, refused = float("inf"), None
+        for each in (request, *request.cheaper()):
+            # In a thread: the first call may have to load a model's price list.
+            ceiling_usd = await asyncio.to_thread(each.ceiling_usd)
+            if refused is not None and (ceiling_usd is None or ceiling_usd >= lowest_usd):
+                continue
+            try:
+                await self._attempt.log.intend(entry, ceiling_usd)
+            except BudgetReserved:
+                raise
+            except BudgetExhausted as error:
+                refused, lowest_usd = error, ceiling_usd or 0.0
+            else:
+                return each
+        assert refused is not None, "the first was refused"
+        raise refused
 
     async def _undone(self, error: Destroyed) -> CutOff:
         """Close a workspace that holds no repository.

@@ -65,7 +65,7 @@ class AttemptRecord:
     outcome: Outcome | Interruption
     steps: list[Step]
     billed_usd: float
-    """Cost of everything ever sent; calls lost in a crash count at their maximum possible cost."""
+    """Cost of everything ever sent; calls lost in a crash count at an estimate of their cost."""
     run: Run
 
 

@@ -1,7 +1,8 @@
 """One role's conversation: tool use until it answers, within rounds and the context window."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
@@ -13,18 +14,20 @@ from agent.arms.durable.limits import Meter
 from agent.arms.durable.profile import Role
 from agent.arms.durable.protocols import (
     Call,
-    Malformed,
     NativeTools,
     Schema,
     TextTools,
     ToolProtocol,
+    Turn,
+    objects_in,
+    text_of,
 )
 from agent.errors import ContextWindowExceeded, Undone
-from agent.models.chat import tokens
+from agent.models.chat import CHARS_PER_TOKEN, tokens
 from agent.models.protocol import Message, ModelReply, ModelRequest
 from agent.session.session import Session
 from agent.tools import Toolbox, ToolResult
-from agent.tools.rendering import render
+from agent.tools.rendering import head_and_tail, render
 from agent.tools.tool import Arguments, Refused, parsed, schema
 
 A = TypeVar("A", bound=Answer)
@@ -34,13 +37,31 @@ End = Literal["answered", "malformed", "out_of_rounds", "context_full", "out_of_
 MALFORMED_IN_A_ROW = 3
 """Malformed replies in a row after which a conversation is given up."""
 
-WRAP_UP_SHARE, SPILL_SHARE = 0.80, 0.95
+COMPACT_SHARE, WRAP_UP_SHARE, SPILL_SHARE = 0.65, 0.80, 0.95
 """Shares of the context window.
 
-Above the first, only an answer is accepted. Above the second, no call is made.
+Above the first, older tool results are shortened. Above the second, only an answer is accepted.
+Above the third, no call is made.
 """
 
+RECENT_RESULTS = 4
+"""Tool results that are not shortened before the window is nearly full."""
+
+SHORTENED = 600
+"""Maximum length of a shortened tool result, in characters."""
+
+UNKNOWN_WINDOW = 128_000
+"""Context window of a model of which none is known, in tokens."""
+
+_TOLD_OF_A_PROBLEM = 1_000
+"""Maximum length of a description of a problem, in characters."""
+
 _ANSWER = "answer"
+
+_NOT_TAKEN = (
+    "The answer was not taken, because another call of the same reply failed. Answer again when "
+    "that is settled."
+)
 
 
 @dataclass(frozen=True)
@@ -76,7 +97,8 @@ class Helper:
 class Limits:
     """Limits on one conversation."""
 
-    context_tokens: int
+    context_tokens: int | None = None
+    """The context window; None for the model's own."""
     rounds: int = 6
     """Model calls, including malformed replies."""
     tool_uses: int | None = None
@@ -103,10 +125,19 @@ async def converse(
     are used, for callers that need it when time runs out.
 
     Raises:
-        BudgetExhausted, OutOfTime, InfrastructureError: as in the session's steps.
+        BudgetExhausted, OutOfTime, LimitReached, InfrastructureError: no call could be made.
     """
     talk = Conversation(session, role, prompt, facts, answer, limits, toolbox, helpers, uses)
     return await talk.until_answer()
+
+
+async def _window(session: Session, role: Role, limits: Limits) -> int:
+    """Return the context window of a conversation."""
+    if limits.context_tokens is not None:
+        return limits.context_tokens
+    # In a thread: the first call may have to load a price list.
+    own = await asyncio.to_thread(session.model(role).info.context_tokens)
+    return own or UNKNOWN_WINDOW
 
 
 def prompt_beside(module: str, name: str = "") -> str:
@@ -131,124 +162,242 @@ class Conversation(Generic[A]):
         uses: list[ToolUse] | None = None,
     ) -> None:
         """Open the conversation. The parameters are those of `converse`."""
-        native = session.model(role).info.native_tools
-        self._protocol: ToolProtocol = NativeTools() if native else TextTools()
+        self._is_native = session.model(role).info.native_tools
+        self._protocol: ToolProtocol = NativeTools() if self._is_native else TextTools()
         self._session = session
-        self._limits = limits
-        self._left = limits.rounds
-        self._uses = [] if uses is None else uses
-        self._answered: list[Call] = []
-        self._facts = facts
         self._role = role
         self._answer = answer
         self._toolbox = toolbox
         self._helpers = {helper.name: helper for helper in helpers}
         self._helped = 0
+        self._facts = facts
+        self._limits = limits
+        self._left = limits.rounds
+        self._uses = [] if uses is None else uses
+        self._window = UNKNOWN_WINDOW
+        self._unanswered: list[tuple[Call, str]] = []
+        """The calls of the reply that answered, with the results of those beside the answer."""
         helping = [schema(helper.name, helper.arguments) for helper in helpers]
         self._schemas = [*(toolbox.schemas() if toolbox else []), *helping, _schema(answer)]
+        self._tools = [one["function"]["name"] for one in self._schemas[:-1]]
         told = f"{prompt}\n\n{self._protocol.instructions(self._schemas)}"
         self._messages: list[Message] = [
             {"role": "system", "content": told},
             {"role": "user", "content": as_markdown(facts)},
         ]
+        self._results: list[int] = []
+        """Positions of the messages with tool results."""
+        self._ids: set[str] = set()
         self._counted, self._known_tokens = 0, 0
 
     async def until_answer(self) -> Exchange[A]:
-        """Let the role use its tools until it answers, or its rounds or its context are used up.
+        """Let the role use its tools until it answers, or its rounds or its window are used up.
+
+        When they are nearly used up, only an answer is accepted.
 
         Raises:
-            BudgetExhausted, OutOfTime, InfrastructureError: as in the session's steps.
+            BudgetExhausted, OutOfTime, LimitReached, InfrastructureError: no call could be made.
         """
-        malformed = 0
+        self._window = await _window(self._session, self._role, self._limits)
+        malformed, is_too_long = 0, False
         while self._left > 0:
             if self._limits.meter is not None:
                 self._limits.meter.check()
             self._left -= 1
-            share = self.tokens / self._limits.context_tokens
-            if share > SPILL_SHARE:
+            self._make_room()
+            if self._is_full:
                 return self._ended("context_full")
+            is_last = self._left == 0 < self._limits.rounds - 1
+            only_answer = is_too_long or self._is_nearly_full or is_last
             try:
-                reply = await self._next_reply(only_answer=share > WRAP_UP_SHARE)
+                reply = await self._next_reply(only_answer=only_answer)
             except ContextWindowExceeded:
-                return self._ended("context_full")
-            try:
-                calls = self._protocol.calls(reply)
-                given = self._answer_in(calls)
-            except Malformed as problem:
-                malformed += 1
-                if malformed == MALFORMED_IN_A_ROW:
-                    return self._ended("malformed")
-                self._complain(reply, str(problem))
+                if not self._shorten_all():
+                    return self._ended("context_full")
+                is_too_long = True
                 continue
-            malformed = 0
-            if given is not None:
-                self._answered = calls
-            if share > WRAP_UP_SHARE:
-                return self._ended("context_full", given)
+            turn = self._read(reply)
+            given = await self._carry_out(turn, only_answer=only_answer)
             if given is not None:
                 return self._ended("answered", given)
-            tool_uses = self._limits.tool_uses
-            left = None if tool_uses is None else tool_uses - len(self._uses)
-            await self._use(calls, left, self._uses)
+            if only_answer and self._left > 0:
+                return self._ended("context_full")
+            malformed = malformed + 1 if turn.is_malformed else 0
+            if malformed == MALFORMED_IN_A_ROW:
+                return self._ended("malformed")
         return self._ended("out_of_rounds")
 
     def tell(self, text: str) -> None:
         """Respond to the answer, so that the conversation continues with `until_answer`."""
-        if self._answered:
-            self._messages += self._protocol.results([(call, text) for call in self._answered])
-            self._answered = []
+        outputs = [(call, output or text) for call, output in self._unanswered]
+        self._unanswered = []
+        if any(call.id or not self._is_native for call, _ in outputs):
+            self._add(outputs)
         else:
-            self._messages.append({"role": "user", "content": text})
+            self._say(text)
 
     def _ended(self, end: End, answer: A | None = None) -> Exchange[A]:
         return Exchange(answer, end, tuple(self._uses))
 
     @property
-    def tokens(self) -> int:
+    def _is_nearly_full(self) -> bool:
+        return self._tokens > WRAP_UP_SHARE * self._window
+
+    @property
+    def _is_full(self) -> bool:
+        return self._tokens > SPILL_SHARE * self._window
+
+    @property
+    def _tokens(self) -> int:
         """Size of the conversation: the provider's token count, plus an estimate of the rest."""
         return self._known_tokens + tokens(self._messages[self._counted :])
 
+    def _make_room(self) -> None:
+        """Shorten older tool results before the window is nearly full, then all of them.
+
+        This changes the prefix of the conversation, which the provider's cache then lacks. So
+        everything that may be shortened is shortened at once.
+        """
+        if self._tokens > COMPACT_SHARE * self._window:
+            self._shorten(self._results[:-RECENT_RESULTS])
+        if self._is_full:
+            self._shorten_all()
+
+    def _shorten_all(self) -> bool:
+        """Shorten all tool results. Return False if none could be."""
+        return self._shorten(self._results)
+
+    def _shorten(self, places: Sequence[int]) -> bool:
+        is_shorter = False
+        for place in places:
+            whole = self._messages[place]["content"]
+            if len(whole) <= SHORTENED:
+                continue
+            short = head_and_tail(whole, SHORTENED)
+            self._messages[place] = {**self._messages[place], "content": short}
+            is_shorter = True
+            if place < self._counted:
+                self._known_tokens -= (len(whole) - len(short)) // CHARS_PER_TOKEN
+        return is_shorter
+
     async def _next_reply(self, *, only_answer: bool) -> ModelReply:
-        schemas = self._schemas[-1:] if only_answer else self._schemas
         if only_answer:
-            full = "The context window is nearly full: answer now, with what you have."
-            self._messages.append({"role": "user", "content": full})
-        offered = self._protocol.offered(schemas)
-        request = ModelRequest(list(self._messages), offered, role=self._role, facts=self._facts)
+            self._say("This is the last reply: answer now, with what you have.")
+        request = ModelRequest(
+            list(self._messages),
+            self._protocol.offered(self._schemas),
+            role=self._role,
+            facts=self._facts,
+            only=_ANSWER if only_answer or not self._tools else "",
+            goes_on=bool(self._tools),
+        )
         reply = await self._session.call(request)
-        self._messages.append(reply.message)
-        self._known_tokens = reply.usage.input_tokens + reply.usage.output_tokens
-        self._counted = len(self._messages)
+        self._known_tokens, self._counted = reply.usage.input_tokens, len(self._messages)
         return reply
 
-    def _answer_in(self, calls: list[Call]) -> A | None:
-        """Return the role's answer, or None if it is not among the calls.
+    def _read(self, reply: ModelReply) -> Turn:
+        """Return the calls of a reply, and append what the next request repeats of it."""
+        turn = self._protocol.read(reply, self._ids)
+        if not turn.calls:
+            for found in objects_in(text_of(reply)):
+                if answer := self._answer_as_text(found):
+                    return Turn([answer], reply.message)
+        self._ids.update(call.id for call in turn.calls)
+        if turn.message is not None:
+            self._messages.append(turn.message)
+            if turn.message == reply.message:
+                self._known_tokens += reply.usage.output_tokens
+                self._counted = len(self._messages)
+        return replace(turn, calls=[self._checked(call) for call in turn.calls])
 
-        Raises:
-            Malformed: the answer does not fit its schema.
-        """
-        for call in calls:
-            if call.name == _ANSWER:
-                try:
-                    return self._answer.model_validate(call.arguments)
-                except ValidationError as error:
-                    raise Malformed(f"the answer does not fit: {_problems(error)}") from None
+    def _checked(self, call: Call) -> Call:
+        """Return the call, with a problem if it is an answer that does not fit."""
+        if call.name != _ANSWER or call.problem:
+            return call
+        answer = self._answer_of(call.arguments)
+        return replace(call, problem=answer) if isinstance(answer, str) else call
+
+    def _answer_as_text(self, found: dict[str, Any]) -> Call | None:
+        """Return the call that an answer in JSON stands for, or None if it is no valid answer."""
+        wrapped = found.get("arguments")
+        for arguments in (found, wrapped if isinstance(wrapped, dict) else None):
+            if arguments is not None and not isinstance(self._answer_of(arguments), str):
+                return Call("", _ANSWER, arguments)
         return None
 
-    def _complain(self, reply: ModelReply, problem: str) -> None:
-        self._messages += self._protocol.complaint(reply, f"{problem}. Please try again.")
+    def _answer_in(self, call: Call) -> A | None:
+        answer = self._answer_of(call.arguments)
+        return None if isinstance(answer, str) else answer
 
-    async def _use(self, calls: list[Call], left: int | None, uses: list[ToolUse]) -> None:
-        """Use the requested tools, as many as are left, and add their results to the messages."""
+    def _answer_of(self, arguments: dict[str, Any]) -> A | str:
+        """Return the role's answer, or the reason why it does not fit, as text.
+
+        Unknown fields are left out: to ask again for them would cost a call.
+        """
+        try:
+            return self._answer.model_validate(arguments, extra="ignore")
+        except ValidationError as error:
+            return f"the answer does not fit: {_problems(error)}"
+
+    async def _carry_out(self, turn: Turn, *, only_answer: bool) -> A | None:
+        """Use the requested tools in order, then take the answer. Return it, or None.
+
+        Without an answer, the results are added to the messages.
+        """
+        most = self._limits.tool_uses
+        left = None if most is None else most - len(self._uses)
+        if not turn.calls:
+            self._complain(turn.problem, only_answer=only_answer)
+            return None
         outputs: list[tuple[Call, str]] = []
-        for number, call in enumerate(calls):
-            if left is not None and number >= left:
-                outputs.append((call, "No tool uses are left in this turn; answer now."))
-                continue
-            result = await self._used(call)
-            uses.append(ToolUse(call.name, call.arguments, result))
-            outputs.append((call, render(result)))
-        self._messages += self._protocol.results(outputs)
+        is_settled, given = True, None
+        for call in turn.calls:
+            if call.name == _ANSWER:
+                given = given if call.problem else self._answer_in(call)
+                output = self._problem(call.problem) if call.problem else _NOT_TAKEN
+            elif call.problem:
+                output, is_settled = self._problem(call.problem), False
+            elif only_answer:
+                output = "Not used: only an answer is accepted now."
+            elif left is not None and left <= 0:
+                output = "No tool uses are left in this turn; answer now."
+            else:
+                left = None if left is None else left - 1
+                result = await self._used(call)
+                self._uses.append(ToolUse(call.name, call.arguments, result))
+                output, is_settled = render(result), is_settled and result.ok
+            outputs.append((call, output))
+        if given is not None and (is_settled or only_answer):
+            self._unanswered = [
+                (call, "" if call.name == _ANSWER else output) for call, output in outputs
+            ]
+            return given
+        self._add(outputs)
+        return None
+
+    def _add(self, outputs: list[tuple[Call, str]]) -> None:
+        results = self._protocol.results(outputs)
+        self._results += range(len(self._messages), len(self._messages) + len(results))
+        self._messages += results
+
+    def _complain(self, problem: str, *, only_answer: bool) -> None:
+        told = self._problem(problem)
+        if not only_answer:
+            tools = f"Call one of {', '.join(self._tools)}, or " if self._tools else "Call "
+            told += f" {tools}`answer` when you are finished."
+        self._say(told)
+
+    def _problem(self, problem: str) -> str:
+        return f"{problem[:_TOLD_OF_A_PROBLEM]}. Please try again."
+
+    def _say(self, text: str) -> None:
+        """Add a message of the user. Some models refuse two of them in a row."""
+        last = self._messages[-1]
+        if last["role"] == "user":
+            self._messages[-1] = {**last, "content": f"{last['content']}\n\n{text}"}
+            self._counted = min(self._counted, len(self._messages) - 1)
+        else:
+            self._messages.append({"role": "user", "content": text})
 
     async def _used(self, call: Call) -> ToolResult:
         if call.name in self._helpers:

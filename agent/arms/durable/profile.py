@@ -72,8 +72,8 @@ class CommonProfile(_Declared):
         description="ask for the cause when the same check rejects twice in a row; a wrong new "
         "test is withdrawn, and an existing test that the task contradicts is excepted",
     )
-    context_tokens: int = Field(
-        default=128_000, ge=1000, description="window of the models, tokens"
+    context_tokens: int | None = Field(
+        default=None, ge=1000, description="window of the models, tokens; none: each model's own"
     )
     test_command: str | None = Field(
         default=None,

@@ -1,17 +1,36 @@
-"""Tool protocols: native tool calls, or a fenced block for models without them."""
+"""Tool protocols: native tool calls, or a fenced block for models without them.
+
+Both read a reply into calls, and into the message that the next request repeats. A reply that a
+provider would refuse to read again is repaired in that message, since a conversation with it could
+never continue.
+"""
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from agent.models.protocol import Message, ModelReply
+from agent.tools.rendering import head_and_tail
 
 Schema = dict[str, Any]
 """An OpenAI function definition: name, description and the JSON schema of its arguments."""
 
+KEPT_OF_MALFORMED = 2_000
+"""Maximum length of a reply without a usable call in the conversation, in characters."""
+
 # JSON strings contain no line ends, so a fence inside one is followed by more of the line.
 _BLOCK = re.compile(r"```json[ \t]*\n(.*?)```[ \t]*$", re.DOTALL | re.MULTILINE)
+_ANY_BLOCK = re.compile(r"```\w*[ \t]*\n(.*?)```[ \t]*$", re.DOTALL | re.MULTILINE)
+
+# OpenAI's rule for names.
+_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_NAME_CHARS = 64
+
+_CUT_OFF = (
+    "was cut off at the limit on the length of a reply. Do not repeat it: write less at once, and "
+    "split a large edit into several smaller ones"
+)
 
 
 class Malformed(Exception):
@@ -25,6 +44,24 @@ class Call:
     id: str
     name: str
     arguments: dict[str, Any]
+    problem: str = ""
+    """The reason why it cannot be carried out, or ''."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A reply as the arm reads it."""
+
+    calls: list[Call]
+    message: Message | None
+    """The message that the next request repeats; None for an empty reply."""
+    problem: str = ""
+    """The reason why there are no calls, or ''."""
+
+    @property
+    def is_malformed(self) -> bool:
+        """True if nothing of it can be carried out."""
+        return all(call.problem for call in self.calls)
 
 
 class ToolProtocol(Protocol):
@@ -38,20 +75,15 @@ class ToolProtocol(Protocol):
         """Return the tool schemas that the request itself carries."""
         ...
 
-    def calls(self, reply: ModelReply) -> list[Call]:
-        """Return the tool calls in a reply, at least one.
+    def read(self, reply: ModelReply, taken_ids: set[str]) -> Turn:
+        """Return the calls of a reply, or the reason why there are none.
 
-        Raises:
-            Malformed: the reply has no tool call, or not in the required form.
+        No call gets an id of `taken_ids`.
         """
         ...
 
     def results(self, outputs: list[tuple[Call, str]]) -> list[Message]:
         """Return the results of the tools, as messages."""
-        ...
-
-    def complaint(self, reply: ModelReply, problem: str) -> list[Message]:
-        """Return the description of a format error, as messages that may follow the reply."""
         ...
 
 
@@ -64,25 +96,22 @@ class NativeTools:
     def offered(self, schemas: list[Schema]) -> list[Schema]:
         return schemas
 
-    def calls(self, reply: ModelReply) -> list[Call]:
+    def read(self, reply: ModelReply, taken_ids: set[str]) -> Turn:
         asked = reply.message.get("tool_calls") or []
         if not asked:
-            raise Malformed("the reply calls no tool")
-        return [_native(call) for call in asked]
+            return _without_calls(reply, "the reply calls no tool")
+        ids = set(taken_ids)
+        calls = [_native(call, ids) for call in asked]
+        if reply.finish_reason == "length" and (calls[-1].problem or not calls[-1].arguments):
+            calls[-1] = replace(calls[-1], problem=f"this call {_CUT_OFF}")
+        repaired = [_as_sent(call, asked[at]) for at, call in enumerate(calls)]
+        message = {**reply.message, "content": _content(reply)}
+        return Turn(calls, {**message, "tool_calls": repaired})
 
     def results(self, outputs: list[tuple[Call, str]]) -> list[Message]:
+        # Providers reject a conversation in which a tool call has no result.
         return [
             {"role": "tool", "tool_call_id": call.id, "content": output} for call, output in outputs
-        ]
-
-    def complaint(self, reply: ModelReply, problem: str) -> list[Message]:
-        # Providers reject a conversation in which a tool call has no result.
-        asked = reply.message.get("tool_calls") or []
-        if not asked:
-            return [{"role": "user", "content": problem}]
-        return [
-            {"role": "tool", "tool_call_id": call.get("id") or "", "content": problem}
-            for call in asked
         ]
 
 
@@ -100,27 +129,82 @@ class TextTools:
     def offered(self, schemas: list[Schema]) -> list[Schema]:
         return []
 
-    def calls(self, reply: ModelReply) -> list[Call]:
-        blocks = _BLOCK.findall(str(reply.message.get("content") or ""))
+    def read(self, reply: ModelReply, taken_ids: set[str]) -> Turn:
+        blocks = _BLOCK.findall(text_of(reply))
         if len(blocks) != 1:
-            raise Malformed(f"the reply holds {len(blocks)} ```json blocks instead of one")
-        asked = _json_object(blocks[0])
-        if not isinstance(asked.get("tool"), str) or not isinstance(asked.get("arguments"), dict):
-            raise Malformed('the block needs "tool", a name, and "arguments", an object')
-        return [Call("", asked["tool"], asked["arguments"])]
+            return _without_calls(reply, f"the reply holds {len(blocks)} ```json blocks, not one")
+        try:
+            asked = _json_object(blocks[0])
+        except Malformed as error:
+            return _without_calls(reply, str(error))
+        name, arguments = asked.get("tool"), asked.get("arguments")
+        if not isinstance(name, str) or not isinstance(arguments, dict):
+            problem = 'the block needs "tool", a name, and "arguments", an object'
+            return _without_calls(reply, problem)
+        return Turn([Call("", name, arguments)], reply.message)
 
     def results(self, outputs: list[tuple[Call, str]]) -> list[Message]:
         shown = "\n\n".join(f"Result of {call.name}:\n{output}" for call, output in outputs)
         return [{"role": "user", "content": shown}]
 
-    def complaint(self, reply: ModelReply, problem: str) -> list[Message]:
-        return [{"role": "user", "content": problem}]
+
+def text_of(reply: ModelReply) -> str:
+    """Return what the reply says, or ''."""
+    return str(reply.message.get("content") or "")
 
 
-def _native(call: dict[str, Any]) -> Call:
+def objects_in(text: str) -> list[dict[str, Any]]:
+    """Return the JSON objects that a text is, or holds in fenced blocks."""
+    found = []
+    for part in (text, *_ANY_BLOCK.findall(text)):
+        try:
+            found.append(_json_object(part))
+        except Malformed:
+            continue
+    return found
+
+
+def _without_calls(reply: ModelReply, problem: str) -> Turn:
+    text = text_of(reply)
+    if reply.finish_reason == "length":
+        problem = f"the reply {_CUT_OFF}"
+    elif not text.strip():
+        problem = "the reply is empty"
+    if not text.strip():
+        return Turn([], None, problem)
+    message = {name: value for name, value in reply.message.items() if name != "tool_calls"}
+    return Turn([], {**message, "content": head_and_tail(text, KEPT_OF_MALFORMED)}, problem)
+
+
+def _content(reply: ModelReply) -> Any:
+    """Return the content beside tool calls. Anthropic refuses text that is only white space."""
+    content = reply.message.get("content")
+    return None if isinstance(content, str) and content and not content.strip() else content
+
+
+def _native(call: dict[str, Any], ids: set[str]) -> Call:
+    """Return a call with an id of its own, which is added to `ids`."""
     function = call.get("function") or {}
-    name, arguments = str(function.get("name")), function.get("arguments")
-    return Call(str(call.get("id") or ""), name, _json_object(str(arguments or "{}")))
+    name = str(function.get("name") or "")
+    wanted = str(call.get("id") or "call")
+    own, number = wanted, 1
+    while own in ids:
+        number += 1
+        own = f"{wanted}_{number}"
+    ids.add(own)
+    try:
+        return Call(own, name, _json_object(str(function.get("arguments") or "{}")))
+    except Malformed as problem:
+        return Call(own, name, {}, str(problem))
+
+
+def _as_sent(call: Call, asked: dict[str, Any]) -> dict[str, Any]:
+    """Return a call in the form in which every provider accepts it back."""
+    function = asked.get("function") or {}
+    name = _NOT_IN_A_NAME.sub("_", call.name)[:_NAME_CHARS] or "unnamed"
+    arguments = "{}" if call.problem else function.get("arguments") or "{}"
+    sent = {"name": name, "arguments": arguments}
+    return {**asked, "id": call.id, "type": "function", "function": {**function, **sent}}
 
 
 def _json_object(text: str) -> dict[str, Any]:

@@ -3,10 +3,11 @@
 import multiprocessing
 import threading
 from types import SimpleNamespace
+from typing import Literal
 
 import pytest
 
-from agent.errors import BudgetExhausted, JournalError
+from agent.errors import BudgetExhausted, BudgetReserved, JournalError
 from agent.journal import Attempt, Journal, Lease, Limit, Reservation
 from tests.agent.journal.workers import (
     EXPERIMENT,
@@ -134,6 +135,100 @@ def test_lost_calls_keep_counting(journal: Journal, started: Attempt) -> None:
     intend(journal, new, 0, usd=0.10, limits=budget(0.50))
     account = journal.account("a1")
     assert (account.billed_usd, account.credited_usd, account.calls_billed) == (0.50, 0.0, 2)
+
+
+def test_what_living_workers_have_reserved_can_be_waited_for(
+    journal: Journal, lease: Lease
+) -> None:
+    """Only they can leave something: spending is final, and a dead worker settles nothing."""
+    half = budget(0.50)
+    intend(journal, lease, 0, usd=0.30, limits=half)
+    with pytest.raises(BudgetReserved):
+        intend(journal, lease, 1, usd=0.40, limits=half)
+    with pytest.raises(BudgetExhausted) as caught:
+        intend(journal, lease, 1, usd=0.60, limits=half)
+    assert not isinstance(caught.value, BudgetReserved), "more than there ever was"
+    record(journal, lease, 0, cost=0.20)
+    with pytest.raises(BudgetExhausted) as caught:
+        intend(journal, lease, 1, usd=0.40, limits=half)
+    assert not isinstance(caught.value, BudgetReserved), "nothing is in flight"
+
+
+def test_reservations_of_the_dead_are_not_waited_for(journal: Journal, lease: Lease) -> None:
+    """They stay reserved until another worker acquires the attempt."""
+    journal.start(attempt("a2", arm="gold"))
+    dead = journal.acquire("a2", "second", 0.0)
+    intend(journal, dead, 0, usd=0.40)
+    with pytest.raises(BudgetExhausted) as caught:
+        intend(journal, lease, 0, usd=0.20, limits=budget(0.50))
+    assert not isinstance(caught.value, BudgetReserved)
+
+
+@pytest.mark.parametrize("kind", ["attempt", "arm"])
+def test_only_reservations_within_a_limit_are_waited_for(
+    journal: Journal, lease: Lease, kind: Literal["attempt", "arm"]
+) -> None:
+    """Calls of another arm leave nothing to this one."""
+    journal.start(attempt("a2", arm="gold"))
+    other = journal.acquire("a2", "second", 300)
+    intend(journal, other, 0, usd=0.40)
+    record_call(journal, lease, 0, cost=0.40)
+    limit = Limit(kind, {"attempt": "a1", "arm": "exp/mini"}[kind], 0.50, None)
+    with pytest.raises(BudgetExhausted) as caught:
+        intend(journal, lease, 1, usd=0.20, limits=(limit,))
+    assert not isinstance(caught.value, BudgetReserved)
+
+
+def test_a_final_limit_is_told_before_one_that_can_be_waited_for(
+    journal: Journal, lease: Lease
+) -> None:
+    """Nobody waits for an experiment's budget whose attempt has none left."""
+    journal.start(attempt("a2"))
+    other = journal.acquire("a2", "second", 300)
+    intend(journal, other, 0, usd=0.40)
+    limits = (*budget(0.50), Limit("attempt", "a1", 0.10, None))
+    with pytest.raises(BudgetExhausted, match="budget of attempt a1"):
+        intend(journal, lease, 0, usd=0.20, limits=limits)
+
+
+def record_call(journal: Journal, lease: Lease, seq: int, *, cost: float) -> None:
+    """A settled call."""
+    intend(journal, lease, seq, usd=cost)
+    record(journal, lease, seq, cost=cost)
+
+
+def test_crashes_do_not_burn_a_budget(journal: Journal, started: Attempt) -> None:
+    """Two kills with four gpt-4o calls in flight bill 8 cents, and 92 at their reservations."""
+    gpt_4o_usd, settled_usd = 0.11, 0.04
+    lease = journal.acquire("a1", "first", 300)
+    for seq in range(11):
+        intend(journal, lease, seq, usd=gpt_4o_usd)
+        record(journal, lease, seq, cost=settled_usd / 11 if seq else 0.005)
+    before_usd, _ = journal.spent(budget()[0])
+    at_reservations_usd = before_usd + 8 * gpt_4o_usd
+    for worker in ("second", "third"):
+        for number in range(4):
+            intend(journal, lease, 100 + number, scope=worker, usd=gpt_4o_usd)
+        journal.disown("a1", lease.worker)
+        lease = journal.acquire("a1", worker, 300)
+    billed_usd, calls = journal.spent(budget()[0])
+    assert (round(at_reservations_usd, 2), round(billed_usd, 2)) == (0.92, 0.12)
+    assert billed_usd - before_usd == pytest.approx(8 * 2 * 0.005)
+    assert calls == 11 + 8
+    assert journal.account("a1").billed_usd == pytest.approx(billed_usd)
+
+
+def test_a_lost_call_is_never_billed_above_its_reservation(
+    journal: Journal, started: Attempt
+) -> None:
+    """A cheap one after dear ones cannot have cost more than it could."""
+    lease = journal.acquire("a1", "first", 300)
+    for seq in range(10):
+        record_call(journal, lease, seq, cost=0.10)
+    intend(journal, lease, 10, usd=0.03)
+    journal.disown("a1", "first")
+    journal.acquire("a1", "second", 300)
+    assert journal.spent(budget()[0])[0] == pytest.approx(1.03)
 
 
 def test_sixteen_threads_share_half_a_dollar(journal: Journal) -> None:

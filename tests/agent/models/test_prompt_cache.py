@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agent.errors import ModelError
 from agent.models.litellm_api import LiteLLMModel
 from agent.models.protocol import Message, ModelReply, ModelRequest
 from agent.models.spec import LiteLLMSpec
@@ -105,3 +106,52 @@ async def test_effort_reaches_claude_as_a_budget_for_thinking(anthropic: Anthrop
     sent = anthropic.requests[0]
     assert sent["thinking"]["type"] == "enabled"
     assert marked(sent) == 2
+
+
+async def test_what_is_read_once_is_not_cached(anthropic: AnthropicServer) -> None:
+    """To write to the cache costs more than to read without one."""
+    model = LiteLLMModel(LiteLLMSpec(name=CLAUDE, api_base=anthropic.url, max_retries=0))
+    await model.complete(ModelRequest(MESSAGES, [READ], goes_on=False))
+    assert marked(anthropic.requests[0]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "sent"),
+    [
+        ("openai/gpt-5", {}, {"max_completion_tokens": 16_384}),
+        ("openai/gpt-5", {"temperature": 0.5}, {"max_completion_tokens": 16_384}),
+        ("openai/gpt-4o", {"temperature": 0.5, "max_tokens": 99}, {"temperature": 0.5}),
+        ("openai/gpt-5", {"api": "responses"}, {"max_output_tokens": 16_384, "store": False}),
+        (
+            "openai/gpt-5",
+            {"api": "responses", "reasoning_effort": "low"},
+            {"include": ["reasoning.encrypted_content"]},
+        ),
+        ("openai/nobody-lists-this", {}, {}),
+    ],
+)
+async def test_models_get_the_parameters_that_they_take(
+    name: str, fields: dict[str, Any], sent: dict[str, Any]
+) -> None:
+    """Reasoning models have another name for the limit on their output, and no temperature."""
+    with api.OpenAIServer([api.error(400, "no")]) as server:
+        with pytest.raises(ModelError):
+            await ask(server, name, **fields)
+        body = server.requests[0]
+    assert sent.items() <= body.items()
+    assert ("temperature" in body) == ("temperature" in sent)
+    if name.endswith("nobody-lists-this"):
+        assert not {"max_tokens", "max_completion_tokens"} & body.keys()
+
+
+async def test_thinking_is_sent_back_as_it_came(anthropic: AnthropicServer) -> None:
+    """With its signature, before the call that it led to."""
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "signed"}
+    called = {**MESSAGES[2], "thinking_blocks": [thought], "reasoning_content": "Hm."}
+    model = LiteLLMModel(
+        LiteLLMSpec(name=CLAUDE, api_base=anthropic.url, max_retries=0, reasoning_effort="low")
+    )
+    await model.complete(ModelRequest([*MESSAGES[:2], called, MESSAGES[3]], [READ]))
+    blocks = anthropic.requests[0]["messages"][1]["content"]
+    assert blocks[0] == thought
+    assert [block["type"] for block in blocks] == ["thinking", "text", "tool_use"]

@@ -7,8 +7,9 @@ import pytest
 
 from agent.arms.durable.answers import Review
 from agent.arms.durable.conversation import Exchange, Limits, converse
-from agent.arms.durable.protocols import Malformed, TextTools
-from agent.models.protocol import ModelReply, ModelRequest, Usage
+from agent.arms.durable.protocols import TextTools
+from agent.errors import ContextWindowExceeded
+from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
 from agent.session.session import Session
 from agent.tools import Toolbox
 from tests.agent.arms.durable.conftest import (
@@ -56,12 +57,13 @@ def offered(model: RoleModel) -> list[list[str]]:
 
 
 async def test_beyond_four_fifths_of_the_window_only_an_answer_is_taken() -> None:
-    """It is asked for once, without tools; the conversation does not count as answered."""
+    """It is asked for once, with the same tools for the sake of the cache, and it counts."""
     model = sized([LOOK, review()], [8_100])
     exchange = await talk(model)
-    assert offered(model) == [["read", "answer"], ["answer"]]
+    assert offered(model) == [["read", "answer"]] * 2
+    assert [request.only for request in model.asked] == ["", "answer"]
     assert "answer now" in model.asked[1].messages[-1]["content"]
-    assert (exchange.end, exchange.answer is None) == ("context_full", False)
+    assert (exchange.end, exchange.answer is None) == ("answered", False)
 
 
 async def test_below_four_fifths_all_goes_on() -> None:
@@ -96,6 +98,118 @@ async def test_a_question_that_is_too_long_is_not_asked_at_all() -> None:
     assert (model.asked, exchange.end) == ([], "context_full")
 
 
+LONG = "".join(f"line {number} of a long file\n" for number in range(330))
+READ_LONG: Said = [("read", {"path": "long.txt"})]
+
+
+def lengths(request: ModelRequest) -> list[int]:
+    """Of the tool results in a request."""
+    return [len(m["content"]) for m in request.messages if m["role"] == "tool"]
+
+
+async def long_talk(model: RoleModel, **limits: Any) -> Exchange[Review]:
+    """The same with a long file to read."""
+    workspaces = HostWorkspaces(with_files({**FILES, "long.txt": LONG}))
+    async with Session.start(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
+        bounds = Limits(**limits)
+        return await converse(
+            session, "step_reviewer", "Judge.", {}, Review, bounds, Toolbox(["read"])
+        )
+
+
+async def test_older_results_are_shortened_before_the_window_is_full() -> None:
+    """At two thirds of it, and all at once; the last four stay whole."""
+    model = RoleModel({"step_reviewer": [*[READ_LONG] * 8, review()]})
+    exchange = await long_talk(model, context_tokens=20_000, rounds=10)
+    assert exchange.end == "answered"
+    [*before, after, last] = [lengths(request) for request in model.asked][:8]
+    assert all(min(each) > 9_000 for each in before if each)
+    assert [length < 700 for length in after] == [True] * 2 + [False] * 4
+    assert [length < 700 for length in last] == [True] * 2 + [False] * 5
+    assert "left out" in model.asked[-1].messages[3]["content"]
+    assert all(request.only == "" for request in model.asked)
+
+
+async def test_shortened_conversations_are_the_same_when_resumed() -> None:
+    """The choice depends on nothing but the recorded replies."""
+    script: list[Said] = [*[READ_LONG] * 8, review()]
+    asked = []
+    for _ in range(2):
+        model = RoleModel({"step_reviewer": script})
+        await long_talk(model, context_tokens=20_000, rounds=10)
+        asked.append([request.messages for request in model.asked])
+    assert asked[0] == asked[1]
+
+
+class TooLong(RoleModel):
+    """Refuses conversations above its window."""
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        if len(str(request.messages)) > 30_000:
+            self.asked.append(request)
+            raise ContextWindowExceeded("too long")
+        return await super().complete(request)
+
+
+async def test_a_conversation_that_the_model_refuses_as_too_long_is_shortened() -> None:
+    """The work done so far counts: everything is shortened, and the answer is asked for."""
+    model = TooLong({"step_reviewer": lambda n, r: review() if r.only else READ_LONG})
+    exchange = await long_talk(model, rounds=10)
+    assert (exchange.end, exchange.answer is None) == ("answered", False)
+    assert max(lengths(model.asked[-1])) < 700
+    assert model.asked[-1].only == "answer"
+
+
+async def test_the_window_is_the_models_own() -> None:
+    """It is asked for it where the profile sets none."""
+
+    class Small(RoleModel):
+        @property
+        def info(self) -> ModelInfo:
+            return ModelInfo("small", "scripted", context_tokens=lambda: 2_000)
+
+    model = Small({"step_reviewer": [READ_LONG, review()]})
+    exchange = await long_talk(model)
+    assert [request.only for request in model.asked] == ["", ""]
+    assert (exchange.end, lengths(model.asked[1])[0] < 700) == ("answered", True)
+
+
+async def test_the_last_round_asks_for_the_answer() -> None:
+    """With the same tools, of which no other is used."""
+    model = RoleModel({"step_reviewer": lambda n, r: [*LOOK, *review()] if r.only else LOOK})
+    exchange = await long_talk(model, rounds=3)
+    assert [request.only for request in model.asked] == ["", "", "answer"]
+    assert (exchange.end, len(exchange.uses)) == ("answered", 2)
+
+
+async def test_roles_without_tools_are_one_shot() -> None:
+    """Nothing of them is worth caching, and only an answer is accepted from the start."""
+    model = RoleModel({"step_reviewer": [review()]})
+    workspaces = HostWorkspaces(with_files(FILES))
+    async with Session.start(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
+        await converse(session, "step_reviewer", "Judge.", {}, Review, Limits())
+        await converse(
+            session.scope("b"), "step_reviewer", "Judge.", {}, Review, Limits(), Toolbox(["read"])
+        )
+    assert [request.goes_on for request in model.asked] == [False, True]
+    assert [request.only for request in model.asked] == ["answer", ""]
+
+
+@pytest.mark.parametrize("native", [True, False])
+async def test_complaints_are_bounded(native: bool) -> None:
+    """A long reply without a call is not repeated in full, nor is a long error."""
+    wrong = {"reasons": [], "verdict": "x" * 20_000}
+    block = json.dumps({"tool": "answer", "arguments": wrong})
+    script: list[Said] = ["I think. " * 5_000, [("answer", wrong)] if native else block, review()]
+    model = RoleModel({"step_reviewer": script}, native)
+    exchange = await long_talk(model)
+    assert exchange.end == "answered"
+    told = model.asked[1].messages[2:]
+    assert [message["role"] for message in told] == ["assistant", "user"]
+    assert len(str(told)) < 3_000
+    assert len(model.asked[2].messages[-1]["content"]) < 1_500
+
+
 async def test_rounds_are_bounded() -> None:
     """A model that never answers is asked as often as it may be."""
     model = sized([LOOK], [100])
@@ -128,12 +242,11 @@ def test_a_block_may_hold_fences(end: str) -> None:
     """A file in Markdown can be written by the text protocol."""
     arguments = {"path": "README.md", "content": "Run\n```json\n{}\n```\n```console\n$ x\n```\n"}
     block = json.dumps({"tool": "write", "arguments": arguments})
-    [call] = TextTools().calls(spoken(f"I write it:\n```json\n{block}{end}"))
+    [call] = TextTools().read(spoken(f"I write it:\n```json\n{block}{end}"), set()).calls
     assert (call.name, call.arguments) == ("write", arguments)
 
 
 def test_two_blocks_are_one_too_many() -> None:
     """Nobody knows which one is meant."""
     block = '```json\n{"tool": "read", "arguments": {}}\n```\n'
-    with pytest.raises(Malformed, match="2 ```json blocks"):
-        TextTools().calls(spoken(block * 2))
+    assert "2 ```json blocks" in TextTools().read(spoken(block * 2), set()).problem

@@ -13,7 +13,7 @@ TEST = "def test_a():\n    open('left.txt', 'w').close()\n"
 async def test_a_probe_is_one_step_and_leaves_nothing() -> None:
     """What its tests write is removed from the work tree."""
     workspaces = HostWorkspaces(with_files({"tests/test_a.py": TEST}))
-    async with Session(attempt_id="attempt", models={}, workspaces=workspaces) as session:
+    async with Session.start(attempt_id="attempt", models={}, workspaces=workspaces) as session:
         found = await probed(ToolSettings(), ["tests/test_a.py"], session.scope("probe"))
         assert (found.works, found.runs[0].passed) == (True, ["tests/test_a.py::test_a"])
         assert await session.diff() == ""
@@ -23,7 +23,7 @@ async def test_tests_that_destroy_the_repository_are_no_runner_that_works() -> N
     """The attempt goes on without."""
     destroy = runner_of("rm -rf .git; : {paths}")
     workspaces = HostWorkspaces(with_files({"tests/test_a.py": TEST}))
-    async with Session(attempt_id="attempt", models={}, workspaces=workspaces) as session:
+    async with Session.start(attempt_id="attempt", models={}, workspaces=workspaces) as session:
         found = await probed(ToolSettings(runner=destroy), ["tests/test_a.py"], session)
         assert not found.works
         assert found.reason

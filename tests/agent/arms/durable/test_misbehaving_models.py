@@ -1,0 +1,246 @@
+"""Models that misbehave, behind servers that are as strict as the real ones, in three dialects.
+
+Whatever a model replies, the next request is one that its provider accepts.
+"""
+
+import asyncio
+import itertools
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agent import models
+from agent.arms.durable.answers import StepReport
+from agent.arms.durable.conversation import Exchange, Limits, converse
+from agent.models.protocol import ModelRequest
+from agent.session.session import Session
+from agent.tools import Toolbox
+from tests.agent.arms.durable.conftest import FILES, FIX, HONEST, TASK, RoleModel
+from tests.agent.arms.durable.test_over_http import Provider, accepted, solve
+from tests.agent.repositories import with_files
+from tests.agent.workspaces_on_host import HostWorkspaces
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.strict import Anthropic, Asked, Called, Chat, Dialect, Responses, Said
+
+DIALECTS: dict[str, tuple[type[Dialect], dict[str, Any]]] = {
+    "chat": (Chat, {"name": "openai/gpt-5"}),
+    "responses": (Responses, {"name": "openai/gpt-5", "api": "responses"}),
+    "anthropic": (Anthropic, {"name": "anthropic/claude-sonnet-4-5"}),
+    "thinking": (
+        Anthropic,
+        {"name": "anthropic/claude-sonnet-4-5", "reasoning_effort": "low"},
+    ),
+}
+every_dialect = pytest.mark.parametrize("dialect", DIALECTS)
+
+WHOLE = {"summary": "did it", "status": "done", "confidence": "high"}
+
+
+def call(name: str, id_: str = "", **arguments: Any) -> Called:
+    return Called(name, json.dumps(arguments), id_ or f"call_{name}")
+
+
+READ, EDIT = call("read", path="calc.py"), Called(FIX[0], json.dumps(FIX[1]), "call_edit")
+NO_EDIT = call("edit", path="calc.py", old="not there", new="x")
+DONE = call("answer", **WHOLE)
+CUT_EDIT = Called("edit", '{"path": "calc.py", "old": "return a - b", "new": "retu', "call_cut")
+
+FIXED, FINISHED = Said(calls=(EDIT,)), Said(calls=(DONE,))
+
+REPLIES: dict[str, tuple[list[Said], str]] = {
+    "several calls": ([Said(calls=(READ, EDIT)), FINISHED], ""),
+    "an edit beside the answer": ([Said(calls=(EDIT, DONE))], ""),
+    "an edit after the answer": ([Said(calls=(DONE, EDIT))], ""),
+    "a failed edit beside the answer": (
+        [Said(calls=(NO_EDIT, DONE)), FIXED, FINISHED],
+        "was not taken",
+    ),
+    "nothing": ([Said(), FIXED, FINISHED], "the reply is empty"),
+    "an empty text": ([Said(""), FIXED, FINISHED], "the reply is empty"),
+    "white space": ([Said(" \n"), FIXED, FINISHED], "the reply is empty"),
+    "nothing, after a result": ([FIXED, Said(), FINISHED], "the reply is empty"),
+    "white space beside a call": ([Said("\n\n", (EDIT,)), FINISHED], ""),
+    "prose": ([Said("I would fix it."), FIXED, FINISHED], "Call one of read, edit, or `answer`"),
+    "an answer as text": ([FIXED, Said(json.dumps(WHOLE))], ""),
+    "an answer in a block": (
+        [FIXED, Said(f"Done:\n```json\n{json.dumps(WHOLE)}\n```\nThat is all.")],
+        "",
+    ),
+    "a call of answer in a block": (
+        [FIXED, Said(f"```\n{json.dumps({'tool': 'answer', 'arguments': WHOLE})}\n```")],
+        "",
+    ),
+    "a text that was cut off": (
+        [Said("First of all, " * 2000, is_cut=True), FIXED, FINISHED],
+        "write less at once",
+    ),
+    "a call that was cut off": (
+        [Said("I fix it.", (CUT_EDIT,), is_cut=True), FIXED, FINISHED],
+        "write less at once",
+    ),
+    "a call after which another was cut off": (
+        [Said(calls=(EDIT, CUT_EDIT), is_cut=True), FINISHED],
+        "write less at once",
+    ),
+    "an unknown field": ([FIXED, Said(calls=(call("answer", mood="good", **WHOLE),))], ""),
+    "a missing field": (
+        [FIXED, Said(calls=(call("answer", summary="did it"),)), FINISHED],
+        "status: Field required",
+    ),
+    "the same id twice in a reply": (
+        [Said(calls=(call("read", "same", path="calc.py"), replace(EDIT, id="same"))), FINISHED],
+        "",
+    ),
+    "no id": ([Said(calls=(replace(EDIT, id=""),)), FINISHED], ""),
+    "the same id in two replies": ([Said(calls=(READ,)), Said(calls=(READ, EDIT)), FINISHED], ""),
+    "a tool that does not exist": ([Said(calls=(call("fly", to="x"),)), FIXED, FINISHED], "'fly'"),
+    "a name that no provider takes": (
+        [Said(calls=(call("functions.edit: x" * 9, "call_x"),)), FIXED, FINISHED],
+        "there is no tool",
+    ),
+    "half a character": ([Said("\ud83d broken", (EDIT,)), FINISHED], ""),
+}
+"""Replies, and words of the complaint about the first bad one."""
+
+ONLY_OPENAI: dict[str, tuple[list[Said], str]] = {
+    "arguments that are no JSON": (
+        [Said(calls=(Called("edit", '{"path": calc.py}', "call_bad"),)), FIXED, FINISHED],
+        "not JSON",
+    ),
+    "arguments that are no object": (
+        [Said(calls=(Called("edit", "[1]", "call_bad"),)), FIXED, FINISHED],
+        "not a JSON object",
+    ),
+    "no arguments": ([Said(calls=(Called("read", "", "call_bad"),)), FIXED, FINISHED], "path"),
+}
+"""Anthropic's API reads the arguments itself."""
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "throw-away")
+
+
+def speaking(dialect: str, says: Callable[[Asked], Said]) -> Dialect:
+    kind, _ = DIALECTS[dialect]
+    return kind(says, reasons=kind is not Anthropic)
+
+
+def in_order(replies: list[Said], *, thinks: bool) -> Callable[[Asked], Said]:
+    """The replies, which think before they speak unless there is nothing in them."""
+    upcoming = iter(replies)
+
+    def says(asked: Asked) -> Said:
+        said = next(upcoming)
+        return Said(said.text, said.calls, said.is_cut, thinks)
+
+    return says
+
+
+async def talk(strict: Dialect, dialect: str, **limits: Any) -> tuple[Exchange[StepReport], str]:
+    """An implementer's conversation, and the file that it was to fix."""
+    workspaces = HostWorkspaces(with_files(FILES))
+    with OpenAIServer(strict) as server:
+        own = {**DIALECTS[dialect][1], "api_base": server.url, "temperature": 0.5, "max_retries": 0}
+        model = models.build(models.parse(own), TASK, 0)
+        async with Session.start(
+            attempt_id="a", models={"": model}, workspaces=workspaces
+        ) as session:
+            exchange = await converse(
+                session,
+                "implementer",
+                "Fix it.",
+                {"task": "add(2, 3) is -1"},
+                StepReport,
+                Limits(**limits),
+                Toolbox(["read", "edit"]),
+            )
+            return exchange, await session.diff()
+
+
+@every_dialect
+@pytest.mark.parametrize("case", [*REPLIES, *ONLY_OPENAI])
+async def test_a_conversation_survives(case: str, dialect: str) -> None:
+    """The file is fixed, the answer taken, and no request refused."""
+    if case in ONLY_OPENAI and DIALECTS[dialect][0] is Anthropic:
+        return
+    replies, words = {**REPLIES, **ONLY_OPENAI}[case]
+    strict = speaking(dialect, in_order(replies, thinks=dialect in ("responses", "thinking")))
+    exchange, diff = await talk(strict, dialect)
+    assert strict.refused == []
+    assert (exchange.end, exchange.answer) == ("answered", StepReport.model_validate(WHOLE))
+    assert "+    return a + b" in diff
+    assert len(strict.asked) == len(replies)
+    told = " ".join([asked.last for asked in strict.asked] + strict.asked[-1].results)
+    assert words in told
+
+
+@every_dialect
+@pytest.mark.parametrize("said", [Said(), Said("No."), Said(calls=(CUT_EDIT,), is_cut=True)])
+async def test_a_model_that_never_answers_is_given_up(dialect: str, said: Said) -> None:
+    """Without a request that the provider refuses, and without repeating what was cut off."""
+    strict = speaking(dialect, lambda asked: said)
+    exchange, _ = await talk(strict, dialect)
+    assert (strict.refused, exchange.end, len(strict.asked)) == ([], "malformed", 3)
+
+
+@every_dialect
+async def test_an_answer_is_forced_where_the_provider_allows_that(dialect: str) -> None:
+    """In the last round, with the same tools; a thinking model is only asked for it."""
+    strict = speaking(dialect, in_order([FIXED, FINISHED], thinks=dialect == "thinking"))
+    exchange, _ = await talk(strict, dialect, rounds=2)
+    assert (strict.refused, exchange.end) == ([], "answered")
+    assert [asked.tools for asked in strict.asked] == [["read", "edit", "answer"]] * 2
+    forced = None if dialect == "thinking" else "answer"
+    assert [asked.choice for asked in strict.asked] == [None, forced]
+    assert "answer now" in strict.asked[-1].last or dialect == "anthropic"
+
+
+BAD = [
+    Said(),
+    Said("I think so."),
+    Said("And so on. " * 5000, is_cut=True),
+    Said(calls=(Called("answer", '{"kind": "bug', "same"),), is_cut=True),
+    Said(calls=(call("answer", "same", nothing="of it"),)),
+    Said(calls=(call("functions.x y", "same"), call("fly", "same"))),
+]
+
+
+class Misbehaving:
+    """Honest roles that say something else before each reply, and reuse ids of calls."""
+
+    def __init__(self) -> None:
+        self._honest = RoleModel(dict(HONEST))
+        self._prompts = Provider()
+        self._given: Counter[str] = Counter()
+        self._bad = itertools.cycle(BAD)
+
+    def __call__(self, asked: Asked) -> Said:
+        role = self._prompts.role({"messages": [{"content": asked.system}]})
+        talk = asked.first[: asked.first.index("\n```", 10)]  # a complaint may follow the facts
+        number, is_honest = divmod(self._given[role + talk], 2)
+        self._given[role + talk] += 1
+        if not is_honest:
+            return next(self._bad)
+        messages = [{"content": ""}, {"content": asked.first}]
+        request = ModelRequest(messages, [], number, role)
+        message = asyncio.run(self._honest.complete(request)).message
+        calls = [one["function"] for one in message["tool_calls"]]
+        return Said(" ", tuple(Called(one["name"], one["arguments"], "same") for one in calls))
+
+
+@every_dialect
+async def test_an_attempt_survives_every_misbehaviour(dialect: str) -> None:
+    """Half of all replies are bad; the patch is the right one."""
+    misbehaving = Misbehaving()
+    strict = speaking(dialect, misbehaving)
+    with OpenAIServer(strict) as server:
+        outcome, _ = await solve(server, max_retries=0, **DIALECTS[dialect][1])
+    assert strict.refused == []
+    accepted(outcome)
+    assert len(strict.asked) >= 2 * len(BAD)

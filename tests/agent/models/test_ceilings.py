@@ -1,0 +1,136 @@
+"""The highest possible cost of a call, against LiteLLM's tokenizers and prices."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.models.ceilings import DEFAULT_MAX_TOKENS, Ceilings, estimated_tokens
+from agent.models.litellm_api import load
+from agent.models.protocol import ModelRequest
+from agent.models.spec import LiteLLMSpec
+
+ASK = ModelRequest([{"role": "user", "content": "x" * 30_000}])
+
+
+def ceilings(name: str, **fields: Any) -> Ceilings:
+    return Ceilings(load(), LiteLLMSpec(name=name, **fields))
+
+
+def conversation(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """The messages of a recorded run, and the tokens that its provider counted last."""
+    recorded = json.loads(path.read_text())["messages"]
+    kept = [
+        {name: message[name] for name in ("role", "content", "tool_calls") if message.get(name)}
+        for message in recorded
+        if message["role"] in ("system", "user", "assistant", "tool")
+    ]
+    responses = [message.get("extra", {}).get("response") or {} for message in recorded]
+    counts = [(response.get("usage") or {}).get("prompt_tokens", 0) for response in responses]
+    return kept, max(counts, default=0)
+
+
+def test_no_real_conversation_has_more_tokens_than_estimated(shared_data: Path) -> None:
+    """By two tokenizers, and by the count of the provider that answered."""
+    litellm = load()
+    paths = sorted((shared_data / "mini_trajectories").glob("*.traj.json"))
+    assert len(paths) > 10
+    counted_by_provider = 0
+    for path in paths:
+        messages, counted = conversation(path)
+        estimate = estimated_tokens(ModelRequest(messages))
+        for model in ("gpt-4", "gpt-4o"):
+            real = litellm.token_counter(model, messages=messages)
+            assert real < estimate < 1.6 * real + 1000, path.name
+        assert counted < estimate, path.name
+        counted_by_provider += counted > 0
+    assert counted_by_provider > 10
+
+
+@pytest.mark.parametrize("text", ["数据库连接失败" * 500, "😀" * 1000, "ωмж" * 1000])
+def test_other_scripts_are_not_underestimated(text: str) -> None:
+    """They have fewer bytes for each token."""
+    messages = [{"role": "user", "content": text}]
+    real = load().token_counter("gpt-4", messages=messages)
+    assert estimated_tokens(ModelRequest(messages)) > real
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens"),
+    [
+        ("openai/gpt-5", DEFAULT_MAX_TOKENS),
+        ("openai/gpt-4o", 16_384),
+        ("gpt-4", 2_048),  # a quarter of its window
+        ("openai/nobody-lists-this", None),
+    ],
+)
+def test_the_output_limit_is_the_models_own_where_that_is_lower(
+    name: str, tokens: int | None
+) -> None:
+    """And nothing is sent to a model that nothing is known of."""
+    assert ceilings(name).max_tokens() == tokens
+
+
+def test_the_experiment_sets_the_output_limit() -> None:
+    """It may be above the default; a call may lower it."""
+    own = ceilings("openai/gpt-5", max_tokens=40_000)
+    assert (own.max_tokens(), own.max_tokens(2_048)) == (40_000, 2_048)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"reasoning_effort": "high"}, {"extra": {"thinking": {"budget_tokens": 4_096}}}],
+)
+def test_a_lowered_limit_leaves_room_to_think(fields: dict[str, Any]) -> None:
+    """A provider refuses a limit on all output that is below the one on thinking."""
+    assert ceilings("anthropic/claude-sonnet-4-5", **fields).max_tokens(2_048) == 6_144
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "input_usd", "output_usd"),
+    [
+        ("openai/gpt-5", {}, 1.25e-6, 10e-6),
+        ("openai/gpt-5", {"api": "responses"}, 1.25e-6, 10e-6),
+        ("openai/responses/gpt-5", {}, 1.25e-6, 10e-6),
+        ("openai/gpt-5", {"extra": {"service_tier": "priority"}}, 2.5e-6, 20e-6),
+        ("openai/gpt-5-mini", {}, 0.25e-6, 2e-6),
+        ("anthropic/claude-sonnet-4-5", {}, 3.75e-6, 15e-6),
+        ("gemini/gemini-2.5-pro", {}, 1.25e-6, 10e-6),
+        (
+            "openai/own",
+            {"input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6},
+            1e-6,
+            2e-6,
+        ),
+    ],
+)
+def test_a_call_costs_at_most_its_input_and_its_output_limit(
+    name: str, fields: dict[str, Any], input_usd: float, output_usd: float
+) -> None:
+    """At the prices of the tier in use. Text that Claude caches costs more than text it reads."""
+    usd = ceilings(name, **fields).usd(ASK)
+    inputs = estimated_tokens(ASK)
+    assert usd == pytest.approx(inputs * input_usd + DEFAULT_MAX_TOKENS * output_usd)
+    lower = ceilings(name, **fields).usd(replace(ASK, max_tokens=2_048))
+    assert lower == pytest.approx(inputs * input_usd + 2_048 * output_usd)
+
+
+def test_a_long_conversation_is_in_a_dearer_tier() -> None:
+    """Gemini doubles its price beyond 200,000 tokens."""
+    long = ModelRequest([{"role": "user", "content": "x" * 700_000}])
+    usd = ceilings("gemini/gemini-2.5-pro").usd(long)
+    assert usd == pytest.approx(estimated_tokens(long) * 2.5e-6 + DEFAULT_MAX_TOKENS * 15e-6)
+
+
+def test_an_unknown_price_stays_unknown() -> None:
+    """It is not 0."""
+    assert ceilings("openai/nobody-lists-this").usd(ASK) is None
+
+
+def test_the_window_is_the_models_own() -> None:
+    """Unless the experiment knows better."""
+    assert ceilings("openai/gpt-5").context_tokens == 272_000
+    assert ceilings("openai/gpt-5", context_tokens=50_000).context_tokens == 50_000
+    assert ceilings("openai/nobody-lists-this").context_tokens is None

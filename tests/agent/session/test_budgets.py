@@ -1,0 +1,257 @@
+"""Budgets with real models: what is left of them, and when a call waits."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.errors import BudgetExhausted, Interrupted, OutOfTime
+from agent.journal import Attempt, Journal, Limit, Reservation
+from agent.journal.blobs import Blobs
+from agent.journal.holding import held
+from agent.models.litellm_api import LiteLLMModel, load
+from agent.models.protocol import Message, ModelInfo, ModelReply, ModelRequest, Usage
+from agent.models.spec import LiteLLMSpec
+from agent.session.log import JournalLog
+from agent.session.session import Session
+from tests.agent.workspaces_on_host import HostWorkspaces
+
+ASK = ModelRequest([{"role": "user", "content": "?"}])
+CELLS = 8
+RESULT = "    def value(self, name):\n        return self._values.get(name, self.default)\n"
+
+
+class Spender:
+    """Costs what a model of the price list costs for calls as agents make them."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        self._listed = LiteLLMModel(LiteLLMSpec(name=name))
+        self.info: ModelInfo = self._listed.info
+        self._name = name
+        self._chance = random.Random(seed)
+        self._cached = 0
+
+    def ceiling_usd(self, request: ModelRequest) -> float | None:
+        return self._listed.ceiling_usd(request)
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        await asyncio.sleep(self._chance.uniform(0, 0.005))
+        inputs = sum(len(message["content"]) for message in request.messages) // 4
+        wanted = round(self._chance.lognormvariate(6.2, 0.8))
+        outputs = min(wanted, request.max_tokens or wanted)
+        if request.number == 0:
+            self._cached = 0
+        new = inputs - self._cached
+        litellm = load()
+        usage = litellm.Usage(
+            prompt_tokens=inputs,
+            completion_tokens=outputs,
+            prompt_tokens_details={"cached_tokens": self._cached, "cache_creation_tokens": new},
+        )
+        self._cached = inputs
+        cost = sum(litellm.cost_per_token(self._name, usage_object=usage))
+        message = {"role": "assistant", "content": "x" * 4 * outputs}
+        return ModelReply(message, Usage(inputs, 0, 0, outputs, 0, cost), "litellm", self._name)
+
+
+class Bought:
+    """A journal, and attempts in it that spend until a budget stops them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
+        self._blobs = Blobs(folder / "blobs")
+        self._workspaces = HostWorkspaces(lambda folder: None)
+
+    @asynccontextmanager
+    async def attempt(
+        self,
+        name: str,
+        model: object,
+        *limits: Limit,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        limit_s: float | None = None,
+    ) -> AsyncIterator[Session]:
+        self.journal.start(Attempt(name, "exp", "durable", name, 0, "{}"))
+        async with held(self.journal, name) as lease:
+            log = JournalLog(self.journal, lease, self._blobs, (), limits, sleep)
+            async with Session.start(
+                attempt_id=name,
+                models={"": model},  # type: ignore[dict-item]
+                workspaces=self._workspaces,
+                log=log,
+                limit_s=limit_s,
+            ) as session:
+                yield session
+
+    async def spend(self, name: str, model: Spender, *limits: Limit) -> BudgetExhausted:
+        """Hold one conversation after the other; what stopped it."""
+        async with self.attempt(name, model, *limits) as session:
+            for talk in range(1000):
+                messages: list[Message] = [{"role": "system", "content": RESULT * 80}]
+                scope = session.scope(f"talk-{talk}")
+                while sum(len(message["content"]) for message in messages) < 60_000:
+                    messages.append({"role": "user", "content": RESULT * 25})
+                    try:
+                        reply = await scope.call(ModelRequest(list(messages)))
+                    except BudgetExhausted as error:
+                        return error
+                    messages.append(reply.message)
+        raise AssertionError("it never ended")
+
+    def already(self, usd: float) -> None:
+        """Settle calls of an earlier attempt."""
+        self.journal.start(Attempt("earlier", "exp", "durable", "earlier", 0, "{}"))
+        lease = self.journal.acquire("earlier", "w", 300)
+        self.journal.intend(lease, "", 0, "model", "d", b"{}", Reservation(usd, ()))
+        self.journal.record(lease, "", 0, b"{}", cost_usd=usd, duration_s=0, tree=None)
+        self.journal.release(lease)
+
+
+@pytest.fixture
+def bought(tmp_path: Path) -> Iterator[Bought]:
+    one = Bought(tmp_path)
+    yield one
+    one.journal.close()
+
+
+MODELS = ["openai/gpt-5", "anthropic/claude-sonnet-4-5", "openai/gpt-5-mini"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+async def test_an_attempt_uses_its_dollar(bought: Bought, name: str) -> None:
+    """At least nine tenths of it, and never more."""
+    limit = Limit("attempt", "a", 1.0, None)
+    if "mini" in name:  # or it would take a thousand calls
+        limit = replace(limit, usd=0.25)
+    assert limit.usd is not None
+    await bought.spend("a", Spender(name, 1), limit)
+    usd, _ = bought.journal.spent(limit)
+    assert 0.9 * limit.usd <= usd <= limit.usd
+
+
+@pytest.mark.parametrize("name", MODELS)
+async def test_eight_cells_use_the_budget_of_their_experiment(
+    bought: Bought, name: str, set_timings: Callable[..., None]
+) -> None:
+    """The last dollars, where all of them compete: everything reserved at once would not fit."""
+    set_timings(budget_poll_s=0.02)
+    limit = Limit("experiment", "exp", 25.0, None)
+    bought.already(24.5 if "mini" in name else 23.0)
+    ends = [bought.spend(f"cell-{cell}", Spender(name, cell), limit) for cell in range(CELLS)]
+    await asyncio.gather(*ends)
+    usd, _ = bought.journal.spent(limit)
+    assert 24.9 <= usd <= 25.0
+
+
+class Gated:
+    """Costs a dime of the 40 cents that it could, once a test lets it answer."""
+
+    info = ModelInfo("gated", "scripted")
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.may_answer = asyncio.Event()
+
+    def ceiling_usd(self, request: ModelRequest) -> float:
+        return 0.40
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        self.asked.set()
+        await self.may_answer.wait()
+        message = {"role": "assistant", "content": "!"}
+        return ModelReply(message, Usage(cost_usd=0.10), "declared", "gated")
+
+
+HALF = Limit("experiment", "exp", 0.50, None)
+
+
+async def test_a_call_waits_for_calls_in_flight(
+    bought: Bought, set_timings: Callable[..., None]
+) -> None:
+    """It is made as soon as they have left enough."""
+    set_timings(budget_poll_s=0.01)
+    slow, polls = Gated(), asyncio.Queue[float]()
+
+    async def sleep(seconds: float) -> None:
+        polls.put_nowait(seconds)
+        await asyncio.sleep(seconds)
+
+    async with (
+        bought.attempt("a", slow, HALF) as first,
+        bought.attempt("b", slow, HALF, sleep=sleep) as second,
+    ):
+        holding = asyncio.create_task(first.call(ASK))
+        await slow.asked.wait()
+        waiting = asyncio.create_task(second.call(ASK))
+        await polls.get()
+        assert bought.journal.spent(HALF) == (0.40, 1)
+        slow.may_answer.set()
+        await asyncio.gather(holding, waiting)
+    assert bought.journal.spent(HALF) == (pytest.approx(0.20), 2)
+
+
+async def test_a_wait_ends_with_the_run(bought: Bought, set_timings: Callable[..., None]) -> None:
+    """A request to stop is not kept waiting, and leaves no intent."""
+    slow = Gated()
+
+    async def stopped(seconds: float) -> None:
+        raise Interrupted("stopped")
+
+    async with (
+        bought.attempt("a", slow, HALF) as first,
+        bought.attempt("b", slow, HALF, sleep=stopped) as second,
+    ):
+        holding = asyncio.create_task(first.call(ASK))
+        await slow.asked.wait()
+        with pytest.raises(Interrupted):
+            await second.call(ASK)
+        slow.may_answer.set()
+        await holding
+    assert bought.journal.steps("b") == []
+
+
+async def test_a_wait_is_bounded(bought: Bought, set_timings: Callable[..., None]) -> None:
+    """Then the budget counts as exhausted."""
+    set_timings(budget_poll_s=0.01, budget_patience_s=0.02)
+    slow = Gated()
+    async with (
+        bought.attempt("a", slow, HALF) as first,
+        bought.attempt("b", slow, HALF) as second,
+    ):
+        holding = asyncio.create_task(first.call(ASK))
+        await slow.asked.wait()
+        with pytest.raises(BudgetExhausted):
+            await second.call(ASK)
+        slow.may_answer.set()
+        await holding
+
+
+async def test_time_that_runs_out_in_a_wait_buys_nothing(
+    bought: Bought, set_timings: Callable[..., None]
+) -> None:
+    """The call is recorded as cut off, and not billed."""
+    set_timings(budget_poll_s=0.01)
+    slow = Gated()
+    over = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        if over.is_set():
+            slow.may_answer.set()
+        await asyncio.sleep(0.3)
+        over.set()
+
+    async with (
+        bought.attempt("a", slow, HALF) as first,
+        bought.attempt("b", slow, HALF, sleep=sleep, limit_s=0.3) as second,
+    ):
+        holding = asyncio.create_task(first.call(ASK))
+        await slow.asked.wait()
+        with pytest.raises(OutOfTime):
+            await second.call(ASK)
+        await holding
+    assert bought.journal.account("b").calls_billed == 0
+    assert [step.kind for step in bought.journal.steps("b")] == ["limit"]
