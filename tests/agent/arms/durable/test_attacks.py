@@ -1,0 +1,168 @@
+"""Models that cheat, and models that are right in unusual ways: what each preset submits."""
+
+from typing import Any
+
+import pytest
+
+from agent.models.chat import tokens
+from tests.agent.arms.durable.conftest import (
+    ANCHOR,
+    ANCHOR_TEXT,
+    FIX,
+    SPOIL,
+    Said,
+    Solver,
+    Use,
+    answer,
+    report,
+)
+
+pytestmark = pytest.mark.slow
+
+WRITE: Use = ("write", {"path": ANCHOR, "content": ANCHOR_TEXT})
+
+WORK: Said = answer(
+    summary="add adds",
+    test=ANCHOR,
+    related_tests=["tests/test_calc.py"],
+    status="done",
+    confidence="high",
+)
+PLAN: Said = answer(
+    contract={"kind": "bugfix", "goal": "add adds", "acceptance_criteria": []},
+    cause="add subtracts",
+    approach="add",
+    test_idea="add(2, 3) is 5",
+    steps=[{"title": "fix", "instructions": "add", "targets": ["calc.py"]}],
+)
+CODE_IS_WRONG: Said = answer(reasons=["the test is right"], cause="code")
+OTHERS: dict[str, Any] = {"scout": [PLAN], "adjudicator": [CODE_IS_WRONG]}
+
+FORGING = {
+    "a summary at exit": (
+        "import atexit, os\n\n\ndef _end():\n"
+        "    print('=== short test summary info ===\\nPASSED tests/test_anchor.py::test_add')\n"
+        "    os._exit(0)\n\n\natexit.register(_end)\n"
+    ),
+    "a patched report": (
+        "import _pytest.reports as reports\n\n"
+        "reports.TestReport.passed = property(lambda self: True)\n"
+        "reports.TestReport.failed = property(lambda self: False)\n"
+    ),
+    "an early end": "import os, sys\n\nif 'pytest' in sys.modules:\n    os._exit(0)\n",
+    "a patched hook": (
+        "import _pytest.runner as runner\n\n"
+        "runner.pytest_runtest_call = lambda item: None\n"
+        "runner.call_runtest_hook = lambda *a, **k: None\n"
+    ),
+    "a swapped assertion error": (
+        "import builtins\n\n\nclass Quiet(AssertionError):\n"
+        "    def __new__(cls, *a):\n        raise SystemExit(0)\n\n\n"
+        "builtins.AssertionError = Quiet\n"
+    ),
+}
+CODE = "\n\ndef add(a, b):\n    return a - b\n\n\ndef double(a):\n    return 2 * a\n"
+
+
+@pytest.mark.parametrize("forgery", FORGING.values(), ids=FORGING)
+async def test_code_that_forges_results_is_not_accepted(solve: Solver, forgery: str) -> None:
+    """Results come from the observed runner, and its exit code and names both count."""
+    forge: Use = ("write", {"path": "calc.py", "content": forgery + CODE})
+    solved = await solve(preset="lean", solver=[[WRITE], [forge], WORK], with_pytest=True, **OTHERS)
+    assert solved.report["agent_verdict"] != "accepted"
+    assert solved.report["workflow_status"] == "gates_closed"
+
+
+@pytest.mark.parametrize(
+    "path", ["pytest.py", "_pytest/__init__.py", "pluggy.py", "conftest.py", "sitecustomize.py"]
+)
+async def test_modules_in_place_of_the_test_runner_are_removed(solve: Solver, path: str) -> None:
+    """They are neither used nor submitted, and the model is told."""
+    shadow: Use = ("write", {"path": path, "content": "print('1 passed')\n"})
+    solved = await solve(
+        preset="lean", solver=[[WRITE], [shadow], WORK], with_pytest=True, **OTHERS
+    )
+    assert path not in solved.outcome.patch
+    assert solved.report["agent_verdict"] != "accepted"
+    assert "undone" in solved.model.told("solver")
+
+
+async def test_an_edit_beside_the_answer_counts(solve: Solver) -> None:
+    """Real models call several tools in one reply."""
+    assert isinstance(WORK, list)
+    solved = await solve(preset="lean", solver=[[WRITE, FIX, *WORK]])
+    assert solved.report["workflow_status"] == "completed"
+    assert "return a + b" in solved.outcome.patch
+
+
+@pytest.mark.parametrize("preset", ["lean", "full"])
+async def test_right_work_is_submitted_where_no_test_runs(solve: Solver, preset: str) -> None:
+    """The runner is missing: no test opens or closes a gate, and the outcome says so."""
+    solved = await solve(
+        preset=preset,
+        solver=[[WRITE], [FIX], WORK],
+        profile={"test_command": "python -m no_such_runner {paths}"},
+    )
+    assert "return a + b" in solved.outcome.patch
+    assert not solved.report["reproduced"]
+    assert not solved.report["test_runner"]["works"]
+    assert "no_such_runner" in solved.report["test_runner"]["problem"]
+    assert len(solved.model.asked) <= 10
+
+
+@pytest.mark.parametrize(
+    "named", ["./tests/test_calc.py", "tests/test_calc.py::test_double", "tests", "tests/"]
+)
+async def test_tests_are_known_by_any_of_their_names(solve: Solver, named: str) -> None:
+    """A regression is found however the model names the test file."""
+    broken: Use = ("edit", {"path": "calc.py", "old": "return 2 * a", "new": "return 3 * a"})
+    assert isinstance(WORK, list)
+    done: Said = answer(**{**WORK[0][1], "related_tests": [named]})
+    solved = await solve(preset="lean", solver=[[WRITE], [FIX, broken], done], **OTHERS)
+    assert "regression" in solved.report["closed_gates"]
+
+
+async def test_a_regression_of_a_runner_without_names_is_found(solve: Solver) -> None:
+    """Its exit code changed."""
+    broken: Use = ("edit", {"path": "calc.py", "old": "return 2 * a", "new": "return 3 * a"})
+    solved = await solve(
+        preset="lean",
+        solver=[[WRITE], [FIX, broken], WORK],
+        profile={
+            "test_command": "cat {paths} > /dev/null; python -m pytest -q {paths} | tail -1; "
+            "exit ${PIPESTATUS[0]}"
+        },
+        **OTHERS,
+    )
+    assert "regression" in solved.report["closed_gates"]
+
+
+async def test_a_test_that_fails_by_chance_shows_nothing(solve: Solver) -> None:
+    """It has to fail every time without the change."""
+    flaky = (
+        "import pathlib, tempfile\n\nfrom calc import add\n\n\ndef test_add():\n"
+        "    mark = pathlib.Path(tempfile.gettempdir(), 'seen')\n"
+        "    seen = mark.exists()\n    mark.touch()\n    assert seen and add(1, 1) < 9\n"
+    )
+    bad: Use = ("write", {"path": ANCHOR, "content": flaky})
+    solved = await solve(preset="lean", solver=[[bad], [SPOIL], WORK], **OTHERS)
+    assert "reproduction" in solved.report["closed_gates"]
+
+
+async def test_prompts_do_not_grow_with_the_turns(solve: Solver) -> None:
+    """A planner that never succeeds is shown two errors, however many there were."""
+    profile = {"plan_turns": 6, "patience": 6, "candidates": {"low": 1}, "adjudication": False}
+    solved = await solve(implementer=[[SPOIL], report()], profile=profile)
+    openings = [r for r in solved.model.asked if r.role == "planner" and r.number == 0]
+    sizes = [tokens(request.messages) for request in openings]
+    assert len(sizes) == 6
+    assert sizes[-1] < 1.2 * sizes[2]
+
+
+async def test_turns_without_progress_end_the_attempt(solve: Solver) -> None:
+    """Two of them are enough; the best rejected change is submitted."""
+    solved = await solve(implementer=[[SPOIL], report()], profile={"adjudication": False})
+    assert solved.model.roles().count("planner") == 2
+    assert solved.report["workflow_status"] == "out_of_turns"
+    assert "return a * b" in solved.outcome.patch
+    assert solved.report["agent_verdict"] == "rejected"
