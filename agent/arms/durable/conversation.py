@@ -312,14 +312,14 @@ class _Talk:
             self._complain(turn.problem, only_answer=only_answer)
             return None
         outputs: list[tuple[Call, str]] = []
-        is_settled, given = True, None
+        answers = [call for call in turn.calls if call.name == _ANSWER and not call.problem]
+        is_settled = True
         for call in turn.calls:
             if call.name == _ANSWER:
-                given = given if call.problem else self._answer_of(call.arguments)
                 output = self._problem(call.problem) if call.problem else _NOT_TAKEN
             elif call.problem:
                 output, is_settled = self._problem(call.problem), False
-            elif only_answer:
+            elif only_answer and not answers:
                 output = "Not used: only an answer is accepted now."
             elif left is not None and left <= 0:
                 output = "No tool uses are left in this turn; answer now."
@@ -329,8 +329,8 @@ class _Talk:
                 uses.append(ToolUse(call.name, call.arguments, result))
                 output, is_settled = render(result), is_settled and result.ok
             outputs.append((call, output))
-        if given is not None and (is_settled or only_answer):
-            return given
+        if answers and (is_settled or only_answer):
+            return self._answer_of(answers[-1].arguments)
         self._add(outputs)
         return None
 
