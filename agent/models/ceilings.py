@@ -12,6 +12,9 @@ from agent.models.spec import LiteLLMSpec
 DEFAULT_MAX_TOKENS = 16_384
 """Output limit of a call, unless the experiment sets one or the model's own is lower."""
 
+OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens")
+"""Names under which `extra` may hold the limit on the output."""
+
 _ROOM_FOR_OUTPUT = 4
 """The default output limit is at most this fraction of a window, so that small windows have room
 for the conversation."""
@@ -55,7 +58,8 @@ class Ceilings:
 
         `asked` lowers it, but never so far that a thinking model cannot answer.
         """
-        own = self.spec.max_tokens or self._default_max_tokens
+        declared = (self.spec.extra.get(name) for name in OUTPUT_LIMITS)
+        own = self.spec.max_tokens or next(filter(None, declared), self._default_max_tokens)
         if own is None or asked is None:
             return own
         return min(own, max(asked, self._least_tokens))

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection
 from types import ModuleType
 from typing import Any
 
-from agent.models.ceilings import Ceilings, listed_name
+from agent.models.ceilings import OUTPUT_LIMITS, Ceilings, listed_name
 from agent.models.chat import essential, tokens
 from agent.models.protocol import CostSource, ModelInfo, ModelReply, ModelRequest
 from agent.models.retry import EmptyAnswer, RetryPolicy, call_with_retries
@@ -121,7 +121,7 @@ class LiteLLMModel:
         return {
             **(_cache_points() if request.goes_on and _takes_cache_markers(spec.name) else {}),
             **(_reasoning_kept(spec.name) if _is_responses(spec) else {}),
-            **spec.extra,
+            **{name: value for name, value in spec.extra.items() if name not in OUTPUT_LIMITS},
             **{name: value for name, value in optional.items() if value is not None},
             "model": _sent_name(spec),
             "messages": request.messages,
@@ -139,7 +139,9 @@ class LiteLLMModel:
         spec = self._spec
         if _is_thinking_claude(spec) or not _listed_as(spec.name, "supports_tool_choice"):
             return None
-        return choice if _takes(spec.name, spec.reasoning_effort, "tool_choice", "auto") else None
+        return (
+            choice if _takes(spec.name, spec.reasoning_effort, "tool_choice", "required") else None
+        )
 
     def _temperature(self) -> float | None:
         """Return the temperature, unless the model refuses it."""

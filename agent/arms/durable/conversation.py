@@ -350,14 +350,14 @@ class Conversation(Generic[A]):
             self._complain(turn.problem, only_answer=only_answer)
             return None
         outputs: list[tuple[Call, str]] = []
-        is_settled, given = True, None
+        answers = [call for call in turn.calls if call.name == _ANSWER and not call.problem]
+        is_settled = True
         for call in turn.calls:
             if call.name == _ANSWER:
-                given = given if call.problem else self._answer_in(call)
                 output = self._problem(call.problem) if call.problem else _NOT_TAKEN
             elif call.problem:
                 output, is_settled = self._problem(call.problem), False
-            elif only_answer:
+            elif only_answer and not answers:
                 output = "Not used: only an answer is accepted now."
             elif left is not None and left <= 0:
                 output = "No tool uses are left in this turn; answer now."
@@ -367,11 +367,11 @@ class Conversation(Generic[A]):
                 self._uses.append(ToolUse(call.name, call.arguments, result))
                 output, is_settled = render(result), is_settled and result.ok
             outputs.append((call, output))
-        if given is not None and (is_settled or only_answer):
+        if answers and (is_settled or only_answer):
             self._unanswered = [
                 (call, "" if call.name == _ANSWER else output) for call, output in outputs
             ]
-            return given
+            return self._answer_in(answers[-1])
         self._add(outputs)
         return None
 

@@ -75,8 +75,14 @@ def test_the_output_limit_is_the_models_own_where_that_is_lower(
 
 def test_the_experiment_sets_the_output_limit() -> None:
     """It may be above the default; a call may lower it."""
-    own = ceilings("openai/gpt-5", max_tokens=40_000)
-    assert (own.max_tokens(), own.max_tokens(2_048)) == (40_000, 2_048)
+    fields: list[dict[str, Any]] = [
+        {"max_tokens": 40_000},
+        {"extra": {"max_tokens": 40_000}},
+        {"extra": {"max_completion_tokens": 40_000}},
+    ]
+    for each in fields:
+        own = ceilings("openai/gpt-5", **each)
+        assert (own.max_tokens(), own.max_tokens(2_048)) == (40_000, 2_048)
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,11 @@ async def test_what_is_read_once_is_not_cached(anthropic: AnthropicServer) -> No
     [
         ("openai/gpt-5", {}, {"max_completion_tokens": 16_384}),
         ("openai/gpt-5", {"temperature": 0.5}, {"max_completion_tokens": 16_384}),
+        (
+            "openai/gpt-5",
+            {"extra": {"max_completion_tokens": 99, "seed": 7}},
+            {"max_completion_tokens": 99, "seed": 7},
+        ),
         ("openai/gpt-4o", {"temperature": 0.5, "max_tokens": 99}, {"temperature": 0.5}),
         ("openai/gpt-5", {"api": "responses"}, {"max_output_tokens": 16_384, "store": False}),
         (
