@@ -58,10 +58,15 @@ def is_test_support(path: str) -> bool:
     """Return True if a file decides which tests run and how.
 
     Such files are conftest files, the configuration of test runners, the modules that Python
-    imports before any of them, and runners that are part of a repository: `runtests.py` of Django
-    and SymPy, and SymPy's `bin/test`.
+    imports before any of them, the entry points by which pytest finds plugins, and runners that are
+    part of a repository: `runtests.py` of Django and SymPy, and SymPy's `bin/test`.
     """
-    return path == "bin/test" or _TEST_SUPPORT.fullmatch(PurePosixPath(path).name) is not None
+    pure = PurePosixPath(path)
+    return (
+        path == "bin/test"
+        or _TEST_SUPPORT.fullmatch(pure.name) is not None
+        or (pure.name == "entry_points.txt" and pure.parent.suffix in (".egg-info", ".dist-info"))
+    )
 
 
 _IMPORT_ROOTS = {"src", "lib", "bin", "python"}

@@ -31,7 +31,6 @@ OTHERS = (
     "CHANGELOG.md",
     "agent/ARCHITECTURE.md",
     "agent/DURABLE.md",
-    "agent/runners/README.md",
     "eval/tasks/README.md",
     "flows/COMMANDS.md",
     "flows/EXPERIMENTS.md",

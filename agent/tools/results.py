@@ -27,7 +27,7 @@ class TestRun:
     skipped: list[str] = field(default_factory=list)
     """Skipped tests, and those that failed as expected."""
     reports: dict[str, str] = field(default_factory=dict)
-    """The own report of each test in `failed` and `errors`, if the runner was observed."""
+    """The own reports of the first failed tests and errors, if the runner was observed."""
     problem: str = ""
     """The reason why this run proves nothing, or ''. Such a run is never a pass."""
     observed: bool = False

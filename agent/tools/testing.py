@@ -16,6 +16,7 @@ _CHANNEL_BYTES = 32 * 2**20
 """Room for what tests print, and for the results after it."""
 
 _OUTPUT_CHARS = 2 * 2**20
+_MAX_REPORTS = 50
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _SUMMARY = re.compile(r"^=+ short test summary info =+$", re.MULTILINE)
@@ -81,6 +82,7 @@ def _observed(command: str, exit_code: int, output: str, results: Results) -> Te
         names[test.outcome].append(test.name)
     contradicting = "" if exit_code == results.exit_code else "the exit code was changed"
     problem = results.problem or contradicting
+    reports = [(test.name, test.report) for test in results.tests if test.report]
     return TestRun(
         command=command,
         exit_code=exit_code,
@@ -89,7 +91,7 @@ def _observed(command: str, exit_code: int, output: str, results: Results) -> Te
         errors=names["error"],
         output=f"{output}\n[{problem}]" if problem else output,
         skipped=names["skipped"],
-        reports={test.name: test.report for test in results.tests if test.report},
+        reports=dict(reports[:_MAX_REPORTS]),
         problem=problem,
         observed=True,
     )

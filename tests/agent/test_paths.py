@@ -94,6 +94,8 @@ def test_code_that_only_sounds_like_a_test(path: str) -> None:
         "karma.conf.js",
         ".mocharc.yml",
         "bin/test",
+        "calc.egg-info/entry_points.txt",
+        "src/calc-1.0.dist-info/entry_points.txt",
         "tests/runtests.py",
         "sympy/testing/runtests.py",
     ],
@@ -104,7 +106,16 @@ def test_what_decides_how_tests_run(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["setup.py", "config.py", "jester.py", "pytest.py", "docs/pytest.rst", "karma.md"]
+    "path",
+    [
+        "setup.py",
+        "config.py",
+        "jester.py",
+        "pytest.py",
+        "docs/pytest.rst",
+        "karma.md",
+        "entry_points.txt",
+    ],
 )
 def test_what_does_not(path: str) -> None:
     """Ordinary code and documents may be changed."""

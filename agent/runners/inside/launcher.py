@@ -19,6 +19,7 @@ import zlib
 
 PR_SET_DUMPABLE = 4
 DRAIN_S = 2.0
+IGNORED = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")  # a profile that a command wrote could set these
 CHUNK = 65536
 
 # The first statements of the runner's process. The folder of the repository is not yet on the
@@ -115,6 +116,8 @@ def run(given):
     program_out, program_in = os.pipe()
     records_out, records_in = os.pipe()
     environment = dict(os.environ, **given["environment"])
+    for name in IGNORED:
+        environment.pop(name, None)
     child = subprocess.Popen(
         [sys.executable] + given["options"] + ["-c", START, str(program_out), str(records_in)],
         stdin=subprocess.DEVNULL,

@@ -87,13 +87,16 @@ class Observer:
         self.sha256 = hashlib.sha256
 
     def check(self):
+        if self.hooks is None:  # pytest ended before it read its configuration
+            return
         changed = self.fingerprint.changed() or self.hooks.changed()
         if changed:
             self.record("tampered", changed)
         for finder in sys.meta_path:  # up to the one of pytest, which loads the tests
             if finder in self.finders:
                 return
-            if not self.hooks.is_allowed(getattr(type(finder), "find_spec", None)):
+            find = getattr(finder, "find_spec", None) or getattr(finder, "find_module", None)
+            if not self.hooks.is_allowed(find):
                 self.record("tampered", "how tests are imported")
 
     def plugin(self, pytest):
@@ -134,12 +137,12 @@ class Observer:
                 yield
                 observer.check()
                 for item in session.items:
-                    observer.codes[item.nodeid] = code_of(item)
+                    observer.codes[id(item)] = item, code_of(item)
                     record("collected", item.nodeid)
 
             @wrapper
             def pytest_runtest_call(self, item):
-                if code_of(item) is not observer.codes.get(item.nodeid):
+                if code_of(item) is not observer.codes.get(id(item), (None, None))[1]:
                     record("tampered", "the test " + item.nodeid)
                 outcome = yield
                 raised = outcome.excinfo

@@ -173,6 +173,18 @@ def test_a_missing_runner_is_told(tmp_path: Path) -> None:
     assert (found.exit_code, found.problem) == (1, "the test runner did not start")
 
 
+def test_options_of_the_environment_are_ignored(tmp_path: Path) -> None:
+    """A command can write a profile that sets them in later shells."""
+    (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
+    run = prepare(runner_of(PYTEST), ["test_a.py"])
+    assert run is not None
+    command = f"export PYTEST_ADDOPTS=--co PYTEST_PLUGINS=nowhere\n{run.command}"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
+    found = run.read(done.stdout)[1]
+    assert found is not None
+    assert (found.problem, len(found.tests)) == ("", 1)
+
+
 def test_tests_that_change_while_they_run(tmp_path: Path) -> None:
     """Code that is imported by the first test file rewrites the second, and puts it back."""
     (tmp_path / "calc.py").write_text(

@@ -34,6 +34,10 @@ TRICKS = {
         "echo >sitecustomize.py; echo >src/usercustomize.py",
         ["sitecustomize.py", "src/usercustomize.py"],
     ),
+    "a plugin by its entry point": (
+        "mkdir calc.egg-info; printf '[pytest11]\na = b\n' >calc.egg-info/entry_points.txt",
+        ["calc.egg-info/entry_points.txt"],
+    ),
     "a module in place of pytest": (
         "echo >pytest.py; mkdir src/_pytest; echo >src/_pytest/__init__.py; ln -s src pluggy",
         ["pluggy", "pytest.py", "src/_pytest/__init__.py"],
