@@ -81,5 +81,6 @@ def _shown(run: TestRun) -> dict[str, Any]:
         "exit_code": run.exit_code,
         "passed": len(run.passed),
         "failed": run.failed,
+        "errors": run.errors,
         "output": render_tests(run, _SHOWN_OUTPUT),
     }
