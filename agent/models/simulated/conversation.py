@@ -1,7 +1,7 @@
 """Conversations of the durable arm's roles: their input, and the model's replies.
 
-The opening user message ends in a block of facts. Every reply is one tool call, natively or as a
-fenced block of the text protocol.
+A request carries the facts of its role as data. A reply calls tools, natively or as a fenced block
+of the text protocol.
 """
 
 import json
@@ -14,9 +14,8 @@ from agent.models.chat import tool_call
 from agent.models.protocol import Message, ModelRequest
 
 Facts = dict[str, Any]
-"""The input of a role, as JSON."""
+"""The input of a role, by name."""
 
-_FACTS = "```facts\n"
 _TEXT_CALL = re.compile(r"```json\n(.*?)\n```", re.DOTALL)
 
 
@@ -47,18 +46,15 @@ def read(request: ModelRequest) -> Conversation:
     """Parse a request.
 
     Raises:
-        ModelError: the opening message has no facts.
+        ModelError: the request has no facts.
     """
-    opening = next((m["content"] for m in request.messages if m["role"] == "user"), "")
-    text = _text(opening).rpartition(_FACTS)[2].rpartition("\n```")[0]
-    try:
-        facts = json.loads(text)
-    except ValueError:
+    if not request.facts:
         raise ModelError(
-            f"the conversation of the {request.role} opens without a block of facts, "
+            f"the request of the {request.role} carries no facts, "
             "and the simulated model reads nothing else",
             retryable=False,
-        ) from None
+        )
+    facts = dict(request.facts)
     turn = sum(m["role"] == "assistant" and _is_usable(m) for m in request.messages)
     native = bool(request.tools)
     return Conversation(request.role, request.scope, request.number, facts, turn, native)
