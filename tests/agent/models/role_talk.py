@@ -12,6 +12,9 @@ from agent.arms.durable.facts import as_markdown
 from agent.models.protocol import Message, ModelRequest
 
 ANSWERS: dict[str, type[answers.Answer]] = {
+    "solver": answers.Work,
+    "adjudicator": answers.Ruling,
+    "scout": answers.Scouting,
     "contract": answers.Contract,
     "gatherer": answers.Gathered,
     "brief": answers.Brief,
