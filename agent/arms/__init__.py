@@ -3,6 +3,7 @@
 | agent | description |
 |---|---|
 | `mini` | mini-swe-agent's own `DefaultAgent`, its own SWE-bench prompts and limits |
+| `mini_retry` | mini-swe-agent, best of k by the tests that it can run |
 | `durable` | plans, reproduces, implements and verifies step by step: see `agent.arms.durable` |
 | `gold` | applies the reference patch: proves that image and grader work |
 | `null` | changes nothing: proves that the tests detect this |
@@ -13,14 +14,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from agent.arms import reference
-from agent.arms.options import ArmOptions, DurableOptions, MiniOptions
+from agent.arms.options import ArmOptions, DurableOptions, MiniOptions, MiniRetryOptions
 from agent.session.session import Session
 from agent.types import Outcome, Task
 
 Solve = Callable[[Task, Session, Any], Awaitable[Outcome]]
 """Solves a task through a session, with the options of the agent."""
 
-ArmKind = Literal["mini", "durable", "gold", "null"]
+ArmKind = Literal["mini", "mini_retry", "durable", "gold", "null"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,12 @@ async def _mini(task: Task, session: Session, options: MiniOptions) -> Outcome:
     return await mini.solve(task, session, options)
 
 
+async def _mini_retry(task: Task, session: Session, options: MiniRetryOptions) -> Outcome:
+    from agent.arms import mini_retry
+
+    return await mini_retry.solve(task, session, options)
+
+
 async def _durable(task: Task, session: Session, options: DurableOptions) -> Outcome:
     from agent.arms.durable import arm
 
@@ -53,6 +60,7 @@ async def _durable(task: Task, session: Session, options: DurableOptions) -> Out
 
 ARMS: dict[ArmKind, Arm] = {
     "mini": Arm(_mini, MiniOptions, needs_model=True),
+    "mini_retry": Arm(_mini_retry, MiniRetryOptions, needs_model=True),
     "durable": Arm(_durable, DurableOptions, needs_model=True, version=2),
     "gold": Arm(reference.gold, ArmOptions, needs_model=False),
     "null": Arm(reference.null, ArmOptions, needs_model=False),

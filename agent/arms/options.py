@@ -37,6 +37,14 @@ class MiniOptions(ArmOptions):
     )
 
 
+class MiniRetryOptions(MiniOptions):
+    """Limits of mini-swe-agent for each try, and the number of tries."""
+
+    tries: int = Field(
+        default=2, ge=1, le=100, description="runs of mini-swe-agent per attempt, at most"
+    )
+
+
 class DurableOptions(ArmOptions):
     """Limits and settings of the durable agent."""
 

@@ -23,6 +23,9 @@ from agent.errors import InvalidSpec
 _NOT_IN_EXTRA = {"model", "messages", "tools", "stream", "num_retries", "max_retries", "api_key"}
 
 
+Chance = Annotated[float, Field(ge=0, le=1)]
+
+
 class _Spec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -109,6 +112,58 @@ class SimulatedSpec(_Spec):
         description="probability that an implementer of the durable arm tampers with the tests "
         "instead",
     )
+    correlation: Chance = Field(
+        default=0.5, description="chance that another try at a task repeats its first mistake"
+    )
+    insight: Chance = Field(
+        default=0.7,
+        description="chance that an author told of a failing test blames the right one of code "
+        "and test",
+    )
+    wrong_anchors: Chance = Field(
+        default=0.1, description="chance that a new test asserts the mistake of the first try"
+    )
+    overspecified_anchors: Chance = Field(
+        default=0.1,
+        description="chance that a new test also asserts a detail that the task does not say",
+    )
+    flaky_anchors: Chance = Field(
+        default=0.02, description="chance that a new test sometimes fails on correct code"
+    )
+    conflict_claims: Chance = Field(
+        default=0.05,
+        description="chance that work names an existing test as one that the task contradicts",
+    )
+    reviewer_catches: Chance | None = Field(
+        default=None,
+        description="chance that a review finds the fault of a wrong change; none: as often as "
+        "`reviewer_accuracy` says",
+    )
+    asks_for_tests: Chance = Field(
+        default=0.1, description="chance that a review objects that no test was added"
+    )
+    adjudicator_accuracy: Chance = Field(
+        default=0.8, description="chance that a ruling names the true cause of a failing test"
+    )
+    exploration: int = Field(
+        default=0, ge=0, description="further looks at the code before it is changed"
+    )
+    parallel_calls: Chance = Field(
+        default=0, description="chance that a look at the code shares a reply with the one before"
+    )
+    prose: Chance = Field(default=0, description="chance that a reply has prose and no call")
+    mini_tests: Chance = Field(
+        default=0, description="chance that mini-swe-agent runs the tests before it submits"
+    )
+    mini_notices: Chance = Field(
+        default=0.5, description="chance that these tests show mini-swe-agent a wrong change"
+    )
+
+    @model_validator(mode="after")
+    def _one_fault_at_a_time(self) -> "SimulatedSpec":
+        if self.wrong_anchors + self.overspecified_anchors + self.flaky_anchors > 1:
+            raise ValueError("wrong, overspecified and flaky anchors are together more than all")
+        return self
 
 
 class RecordedSpec(_Spec):

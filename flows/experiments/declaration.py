@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from agent.arms import ARMS
-from agent.arms.options import ArmOptions, DurableOptions, MiniOptions
+from agent.arms.options import ArmOptions, DurableOptions, MiniOptions, MiniRetryOptions
 from agent.journal.pacing import RateLimit
 from agent.models.spec import ModelSpec
 from eval.selection import Selection
@@ -54,6 +54,17 @@ class MiniArm(_Arm):
     options: MiniOptions = Field(default_factory=MiniOptions, description="its limits")
 
 
+class MiniRetryArm(_Arm):
+    """mini-swe-agent several times, its model, its limits and the number of tries."""
+
+    agent: Literal["mini_retry"] = Field(
+        description="mini-swe-agent, best of several tries by the tests that it can run"
+    )
+    options: MiniRetryOptions = Field(
+        default_factory=MiniRetryOptions, description="limits of each try, and how many"
+    )
+
+
 class DurableArm(_Arm):
     """The durable agent, its model and its settings."""
 
@@ -70,7 +81,9 @@ class ReferenceArm(_Arm):
     options: ArmOptions = Field(default_factory=ArmOptions, description="its limits")
 
 
-ArmSpec = Annotated[MiniArm | DurableArm | ReferenceArm, Field(discriminator="agent")]
+ArmSpec = Annotated[
+    MiniArm | MiniRetryArm | DurableArm | ReferenceArm, Field(discriminator="agent")
+]
 """One arm. Its `agent` determines its options."""
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from agent.arms import ARMS
 from agent.arms.durable.profile import FullProfile, LeanProfile, RoleModel
-from agent.arms.options import ArmOptions, DurableOptions, MiniOptions
+from agent.arms.options import ArmOptions, DurableOptions, MiniOptions, MiniRetryOptions
 from agent.models.spec import LiteLLMSpec, RecordedSpec, ScriptedSpec, SimulatedSpec
 from eval import audit
 from eval.digests import canonical_digest
@@ -49,6 +49,9 @@ CELL_KEY_IGNORED = {
 ALWAYS_IN_KEY: dict[type[BaseModel], frozenset[str]] = {
     ArmOptions: frozenset({"time_limit_s"}),
     MiniOptions: frozenset({"time_limit_s", "step_limit", "cost_limit_usd", "command_timeout_s"}),
+    MiniRetryOptions: frozenset(
+        {"time_limit_s", "step_limit", "cost_limit_usd", "command_timeout_s", "tries"}
+    ),
     DurableOptions: frozenset({"time_limit_s", "profile"}),
     LeanProfile: frozenset({"preset"}),
     FullProfile: frozenset({"preset"}),

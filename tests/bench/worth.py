@@ -1,126 +1,159 @@
 """Is the durable arm worth its cost, on a simulated model? Measures harnesses, not models.
 
-Runs every bundled task once per seed, with `mini` and `durable` on the same simulated skill, then
-again with reviewers that guess. The first patch of every durable attempt is also graded on its own,
-to count how many wrong ones the arm caught, and by which check. `python -m tests.bench.worth
---seeds 20`.
+Every bundled task, as often as there are seeds: on a model that errs half of the time, on one that
+is right at once (the best path), on one that is right while its own test is wrong (a stuck
+attempt), and with each part of the durable arm switched off or on (the ablation). Prints the tables of
+`reports/MEASUREMENTS.md`. Exit code 1: a target is missed. `python -m tests.bench.worth --seeds 5`.
 """
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import yaml
 
-from eval.predictions import write_jsonl
-from eval.types import Prediction
+from flows.experiments.declaration import BUILT_IN
 
 BIN = Path(sys.executable).parent
-ACCURACIES = {"worth": 0.9, "worth-blind": 0.5}
-"""Accuracy of the simulated reviewers, by experiment."""
-PROSE = (".md", ".rst", ".txt")
+
+MINI = {"name": "mini", "agent": "mini"}
+RETRY = {"name": "mini-retry", "agent": "mini_retry"}
+LEAN = {"name": "lean", "agent": "durable"}
+FULL = {"name": "full", "agent": "durable", "options": {"profile": {"preset": "full"}}}
+
+RIGHT = {
+    "skill": 1,
+    "wrong_anchors": 0,
+    "overspecified_anchors": 0,
+    "flaky_anchors": 0,
+    "conflict_claims": 0,
+}
+STUCK = {"skill": 1, "wrong_anchors": 1, "insight": 0}
+"""The author never doubts its own test, which no correct change passes."""
+
+BEST_PATH, AVERAGE, STUCK_ATTEMPT = 2.5, 4.0, 6.0
+"""The most that the lean preset may cost, in multiples of mini."""
 
 
-def main() -> None:
-    """Run, report, and grade the first patches."""
+@dataclass(frozen=True)
+class Arm:
+    """The results of one arm in one experiment."""
+
+    name: str
+    attempts: int
+    resolved: int
+    usd: float
+    """Mean cost of an attempt."""
+    calls: float
+    """Mean number of model calls of an attempt."""
+
+    @property
+    def rate(self) -> float:
+        return self.resolved / self.attempts
+
+
+def main() -> int:
+    """Run the experiments, print the tables, and compare with the targets."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--blind-seeds", type=int, default=20, help="with reviewers that guess")
-    parser.add_argument("--skill", type=float, default=0.5)
+    parser.add_argument("--seeds", type=int, default=20, help="attempts per task and arm")
+    parser.add_argument("--ablation-seeds", type=int, default=20)
     parser.add_argument("--environment", default="host", choices=["host", "docker"])
-    parser.add_argument("--lake", type=Path, help="kept and gone on with; a temporary one if left")
+    parser.add_argument("--lake", type=Path, help="a lake to keep, and to resume in")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="durabench-worth-") as folder:
         lake = arguments.lake or Path(folder)
         lake.mkdir(parents=True, exist_ok=True)
-        for name, seeds in (("worth", arguments.seeds), ("worth-blind", arguments.blind_seeds)):
-            declared = lake / f"{name}.yaml"
-            declared.write_text(yaml.safe_dump(experiment(name, seeds, arguments)))
-            durabench("run", str(declared), lake=lake)
-            print(caught(name, lake, arguments.environment), flush=True)
+        results = {}
+        for declared in experiments(arguments):
+            run(declared, lake)
+            results[declared["name"]] = arms_of(declared, lake)
+            print(f"\n{declared['name']}\n\n{table(results[declared['name']])}", flush=True)
+    missed = list(misses(results))
+    print("\n".join(["", *missed]) if missed else "\nevery target is met")
+    return 1 if missed else 0
 
 
-def experiment(name: str, seeds: int, arguments: argparse.Namespace) -> dict[str, Any]:
-    """The declaration."""
-    return {
-        "name": name,
-        "dataset": "bundled",
-        "environment": arguments.environment,
-        "model": {
-            "provider": "simulated",
-            "skill": arguments.skill,
-            "reviewer_accuracy": ACCURACIES[name],
-        },
-        "arms": [{"name": "mini", "agent": "mini"}, {"name": "durable", "agent": "durable"}],
-        "repeats": seeds,
-        "concurrency": 4,
-        "primary": {"baseline": "mini", "candidate": "durable"},
-        "evaluation_timeout_s": 120,
-    }
-
-
-def durabench(*arguments: str, lake: Path) -> None:
-    """Run a command of the project, with its output."""
-    subprocess.run([str(BIN / "durabench"), *arguments, "--lake", str(lake)], check=True)
-
-
-def caught(experiment: str, lake: Path, environment: str) -> str:
-    """What became of the first patches of the durable arm, right and wrong ones."""
-    firsts = list(first_candidates(experiment, lake))
-    verdicts: Counter[tuple[bool, str]] = Counter()
-    for repeat in sorted({repeat for repeat, _, _ in firsts}):
-        own = [(instance, first) for number, instance, first in firsts if number == repeat]
-        resolved = graded(f"{experiment}-first-{repeat}", own, lake, environment)
-        verdicts.update((instance in resolved, fate(first)) for instance, first in own)
-    wrong = {what: n for (right, what), n in verdicts.items() if not right}
-    right = {what: n for (right, what), n in verdicts.items() if right}
-    total = sum(wrong.values())
-    share = 100 * (total - wrong.get("accepted", 0)) / total if total else 0.0
-    return (
-        f"{experiment}: {total} of {len(firsts)} first patches are wrong, and {share:.1f} % of "
-        f"them are caught: {wrong}; what became of the right ones: {right}"
+def experiments(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield the declarations: skill 0.5, best path, stuck attempt, and both ablations."""
+    strong, weak = (
+        yaml.safe_load((BUILT_IN / f"{name}.yaml").read_text())
+        for name in ("ablation", "ablation_weak")
     )
+    seeds = {"environment": arguments.environment, "repeats": arguments.seeds}
+    bare = {key: value for key, value in strong.items() if key not in ("primary", "family")}
+    cases: list[tuple[str, dict[str, Any], list[dict[str, Any]]]] = [
+        ("worth", {"skill": 0.5}, [MINI, RETRY, LEAN, FULL]),
+        ("worth-best", RIGHT, [MINI, LEAN]),
+        ("worth-stuck", STUCK, [MINI, LEAN]),
+    ]
+    for name, changes, arms in cases:
+        model = {**strong["model"], **changes}
+        yield {**bare, **seeds, "name": name, "model": model, "arms": arms}
+    for ablation in (strong, weak):
+        yield {**ablation, **seeds, "repeats": arguments.ablation_seeds}
 
 
-def first_candidates(experiment: str, lake: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Repeat, instance, and the first candidate of the first step that changes code."""
-    files = f"{lake}/attempts/experiment={experiment}/arm=durable/*.parquet"
-    rows = duckdb.sql(f"select repeat, instance_id, report from '{files}' order by all").fetchall()
-    for repeat, instance, report in rows:
-        for step in json.loads(report or "{}").get("steps", []):
-            if not all(path.endswith(PROSE) for path in step["targets"]):
-                yield repeat, instance, step["candidates"][0]
-                break
+def run(declared: Mapping[str, Any], lake: Path) -> None:
+    """Run an experiment. Finished attempts are kept."""
+    path = lake / f"{declared['name']}.yaml"
+    path.write_text(yaml.safe_dump(dict(declared)))
+    subprocess.run([str(BIN / "durabench"), "run", str(path), "--lake", str(lake)], check=True)
 
 
-def graded(
-    name: str, firsts: list[tuple[str, dict[str, Any]]], lake: Path, environment: str
-) -> set[str]:
-    """The instances whose first patch resolves them."""
-    path = lake / f"{name}.jsonl"
-    write_jsonl(path, [Prediction(instance, name, first["diff"]) for instance, first in firsts])
-    options = ["--name", name, "--environment", environment, "--timeout-s", "120"]
-    durabench("grade", str(path), *options, lake=lake)
-    files = f"{lake}/evaluations/experiment={name}/**/*.parquet"
-    rows = duckdb.sql(f"select instance_id from '{files}' where resolved").fetchall()
-    return {instance for (instance,) in rows}
+def arms_of(declared: Mapping[str, Any], lake: Path) -> list[Arm]:
+    """Return the results of an experiment, in the order of its arms."""
+    attempts, evaluations = (
+        f"'{lake}/{each}/experiment={declared['name']}/**/*.parquet'"
+        for each in ("attempts", "evaluations")
+    )
+    rows = duckdb.sql(
+        "select arm, count(*), count(*) filter (resolved), avg(cost_usd), avg(model_calls) "
+        f"from {attempts} attempt left join (select attempt_id, resolved from {evaluations}) "
+        "using (attempt_id) group by arm"
+    ).fetchall()
+    found = {row[0]: Arm(*row) for row in rows}
+    return [found[arm["name"]] for arm in declared["arms"]]
 
 
-def fate(candidate: dict[str, Any]) -> str:
-    """Who caught it, if anybody did."""
-    if candidate["status"] != "done":
-        return candidate["status"]
-    if candidate["broken"]:
-        return "by tests"
-    return "accepted" if candidate["verdict"] == "accept" else "by review"
+def table(arms: Iterable[Arm]) -> str:
+    """Return the results as a Markdown table, with costs in multiples of the first arm's."""
+    first, *others = arms
+    lines = [
+        "| arm | resolved | rate | model calls | cost per attempt | × mini |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {arm.name} | {arm.resolved} of {arm.attempts} | {100 * arm.rate:.0f} % "
+        f"| {arm.calls:.1f} | ${arm.usd:.3f} | {arm.usd / first.usd:.2f} |"
+        for arm in (first, *others)
+    ]
+    return "\n".join(lines)
+
+
+def misses(results: Mapping[str, list[Arm]]) -> Iterator[str]:
+    """Yield one line for each target that is missed."""
+    for experiment, most in (
+        ("worth-best", BEST_PATH),
+        ("worth", AVERAGE),
+        ("worth-stuck", STUCK_ATTEMPT),
+    ):
+        arms = {arm.name: arm for arm in results[experiment]}
+        ratio = arms["lean"].usd / arms["mini"].usd
+        if ratio > most:
+            yield f"missed: {experiment}: lean costs {ratio:.2f} times mini, at most {most:g}"
+    stuck = {arm.name: arm for arm in results["worth-stuck"]}["lean"]
+    if stuck.resolved < stuck.attempts:
+        yield f"missed: worth-stuck: {stuck.resolved} of {stuck.attempts} right patches submitted"
+    arms = {arm.name: arm for arm in results["worth"]}
+    if arms["lean"].rate < arms["full"].rate:
+        yield "missed: worth: lean resolves less than full"
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -4,6 +4,7 @@ from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from agent.models.simulated import SimulatedModel
 from agent.models.spec import SimulatedSpec
 from agent.types import Task
+from tests.agent.models.simulations import TRUTHFUL
 
 TWINS = ("step-1/candidate-1", "step-1/candidate-2")
 """The scopes of the two candidates that are made at the same time in the first step."""
@@ -19,9 +20,7 @@ class FirstWrong:
 
     def __init__(self, task: Task) -> None:
         self._wrong, self._right = (
-            SimulatedModel(
-                SimulatedSpec(provider="simulated", skill=skill, reviewer_accuracy=1), task, 0
-            )
+            SimulatedModel(SimulatedSpec(provider="simulated", skill=skill, **TRUTHFUL), task, 0)
             for skill in (0, 1)
         )
 

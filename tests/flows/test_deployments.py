@@ -71,7 +71,8 @@ def test_choices_are_enumerations_and_models_are_tabs() -> None:
     made = schema("solve")
     assert made["properties"]["trace"]["enum"] == ["off", "steps"]
     arms = made["definitions"]["Experiment"]["properties"]["arms"]["items"]
-    assert list(arms["discriminator"]["mapping"]) == ["durable", "gold", "mini", "null"]
+    agents = list(arms["discriminator"]["mapping"])
+    assert agents == ["durable", "gold", "mini", "mini_retry", "null"]
     assert "profile" not in made["definitions"]["MiniOptions"]["properties"]
     assert schema("grade")["properties"]["environment"]["enum"] == ["auto", "docker", "host"]
     assert schema("grade")["properties"]["predictions"]["type"] == "string"

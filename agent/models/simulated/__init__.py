@@ -4,8 +4,10 @@ model.py         the model: choice of script, malformed replies, costs
 mini.py          the script for mini-swe-agent
 roles.py         the durable arm's roles that ask, find, plan and describe
 anchor.py        the role that writes a failing test
+solver.py        the role that reads, tests, edits and repairs in one conversation
 implementer.py   the role that changes code: correctly, wrongly, or by cheating
-reviewers.py     the two roles that review a change
+reviewers.py     the roles that judge a change: reviewers and adjudicator
+drawing.py       draws of right and wrong changes, correlated within an attempt
 reference.py     the reference patch by file, and comparison with a change
 conversation.py  parser of the model's input, and its replies
 draws.py         seeded draws

@@ -1,19 +1,21 @@
 """The writer of the anchor test: a test that looks for one hunk of the reference patch.
 
 The test reads the source, because it cannot import or call names that only the task's author knows.
-It therefore fails on the base commit at its assertion, and passes once the hunk is applied.
+It therefore fails on the base commit at its assertion, and passes once the hunk is applied. Some
+tests have a fault: they ask for a mistake, for a detail of their own, or for draws.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from agent.models.damage import PROSE
-from agent.models.patches import FilePatch, Hunk
-from agent.models.simulated.conversation import Action, Facts
+from agent.models.damage import PROSE, damage
+from agent.models.patches import FilePatch, Hunk, parse
+from agent.models.simulated.conversation import Action, Conversation, Facts
 from agent.models.simulated.draws import Draws
 from agent.models.simulated.reference import Reference
+from agent.models.spec import SimulatedSpec
 
 _TEST = '''\
 """Whether {path} is what the task asks for."""
@@ -24,8 +26,13 @@ FILE = Path(__file__).resolve().parents[{depth}] / {path}
 {expected}
 
 def test_the_change_is_there():
-{body}
+{body}{detail}
 '''
+
+_OWN_DETAIL = """
+    assert FILE.is_file() and "def _as_stated" in FILE.read_text(errors="replace")"""
+_BY_LUCK = """
+    assert random.random() < 0.75"""
 
 _GONE = "    assert not FILE.exists()"
 _EXISTS = "    assert FILE.is_file()"
@@ -50,20 +57,34 @@ class Check:
     expected: str | list[str] | None = None
 
 
-def write(reference: Reference, facts: Facts, draws: Draws) -> list[Action]:
+@dataclass(frozen=True)
+class Anchor:
+    """A new test as its author writes it."""
+
+    check: Check
+    content: str
+    right: bool
+    """True if correct work passes it every time."""
+
+
+def write(
+    reference: Reference, conversation: Conversation, draws: Draws, spec: SimulatedSpec
+) -> list[Action]:
     """Return the script of the role."""
+    facts = conversation.facts
     path = (facts.get("brief") or {}).get("anchor_path") or place(reference, facts)
     regression_tests = (facts.get("brief") or {}).get("regression_tests") or []
-    check = chosen(reference, draws)
-    if check is None:
+    anchor = authored(reference, path, draws, spec, f"anchor/{conversation.scope}")
+    if anchor is None:
         reason = "The change leaves no trace in any file's text."
         return [_claim(reason, path, regression_tests, reproduced=False)]
+    check = anchor.check
     look = [Action("I look at the code.", "read", {"path": check.path})]
     if check.file.creates:
         look = []
     return [
         *look,
-        Action("I write the test.", "write_new", {"path": path, "content": source(check, path)}),
+        Action("I write the test.", "write_new", {"path": path, "content": anchor.content}),
         Action("It has to fail now.", "run_tests", {"paths": [path]}),
         _claim(
             f"{check.path} is not yet what the task asks for, and the test looks for just that.",
@@ -75,8 +96,57 @@ def write(reference: Reference, facts: Facts, draws: Draws) -> list[Action]:
 
 
 def place(reference: Reference, facts: Facts) -> str:
-    """Return a path for the anchor test: beside the existing tests, or else in `tests`."""
-    folders = [str(PurePosixPath(path).parent) for path in facts.get("test_files") or []]
+    """Return a path for the anchor test beside the existing tests."""
+    return beside(reference, facts.get("test_files") or [])
+
+
+def authored(
+    reference: Reference, path: str, draws: Draws, spec: SimulatedSpec, draw: str
+) -> Anchor | None:
+    """Return a test with the faults of its author, or None if nothing can be checked."""
+    check = chosen(reference, draws)
+    if check is None:
+        return None
+    drawn = draws.rng(f"{draw}/fault").random()
+    if drawn < spec.wrong_anchors and (
+        wrong := agreeing_with(_mistake(reference, draws), reference)
+    ):
+        return Anchor(wrong, source(wrong, path), right=False)
+    if drawn < spec.wrong_anchors + spec.overspecified_anchors:
+        return Anchor(check, source(check, path, _OWN_DETAIL), right=False)
+    if drawn < spec.wrong_anchors + spec.overspecified_anchors + spec.flaky_anchors:
+        return Anchor(check, source(check, path, _BY_LUCK), right=False)
+    return Anchor(check, source(check, path), right=True)
+
+
+def agreeing_with(patch: str, reference: Reference) -> Check | None:
+    """Return a check that a wrong patch passes, and neither correct work nor the base commit."""
+    for file in parse(patch):
+        right = [known for known in reference.files if known.name == file.name]
+        correct = [
+            line.rstrip("\r") for known in right for h in known.hunks for line in h.new_lines
+        ]
+        for hunk in file.hunks:
+            old, new = _sides(hunk)
+            if file.new_path and not _holds(old, new) and not _holds(correct, new):
+                return Check(file, file.name, _LINES.format(negation=""), new)
+    return None
+
+
+def is_right(content: str, path: str, reference: Reference) -> bool:
+    """Return True if a test is one that correct work passes every time."""
+    checks = [check for file in reference.files for check in _checks(file)]
+    return any(source(check, path) == content for check in checks)
+
+
+def _mistake(reference: Reference, draws: Draws) -> str:
+    """Return the change that the attempt's first try makes if it is wrong."""
+    return damage(reference.task.reference_patch, draws.rng("damage"))
+
+
+def beside(reference: Reference, test_files: Sequence[str]) -> str:
+    """Return a path for the anchor test beside the given tests, or else in `tests`."""
+    folders = [str(PurePosixPath(path).parent) for path in test_files]
     commonest = Counter(sorted(folders)).most_common(1)
     return str(PurePosixPath(commonest[0][0] if commonest else "tests") / reference.anchor_name)
 
@@ -92,7 +162,7 @@ def chosen(reference: Reference, draws: Draws) -> Check | None:
     return rng.choice(code or checks) if checks else None
 
 
-def source(check: Check, path: str) -> str:
+def source(check: Check, path: str, detail: str = "") -> str:
     """Return the test as the content of a file at `path`.
 
     The test is pure ASCII, whatever it looks for.
@@ -100,10 +170,15 @@ def source(check: Check, path: str) -> str:
     expected = f"EXPECTED = {check.expected!a}\n" if check.expected is not None else ""
     return _TEST.format(
         path=ascii(check.path),
-        imports="import hashlib\n" if check.body == _BLOB else "",
+        imports="".join(
+            f"import {name}\n"
+            for name, used in (("hashlib", check.body == _BLOB), ("random", detail == _BY_LUCK))
+            if used
+        ),
         depth=len(PurePosixPath(path).parts) - 1,
         expected=expected,
         body=check.body,
+        detail=detail,
     )
 
 
@@ -121,11 +196,17 @@ def _checks(file: FilePatch) -> Iterator[Check]:
 
 
 def _hunk_checks(file: FilePatch, hunk: Hunk) -> Iterator[Check]:
-    old, new = ([line.rstrip("\r") for line in side] for side in (hunk.old_lines, hunk.new_lines))
+    old, new = _sides(hunk)
     if not _holds(old, new):
         yield Check(file, file.name, _LINES.format(negation=""), new)
     elif old != new:  # lines at an edge are removed, and the rest already exists
         yield Check(file, file.name, _LINES.format(negation="not "), old)
+
+
+def _sides(hunk: Hunk) -> tuple[list[str], list[str]]:
+    """Return the lines before and after a change, without carriage returns."""
+    old, new = ([line.rstrip("\r") for line in side] for side in (hunk.old_lines, hunk.new_lines))
+    return old, new
 
 
 def _holds(lines: list[str], block: list[str]) -> bool:

@@ -1,22 +1,24 @@
 """Conversations of the durable arm's roles: their input, and the model's replies.
 
-The opening user message ends in a block of facts. Every reply is one tool call, natively or as a
-fenced block of the text protocol.
+A request carries the facts of its role as data. A reply calls tools, natively or as a fenced block
+of the text protocol.
 """
 
 import json
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from agent.errors import ModelError
 from agent.models.chat import tool_call
 from agent.models.protocol import Message, ModelRequest
+from agent.models.simulated.draws import Draws
 
 Facts = dict[str, Any]
-"""The input of a role, as JSON."""
+"""The input of a role, by name."""
 
-_FACTS = "```facts\n"
 _TEXT_CALL = re.compile(r"```json\n(.*?)\n```", re.DOTALL)
 
 
@@ -29,6 +31,13 @@ class Action:
     arguments: dict[str, Any]
 
 
+Reply = list[Action]
+"""The calls of one reply, at least one."""
+
+_LOOKS = {"read", "run_command"}
+"""Tools whose calls do not depend on each other where they follow each other."""
+
+
 @dataclass(frozen=True)
 class Conversation:
     """The parts of a role's request that determine the answer."""
@@ -37,8 +46,8 @@ class Conversation:
     scope: str
     number: int
     facts: Facts
-    turn: int
-    """Usable replies that the conversation already contains."""
+    results: tuple[str, ...]
+    """What followed each usable reply so far: the results of its calls, as one text."""
     native: bool
     """True if tools are called natively, False for the text protocol."""
 
@@ -47,29 +56,49 @@ def read(request: ModelRequest) -> Conversation:
     """Parse a request.
 
     Raises:
-        ModelError: the opening message has no facts.
+        ModelError: the request has no facts.
     """
-    opening = next((m["content"] for m in request.messages if m["role"] == "user"), "")
-    text = _text(opening).rpartition(_FACTS)[2].rpartition("\n```")[0]
-    try:
-        facts = json.loads(text)
-    except ValueError:
+    if not request.facts:
         raise ModelError(
-            f"the conversation of the {request.role} opens without a block of facts, "
+            f"the request of the {request.role} carries no facts, "
             "and the simulated model reads nothing else",
             retryable=False,
-        ) from None
-    turn = sum(m["role"] == "assistant" and _is_usable(m) for m in request.messages)
-    native = bool(request.tools)
-    return Conversation(request.role, request.scope, request.number, facts, turn, native)
+        )
+    facts = dict(request.facts)
+    results, native = tuple(_results(request.messages)), bool(request.tools)
+    return Conversation(request.role, request.scope, request.number, facts, results, native)
 
 
-def reply(conversation: Conversation, action: Action) -> Message:
-    """Return the action as an assistant message."""
-    if conversation.native:
-        return _native(conversation, action, json.dumps(action.arguments))
-    call = {"tool": action.tool, "arguments": action.arguments}
-    return _spoken(action, json.dumps(call))
+def _results(messages: Sequence[Message]) -> Iterator[str]:
+    for at, message in enumerate(messages):
+        if message["role"] == "assistant" and _is_usable(message):
+            after = takewhile(lambda each: each["role"] != "assistant", messages[at + 1 :])
+            yield "\n".join(_text(each.get("content")) for each in after)
+
+
+def grouped(actions: Iterable[Action], draws: Draws, chance: float, draw: str) -> list[Reply]:
+    """Return one reply for each action, or for several looks in a row with the given chance."""
+    replies: list[Reply] = []
+    for number, action in enumerate(actions):
+        joins = replies and {action.tool, replies[-1][-1].tool} <= _LOOKS
+        if joins and draws.hits(chance, f"{draw}/parallel/{number}"):
+            replies[-1] = [*replies[-1], action]
+        else:
+            replies.append([action])
+    return replies
+
+
+def reply(conversation: Conversation, actions: Reply) -> Message:
+    """Return the actions as an assistant message. The text protocol has one action per reply."""
+    if not conversation.native:
+        call = {"tool": actions[0].tool, "arguments": actions[0].arguments}
+        return _spoken(actions[0], json.dumps(call))
+    messages = [
+        _native(conversation, action, json.dumps(action.arguments), suffix=f"_{n}" if n else "")
+        for n, action in enumerate(actions)
+    ]
+    calls = [call for message in messages for call in message["tool_calls"]]
+    return {**messages[0], "tool_calls": calls}
 
 
 def malformed_reply(conversation: Conversation, action: Action, *, broken: bool) -> Message:
@@ -82,8 +111,10 @@ def malformed_reply(conversation: Conversation, action: Action, *, broken: bool)
     return _spoken(action, json.dumps(call)[:-1])
 
 
-def _native(conversation: Conversation, action: Action, arguments: str) -> Message:
-    call_id = f"call_{conversation.number}"
+def _native(
+    conversation: Conversation, action: Action, arguments: str, *, suffix: str = ""
+) -> Message:
+    call_id = f"call_{conversation.number}{suffix}"
     return tool_call(action.tool, arguments, call_id=call_id, content=action.thought)
 
 

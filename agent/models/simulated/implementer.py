@@ -1,17 +1,16 @@
 """The implementer: makes one step of the reference patch, correctly or wrongly, or cheats.
 
-A whole task of n files, done once, is right with the probability `skill`. A step of k of these
-files is therefore right with `skill ** (k / n)`. Every scope has its own draw: each candidate, and
-each new try.
+Every scope has its own draw: each candidate, and each new try.
 """
 
 from collections.abc import Iterable
 
-from agent.models.damage import damage
 from agent.models.patches import FilePatch, render, undoing
 from agent.models.simulated.conversation import Action, Conversation
+from agent.models.simulated.drawing import drawn
 from agent.models.simulated.draws import Draws
 from agent.models.simulated.reference import Reference
+from agent.models.spec import SimulatedSpec
 
 # Probabilities that an implementer claims high confidence. A correct one does so more often, but a
 # wrong one often enough that confidence orders candidates better than chance and proves nothing.
@@ -32,7 +31,7 @@ _EMPTY_TEST = "def test_it_works():\n    assert True\n"
 
 
 def write(
-    reference: Reference, conversation: Conversation, draws: Draws, *, skill: float, cheating: float
+    reference: Reference, conversation: Conversation, draws: Draws, spec: SimulatedSpec
 ) -> list[Action]:
     """Return the script of the role."""
     facts = conversation.facts
@@ -41,22 +40,22 @@ def write(
     draw = f"step/{conversation.scope}/{','.join(file.name for file in files)}"
     anchor = (facts.get("anchor") or {}).get("path")
     tests = _unique([anchor, *(step.get("tests") or []), *(facts.get("regression_tests") or [])])
-    if draws.hits(cheating, f"{draw}/cheating"):
-        edit = _cheat(_unique(tests or facts.get("test_files") or []), draws, draw)
-        return [edit, *_run(tests), _report("Everything passes now.", "high")]
-    right = draws.hits(skill ** (len(files) / len(reference.files)), f"{draw}/skill")
-    patch = render(files) if right else damage(render(files), draws.rng(f"{draw}/damage"))
+    if draws.hits(spec.cheating, f"{draw}/cheating"):
+        edit = cheat(_unique(tests or facts.get("test_files") or []), draws, draw)
+        return [edit, *run(tests), _report("Everything passes now.", "high")]
+    change = drawn(reference, files, draws, spec, f"step/{conversation.scope}")
     names = ", ".join(file.name for file in files)
     return [
-        *_reads(files),
+        *reads(files),
         *_undo(reference, conversation, files),
-        Action("I know what to change.", "apply_patch", {"patch": patch}),
-        *_run(tests),
-        _report(f"Changed {names} as the step says.", _confidence(draws, draw, right=right)),
+        Action("I know what to change.", "apply_patch", {"patch": change.patch}),
+        *run(tests),
+        _report(f"Changed {names} as the step says.", confidence(draws, draw, right=change.right)),
     ]
 
 
-def _reads(files: list[FilePatch]) -> list[Action]:
+def reads(files: list[FilePatch]) -> list[Action]:
+    """Return a look at each of the first two files that exist, around its first hunk."""
     return [
         Action(f"I read {file.old_path}.", "read", {"path": file.old_path, **_lines(file)})
         for file in files[:2]
@@ -83,7 +82,8 @@ def _undo(reference: Reference, conversation: Conversation, files: list[FilePatc
     return [Action("What is there is wrong: I take it back.", "apply_patch", {"patch": patch})]
 
 
-def _cheat(tests: list[str], draws: Draws, draw: str) -> Action:
+def cheat(tests: list[str], draws: Draws, draw: str) -> Action:
+    """Return an edit that makes the tests pass without the change."""
     rng = draws.rng(f"{draw}/cheat")
     if tests and rng.random() < 1 / 2:
         arguments = {"path": rng.choice(tests), "content": _EMPTY_TEST}
@@ -92,11 +92,13 @@ def _cheat(tests: list[str], draws: Draws, draw: str) -> Action:
     return Action("The tests need some set-up.", "write", arguments)
 
 
-def _run(tests: list[str]) -> list[Action]:
+def run(tests: list[str]) -> list[Action]:
+    """Return a run of the tests, if there are any."""
     return [Action("I run the tests.", "run_tests", {"paths": tests})] if tests else []
 
 
-def _confidence(draws: Draws, draw: str, *, right: bool) -> str:
+def confidence(draws: Draws, draw: str, *, right: bool) -> str:
+    """Return the confidence that the author of a change claims."""
     sure = _SURE_IF_RIGHT if right else _SURE_IF_WRONG
     rng = draws.rng(f"{draw}/confidence")
     return "high" if rng.random() < sure else rng.choice(["medium", "low"])

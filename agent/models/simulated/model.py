@@ -37,6 +37,7 @@ class SimulatedModel:
         self._spec = spec
         self._task = task
         self._draws = Draws(f"{spec.seed}/{seed}/{task.id}")
+        self._mini_scripts: dict[tuple[str, bool], list[mini.Reply]] = {}
         self.right = self._draws.hits(spec.skill, "skill")
         """True if a task done in one go, as by mini-swe-agent, results in the reference patch."""
 
@@ -66,24 +67,32 @@ class SimulatedModel:
         turn = sum(message["role"] == "assistant" for message in request.messages)
         # A reply without an action need not stay in the conversation, but its error message does.
         # The number of messages therefore distinguishes such a turn from its repetition.
-        draw = f"malformed/{turn}/{len(request.messages)}"
-        malformed = self._draws.hits(self._spec.malformed, draw)
-        chosen = self._mini_turns[min(turn, len(self._mini_turns) - 1)]
-        return mini.reply(chosen, turn, native=bool(request.tools), malformed=malformed)
+        draw = f"{request.scope}malformed/{turn}/{len(request.messages)}"
+        malformed = self._draws.hits(self._spec.malformed, draw) or self._draws.hits(
+            self._spec.prose, f"{draw}/prose"
+        )
+        native = bool(request.tools)
+        script = self._mini_script(request.scope, native)
+        chosen = script[min(turn, len(script) - 1)]
+        return mini.reply(chosen, turn, native=native, malformed=malformed)
 
     def _in_a_role(self, request: ModelRequest) -> Message:
         talk = conversation.read(request)
-        script = roles.script(talk, self._reference, self._draws, self._spec)
-        action = script[min(talk.turn, len(script) - 1)]
+        actions = roles.next_reply(talk, self._reference, self._draws, self._spec)
         draw = f"malformed/{talk.role}/{talk.scope}/{talk.number}"
         if self._draws.hits(self._spec.malformed, draw):
             broken = self._draws.hits(1 / 2, f"{draw}/broken")
-            return conversation.malformed_reply(talk, action, broken=broken)
-        return conversation.reply(talk, action)
+            return conversation.malformed_reply(talk, actions[0], broken=broken)
+        if self._draws.hits(self._spec.prose, f"{draw}/prose"):
+            return conversation.malformed_reply(talk, actions[0], broken=False)
+        return conversation.reply(talk, actions)
 
-    @functools.cached_property
-    def _mini_turns(self) -> list[mini.Turn]:
-        return mini.turns(self._task.reference_patch, self._draws, right=self.right)
+    def _mini_script(self, scope: str, native: bool) -> list[mini.Reply]:
+        if (scope, native) not in self._mini_scripts:
+            self._mini_scripts[scope, native] = mini.script(
+                self._reference, self._draws, self._spec, scope, native=native
+            )
+        return self._mini_scripts[scope, native]
 
     @functools.cached_property
     def _reference(self) -> Reference:
@@ -93,14 +102,15 @@ class SimulatedModel:
 def _usage(request: ModelRequest, message: Message) -> Usage:
     """Return tokens as billed by a provider with a prompt cache.
 
-    The previous request, which ended before the last assistant message, is read from the cache. The
-    rest is written to it.
+    The previous request is read from the cache: the tools, which precede all messages, and the
+    messages before the last one of the assistant. The rest is written to it.
     """
     messages = request.messages
     senders = [sent["role"] for sent in messages]
     before = len(senders) - 1 - senders[::-1].index("assistant") if "assistant" in senders else 0
-    input_tokens = tokens(messages) + tokens([{"content": str(request.tools)}])
-    read, output = _cached(tokens(messages[:before])), tokens([message])
+    tools = tokens([{"content": str(request.tools)}])
+    input_tokens, output = tools + tokens(messages), tokens([message])
+    read = _cached(tools + tokens(messages[:before])) if before else 0
     written = _cached(input_tokens) - read
     plain = input_tokens - read - written
     return Usage(

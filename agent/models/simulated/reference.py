@@ -12,6 +12,8 @@ from agent.models.patches import FilePatch, parse
 from agent.models.simulated.conversation import Facts
 from agent.types import Task
 
+_MOST_RELATED_TESTS = 3
+
 
 @dataclass(frozen=True)
 class Effect:
@@ -59,6 +61,15 @@ class Reference:
             for file in self.files
             if re.search(rf"(?<![\w./-]){re.escape(file.name)}(?![\w/-])", text)
         ]
+
+    def related(self, test_files: list[str]) -> list[str]:
+        """Return a few of the test files. Those that name a touched module come first."""
+        modules = {PurePosixPath(path).stem for path in self.paths}
+
+        def names_none(test: str) -> bool:
+            return not any(module in PurePosixPath(test).stem for module in modules)
+
+        return sorted(test_files, key=names_none)[:_MOST_RELATED_TESTS]
 
     def changed(self, facts: Facts) -> list[FilePatch]:
         """Return the work tree's changes from the base commit, without the anchor test."""

@@ -4,13 +4,12 @@ The answers are the JSON of the classes in `agent/arms/durable/answers.py`.
 """
 
 import re
-from pathlib import PurePosixPath
 from typing import Any
 
 from agent.errors import ModelError
 from agent.models.patches import FilePatch
-from agent.models.simulated import anchor, implementer, planner, reviewers
-from agent.models.simulated.conversation import Action, Conversation, Facts
+from agent.models.simulated import anchor, implementer, planner, reviewers, solver
+from agent.models.simulated.conversation import Action, Conversation, Facts, Reply, grouped
 from agent.models.simulated.draws import Draws
 from agent.models.simulated.reference import Reference
 from agent.models.spec import SimulatedSpec
@@ -19,51 +18,66 @@ _FEATURE = re.compile(
     r"\b(feature|support|add|allow|implement|miss|would be nice)\b", re.IGNORECASE
 )
 
-_MOST_REGRESSION_TESTS = 3
 _LINES_AROUND = 10
 
 
-def script(
+def next_reply(
     conversation: Conversation, reference: Reference, draws: Draws, spec: SimulatedSpec
-) -> list[Action]:
-    """Return all actions of the role in a conversation with these facts, one call per reply.
+) -> Reply:
+    """Return the next reply of the role in a conversation.
 
     Raises:
         ModelError: the role is unknown.
     """
+    if conversation.role == "solver":
+        return solver.next_reply(reference, conversation, draws, spec)
+    actions = _script(conversation, reference, draws, spec)
+    chance = spec.parallel_calls if conversation.native else 0.0
+    replies = grouped(actions, draws, chance, f"{conversation.role}/{conversation.scope}")
+    return replies[min(len(conversation.results), len(replies) - 1)]
+
+
+def _script(
+    conversation: Conversation, reference: Reference, draws: Draws, spec: SimulatedSpec
+) -> list[Action]:
+    """Return all actions of a role that does not depend on the results of its calls."""
     facts = conversation.facts
     match conversation.role:
         case "contract":
-            return [_contract(facts.get("task") or reference.task.statement)]
+            return [_answer("The task is clear.", **_contract(_statement(reference, facts)))]
         case "gatherer":
             return _gather(reference)
         case "brief":
             return [_brief(reference, facts, draws)]
         case "anchor":
-            return anchor.write(reference, facts, draws)
+            return anchor.write(reference, conversation, draws, spec)
         case "planner":
             return planner.write(reference, conversation, draws)
         case "implementer":
-            return implementer.write(
-                reference, conversation, draws, skill=spec.skill, cheating=spec.cheating
-            )
+            return implementer.write(reference, conversation, draws, spec)
+        case "scout":
+            return _scout(reference, facts)
+        case "adjudicator":
+            return reviewers.adjudicate(reference, conversation, draws, spec)
         case "step_reviewer" | "final_reviewer":
-            accuracy = spec.reviewer_accuracy
-            return reviewers.write(reference, conversation, draws, accuracy=accuracy)
+            return reviewers.review(reference, conversation, draws, spec)
         case role:
             raise ModelError(f"the simulated model knows no role {role!r}", retryable=False)
 
 
-def _contract(statement: str) -> Action:
+def _statement(reference: Reference, facts: Facts) -> str:
+    return str(facts.get("task") or reference.task.statement)
+
+
+def _contract(statement: str) -> dict[str, Any]:
     lines = [line.strip("#* \t\r") for line in statement.splitlines() if line.strip()]
     goal = lines[0] if lines else "Do what the task says."
     wanted = _FEATURE.search(" ".join(lines[:3]))
-    return _answer(
-        "The task is clear.",
-        kind="feature" if wanted else "bugfix",
-        goal=goal,
-        acceptance_criteria=[f"This holds: {goal}", "The existing tests still pass."],
-    )
+    return {
+        "kind": "feature" if wanted else "bugfix",
+        "goal": goal,
+        "acceptance_criteria": [f"This holds: {goal}", "The existing tests still pass."],
+    }
 
 
 def _gather(reference: Reference) -> list[Action]:
@@ -85,6 +99,25 @@ def _references(file: FilePatch) -> list[dict[str, Any]]:
     ]
 
 
+def _scout(reference: Reference, facts: Facts) -> list[Action]:
+    names = ", ".join(file.name for file in reference.files)
+    step = {
+        "title": f"Change {names}",
+        "instructions": f"Change {names} so that it does what the task says.",
+        "targets": sorted(reference.paths),
+    }
+    plan = _answer(
+        "I know how to do it.",
+        contract=_contract(_statement(reference, facts)),
+        cause=f"What the task describes comes from {names}.",
+        approach="Begin again, and follow the text of the task closely.",
+        test_idea=f"Assert that {names} is what the task asks for.",
+        related_tests=reference.related(facts.get("test_files") or []),
+        steps=[step],
+    )
+    return [*implementer.reads(reference.files), plan]
+
+
 def _brief(reference: Reference, facts: Facts, draws: Draws) -> Action:
     # The file that the anchor test checks comes first, so that the test soon shows good work.
     check = anchor.chosen(reference, draws)
@@ -97,19 +130,9 @@ def _brief(reference: Reference, facts: Facts, draws: Draws) -> Action:
         anchor_path=anchor.place(reference, facts),
         anchor_idea=f"Assert that {first or names} is what the task asks for.",
         round_trip=False,
-        regression_tests=_regression_tests(reference, facts.get("test_files") or []),
+        regression_tests=reference.related(facts.get("test_files") or []),
         backlog=[planner.item(part) for part in parts],
     )
-
-
-def _regression_tests(reference: Reference, test_files: list[str]) -> list[str]:
-    """Return the test files. Those that name a touched module come first."""
-    modules = {PurePosixPath(path).stem for path in reference.paths}
-
-    def names_none(test: str) -> bool:
-        return not any(module in PurePosixPath(test).stem for module in modules)
-
-    return sorted(test_files, key=names_none)[:_MOST_REGRESSION_TESTS]
 
 
 def _answer(thought: str, **fields: Any) -> Action:

@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.arms.durable import answers
+from agent.arms.durable.facts import as_markdown
 from agent.models.protocol import Message, ModelRequest
 
 ANSWERS: dict[str, type[answers.Answer]] = {
+    "solver": answers.Work,
+    "adjudicator": answers.Ruling,
+    "scout": answers.Scouting,
     "contract": answers.Contract,
     "gatherer": answers.Gathered,
     "brief": answers.Brief,
@@ -51,13 +55,13 @@ class Talk:
 
 def opening(facts: dict[str, Any]) -> list[Message]:
     """The first two messages: the role's instructions, and what it is given."""
-    text = f"Here is what you need.\n\n```facts\n{json.dumps(facts)}\n```"
+    text = as_markdown(facts)
     return [{"role": "system", "content": "You help."}, {"role": "user", "content": text}]
 
 
 def request(role: str, facts: dict[str, Any], *, scope: str = "", number: int = 0) -> ModelRequest:
     """The first request of a conversation."""
-    return ModelRequest(opening(facts), TOOLS, number=number, role=role, scope=scope)
+    return ModelRequest(opening(facts), TOOLS, number=number, role=role, scope=scope, facts=facts)
 
 
 def talk(
@@ -77,7 +81,9 @@ def talk(
     malformed = 0
     for n in range(MOST_REPLIES):
         tools = TOOLS if native else []
-        asked = ModelRequest(list(messages), tools, number=number + n, role=role, scope=scope)
+        asked = ModelRequest(
+            list(messages), tools, number=number + n, role=role, scope=scope, facts=facts
+        )
         message = asyncio.run(model.complete(asked)).message
         messages.append(message)
         call = called(message)

@@ -12,10 +12,23 @@ from agent.types import Task
 from tests.agent.models.patch_cases import Case, git, make
 from tests.agent.models.role_talk import Call
 
+TRUTHFUL = {
+    "reviewer_accuracy": 1.0,
+    "adjudicator_accuracy": 1.0,
+    "correlation": 0.0,
+    "insight": 1.0,
+    "wrong_anchors": 0.0,
+    "overspecified_anchors": 0.0,
+    "flaky_anchors": 0.0,
+    "conflict_claims": 0.0,
+    "asks_for_tests": 0.0,
+}
+"""A model that makes no mistake but those of its skill, each try for itself."""
+
 
 def simulated(patch: str, *, seed: int = 1, name: str = "demo__one", **spec: Any) -> SimulatedModel:
     """A model that knows a patch; right and truthful where `spec` says nothing else."""
-    fields = {"provider": "simulated", "skill": 1.0, "reviewer_accuracy": 1.0, **spec}
+    fields = {"provider": "simulated", "skill": 1.0, **TRUTHFUL, **spec}
     task = Task(name, "It is broken.\n\nReally.", "0" * 40, patch)
     return SimulatedModel(SimulatedSpec.model_validate(fields), task, seed)
 

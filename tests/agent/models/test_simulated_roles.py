@@ -53,7 +53,10 @@ def test_malformed_replies_are_of_both_kinds_and_as_frequent_as_stated(native: b
     """Some have no call, some a broken one; the share is the stated one."""
     model = simulated(X, malformed=0.4)
     replies = [
-        complete(model, ModelRequest(opening(FACTS), TOOLS * native, number=n, role="contract"))
+        complete(
+            model,
+            ModelRequest(opening(FACTS), TOOLS * native, number=n, role="contract", facts=FACTS),
+        )
         for n in range(400)
     ]
     wrong = [reply.message for reply in replies if called(reply.message) is None]
@@ -101,7 +104,7 @@ def test_an_unknown_role_is_an_error() -> None:
 def test_a_conversation_without_facts_is_an_error() -> None:
     """The model reads nothing but the facts."""
     messages = [{"role": "user", "content": "Plan something."}]
-    with pytest.raises(ModelError, match="block of facts"):
+    with pytest.raises(ModelError, match="carries no facts"):
         complete(simulated(X), ModelRequest(messages, TOOLS, role="planner"))
 
 
@@ -138,7 +141,7 @@ def test_the_brief_has_a_place_tests_and_steps_that_stand_alone() -> None:
     assert brief["backlog"] == ["Change pkg/x.py, pkg/y.py"]
     claim = talk(simulated(BOTH), "anchor", {"brief": brief})
     assert claim.answer["path"] == brief["anchor_path"]
-    documented = talk(simulated(BOTH + X.replace("x.py", "x.md")), "brief", {}).answer
+    documented = talk(simulated(BOTH + X.replace("x.py", "x.md")), "brief", {"task": ""}).answer
     assert sorted(documented["backlog"]) == ["Change pkg/x.md", "Change pkg/x.py, pkg/y.py"]
 
 

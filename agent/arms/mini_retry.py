@@ -1,0 +1,97 @@
+"""The cheap rival of a careful agent: mini-swe-agent, best of k by the tests that it can run.
+
+Each try is mini-swe-agent itself, in a branch of the session. The existing tests that cover its
+changed files judge its patch on a fresh copy of the repository. The first patch with which they
+fail no more than before is submitted, else the one with the fewest new failures.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent.arms import mini
+from agent.arms.durable.indexing import tests_covering
+from agent.arms.durable.roles import protecting
+from agent.arms.durable.submission import apply_patch
+from agent.arms.durable.verification import regressions, run_tests
+from agent.arms.options import MiniRetryOptions
+from agent.errors import OutOfTime
+from agent.models.patches import parse
+from agent.session.session import BASE, Session
+from agent.tools import ToolSettings
+from agent.types import Outcome, Task
+
+
+@dataclass(frozen=True)
+class _Try:
+    """One run of mini-swe-agent, and what the tests say of its patch."""
+
+    outcome: Outcome
+    tests: tuple[str, ...] = ()
+    """The existing tests that were run."""
+    failures: tuple[str, ...] = ()
+    """Tests that fail because of the patch, or the reason why they could not run."""
+
+    @property
+    def passes(self) -> bool:
+        """True if there is a patch that no test speaks against."""
+        return bool(self.outcome.patch) and not self.failures
+
+
+async def solve(task: Task, session: Session, options: MiniRetryOptions) -> Outcome:
+    """Run the agent until a patch passes or its tries are used up. Submit the best patch.
+
+    Raises:
+        InfrastructureError: the model or a workspace failed.
+    """
+    tries: list[_Try] = []
+    for number in range(1, options.tries + 1):
+        async with session.branch(f"try-{number}", BASE) as branch:
+            outcome = await mini.solve(task, branch, options)
+        tries.append(await _judged(outcome, session, number))
+        if tries[-1].passes or outcome.status == "out_of_time":
+            break
+    best = min(tries, key=lambda each: (not each.outcome.patch, len(each.failures)))
+    return replace(best.outcome, report=_report(tries, tries.index(best)))
+
+
+async def _judged(outcome: Outcome, session: Session, number: int) -> _Try:
+    """Run the tests of a patch on a fresh copy. Without time for them, it counts as passing."""
+    if not outcome.patch:
+        return _Try(outcome)
+    try:
+        async with session.branch(f"check-{number}", BASE) as fresh:
+            return await _checked(outcome, fresh)
+    except OutOfTime:
+        return _Try(outcome)
+
+
+async def _checked(outcome: Outcome, fresh: Session) -> _Try:
+    patch, tools, protection = outcome.patch, ToolSettings(), protecting(None)
+    changed = sorted({path for file in parse(patch) for path in file.paths})
+    tests = await tests_covering(changed, fresh)
+    if not tests:
+        return _Try(outcome)
+    before = await run_tests(tests, tools, protection, fresh)
+    await fresh.take(BASE)
+    problem = await fresh.act("apply", {"patch": patch}, lambda w: apply_patch(w, patch), str)
+    if problem:
+        return _Try(outcome, tuple(tests), (f"the patch does not apply: {problem}",))
+    after = await run_tests(tests, tools, protection, fresh)
+    return _Try(outcome, tuple(tests), tuple(regressions(before, after)))
+
+
+def _report(tries: Sequence[_Try], chosen: int) -> dict[str, Any]:
+    return {
+        "tries": [
+            {
+                "chosen": number == chosen,
+                "status": each.outcome.status,
+                "detail": each.outcome.detail,
+                "tests": list(each.tests),
+                "failed_checks": list(each.failures),
+                "diff": each.outcome.patch,
+            }
+            for number, each in enumerate(tries)
+        ]
+    }

@@ -1,0 +1,265 @@
+"""The simulated solver: it works in one conversation, and repairs what it is told of."""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.arms.durable.answers import Work
+from agent.models.protocol import Message, ModelRequest
+from agent.models.simulated import SimulatedModel
+from tests.agent.models.patch_cases import CASES, Case
+from tests.agent.models.role_talk import TOOLS, Call, opening
+from tests.agent.models.simulations import Tree, simulated
+from tests.agent.models.test_simulated_anchor import passes
+
+FACTS: dict[str, Any] = {"task": "It is broken.", "earlier_test": None, "plan": None}
+EXISTING = "tests/unit/test_old.py"
+REGRESSION = f"- {EXISTING}::test_old fails and did not before"
+
+
+class Working:
+    """A conversation with the solver on a tree of its own."""
+
+    def __init__(self, case: Case, folder: Path, **spec: Any) -> None:
+        self.tree = Tree(case, folder / "repo")
+        self.reference = self.tree.reference_diff()
+        self.model: SimulatedModel = simulated(self.tree.patch, **spec)
+        self.replies: list[list[Call]] = []
+        self._messages: list[Message] = []
+        self._facts: dict[str, Any] = FACTS
+
+    def until_answer(self, told: str = "", *, facts: Any = None, native: bool = True) -> Work:
+        """Go on, with a rejection if there is one, until the next answer."""
+        self._facts = {**FACTS, **(facts or {})}
+        if not self._messages:
+            self._messages = opening(self._facts)
+        if told:
+            self._messages.append({"role": "user", "content": told})
+        for _ in range(60):
+            tools = TOOLS if native else []
+            number = len(self.replies)
+            request = ModelRequest(
+                list(self._messages), tools, number, role="solver", facts=self._facts
+            )
+            message = asyncio.run(self.model.complete(request)).message
+            self._messages.append(message)
+            calls = _calls(message)
+            self.replies.append(calls)
+            if calls[-1].tool == "answer":
+                return Work.model_validate(calls[-1].arguments)
+            for call in calls:
+                role = {"role": "tool"} if native else {"role": "user"}
+                self._messages.append({**role, "content": self.act(call)})
+        raise AssertionError("never answered")
+
+    def act(self, call: Call) -> str:
+        if call.tool == "run_command":
+            command = call.arguments["command"]
+            done = subprocess.run(["bash", "-c", command], cwd=self.tree.root, capture_output=True)
+            assert done.returncode == 0, done.stderr
+            lists = "*test*" in command
+            return f"exit code 0\n{EXISTING if lists else done.stdout.decode(errors='replace')}"
+        if call.tool == "run_tests":
+            return self.run_tests(call.arguments["paths"])
+        return self.tree.act(call)
+
+    def run_tests(self, paths: list[str]) -> str:
+        """Run the tests that exist, as pytest's summary shows them."""
+        failed = [path for path in paths if path != EXISTING and not passes(self.tree.root / path)]
+        lines = [f"FAILED {path}::test_the_change_is_there - AssertionError" for path in failed]
+        return "\n".join([f"exit code {len(failed)}", *lines])
+
+    def calls_of(self, tool: str) -> list[dict[str, Any]]:
+        return [call.arguments for reply in self.replies for call in reply if call.tool == tool]
+
+    def is_right(self, work: Work) -> bool:
+        """Whether the tree has the reference change, beside the new test."""
+        test = self.tree.root / (work.test or "absent")
+        content = test.read_bytes() if work.test else b""
+        test.unlink(missing_ok=not work.test)
+        is_right = self.tree.diff() == self.reference
+        if work.test:
+            test.parent.mkdir(parents=True, exist_ok=True)
+            test.write_bytes(content)
+        return is_right
+
+
+def _calls(message: Message) -> list[Call]:
+    if "tool_calls" in message:
+        asked = [call["function"] for call in message["tool_calls"]]
+        return [Call(each["name"], json.loads(each["arguments"])) for each in asked]
+    block = message["content"].split("```json\n")[1].split("\n```")[0]
+    asked = json.loads(block)
+    return [Call(asked["tool"], asked["arguments"])]
+
+
+def rejected(work: Work, *more: str) -> str:
+    """The message that the new test fails."""
+    line = f"- the new test {work.test} fails with the change"
+    return "\n".join(["The checks on a fresh copy failed:", line, *more])
+
+
+def first_seed(right: Callable[[SimulatedModel], bool], patch: str, **spec: Any) -> int:
+    return next(seed for seed in range(100) if right(simulated(patch, seed=seed, **spec)))
+
+
+@pytest.mark.parametrize("native", [True, False], ids=["tools", "text"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_right_solver_tests_first_and_makes_the_reference_change(
+    case: Case, native: bool, tmp_path: Path
+) -> None:
+    """Its test fails before the change and passes after it, beside the existing tests."""
+    work = Working(case, tmp_path)
+    done = work.until_answer(native=native)
+    order = [call.tool for reply in work.replies for call in reply]
+    assert order.index("write") < order.index("run_tests") < order.index("apply_patch")
+    assert order[-2:] == ["run_tests", "answer"]
+    assert Path(done.test).parent == Path(EXISTING).parent
+    assert done.related_tests == [EXISTING]
+    assert work.is_right(done)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_rejected_change_is_drawn_again(case: Case, tmp_path: Path) -> None:
+    """The new change takes the place of the wrong one, whatever kind of patch it is."""
+    patch = Tree(case, tmp_path / "first").patch
+    seed = first_seed(lambda model: not model.right, patch, skill=0.5)
+    work = Working(case, tmp_path, skill=0.5, seed=seed)
+    done = work.until_answer()
+    for _ in range(30):
+        if work.is_right(done):
+            break
+        done = work.until_answer(rejected(done, REGRESSION))
+    assert work.is_right(done)
+    assert work.calls_of("apply_patch")[-1]["patch"] == patch
+
+
+def test_a_correlated_mistake_is_made_again(tmp_path: Path) -> None:
+    """With full correlation no rejection helps, and nothing is patched twice."""
+    work = Working(CASES[0], tmp_path, skill=0.0, correlation=1.0)
+    done = work.until_answer()
+    for _ in range(3):
+        done = work.until_answer(rejected(done))
+    assert len(work.calls_of("apply_patch")) == 1
+    assert not work.is_right(done)
+
+
+def test_a_wrong_test_is_corrected_with_insight(tmp_path: Path) -> None:
+    """The code is right and stays as it is; the test then passes."""
+    work = Working(CASES[0], tmp_path, overspecified_anchors=1.0)
+    done = work.until_answer()
+    assert len(work.calls_of("apply_patch")) == 1
+    assert len(work.calls_of("write")) == 2
+    assert passes(work.tree.root / done.test)
+    assert work.is_right(done)
+
+
+def test_a_wrong_test_is_kept_without_insight(tmp_path: Path) -> None:
+    """The author looks at its right code again, and answers with a test that stays red."""
+    work = Working(CASES[0], tmp_path, overspecified_anchors=1.0, insight=0.0)
+    done = work.until_answer()
+    done = work.until_answer(rejected(done))
+    assert len(work.calls_of("write")) == 1
+    assert not passes(work.tree.root / done.test)
+    assert work.is_right(done)
+
+
+def test_a_wrong_change_can_bend_its_own_test(tmp_path: Path) -> None:
+    """Without insight the test is made to agree with the mistake, and then all is green."""
+    for seed in range(20):
+        work = Working(CASES[0], tmp_path / str(seed), skill=0.0, insight=0.0, seed=seed)
+        done = work.until_answer()
+        if done.test and len(work.calls_of("write")) == 2:
+            assert passes(work.tree.root / done.test)
+            assert not work.is_right(done)
+            return
+    raise AssertionError("no seed had a test that saw the mistake")
+
+
+def test_an_existing_test_is_named_or_the_code_changed(tmp_path: Path) -> None:
+    """Right code and insight blame the test; wrong code with insight is changed."""
+    right = Working(CASES[0], tmp_path / "right")
+    right.until_answer()
+    assert right.until_answer(f"Failed:\n{REGRESSION}").conflicting_tests == [
+        f"{EXISTING}::test_old"
+    ]
+    wrong = Working(CASES[0], tmp_path / "wrong", skill=0.0, wrong_anchors=1.0)
+    wrong.until_answer()
+    before = len(wrong.calls_of("apply_patch"))
+    assert wrong.until_answer(f"Failed:\n{REGRESSION}").conflicting_tests == []
+    assert len(wrong.calls_of("apply_patch")) > before
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "The checks pass so far. not done yet: all. Do what remains, and answer again.",
+        "Failed:\n- No test was added to the change.",
+    ],
+    ids=["nothing failed", "a reviewer asks for tests"],
+)
+def test_what_asks_for_no_repair_changes_nothing(told: str, tmp_path: Path) -> None:
+    """It answers again."""
+    work = Working(CASES[0], tmp_path)
+    done = work.until_answer()
+    assert work.until_answer(told).test == done.test
+    assert len(work.calls_of("apply_patch")) == len(work.calls_of("write")) == 1
+
+
+def test_a_test_that_shows_nothing_is_written_again(tmp_path: Path) -> None:
+    """A gate that finds no reproduction gets the plain test."""
+    work = Working(CASES[0], tmp_path, flaky_anchors=1.0, insight=1.0)
+    done = work.until_answer()
+    work.until_answer("Failed:\n- the test does not fail every time without the change")
+    assert "random" not in work.calls_of("write")[-1]["content"]
+    assert passes(work.tree.root / done.test)
+
+
+def test_the_test_of_an_earlier_approach_is_kept(tmp_path: Path) -> None:
+    """A new approach writes the same test again, at the same place."""
+    first = Working(CASES[0], tmp_path / "first")
+    done = first.until_answer()
+    earlier = {"path": done.test, "content": first.calls_of("write")[0]["content"]}
+    second = Working(CASES[0], tmp_path / "second", wrong_anchors=1.0)
+    facts = {"earlier_test": earlier, "plan": {"cause": "", "approach": ""}}
+    assert second.until_answer(facts=facts).test == done.test
+    assert second.calls_of("write")[0] == earlier
+
+
+def test_looks_can_share_a_reply(tmp_path: Path) -> None:
+    """Natively and as often as stated; the text protocol has one call per reply."""
+    both = Working(CASES[0], tmp_path / "both", parallel_calls=1.0, exploration=4)
+    both.until_answer()
+    assert max(len(reply) for reply in both.replies) > 4
+    alone = Working(CASES[0], tmp_path / "alone", exploration=4)
+    alone.until_answer()
+    assert {len(reply) for reply in alone.replies} == {1}
+    assert [call for reply in both.replies for call in reply] == [
+        call for reply in alone.replies for call in reply
+    ]
+    text = Working(CASES[0], tmp_path / "text", parallel_calls=1.0)
+    text.until_answer(native=False)
+    assert {len(reply) for reply in text.replies} == {1}
+
+
+def test_exploration_is_as_long_as_stated(tmp_path: Path) -> None:
+    """That many looks more, at the same code."""
+    few = Working(CASES[0], tmp_path / "few")
+    few.until_answer()
+    many = Working(CASES[0], tmp_path / "many", exploration=7)
+    many.until_answer()
+    assert len(many.calls_of("run_command")) == len(few.calls_of("run_command")) + 7
+
+
+def test_a_cheat_works_on_the_tests(tmp_path: Path) -> None:
+    """It edits a test or a hook and claims success, with no change of the code."""
+    work = Working(CASES[0], tmp_path, cheating=1.0)
+    work.run_tests = lambda paths: "exit code 0"  # type: ignore[method-assign]
+    work.until_answer()
+    assert not work.calls_of("apply_patch")
+    assert {call["path"] for call in work.calls_of("write")} & {"conftest.py", EXISTING}
