@@ -2,8 +2,9 @@
 
 Every bundled task, as often as there are seeds: on a model that errs half of the time, on one that
 is right at once (the best path), on one that is right while its own test is wrong (a stuck
-attempt), and with each part of the durable arm switched off or on (the ablation). Prints the tables of
-`reports/MEASUREMENTS.md`. Exit code 1: a target is missed. `python -m tests.bench.worth --seeds 5`.
+attempt), and with each part of the durable arm switched off or on (the ablation). Prints the
+tables of `reports/MEASUREMENTS.md`. Exit code 1: a target is missed.
+`python -m tests.bench.worth --seeds 5`.
 """
 
 import argparse
