@@ -17,7 +17,9 @@ from flows.cli.options import (
 
 def debug(
     instance: Annotated[str, typer.Argument(help="instance id")],
-    arm: Annotated[str, typer.Option("--arm", "-a", help="mini, durable, gold or null")] = "mini",
+    arm: Annotated[
+        str, typer.Option("--arm", "-a", help="mini, mini_retry, durable, gold or null")
+    ] = "mini",
     dataset: DatasetOption = "bundled",
     split: SplitOption = "test",
     model: ModelOption = None,
