@@ -215,6 +215,7 @@ def test_tries_of_mini_differ_by_scope_unless_correlated() -> None:
         return {command for each in tries for command in each if "git apply" in command}
 
     assert len(patches(1.0)) == 1
+    assert commands(model(skill=0.5), "try-1") == commands(model(skill=0.5))
     assert len(patches(0.0)) > 1
 
 

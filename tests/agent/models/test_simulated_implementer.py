@@ -159,6 +159,16 @@ def test_another_try_repeats_the_first_mistake_as_often_as_stated() -> None:
     assert len(tries[0.0]) > 1
 
 
+def test_the_first_candidate_of_the_first_step_is_the_first_try() -> None:
+    """It is right exactly when the attempt's first try is, whatever the correlation."""
+    for seed in range(20):
+        model = simulated(ONE, skill=0.5, seed=seed)
+        given = facts("x.py", candidate=0, last_step=None)
+        said = talk(model, "implementer", given, scope="step-1/candidate-0")
+        [made] = said.calls_of("apply_patch")
+        assert (made["patch"] == ONE) == model.right
+
+
 def test_the_first_mistake_is_that_of_the_attempt() -> None:
     """A correlated try of the whole task is right exactly when the attempt's first one is."""
     for seed in range(20):

@@ -32,7 +32,7 @@ def test_the_bundled_experiment_is_valid() -> None:
 
 
 def test_the_ablation_changes_one_part_at_a_time_on_two_models() -> None:
-    """Each arm of the durable agent differs from `lean` in one setting; only the skill is weaker."""
+    """Each durable arm differs from `lean` in one setting, and the weak model in its skill."""
     strong, weak = (
         declaration.load(BUILT_IN / f"{name}.yaml") for name in ("ablation", "ablation_weak")
     )
