@@ -31,6 +31,7 @@ OTHERS = (
     "CHANGELOG.md",
     "agent/ARCHITECTURE.md",
     "agent/DURABLE.md",
+    "agent/SIMULATION.md",
     "eval/tasks/README.md",
     "flows/COMMANDS.md",
     "flows/EXPERIMENTS.md",

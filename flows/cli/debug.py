@@ -25,7 +25,9 @@ def debug(
     arm: Annotated[
         str,
         typer.Option(
-            "--arm", "-a", help="mini, durable, gold or null; with --experiment, an arm of the file"
+            "--arm",
+            "-a",
+            help="mini, mini_retry, durable, gold or null, or an arm of the file",
         ),
     ] = "mini",
     experiment: Annotated[

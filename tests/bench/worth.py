@@ -2,9 +2,8 @@
 
 Every bundled task, as often as there are seeds: on a model that errs half of the time, on one that
 is right at once (the best path), on one that is right while its own test is wrong (a stuck
-attempt), and with each part of the durable arm switched off or on (the ablation). Prints the
-tables of `reports/MEASUREMENTS.md`. Exit code 1: a target is missed.
-`python -m tests.bench.worth --seeds 5`.
+attempt), and with each part of the durable arm switched off or on (the ablation). Prints the tables
+of `reports/MEASUREMENTS.md`. Exit code 1: a target is missed. `python -m tests.bench.worth`.
 """
 
 import argparse
@@ -35,7 +34,7 @@ RIGHT = {
     "flaky_anchors": 0,
     "conflict_claims": 0,
 }
-STUCK = {"skill": 1, "wrong_anchors": 1, "insight": 0}
+STUCK = {**RIGHT, "wrong_anchors": 1, "insight": 0}
 """The author never doubts its own test, which no correct change passes."""
 
 BEST_PATH, AVERAGE, STUCK_ATTEMPT = 2.5, 4.0, 6.0

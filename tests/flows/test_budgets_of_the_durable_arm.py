@@ -98,7 +98,8 @@ def meter(monkeypatch: pytest.MonkeyPatch) -> Meter:
 
 def declared(**budget: Any) -> Experiment:
     """One attempt, with a budget or without."""
-    arms = [{"name": "durable", "agent": "durable", "model": "openai/metered"}]
+    options = {"profile": {"preset": "full"}}
+    arms = [{"name": "d", "agent": "durable", "model": "openai/metered", "options": options}]
     budgets = {"budgets": {"attempt": budget}} if budget else {}
     ids = ["durabench__slotwise-2"]
     return trial(arms=arms, select={"ids": ids}, primary=None, **budgets)

@@ -47,7 +47,7 @@ class Conversation:
     number: int
     facts: Facts
     results: tuple[str, ...]
-    """What followed each usable reply so far: the results of its calls, as one text."""
+    """The results of the calls of each usable reply so far, as one text."""
     native: bool
     """True if tools are called natively, False for the text protocol."""
 

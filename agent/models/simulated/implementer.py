@@ -1,6 +1,6 @@
 """The implementer: makes one step of the reference patch, correctly or wrongly, or cheats.
 
-Every scope has its own draw: each candidate, and each new try.
+Every candidate and every new try has its own draw.
 """
 
 from collections.abc import Iterable
@@ -43,7 +43,9 @@ def write(
     if draws.hits(spec.cheating, f"{draw}/cheating"):
         edit = cheat(_unique(tests or facts.get("test_files") or []), draws, draw)
         return [edit, *run(tests), _report("Everything passes now.", "high")]
-    change = drawn(reference, files, draws, spec, f"step/{conversation.scope}")
+    is_first = facts.get("candidate") == 0 and not facts.get("last_step")
+    place = "" if is_first else f"step/{conversation.scope}"
+    change = drawn(reference, files, draws, spec, place)
     names = ", ".join(file.name for file in files)
     return [
         *reads(files),

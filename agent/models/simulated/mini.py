@@ -18,6 +18,8 @@ _SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat patch.txt"
 _TESTS = "python -m pytest -q -p no:cacheprovider 2>&1 | tail -n 30"
 _MOST_REPAIRS = 2
 _WINDOW = 80
+_FIRST_TRY = "try-1"
+"""The scope of the first run in an attempt of `mini_retry`."""
 
 Turn = tuple[str, str]
 """A thought and the command that follows from it."""
@@ -31,10 +33,11 @@ def script(
 ) -> list[Reply]:
     """Return the whole script of one run of the agent.
 
-    Each `scope` is another try at the task; the attempt's first one has the empty name.
+    Each `scope` is another try at the task.
     """
-    draw = f"{scope}/" if scope else ""
-    tries = [drawn(reference, reference.files, draws, spec, scope)]
+    retry = "" if scope == _FIRST_TRY else scope
+    draw = f"{retry}/" if retry else ""
+    tries = [drawn(reference, reference.files, draws, spec, retry)]
     tests = draws.hits(spec.mini_tests, f"{draw}tests")
     while tests and not tries[-1].right and len(tries) <= _MOST_REPAIRS:
         if not draws.hits(spec.mini_notices, f"{draw}notices/{len(tries)}"):

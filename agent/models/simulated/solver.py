@@ -26,7 +26,7 @@ _REGRESSION = re.compile(r"^- (\S.*?) (?:fails and did not before|passed before 
 _ASKED_AGAIN = "The checks pass so far."
 
 Play = Generator[Reply, str, None]
-"""Yields replies, and receives what followed each."""
+"""Yields replies, and receives the results of each."""
 
 
 def next_reply(
@@ -42,7 +42,7 @@ def next_reply(
 
 @dataclass(frozen=True)
 class _Failures:
-    """What a run of tests or a rejection says."""
+    """Findings of a run of tests or of a rejection."""
 
     anchor: bool
     existing: tuple[str, ...] = ()

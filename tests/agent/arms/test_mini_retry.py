@@ -107,7 +107,7 @@ async def test_a_patch_that_breaks_tests_is_tried_again_from_the_base_commit() -
 
 
 async def test_the_patch_with_the_fewest_new_failures_is_submitted() -> None:
-    """Where every patch breaks something, also the earlier one."""
+    """Every patch breaks something; an earlier one can be the best."""
     outcome, _ = await solve(Tries(RUIN, BREAK, RUIN), tries=3)
     assert "3 * a" in outcome.patch
     outcome, _ = await solve(Tries(BREAK, RUIN))

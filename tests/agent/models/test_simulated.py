@@ -146,6 +146,79 @@ def test_usage_models_a_prompt_cache(tmp_path: Path) -> None:
     assert {reply.cost_source for reply in replies} == {"simulated"}
 
 
+def test_tools_are_written_to_the_cache_once() -> None:
+    """They precede all messages, so later calls read them with the request before."""
+    tools = [{**BASH, "description": "x" * 8000}]
+    opening = [{"role": "user", "content": "y" * 8000}]
+    subject = model()
+    first = asyncio.run(subject.complete(ModelRequest(opening, tools)))
+    assert first.usage.cache_write_tokens == first.usage.input_tokens > 4000
+    longer = [*opening, first.message, {"role": "tool", "content": "z" * 400}]
+    second = asyncio.run(subject.complete(ModelRequest(longer, tools))).usage
+    assert second.cache_read_tokens == first.usage.input_tokens
+    assert 100 < second.cache_write_tokens < 300
+
+
+def commands(subject: Any, scope: str = "") -> list[str]:
+    """The commands of an attempt, none of which is run."""
+    talk: list[Message] = [{"role": "user", "content": "Fix it."}]
+    found = [""]
+    while found[-1] != SUBMIT:
+        request = ModelRequest(list(talk), [BASH], scope=scope)
+        message = asyncio.run(subject.complete(request)).message
+        found.append(str(command_of(message)))
+        talk += [message, {"role": "tool", "content": ""}]
+    return found[1:]
+
+
+@pytest.mark.parametrize("name", ["two hunks", "new file", "deleted with change", "renamed"])
+def test_tests_can_show_mini_its_mistake(name: str, tmp_path: Path) -> None:
+    """A wrong change is taken back, and what is submitted is the last one made."""
+    repo = tmp_path / "repo"
+    patch = make(next(case for case in CASES if case.name == name), repo)
+    faults = {"skill": 0.5, "correlation": 0.0, "mini_tests": 1.0, "mini_notices": 1.0}
+    submissions = []
+    for seed in range(40):
+        subject = model(patch, seed=seed, **faults)
+        if not subject.right and len(asked := [*commands(subject)]) < 12:
+            assert sum("pytest" in command for command in asked) > 1
+            submissions.append(work(subject, repo)[0])
+            break
+    subprocess.run(["git", "reset", "-q", "--hard"], cwd=repo, check=True)
+    subprocess.run(["git", "clean", "-fdxq"], cwd=repo, check=True)
+    assert [tree_after(repo, made) for made in submissions] == [tree_after(repo, patch)]
+
+
+def test_mini_runs_tests_and_notices_as_often_as_stated() -> None:
+    """By attempt; without the setting never."""
+    ran = [commands(model(seed=seed, mini_tests=0.5)) for seed in range(200)]
+    share = sum(any("pytest" in command for command in each) for each in ran) / 200
+    assert share == pytest.approx(0.5, abs=0.1)
+    assert not any("pytest" in command for command in commands(model()))
+    spec = {"skill": 0.0, "mini_tests": 1.0, "mini_notices": 0.5}
+    runs = [commands(model(seed=seed, **spec)) for seed in range(200)]
+    noticed = sum(any("git checkout" in command for command in each) for each in runs) / 200
+    assert noticed == pytest.approx(0.5, abs=0.1)
+
+
+def test_more_exploration_is_more_commands() -> None:
+    """That many, before the change."""
+    assert len(commands(model(exploration=9))) == len(commands(model())) + 9
+
+
+def test_tries_of_mini_differ_by_scope_unless_correlated() -> None:
+    """Best of several runs needs runs that differ, and as often as stated they do not."""
+
+    def patches(correlation: float) -> set[str]:
+        subject = model(skill=0.5, correlation=correlation)
+        tries = [commands(subject, f"try-{n}") for n in range(30)]
+        return {command for each in tries for command in each if "git apply" in command}
+
+    assert len(patches(1.0)) == 1
+    assert commands(model(skill=0.5), "try-1") == commands(model(skill=0.5))
+    assert len(patches(0.0)) > 1
+
+
 def test_a_task_without_reference_patch_is_refused() -> None:
     """There is nothing to be right about, and the operator hears so."""
     with pytest.raises(InvalidSpec, match="reference patch"):

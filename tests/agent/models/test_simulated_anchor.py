@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from agent.models.damage import damage
+from agent.models.simulated.draws import Draws
 from agent.workspaces import HostWorkspace, Workspace
 from eval.instances import load
 from eval.types import Instance
@@ -160,3 +162,61 @@ async def test_it_holds_in_every_bundled_task(instances: list[Instance], cache: 
             await before_and_after(instance, cache)
 
     await asyncio.gather(*map(one, instances))
+
+
+def outcomes(case: Case, folder: Path, seed: int = 1, **faults: float) -> list[bool]:
+    """Whether the test of an author passes before the change, after it, and after its mistake."""
+    tree = Tree(case, folder)
+    model = simulated(tree.patch, seed=seed, **faults)
+    passed = []
+    wrong = damage(tree.patch, Draws(f"0/{seed}/demo__one").rng("damage"))
+    for patch in ("", tree.patch, wrong):
+        talk(model, "anchor", {"brief": BRIEF}, act=tree.act)
+        if patch:
+            tree.act(Call("apply_patch", {"patch": patch}))
+        passed.append(passes(tree.root / BRIEF["anchor_path"]))
+        tree.reset()
+    return passed
+
+
+def test_a_wrong_test_agrees_with_the_mistake_of_the_first_try(tmp_path: Path) -> None:
+    """The correct change fails it, and the mistaken one passes; never does the base commit."""
+    found = [
+        outcomes(CASES[0], tmp_path / str(seed), seed, wrong_anchors=1.0) for seed in range(12)
+    ]
+    assert [False, False, True] in found
+    assert all(not before for before, _, _ in found)
+
+
+def test_an_overspecified_test_fails_on_correct_work(tmp_path: Path) -> None:
+    """It asks for a detail that nothing has."""
+    for number, case in enumerate(CASES[:6]):
+        folder = tmp_path / str(number)
+        assert outcomes(case, folder, overspecified_anchors=1.0) == [False, False, False]
+
+
+def test_a_flaky_test_fails_before_and_mostly_passes_after(tmp_path: Path) -> None:
+    """Of many runs on correct work some fail."""
+    tree = Tree(CASES[1], tmp_path / "repo")
+    model = simulated(tree.patch, flaky_anchors=1.0)
+    talk(model, "anchor", {"brief": BRIEF}, act=tree.act)
+    test = tree.root / BRIEF["anchor_path"]
+    assert not any(passes(test) for _ in range(20))
+    tree.act(Call("apply_patch", {"patch": tree.patch}))
+    assert 30 < sum(passes(test) for _ in range(80)) < 80
+
+
+def test_faults_are_as_frequent_as_stated() -> None:
+    """One draw decides among them, by seed."""
+    model_of = {"overspecified_anchors": 0.25, "flaky_anchors": 0.25}
+    patch = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a = 1\n+a = 2\n"
+    tests = [
+        str(
+            talk(simulated(patch, seed=seed, **model_of), "anchor", {"brief": BRIEF}).calls_of(
+                "write_new"
+            )
+        )
+        for seed in range(300)
+    ]
+    assert sum("_as_stated" in test for test in tests) / 300 == pytest.approx(0.25, abs=0.08)
+    assert sum("random" in test for test in tests) / 300 == pytest.approx(0.25, abs=0.08)

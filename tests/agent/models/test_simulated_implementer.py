@@ -141,3 +141,37 @@ def test_cheating_is_as_frequent_as_stated() -> None:
     model = simulated(ONE, cheating=0.25)
     talks = [talk(model, "implementer", facts("x.py"), scope=f"step-{n}") for n in range(400)]
     assert sum(bool(one.calls_of("write")) for one in talks) / 400 == pytest.approx(0.25, abs=0.07)
+
+
+def test_another_try_repeats_the_first_mistake_as_often_as_stated() -> None:
+    """With full correlation every candidate is the first one; otherwise some differ."""
+    tries = {
+        chance: {
+            patch
+            for n in range(40)
+            for patch in patches_of(
+                simulated(ONE, skill=0.5, correlation=chance), f"step-{n}", "x.py"
+            )
+        }
+        for chance in (0.0, 1.0)
+    }
+    assert len(tries[1.0]) == 1
+    assert len(tries[0.0]) > 1
+
+
+def test_the_first_candidate_of_the_first_step_is_the_first_try() -> None:
+    """It is right exactly when the attempt's first try is, whatever the correlation."""
+    for seed in range(20):
+        model = simulated(ONE, skill=0.5, seed=seed)
+        given = facts("x.py", candidate=0, last_step=None)
+        said = talk(model, "implementer", given, scope="step-1/candidate-0")
+        [made] = said.calls_of("apply_patch")
+        assert (made["patch"] == ONE) == model.right
+
+
+def test_the_first_mistake_is_that_of_the_attempt() -> None:
+    """A correlated try of the whole task is right exactly when the attempt's first one is."""
+    for seed in range(20):
+        model = simulated(ONE, skill=0.5, seed=seed, correlation=1.0)
+        right = patches_of(simulated(ONE), "", "x.py")
+        assert (patches_of(model, "step-7", "x.py") == right) == model.right

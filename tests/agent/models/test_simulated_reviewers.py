@@ -79,3 +79,68 @@ def test_accuracy_is_the_share_of_true_verdicts(diff: str) -> None:
     assert sum(one["verdict"] == truth for one in said) / 400 == pytest.approx(0.8, abs=0.06)
     assert all(bool(one["issues"]) == (one["verdict"] == "revise") for one in said)
     assert all(one["reasons"] for one in said)
+
+
+def test_wrong_changes_can_be_caught_more_rarely_than_right_ones_accepted() -> None:
+    """`reviewer_catches` is the share of wrong changes that are objected to, and that alone."""
+    model = simulated(BOTH, reviewer_catches=0.2)
+    said = [review("final_reviewer", X, model=model, number=n)["verdict"] for n in range(400)]
+    assert said.count("revise") / 400 == pytest.approx(0.2, abs=0.06)
+    assert review("final_reviewer", BOTH, model=model)["verdict"] == "accept"
+
+
+def test_a_reviewer_can_ask_for_tests() -> None:
+    """As often as stated, of correct work too."""
+    model = simulated(BOTH, asks_for_tests=0.3)
+    said = [review("final_reviewer", BOTH, model=model, number=n) for n in range(400)]
+    asked = [one for one in said if one["issues"]]
+    assert len(asked) / 400 == pytest.approx(0.3, abs=0.07)
+    assert all(one["verdict"] == "revise" and "test" in one["issues"][0] for one in asked)
+
+
+NEW_TEST = {"path": "tests/test_mine.py", "content": ""}
+OLD_TEST = "tests/test_old.py::test_it"
+
+
+def ruling(diff: str, *, number: int = 0, model: Any = None, **facts: Any) -> dict[str, Any]:
+    given = {"task": "It is broken.", "diff": diff, "new_test": NEW_TEST, **facts}
+    return talk(model or simulated(BOTH), "adjudicator", given, number=number).answer
+
+
+def checks(*lines: str) -> list[dict[str, Any]]:
+    return [{"failures": list(lines), "output": ""}]
+
+
+NEW_TEST_FAILS = checks("the new test tests/test_mine.py fails with the change")
+
+
+@pytest.mark.parametrize(
+    ("diff", "facts", "cause", "tests"),
+    [
+        (X, {"checks": NEW_TEST_FAILS}, "code", []),
+        (BOTH, {"checks": NEW_TEST_FAILS}, "new_test", []),
+        (
+            BOTH,
+            {"checks": checks(f"{OLD_TEST} fails"), "failing_existing_tests": [OLD_TEST]},
+            "existing_test",
+            [OLD_TEST],
+        ),
+    ],
+    ids=["wrong code", "wrong new test", "an existing test"],
+)
+def test_a_ruling_names_the_true_cause(
+    diff: str, facts: dict[str, Any], cause: str, tests: list[str]
+) -> None:
+    """Right code leaves only the test that fails."""
+    said = ruling(diff, **facts)
+    assert (said["cause"], said["tests"]) == (cause, tests)
+    assert said["reasons"]
+
+
+def test_accuracy_is_the_share_of_true_rulings() -> None:
+    """Another cause is one that the evidence allows."""
+    model = simulated(BOTH, adjudicator_accuracy=0.7)
+    said = [ruling(BOTH, number=n, model=model, checks=NEW_TEST_FAILS) for n in range(400)]
+    causes = [one["cause"] for one in said]
+    assert causes.count("new_test") / 400 == pytest.approx(0.7, abs=0.07)
+    assert set(causes) == {"new_test", "code"}

@@ -242,3 +242,31 @@ def test_replies_are_json() -> None:
     given = {"step": {"targets": ["x"]}}
     arguments = talk(simulated(patch), "implementer", given).calls_of("apply_patch")[0]
     assert json.loads(json.dumps(arguments)) == {"patch": patch}
+
+
+def test_the_scout_reads_and_plans_one_step() -> None:
+    """Its plan names every file of the change, and related tests first."""
+    said = talk(simulated(BOTH), "scout", {**FACTS, "test_files": ["t/test_a.py", "t/test_y.py"]})
+    assert [call.tool for call in said.calls] == ["read", "read", "answer"]
+    assert said.answer["related_tests"] == ["t/test_y.py", "t/test_a.py"]
+    [step] = said.answer["steps"]
+    assert step["targets"] == ["pkg/x.py", "pkg/y.py"]
+
+
+def test_prose_is_as_frequent_as_stated() -> None:
+    """Such a reply has no call in it."""
+    model = simulated(X, prose=0.3)
+    replies = [complete(model, request("scout", FACTS, number=n)).message for n in range(300)]
+    prose = [message for message in replies if "tool_calls" not in message]
+    assert len(prose) / 300 == pytest.approx(0.3, abs=0.08)
+
+
+def test_looks_of_a_role_can_share_a_reply() -> None:
+    """Both files are then read at once, and each call has an id of its own."""
+    first = complete(simulated(BOTH, parallel_calls=1.0), request("scout", FACTS)).message
+    calls = first["tool_calls"]
+    assert [json.loads(call["function"]["arguments"])["path"] for call in calls] == [
+        "pkg/x.py",
+        "pkg/y.py",
+    ]
+    assert len({call["id"] for call in calls}) == 2

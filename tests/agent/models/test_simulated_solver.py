@@ -1,4 +1,4 @@
-"""The simulated solver: it works in one conversation, and repairs what it is told of."""
+"""The simulated solver: it works in one conversation and repairs what is rejected."""
 
 import asyncio
 import json
@@ -78,7 +78,7 @@ class Working:
         return [call.arguments for reply in self.replies for call in reply if call.tool == tool]
 
     def is_right(self, work: Work) -> bool:
-        """Whether the tree has the reference change, beside the new test."""
+        """Return True if the tree has the reference change, beside the new test."""
         test = self.tree.root / (work.test or "absent")
         content = test.read_bytes() if work.test else b""
         test.unlink(missing_ok=not work.test)
@@ -232,7 +232,7 @@ def test_the_test_of_an_earlier_approach_is_kept(tmp_path: Path) -> None:
 
 
 def test_looks_can_share_a_reply(tmp_path: Path) -> None:
-    """Natively and as often as stated; the text protocol has one call per reply."""
+    """Only natively. The text protocol has one call per reply."""
     both = Working(CASES[0], tmp_path / "both", parallel_calls=1.0, exploration=4)
     both.until_answer()
     assert max(len(reply) for reply in both.replies) > 4

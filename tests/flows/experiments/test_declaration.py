@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from agent.models.spec import SimulatedSpec
 from eval.errors import DatasetError
 from flows.errors import UsageError
 from flows.experiments import declaration, records
-from flows.experiments.declaration import BUILT_IN, Experiment
+from flows.experiments.declaration import BUILT_IN, DurableArm, Experiment
 
 MINI = {"name": "mini", "agent": "mini", "model": "openai/anything"}
 GOLD = {"name": "gold", "agent": "gold"}
@@ -28,6 +29,27 @@ def test_the_bundled_experiment_is_valid() -> None:
     assert bundled.primary is not None
     assert bundled.primary.margin is not None
     assert all(arm.model is None for arm in bundled.arms)
+
+
+def test_the_ablation_changes_one_part_at_a_time_on_two_models() -> None:
+    """Each durable arm differs from `lean` in one setting, and the weak model in its skill."""
+    strong, weak = (
+        declaration.load(BUILT_IN / f"{name}.yaml") for name in ("ablation", "ablation_weak")
+    )
+    changed = [
+        arm.options.profile.model_dump(exclude_unset=True)
+        for arm in strong.arms
+        if isinstance(arm, DurableArm)
+    ]
+    assert changed[0] == {}
+    assert all(len(each) == 1 for each in changed[1:])
+    assert len({str(each) for each in changed}) == len(changed)
+    model = strong.model
+    assert isinstance(model, SimulatedSpec)
+    assert isinstance(weak.model, SimulatedSpec)
+    assert (model.skill, weak.model.skill) == (0.8, 0.3)
+    renamed = {"name": weak.name, "model": model.model_copy(update={"skill": 0.3})}
+    assert strong.model_copy(update=renamed) == weak
 
 
 def test_a_bare_string_is_a_litellm_model() -> None:
