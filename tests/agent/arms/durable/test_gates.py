@@ -43,7 +43,7 @@ NO_REPRODUCTIONS = {
     "asserts a constant": ("def test(): assert True\n", "asserts nothing"),
     "does not run": (
         "from calc import missing\n\n\ndef test(): assert missing()\n",
-        "does not run",
+        "by an error",
     ),
     "fails to import": (
         "def test():\n    from calc import missing\n    assert missing()\n",
@@ -286,7 +286,7 @@ async def test_what_the_writer_of_the_anchor_leaves_beside_it_is_gone(solve: Sol
     writer: list[Said] = [[("write_new", {"path": ANCHOR, "content": text}), beside], CLAIM]
     solved = await solve(anchor=writer)
     assert solved.report["reproduced"] is False
-    assert "does not run" in solved.report["not_reproduced_because"]
+    assert "by an error" in solved.report["not_reproduced_because"]
     assert "helper.py" not in solved.report["steps"][0]["candidates"][0]["diff"]
 
 

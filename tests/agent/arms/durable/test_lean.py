@@ -98,7 +98,7 @@ async def test_a_regression_is_repaired_in_the_same_conversation(lean: Solver) -
     ("test", "why"),
     [
         (ANCHOR_TEXT.replace("== 5", "== -1"), "passes although nothing has been done"),
-        (ANCHOR_TEXT.replace("add\n", "missing as add\n", 1), "does not run"),
+        (ANCHOR_TEXT.replace("add\n", "missing as add\n", 1), "by an error"),
         ("def test_add():\n    assert bool(0)\n", "asserts nothing"),
         (
             "import subprocess\n\n\ndef test_add():\n"
