@@ -12,6 +12,7 @@ from agent.session.session import Session
 from agent.types import Outcome, Task
 from eval import upstream
 from eval.instances import load
+from tests.agent.models.simulations import TRUTHFUL
 from tests.agent.workspaces_on_host import HostWorkspaces
 
 pytestmark = pytest.mark.slow
@@ -26,7 +27,7 @@ SHORT = {"plan_turns": 2, "candidates": {"high": 1, "medium": 1, "low": 1}}
 async def solve(
     cache: Path, profile: dict[str, Any] | None = None, **simulated: Any
 ) -> tuple[Outcome, Session]:
-    """Solve a bundled task on the host with a simulated model."""
+    """Solve a bundled task on the host with a simulated model that errs only as stated."""
     task = Task(
         INSTANCE.instance_id,
         INSTANCE.problem_statement,
@@ -37,21 +38,21 @@ async def solve(
     def repository(folder: Path) -> None:
         upstream.checkout(INSTANCE.repo, INSTANCE.base_commit, folder, cache)
 
-    spec = models.parse({"provider": "simulated", **simulated})
+    spec = models.parse({"provider": "simulated", **TRUTHFUL, **simulated})
     session = Session.start(
         attempt_id="durable",
         models={"": models.build(spec, task, seed=0)},
         workspaces=HostWorkspaces(repository, INSTANCE.base_commit),
     )
     async with session:
-        options = DurableOptions.model_validate({"profile": profile or {}})
+        options = DurableOptions.model_validate({"profile": {"preset": "full", **(profile or {})}})
         return await ARMS["durable"].solve(task, session, options), session
 
 
 async def test_an_accepted_patch_has_evidence(tmp_path: Path) -> None:
-    """The reproduction test failed before the edit and passes after it. At the end, the patch
-    alone is tested on a fresh copy."""
-    outcome, session = await solve(tmp_path, skill=1, reviewer_accuracy=1)
+    """The reproduction test failed before the edit and passes after it; at the end the patch
+    alone was tested on a fresh copy."""
+    outcome, session = await solve(tmp_path, skill=1)
     report = outcome.report
     assert report is not None
     assert outcome.status == "submitted"

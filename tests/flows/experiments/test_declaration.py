@@ -172,7 +172,7 @@ def test_a_file_that_is_no_experiment_is_refused(text: str, tmp_path: Path) -> N
     ("agent", "options", "because"),
     [
         ("mini", {"profile": {"parallel": 1}}, "arms.0.mini.options.profile: unknown key"),
-        ("durable", {"step_limit": 3}, "arms.0.durable.options.step_limit: unknown key"),
+        ("gold", {"step_limit": 3}, "arms.0.gold.options.step_limit: unknown key"),
         ("durable", {"profile": {"paralel": 1}}, "unknown key"),
     ],
 )
