@@ -39,7 +39,7 @@ class Timings(BaseSettings):
     """The same for the first contact, since a wrong address should not take a minute to notice."""
 
     budget_poll_s: Seconds = 0.5
-    """Time between two checks whether calls in flight have left enough of a budget for the next
+    """Interval between checks whether calls in flight have left enough of a budget for the next
     one."""
 
     budget_patience_s: Seconds = 900.0

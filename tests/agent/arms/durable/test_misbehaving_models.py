@@ -6,6 +6,7 @@ Whatever a model replies, the next request is one that its provider accepts.
 import asyncio
 import itertools
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +21,7 @@ from agent.models.protocol import ModelRequest
 from agent.session.session import Session
 from agent.tools import Toolbox
 from tests.agent.arms.durable.conftest import FILES, FIX, HONEST, TASK, RoleModel
-from tests.agent.arms.durable.test_over_http import Provider, accepted, solve
+from tests.agent.arms.durable.test_over_http import Provider, accepted, plan_from_text, solve
 from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 from tests.servers.openai_server import OpenAIServer
@@ -218,14 +219,14 @@ class Misbehaving:
     """Honest roles that say something else before each reply, and reuse ids of calls."""
 
     def __init__(self) -> None:
-        self._honest = RoleModel(dict(HONEST))
+        self._honest = RoleModel({**HONEST, "planner": plan_from_text})
         self._prompts = Provider()
         self._given: Counter[str] = Counter()
         self._bad = itertools.cycle(BAD)
 
     def __call__(self, asked: Asked) -> Said:
         role = self._prompts.role({"messages": [{"content": asked.system}]})
-        talk = asked.first[: asked.first.index("\n```", 10)]  # a complaint may follow the facts
+        talk = str(re.findall(r"^## .*$", asked.first, re.MULTILINE))
         number, is_honest = divmod(self._given[role + talk], 2)
         self._given[role + talk] += 1
         if not is_honest:

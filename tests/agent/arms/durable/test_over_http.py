@@ -11,7 +11,7 @@ import pytest
 from agent import models
 from agent.arms import durable
 from agent.arms.durable import arm
-from agent.arms.durable.profile import Profile, Role
+from agent.arms.durable.profile import FullProfile, Role
 from agent.arms.durable.roles import TOOLS
 from agent.arms.options import DurableOptions
 from agent.models.protocol import Message, ModelReply, ModelRequest
@@ -22,10 +22,12 @@ from tests.agent.arms.durable.conftest import (
     FIX,
     HONEST,
     QUICK,
+    STEP,
     TASK,
     RoleModel,
     Said,
     Script,
+    answer,
     report,
 )
 from tests.agent.repositories import with_files
@@ -59,6 +61,15 @@ CALLS: dict[Role, int] = {
 """Of an attempt in which everybody is honest."""
 
 
+def plan_from_text(number: int, request: ModelRequest) -> Said:
+    """One step for what there is to do, and done when the prompt says that it was accepted."""
+    told = request.messages[1]["content"]
+    is_done = "## completed_steps" in told and "## backlog" not in told
+    return (
+        answer(backlog=[], done=True) if is_done else answer(next_step=STEP, backlog=[], done=False)
+    )
+
+
 class Provider:
     """Answers every role as a script says; refuses what a real provider would refuse."""
 
@@ -67,7 +78,7 @@ class Provider:
         self._prompts = {
             role: (folder / f"{name}.md").read_text("utf-8") for role, name in PROMPTS.items()
         }
-        self._roles = RoleModel({**HONEST, **roles}, native)
+        self._roles = RoleModel({**HONEST, "planner": plan_from_text, **roles}, native)
         self.refused: list[str] = []
 
     def __call__(self, body: dict[str, Any]) -> api.Reply:
@@ -126,7 +137,7 @@ async def solve(
         for role, name in names.items()
     }
     options = DurableOptions(
-        profile=Profile.model_validate({"test_command": QUICK, **(profile or {})})
+        profile=FullProfile.model_validate({"test_command": QUICK, **(profile or {})})
     )
     async with Session.start(
         attempt_id="attempt", models=built, workspaces=HostWorkspaces(with_files(FILES))
