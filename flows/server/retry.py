@@ -36,7 +36,11 @@ async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
         before_sleep=_say_once,
         reraise=True,
     )
-    return await retrying(ask)
+
+    async def answer() -> T:  # tenacity would not await what a plain function returns
+        return await ask()
+
+    return await retrying(answer)
 
 
 @asynccontextmanager

@@ -209,7 +209,7 @@ def test_crashes_do_not_burn_a_budget(journal: Journal, started: Attempt) -> Non
     for worker in ("second", "third"):
         for number in range(4):
             intend(journal, lease, 100 + number, scope=worker, usd=gpt_4o_usd)
-        journal.disown("a1", lease.worker)
+        journal.expire("a1", lease.worker)
         lease = journal.acquire("a1", worker, 300)
     billed_usd, calls = journal.spent(budget()[0])
     assert (round(at_reservations_usd, 2), round(billed_usd, 2)) == (0.92, 0.12)
@@ -226,7 +226,7 @@ def test_a_lost_call_is_never_billed_above_its_reservation(
     for seq in range(10):
         record_call(journal, lease, seq, cost=0.10)
     intend(journal, lease, 10, usd=0.03)
-    journal.disown("a1", "first")
+    journal.expire("a1", "first")
     journal.acquire("a1", "second", 300)
     assert journal.spent(budget()[0])[0] == pytest.approx(1.03)
 

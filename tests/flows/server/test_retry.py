@@ -76,6 +76,12 @@ async def test_a_server_that_comes_back(
     assert capsys.readouterr().err.count("the Prefect server does not answer") == 1
 
 
+async def test_any_callable_can_ask(serving: Callable[..., Server]) -> None:
+    """A lambda that returns the request is awaited as well as a coroutine function."""
+    server = serving(200)
+    assert await patiently(lambda: server.ask()) == 200
+
+
 async def test_an_answer_about_the_request_is_not_asked_for_again(
     serving: Callable[..., Server], capsys: pytest.CaptureFixture[str]
 ) -> None:
