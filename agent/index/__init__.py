@@ -1,13 +1,16 @@
 """The index of a repository: its text, its symbols, its tests, and a map of it for a task.
 
 `sources` reads the text from a workspace. Everything else is pure and works on paths and texts.
-`syntax` parses a single Python file, `modules` finds the file that an import refers to, and
-`resolution` follows names from file to file. `symbols` combines all three to find definitions,
-callers and callees. `tests_of` finds the tests that likely cover a file. `relevance` scores files
-and names for a task, and `repository_map` shows the most relevant ones within a budget of tokens.
+`syntax` parses a single Python file and `chains` its expressions, `modules` finds the file that an
+import refers to, and `resolution` follows names from file to file. `symbols` combines them to find
+definitions, callers and callees, `undisturbed` by warnings. `tests_of` finds the tests that likely
+cover a file. `relevance` scores files and names for a task, and `repository_map` shows the most
+relevant ones within a budget of tokens. `shared` keeps the last few indexes for all attempts of a
+process.
 """
 
 from agent.index.repository_map import draw
+from agent.index.shared import Indexed, read_index
 from agent.index.sources import Sources, read_sources
 from agent.index.symbols import Definition, SymbolIndex, Use
 from agent.index.tests_of import Covering, covering, find_tests
@@ -15,11 +18,13 @@ from agent.index.tests_of import Covering, covering, find_tests
 __all__ = [
     "Covering",
     "Definition",
+    "Indexed",
     "Sources",
     "SymbolIndex",
     "Use",
     "covering",
     "draw",
     "find_tests",
+    "read_index",
     "read_sources",
 ]

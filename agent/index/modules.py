@@ -7,6 +7,7 @@ at the root or in `src`, namespace packages, scripts and tests beside their help
 import sys
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import accumulate
 from pathlib import PurePosixPath
 
 _USUAL_ROOTS = ("", "src", "lib", "python")
@@ -21,15 +22,15 @@ class Modules:
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._files = {path for path in paths if path.endswith((".py", ".pyi"))}
-        self._folders = {
-            str(folder) for path in self._files for folder in PurePosixPath(path).parents
-        }
+        self._folders = {folder for path in self._files for folder in _outwards(_folder(path))}
+        self._roots: dict[str, str] = {}
+        self._imported: dict[tuple[str, int, str], str | None] = {}
         self._found: dict[tuple[str, str], str | None] = {}
 
     def name(self, path: str) -> str:
         """Return the dotted name by which a file is most likely imported."""
         parts = PurePosixPath(path).with_suffix("").parts
-        start = len(PurePosixPath(self._root(path)).parts)
+        start = len(PurePosixPath(self._root(_folder(path))).parts)
         if start == len(parts) - 1:  # in no package: as seen from the root
             start = 1 if len(parts) > 1 and parts[0] in _USUAL_ROOTS else 0
         names = parts[start:]
@@ -41,14 +42,19 @@ class Modules:
         The result is None if the module is not in the repository. `level` counts the dots of a
         relative import.
         """
+        key = (module, level, _folder(importer))
+        if key not in self._imported:
+            self._imported[key] = self._import(*key)
+        return self._imported[key]
+
+    def _import(self, module: str, level: int, folder: str) -> str | None:
         parts = module.split(".") if module else []
         if level:
-            folder = PurePosixPath(importer).parent
             for _ in range(level - 1):
-                folder = folder.parent
-            found = self._package(str(folder))
+                folder = _folder(folder)
+            found = self._package(folder)
         else:
-            found, parts = self._top(parts[0], importer), parts[1:]
+            found, parts = self._top(parts[0], folder), parts[1:]
         for part in parts:
             if found is None:
                 return None
@@ -59,8 +65,8 @@ class Modules:
         """Return a module inside a package, or None if there is none."""
         if module.endswith("/"):
             return self._in(module.rstrip("/"), name)
-        path = PurePosixPath(module)
-        return self._in(str(path.parent), name) if path.stem == "__init__" else None
+        folder, _, file = module.rpartition("/")
+        return self._in(folder, name) if file in ("__init__.py", "__init__.pyi") else None
 
     def _in(self, folder: str, name: str) -> str | None:
         stem = name if folder in (".", "") else f"{folder}/{name}"
@@ -76,28 +82,30 @@ class Modules:
                 return path
         return inside or "./" if folder in self._folders else None
 
-    def _top(self, name: str, importer: str) -> str | None:
-        key = (name, str(PurePosixPath(importer).parent))
+    def _top(self, name: str, folder: str) -> str | None:
+        key = (name, folder)
         if key not in self._found:
-            self._found[key] = self._search(name, importer)
+            self._found[key] = self._search(name, folder)
         return self._found[key]
 
-    def _search(self, name: str, importer: str) -> str | None:
-        own = PurePosixPath(self._root(importer))
-        near = [str(own), *map(str, own.parents), *_USUAL_ROOTS]
+    def _search(self, name: str, folder: str) -> str | None:
+        near = [*_outwards(self._root(folder)), *_USUAL_ROOTS]
         roots = near if name in sys.stdlib_module_names else [*near, *self._package_roots]
         found = [path for root in roots if (path := self._in(root, name)) is not None]
         # A folder without an `__init__.py` counts if no root has a real module.
         return next((path for path in found if not path.endswith("/")), next(iter(found), None))
 
-    def _root(self, path: str) -> str:
-        """Return the folder that has to be on Python's path for a file to be imported."""
-        folder = PurePosixPath(path).parent
-        while folder.name and self._is_package(folder):
-            folder = folder.parent
-        return str(folder)
+    def _root(self, folder: str) -> str:
+        """Return the folder that has to be on Python's path for files of a folder to be
+        imported.
+        """
+        if folder not in self._roots:
+            self._roots[folder] = next(
+                each for each in _outwards(folder) if each == "." or not self._is_package(each)
+            )
+        return self._roots[folder]
 
-    def _is_package(self, folder: PurePosixPath) -> bool:
+    def _is_package(self, folder: str | PurePosixPath) -> bool:
         return f"{folder}/__init__.py" in self._files or f"{folder}/__init__.pyi" in self._files
 
     @cached_property
@@ -106,3 +114,14 @@ class Modules:
         packages = (PurePosixPath(path).parent for path in self._files if "/__init__.py" in path)
         roots = {folder.parent for folder in packages if not self._is_package(folder.parent)}
         return [str(root) for root in sorted(roots, key=lambda root: (len(root.parts), root))]
+
+
+def _folder(path: str) -> str:
+    """Return the folder of a path, `.` at the root. A string, because the speed matters."""
+    return path.rpartition("/")[0] or "."
+
+
+def _outwards(folder: str) -> list[str]:
+    """Return a folder and those around it, the root `.` last."""
+    parts = [] if folder == "." else folder.split("/")
+    return [*reversed(list(accumulate(parts, "{}/{}".format))), "."]

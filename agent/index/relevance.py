@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 _PATH = re.compile(r"[\w-]+(?:[./]+[\w-]+)+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -46,9 +47,10 @@ class Relevance:
             name for match in _CODE.finditer(task) for name in _WORD.findall(match[0])
         )
         self._paths = frozenset(chain.from_iterable(map(_runs, _PATH.findall(task))))
-        lowered = {path: f"{path}\n{text}".lower() for path, text in texts.items()}
-        self._weights = _rarity(self._terms(), lowered.values())
-        self._fit = _scaled(_bm25(lowered, self._weights))
+        wanted = self._terms()
+        counted = {path: _counted(path, text, wanted) for path, text in texts.items()}
+        self._weights = _rarity(wanted, counted.values())
+        self._fit = _scaled(_bm25(counted, self._weights))
         self._most = sum(sorted(self._weights.values(), reverse=True)[:_TERMS_OF_A_NAME]) or 1.0
 
     def of_file(self, path: str) -> float:
@@ -131,24 +133,38 @@ def _runs(path: str) -> Iterator[str]:
             yield path[start:end]
 
 
-def _rarity(wanted: Sequence[str], lowered: Collection[str]) -> dict[str, float]:
+class _Counted(NamedTuple):
+    """The part of a file that decides its fit."""
+
+    chars: int
+    counts: dict[str, int]
+    """The number of occurrences of each term that occurs."""
+
+
+def _counted(path: str, text: str, wanted: Sequence[str]) -> _Counted:
+    lowered = f"{path}\n{text}".lower()
+    counts = {term: count for term in wanted if (count := lowered.count(term))}
+    return _Counted(len(lowered), counts)
+
+
+def _rarity(wanted: Sequence[str], files: Collection[_Counted]) -> dict[str, float]:
     """Return BM25's weight of every term that occurs. Rarer terms weigh more."""
-    having = {term: sum(term in text for text in lowered) for term in wanted}
+    having = {term: sum(term in file.counts for file in files) for term in wanted}
     return {
-        term: math.log(1 + (len(lowered) - count + 0.5) / (count + 0.5))
+        term: math.log(1 + (len(files) - count + 0.5) / (count + 0.5))
         for term, count in having.items()
         if count
     }
 
 
-def _bm25(lowered: Mapping[str, str], weights: Mapping[str, float]) -> dict[str, float]:
-    average = sum(map(len, lowered.values())) / max(1, len(lowered))
+def _bm25(files: Mapping[str, _Counted], weights: Mapping[str, float]) -> dict[str, float]:
+    average = sum(file.chars for file in files.values()) / max(1, len(files))
     scores = {}
-    for path, text in lowered.items():
-        damping = _SATURATION * (1 - _LENGTH + _LENGTH * len(text) / average)
-        counts = [(weight, text.count(term)) for term, weight in weights.items()]
+    for path, file in files.items():
+        damping = _SATURATION * (1 - _LENGTH + _LENGTH * file.chars / average)
         scores[path] = math.fsum(
-            weight * count * (_SATURATION + 1) / (count + damping) for weight, count in counts
+            weights[term] * count * (_SATURATION + 1) / (count + damping)
+            for term, count in file.counts.items()
         )
     return scores
 

@@ -165,10 +165,14 @@ class _Drawing:
         """Return the definitions that an entry requires and that are not shown yet."""
         if entry.definition is None:
             return []
-        names = entry.definition.qualified.split(".")
-        around = {".".join(names[:count]) for count in range(1, len(names))}
         shown = self.paths.get(entry.path, {})
-        classes = [found for found in self._showable[entry.path] if found.qualified in around]
+        if "." not in entry.definition.qualified:
+            return [] if entry.definition.qualified in shown else [entry.definition]
+        names = entry.definition.qualified.split(".")
+        around = {".".join(names[:count]) for count in range(1, len(names))} - shown.keys()
+        classes = [
+            found for found in self._showable[entry.path] if around and found.qualified in around
+        ]
         return [found for found in [*classes, entry.definition] if found.qualified not in shown]
 
     def _lines(self, path: str) -> Iterator[str]:

@@ -8,15 +8,11 @@ import builtins
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from agent.index.chains import ANYTHING, CALL, ENTER, LITERAL, Chain
 from agent.index.modules import Modules
 from agent.index.syntax import (
-    ANYTHING,
-    CALL,
-    ENTER,
-    LITERAL,
     Assigned,
     Binding,
-    Chain,
     Defined,
     FileSyntax,
     Imported,
@@ -88,12 +84,21 @@ class Resolver:
 
     def resolve(self, path: str, scope: int, chain: Chain) -> Found:
         """Return the object that a chain leads to from a scope of a file."""
-        question = (path, scope, chain)
+        if chain[0] == ANYTHING:
+            return None
+        question = (path, self._home(path, scope, chain[0]), chain)
         if question not in self._known:
             found = self._answer(question)
             self._settle()
             self._known[question] = found
         return self._known[question]
+
+    def _home(self, path: str, scope: int, name: str) -> int:
+        """Return the scope that binds a name, whose other users then share one answer."""
+        if name == "super":
+            return scope
+        scopes = self._files[path].scopes
+        return next((i for i in enclosing(scopes, scope) if name in scopes[i].bindings), 0)
 
     def member(self, owner: Found, name: str) -> Found:
         """Return the object that a name refers to after `owner.`; `CALL` and `ENTER` are names,

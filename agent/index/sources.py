@@ -83,7 +83,7 @@ class _Listed:
 async def read_sources(
     workspace: Workspace,
     *,
-    known: Sources | None = None,
+    known: Sequence[Sources] = (),
     max_file_bytes: int = MAX_FILE_BYTES,
     max_total_bytes: int = MAX_TOTAL_BYTES,
 ) -> Sources:
@@ -91,8 +91,8 @@ async def read_sources(
 
     Symbolic links are not followed, repositories inside this one are not entered, and files whose
     name is not UTF-8 are left out. Python files use up the total first, and small files before
-    large ones. With `known`, an earlier reading of this or another workspace, only files with
-    different stamps are fetched.
+    large ones. With `known`, earlier readings of this or other workspaces, only files with other
+    stamps are fetched.
 
     Raises:
         WorkspaceError: git lists no files (a retry does not help), or the shell is gone.
@@ -100,7 +100,10 @@ async def read_sources(
     files = _parse_listing(await _run(workspace, _LIST, keep_bytes=_LISTING_BYTES))
     skipped = _over_a_limit(files, max_file_bytes, max_total_bytes)
     wanted = [file for file in files if file.path not in skipped]
-    contents = _reused(wanted, known) if known else {}
+    contents: dict[str, str | None] = {}
+    for reading in known:
+        missing = [file for file in wanted if file.path not in contents]
+        contents |= _reused(missing, reading)
     contents |= await _fetch(workspace, [file for file in wanted if file.path not in contents])
     texts: dict[str, str] = {}
     for file in wanted:

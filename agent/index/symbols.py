@@ -8,13 +8,10 @@ from functools import cached_property
 from itertools import chain as concatenated
 from pathlib import PurePosixPath
 
+from agent.index.chains import ANYTHING, CALL, LITERAL, Chain
 from agent.index.modules import Modules
 from agent.index.resolution import FOREIGN, Entity, Found, Resolver
 from agent.index.syntax import (
-    ANYTHING,
-    CALL,
-    LITERAL,
-    Chain,
     DefinitionSyntax,
     FileSyntax,
     Imported,
@@ -22,6 +19,7 @@ from agent.index.syntax import (
     Reference,
     parse,
 )
+from agent.index.undisturbed import undisturbed
 from agent.paths import is_test_file
 
 _CONSTRUCTORS = ("__init__", "__new__", "__post_init__")
@@ -99,7 +97,8 @@ class SymbolIndex:
     def __init__(self, texts: Mapping[str, str]) -> None:
         """Index the Python files among `texts`, files by their paths."""
         python = sorted(path for path in texts if path.endswith((".py", ".pyi")))
-        parsed = {path: parse(texts[path]) for path in sorted(python, key=_reading_order)}
+        with undisturbed():
+            parsed = {path: parse(texts[path]) for path in sorted(python, key=_reading_order)}
         self._files = {path: file for path, file in parsed.items() if isinstance(file, FileSyntax)}
         self.unparsed = {path: file for path, file in parsed.items() if isinstance(file, str)}
         """Python files that this Python cannot parse, with the reason in one line."""
@@ -145,10 +144,11 @@ class SymbolIndex:
         """
         targets = [found for found in self.definitions(symbol) if found.kind in _USABLE]
         uses = (
-            self._use(path, reference, hits, is_certain)
+            use
             for path, reference in self._named(self._names_of(targets))
             for hits, is_certain in [self._hits(path, reference, targets)]
             if hits
+            for use in self._uses(path, reference, hits, is_certain)
         )
         return sorted(dict.fromkeys(uses), key=_certain_first)
 
@@ -158,23 +158,26 @@ class SymbolIndex:
         Uses are calls, properties that are read and functions that are passed on.
         """
         uses = (
-            self._use(definition.path, reference, targets, is_certain)
+            use
             for definition in self.definitions(symbol)
             for reference in self._inside(definition)
             for targets, is_certain in [self._targets(definition.path, reference)]
             if targets
+            for use in self._uses(definition.path, reference, targets, is_certain)
         )
         return sorted(dict.fromkeys(uses), key=lambda use: (use.path, use.line, use.text))
 
     @cached_property
     def use_counts(self) -> Mapping[Key, int]:
         """The number of certain uses of every definition."""
-        return Counter(
-            self._key(found)
-            for path, file in self._files.items()
-            for reference in concatenated.from_iterable(file.references.values())
-            if isinstance(found := self._lead(path, reference), Entity)
-        )
+        counts: Counter[Key] = Counter()
+        with undisturbed():
+            for path, file in self._files.items():
+                for reference in file.references():
+                    found = self._lead(path, reference)
+                    if isinstance(found, Entity):
+                        counts[self._key(found)] += len(reference.lines)
+        return counts
 
     def imports(self, path: str) -> list[str]:
         """Return the repository's files that a file imports, sorted.
@@ -256,7 +259,7 @@ class SymbolIndex:
 
     # From names to references
 
-    def _names_of(self, targets: Iterable[Definition]) -> list[str]:
+    def _names_of(self, targets: Iterable[Definition]) -> set[str]:
         """Return the last names by which definitions can be referred to."""
         names: set[str] = set()
         for target in targets:
@@ -265,13 +268,12 @@ class SymbolIndex:
                 names.add("cls")
             if constructed := _constructed(target):
                 names |= {"cls", constructed[1].rpartition(".")[2]}
-        return sorted(names.union(*(self._aliases.get(name, ()) for name in names)))
+        return names.union(*(self._aliases.get(name, ()) for name in names))
 
-    def _named(self, names: Sequence[str]) -> Iterator[tuple[str, Reference]]:
+    def _named(self, names: set[str]) -> Iterator[tuple[str, Reference]]:
         for path, file in self._files.items():
-            for name in names:
-                for reference in file.references.get(name, ()):
-                    yield path, reference
+            for reference in file.references(names):
+                yield path, reference
 
     def _inside(self, definition: Definition) -> Iterator[Reference]:
         """Yield the references in a definition, including those in nested ones."""
@@ -281,7 +283,7 @@ class SymbolIndex:
             is_it = _is(scope.definition, definition)
             if is_it or (index and scope.parent in within):
                 within.add(index)
-        for reference in concatenated.from_iterable(file.references.values()):
+        for reference in file.references():
             if reference.scope in within:
                 yield reference
 
@@ -301,10 +303,11 @@ class SymbolIndex:
 
     @cached_property
     def _definitions(self) -> dict[str, tuple[Definition, ...]]:
-        return {
-            path: tuple(self._definition(path, found) for found in file.definitions)
-            for path, file in self._files.items()
-        }
+        with undisturbed():
+            return {
+                path: tuple(self._definition(path, found) for found in file.definitions)
+                for path, file in self._files.items()
+            }
 
     @cached_property
     def _by_name(self) -> dict[str, list[Definition]]:
@@ -356,18 +359,20 @@ class SymbolIndex:
             doc=found.doc,
         )
 
-    def _use(
+    def _uses(
         self, path: str, reference: Reference, targets: Sequence[Definition], is_certain: bool
-    ) -> Use:
-        return Use(
-            path=path,
-            line=reference.line,
-            text=_text(reference.chain),
-            inside=self._definition(path, self._files[path].scopes[reference.scope].definition),
-            targets=tuple(targets),
-            is_certain=is_certain,
-            is_call=reference.is_call,
-        )
+    ) -> Iterator[Use]:
+        inside = self._definition(path, self._files[path].scopes[reference.scope].definition)
+        for line in reference.lines:
+            yield Use(
+                path=path,
+                line=line,
+                text=_text(reference.chain),
+                inside=inside,
+                targets=tuple(targets),
+                is_certain=is_certain,
+                is_call=reference.is_call,
+            )
 
 
 def _reading_order(path: str) -> tuple[bool, str]:

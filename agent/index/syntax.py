@@ -2,48 +2,30 @@
 
 No other file is read, so the result depends only on the text and is cached by it.
 `agent.index.symbols` combines the files.
-
-An expression that may lead to a definition is written as a *chain*, the path from its first name:
-`self.reader.load(path).close` is `("self", "reader", "load", "()", "close")`.
 """
 
 import ast
 import builtins
 import copy
-import gc
-import threading
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
+from agent.index.chains import ANYTHING, CALL, ENTER, LITERAL, Chain, annotated, chain, is_none
 from agent.index.sources import lines
 
 Kind = Literal["module", "class", "function", "method", "variable"]
 
-Chain = tuple[str, ...]
-
-CALL = "()"
-"""In a chain: the result of calling the part before."""
-ENTER = "with"
-"""In a chain: the value that a `with` statement binds for the part before."""
-ANYTHING = "?"
-"""First in a chain: an expression of unknown value."""
-LITERAL = "literal"
-"""First in a chain: a value of a type that is built into Python."""
-
 _CACHED_FILES = 8192
 _SIGNATURE_CHARS = 300
+_LINE_BITS = 32
+_LINE = 2**_LINE_BITS - 1
 _BUILTINS = frozenset(dir(builtins))
-_TRANSPARENT = {"Optional", "Annotated", "Final", "ClassVar", "Required", "NotRequired"}
 _PROPERTIES = {"property", "cached_property", "setter", "getter", "deleter"}
-_LITERALS = (
-    ast.Constant, ast.JoinedStr, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.ListComp,
-    ast.DictComp, ast.SetComp, ast.GeneratorExp, ast.Compare,
-)  # fmt: skip
-
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -90,6 +72,8 @@ class Empty:
     """The name is None until it is bound to something else."""
 
 
+UNKNOWN, EMPTY = Unknown(), Empty()
+
 Binding = Defined | Imported | Assigned | Receiver | Unknown | Empty
 
 
@@ -116,7 +100,7 @@ class Scope:
 
     definition: DefinitionSyntax
     parent: int
-    bindings: dict[str, list[Binding]]
+    bindings: Mapping[str, Sequence[Binding]]
     bases: tuple[Chain, ...] = ()
     returns: Chain | None = None
     """The annotated type of a function's result."""
@@ -124,12 +108,13 @@ class Scope:
 
 
 class Reference(NamedTuple):
-    """A location at which a chain is evaluated. A tuple, because its speed matters for so many."""
+    """The locations in a scope at which a chain is evaluated."""
 
-    line: int
     chain: Chain
     scope: int
     is_call: bool
+    lines: list[int]
+    """Each line once, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +124,23 @@ class FileSyntax:
     scopes: tuple[Scope, ...]
     definitions: tuple[DefinitionSyntax, ...]
     """Definitions by line, including variables of modules and classes."""
-    references: dict[str, tuple[Reference, ...]]
-    """References by the last name of the chain, in the order of their lines."""
+    locations: dict[Chain, Sequence[int]]
+    """Locations by chain, as sorted numbers: the scope, one bit for a call, then the line.
+
+    References are most of a file's syntax, and this takes a fifth of the memory of objects.
+    """
     imports: tuple[Imported, ...]
     """Every import at any location, including those of `*`."""
     stars: tuple[Imported, ...]
     """`from module import *`."""
+
+    def references(self, names: Collection[str] | None = None) -> Iterator[Reference]:
+        """Yield the references whose chain ends in one of the names, or all, sorted."""
+        for reached, locations in self.locations.items():
+            if names is None or reached[-1] in names:
+                for place, found in groupby(locations, key=lambda location: location >> _LINE_BITS):
+                    lines = [location & _LINE for location in found]
+                    yield Reference(reached, place >> 1, bool(place & 1), lines)
 
 
 @lru_cache(maxsize=_CACHED_FILES)
@@ -152,83 +148,11 @@ def parse(text: str) -> FileSyntax | str:
     """Return the syntax of a file, or in one line the reason why this Python cannot parse it."""
     source = text.removeprefix("\ufeff")
     try:
-        with _undisturbed():
-            return _Builder(source).build(ast.parse(source))
+        return _Builder(source).build(ast.parse(source))
     except SyntaxError as error:
         return f"line {error.lineno}: {error.msg}" if error.lineno else error.msg
     except (ValueError, RecursionError, MemoryError) as error:  # zero bytes; nested too deeply
         return str(error) or type(error).__name__
-
-
-_one_at_a_time = threading.Lock()
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Suppress warnings and garbage collection while parsing.
-
-    The warnings are about other people's code. Garbage collection takes longer than parsing and
-    finds nothing, because trees have no cycles. Both are settings of the whole process, so only one
-    thread may change them at a time.
-    """
-    with _one_at_a_time, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            yield
-        finally:
-            if collects:
-                gc.enable()
-
-
-def chain(node: ast.expr) -> Chain:
-    """Return the chain of an expression. It starts with `ANYTHING` if the expression is unknown."""
-    match node:
-        case ast.Name(id=name):
-            return (name,)
-        case ast.Attribute(value=value, attr=name):
-            return (*chain(value), name)
-        case ast.Call(func=function):
-            return (*chain(function), CALL)
-        case ast.Await(value=value) | ast.NamedExpr(value=value):
-            return chain(value)
-        case _:
-            return (LITERAL,) if isinstance(node, _LITERALS) else (ANYTHING,)
-
-
-def annotated(node: ast.expr | None) -> Chain | None:
-    """Return the chain of a value with that annotation, or None if it names no single class."""
-    match node:
-        case ast.Constant(value=str(text)):
-            try:
-                return annotated(_expression(text))
-            except (SyntaxError, ValueError):
-                return None
-        case ast.Name() | ast.Attribute():
-            return (*chain(node), CALL)
-        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            some = [side for side in (left, right) if not _is_none(side)]
-            return annotated(some[0]) if len(some) == 1 else None
-        case ast.Subscript(value=value, slice=inner):
-            generic = chain(value)
-            if generic[-1] in ("type", "Type"):
-                return chain(inner)
-            if generic[-1] == "Union":
-                return None
-            if generic[-1] in _TRANSPARENT:
-                return annotated(inner.elts[0] if isinstance(inner, ast.Tuple) else inner)
-            return (*generic, CALL)
-        case _:
-            return None
-
-
-def _expression(text: str) -> ast.expr:
-    return ast.parse(text.strip(), mode="eval").body
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def enclosing(scopes: Sequence[Scope], scope: int) -> Iterator[int]:
@@ -250,36 +174,43 @@ class _Builder:
         self._lines = lines(source)
         self._scopes: list[Scope] = []
         self._definitions: list[DefinitionSyntax] = []
-        self._references: set[Reference] = set()
+        self._bindings: list[dict[str, list[Binding]]] = []
+        self._locations: defaultdict[Chain, list[int]] = defaultdict(list)
         self._imports: list[Imported] = []
         self._globals: dict[int, set[str]] = {}
-        self._called: set[ast.expr] = set()
         self._current = 0
 
     def build(self, tree: ast.Module) -> FileSyntax:
         module = DefinitionSyntax("", "module", 1, 1, max(1, len(self._lines)), "", _doc(tree))
         self._enter(Scope(module, 0, {}), tree.body)
+        for scope, bindings in enumerate(self._bindings):
+            compact = {name: _compact(found) for name, found in bindings.items()}
+            self._scopes[scope] = replace(self._scopes[scope], bindings=compact)
         return FileSyntax(
             scopes=tuple(self._scopes),
             definitions=tuple(sorted(self._definitions, key=lambda found: found.line)),
-            references=self._by_name(),
+            locations=dict(self._leading()),
             imports=tuple(self._imports),
             stars=tuple(found for found in self._imports if found.name == "*"),
         )
 
-    def _by_name(self) -> dict[str, tuple[Reference, ...]]:
-        found: dict[str, list[Reference]] = {}
-        for reference in sorted(self._references):
-            if not self._leads_nowhere(reference):
-                found.setdefault(reference.chain[-1], []).append(reference)
-        return {name: tuple(references) for name, references in found.items()}
+    def _leading(self) -> Iterator[tuple[Chain, Sequence[int]]]:
+        """Yield the chains that may lead to a definition, with their locations, sorted."""
+        for reached in sorted(self._locations):
+            found = self._locations[reached]
+            if len(reached) == 1:
+                scopes = {location >> _LINE_BITS + 1 for location in found}
+                nowhere = {scope for scope in scopes if self._leads_nowhere(reached[0], scope)}
+                if nowhere:
+                    found = [each for each in found if each >> _LINE_BITS + 1 not in nowhere]
+            if len(found) > 1:
+                found = sorted(set(found))
+            if found:
+                yield reached, array("Q", found)
 
-    def _leads_nowhere(self, reference: Reference) -> bool:
+    def _leads_nowhere(self, name: str, scope: int) -> bool:
         """Return True for a single name that refers to no definition, such as a parameter."""
-        if len(reference.chain) > 1:
-            return False
-        name = reference.chain[0]
-        for index in enclosing(self._scopes, reference.scope):
+        for index in enclosing(self._scopes, scope):
             if bindings := self._scopes[index].bindings.get(name):
                 leads = any(
                     isinstance(b, Defined | Imported | Assigned | Receiver) for b in bindings
@@ -292,31 +223,32 @@ class _Builder:
     def _enter(self, scope: Scope, body: Iterable[ast.AST]) -> None:
         self._definitions.append(scope.definition)
         self._scopes.append(scope)
+        self._bindings.append({name: [*found] for name, found in scope.bindings.items()})
         outer, self._current = self._current, len(self._scopes) - 1
         self._visit_all(body)
         self._current = outer
 
     def _bind(self, name: str, binding: Binding) -> None:
         scope = 0 if name in self._globals.get(self._current, ()) else self._current
-        self._scopes[scope].bindings.setdefault(name, []).append(binding)
+        self._bindings[scope].setdefault(name, []).append(binding)
 
     def _bind_local(self, name: str) -> None:
         """Bind a name that exists for only a part of the scope, if it can hide a definition."""
         if self._is_function(self._current):
-            self._bind(name, Unknown())
+            self._bind(name, UNKNOWN)
 
     def _is_function(self, scope: int) -> bool:
         return self._scopes[scope].definition.kind in ("function", "method")
 
     def _value(self, node: ast.expr | None) -> Binding:
-        if node is None or _is_none(node):
-            return Empty()
+        if node is None or is_none(node):
+            return EMPTY
         found = chain(node)
-        return Unknown() if found[0] == ANYTHING else Assigned(found, self._current)
+        return UNKNOWN if found[0] == ANYTHING else Assigned(found, self._current)
 
     def _declared(self, annotation: ast.expr | None) -> Binding:
         found = annotated(annotation)
-        return Unknown() if found is None else Assigned(found, self._current)
+        return UNKNOWN if found is None else Assigned(found, self._current)
 
     def _assign(self, target: ast.expr, binding: Binding, statement: ast.stmt) -> None:
         match target:
@@ -328,17 +260,17 @@ class _Builder:
                 self._bind_attribute(receiver, name, binding)
             case ast.Tuple(elts=targets) | ast.List(elts=targets):
                 for part in targets:
-                    self._assign(part, Unknown(), statement)
+                    self._assign(part, UNKNOWN, statement)
             case ast.Starred(value=part):
-                self._assign(part, Unknown(), statement)
+                self._assign(part, UNKNOWN, statement)
             case _:
                 self._visit(target)
 
     def _bind_attribute(self, receiver: str, name: str, binding: Binding) -> None:
         """Bind `name` in the class for `self.name = ...` in a method."""
-        for found in self._scopes[self._current].bindings.get(receiver, ()):
+        for found in self._bindings[self._current].get(receiver, ()):
             if isinstance(found, Receiver):
-                self._scopes[found.scope].bindings.setdefault(name, []).append(binding)
+                self._bindings[found.scope].setdefault(name, []).append(binding)
 
     def _define_variable(self, name: str, statement: ast.stmt) -> None:
         first, last = statement.lineno, statement.end_lineno or statement.lineno
@@ -359,11 +291,17 @@ class _Builder:
             self._visit(node)
 
     def _visit(self, node: ast.AST) -> None:
-        visit = _VISITS.get(type(node))
-        if visit is None:
-            self._visit_all(ast.iter_child_nodes(node))
-        else:
-            visit(self, node)
+        _VISITS[node.__class__](self, node)
+
+    def _inside(self, node: ast.AST) -> None:
+        """Visit the parts of a node. `ast.iter_child_nodes` takes several times as long."""
+        for field in _PARTS[node.__class__]:
+            part = getattr(node, field)
+            if part.__class__ is list:
+                for each in part:
+                    _VISITS[each.__class__](self, each)
+            elif part is not None:
+                _VISITS[part.__class__](self, part)
 
     def _function(self, node: _Function) -> None:
         self._decorators(node.decorator_list)
@@ -373,18 +311,21 @@ class _Builder:
         self._visit_all(filter(None, [node.returns, *(p.annotation for p in parameters)]))
         decorators = {_last_name(decorator) for decorator in node.decorator_list}
         in_class = self._scopes[self._current].definition.kind == "class"
-        scope = Scope(
-            self._definition(node, "method" if in_class else "function"),
-            parent=self._current,
-            bindings={p.arg: [self._declared(p.annotation)] for p in parameters}
-            | {rest.arg: [Assigned((LITERAL,), self._current)] for rest in _rest(arguments)},
-            returns=annotated(node.returns),
-            is_property=not decorators.isdisjoint(_PROPERTIES),
-        )
+        bindings: dict[str, Sequence[Binding]] = {
+            parameter.arg: (self._declared(parameter.annotation),) for parameter in parameters
+        }
+        bindings |= {rest.arg: (Assigned((LITERAL,), self._current),) for rest in _rest(arguments)}
         positional = [*arguments.posonlyargs, *arguments.args]
         if in_class and positional and "staticmethod" not in decorators:
             of_class = "classmethod" in decorators or node.name in _CLASS_METHODS
-            scope.bindings[positional[0].arg] = [Receiver(self._current, not of_class)]
+            bindings[positional[0].arg] = (Receiver(self._current, not of_class),)
+        scope = Scope(
+            self._definition(node, "method" if in_class else "function"),
+            parent=self._current,
+            bindings=bindings,
+            returns=annotated(node.returns),
+            is_property=not decorators.isdisjoint(_PROPERTIES),
+        )
         self._bind(node.name, Defined(len(self._scopes)))
         self._enter(scope, node.body)
 
@@ -403,8 +344,8 @@ class _Builder:
 
     def _decorators(self, decorators: list[ast.expr]) -> None:
         """Record that `@name` calls the named function."""
-        self._called.update(decorators)
-        self._visit_all(decorators)
+        for decorator in decorators:
+            self._visit_called(decorator)
 
     def _definition(self, node: _Function | ast.ClassDef, kind: Kind) -> DefinitionSyntax:
         start = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
@@ -488,40 +429,66 @@ class _Builder:
     def _handler(self, node: ast.ExceptHandler) -> None:
         if node.name:
             self._bind_local(node.name)
-        self._visit_all(ast.iter_child_nodes(node))
+        self._inside(node)
 
     def _pattern(self, node: ast.MatchAs | ast.MatchStar) -> None:
         if node.name:
             self._bind_local(node.name)
-        self._visit_all(ast.iter_child_nodes(node))
+        self._inside(node)
 
     def _leaf(self, node: ast.AST) -> None:
         """Do nothing, because the node has no children of interest."""
 
     def _call(self, node: ast.Call) -> None:
-        self._called.add(node.func)
-        self._visit_all(ast.iter_child_nodes(node))
+        self._visit_called(node.func)
+        for argument in node.args:
+            self._visit(argument)
+        for keyword in node.keywords:
+            self._visit(keyword.value)
+
+    def _visit_called(self, node: ast.expr) -> None:
+        if isinstance(node, ast.Name):
+            self._refer(node, (node.id,), is_call=True)
+        elif isinstance(node, ast.Attribute):
+            self._reach(node, is_call=True)
+        else:
+            self._visit(node)
 
     def _name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
-            self._refer(node, (node.id,))
+            self._refer(node, (node.id,), is_call=False)
 
     def _attribute(self, node: ast.Attribute) -> None:
-        reached = chain(node)
-        if reached[0] != LITERAL and isinstance(node.ctx, ast.Load):
-            self._refer(node, reached)
-        self._visit(node.value)
+        if isinstance(node.ctx, ast.Load):
+            self._reach(node, is_call=False)
+        else:
+            self._visit(node.value)
 
-    def _refer(self, node: ast.expr, reached: Chain) -> None:
+    def _reach(self, node: ast.Attribute, *, is_call: bool) -> None:
+        reached = chain(node)
         if reached[0] == ANYTHING:
             reached = (ANYTHING, reached[-1])
+        if reached[0] != LITERAL:
+            self._refer(node, reached, is_call=is_call)
+        self._visit(node.value)
+
+    def _refer(self, node: ast.expr, reached: Chain, *, is_call: bool) -> None:
         line = node.end_lineno or node.lineno  # the line of the last name of a long chain
-        self._references.add(Reference(line, reached, self._current, node in self._called))
+        location = (self._current << 1 | is_call) << _LINE_BITS | line
+        self._locations[reached].append(location)
 
 
+def _compact(bindings: list[Binding]) -> Sequence[Binding]:
+    return _ONLY_UNKNOWN if bindings == [UNKNOWN] else tuple(bindings)
+
+
+_ONLY_UNKNOWN = (UNKNOWN,)
 _CLASS_METHODS = {"__new__", "__init_subclass__", "__class_getitem__"}
 
-_VISITS: dict[type[ast.AST], Callable[[_Builder, Any], None]] = {
+_VISITS: defaultdict[type[ast.AST], Callable[[_Builder, Any], None]] = defaultdict(
+    lambda: _Builder._inside
+)
+_VISITS |= {
     ast.FunctionDef: _Builder._function,
     ast.AsyncFunctionDef: _Builder._function,
     ast.ClassDef: _Builder._class,
@@ -541,10 +508,22 @@ _VISITS: dict[type[ast.AST], Callable[[_Builder, Any], None]] = {
     ast.MatchStar: _Builder._pattern,
     ast.Call: _Builder._call,
     ast.Constant: _Builder._leaf,
-    ast.Load: _Builder._leaf,
     ast.Name: _Builder._name,
     ast.Attribute: _Builder._attribute,
 }
+
+
+class _Parts(dict[type, tuple[str, ...]]):
+    """The fields of each type of node that can hold nodes of interest."""
+
+    def __missing__(self, kind: type) -> tuple[str, ...]:
+        fields: tuple[str, ...] = getattr(kind, "_fields", ())
+        self[kind] = tuple(field for field in fields if field not in _PLAIN_FIELDS)
+        return self[kind]
+
+
+_PLAIN_FIELDS = ("ctx", "op", "ops", "arg", "attr", "kind", "conversion", "type_comment")
+_PARTS = _Parts()
 
 
 def _parameters(arguments: ast.arguments) -> list[ast.arg]:
@@ -571,5 +550,10 @@ def _last_name(node: ast.expr) -> str:
 
 
 def _doc(node: _Function | ast.ClassDef | ast.Module) -> str:
-    found = (ast.get_docstring(node) or "").strip()
-    return found.partition("\n")[0].strip()
+    """Return the first line of the docstring as `ast.get_docstring` shows it, in less time."""
+    match node.body:
+        case [ast.Expr(value=ast.Constant(value=str(text))), *_]:
+            first = len(text) - len(text.lstrip())
+            start = text.rfind("\n", 0, first) + 1
+            return text[start:].partition("\n")[0].expandtabs().strip()
+    return ""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
+from agent.index.shared import read_index
 from agent.index.sources import lines
 from agent.tools.confinement import confined
 from agent.tools.results import ToolResult
@@ -126,7 +127,7 @@ async def find_definition(
     workspace: Workspace, settings: ToolSettings, asked: FindDefinition
 ) -> ToolResult:
     """Return every definition of that name."""
-    index = await settings.symbols.read(workspace)
+    index = (await read_index(workspace)).symbols
     found = map(definition_line, index.definitions(asked.symbol))
     return await _listed(workspace, found, "definition", asked.symbol)
 
@@ -135,7 +136,7 @@ async def find_callers(
     workspace: Workspace, settings: ToolSettings, asked: FindCallers
 ) -> ToolResult:
     """Return every known use of the symbol."""
-    index = await settings.symbols.read(workspace)
+    index = (await read_index(workspace)).symbols
     found = map(caller_line, index.callers(asked.symbol))
     return await _listed(workspace, found, "caller", asked.symbol)
 
@@ -144,7 +145,7 @@ async def find_callees(
     workspace: Workspace, settings: ToolSettings, asked: FindCallees
 ) -> ToolResult:
     """Return everything that the symbol uses and the repository defines."""
-    index = await settings.symbols.read(workspace)
+    index = (await read_index(workspace)).symbols
     found = map(callee_line, index.callees(asked.symbol))
     return await _listed(workspace, found, "callee", asked.symbol)
 

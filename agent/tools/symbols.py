@@ -1,27 +1,6 @@
-"""The symbols of the current work tree, for tools that look them up."""
+"""Lines that show definitions and their uses to a model."""
 
-import asyncio
-
-from agent.index.sources import Sources, read_sources
-from agent.index.symbols import Definition, SymbolIndex, Use
-from agent.workspaces import Workspace
-
-
-class SymbolReader:
-    """Indexes work trees. Files that did not change since the last index are not read again."""
-
-    def __init__(self) -> None:
-        self._sources: Sources | None = None
-
-    async def read(self, workspace: Workspace) -> SymbolIndex:
-        """Return the index of the work tree.
-
-        Raises:
-            WorkspaceError: the files cannot be listed, or the shell is gone.
-        """
-        sources = await read_sources(workspace, known=self._sources)
-        self._sources = sources
-        return await asyncio.to_thread(SymbolIndex, sources.texts)
+from agent.index.symbols import Definition, Use
 
 
 def definition_line(found: Definition) -> str:

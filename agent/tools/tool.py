@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from agent.runners import PYTEST, TestRunner
 from agent.tools.results import ToolResult
-from agent.tools.symbols import SymbolReader
 from agent.workspaces import Workspace
 
 
@@ -53,7 +52,6 @@ def _strings(given: Any) -> Iterator[str]:
 class ToolSettings:
     """Settings of an attempt's tools."""
 
-    symbols: SymbolReader = field(default_factory=SymbolReader)
     runner: TestRunner = PYTEST
     command_timeout_s: float = 180.0
     test_timeout_s: float = 600.0

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import cells, durability, grading, mini_runner, repeats, scale
+from tests.bench import cells, durability, grading, indexing, mini_runner, repeats, scale
 from tests.bench.timing import Bound, Ratio
 
 BENCHES: dict[str, Callable[..., list[Bound] | list[Ratio]]] = {
@@ -15,6 +15,7 @@ BENCHES: dict[str, Callable[..., list[Bound] | list[Ratio]]] = {
     "mini": mini_runner.run,
     "grading": grading.run,
     "report": scale.run,
+    "index": indexing.run,
     "cells": cells.run,
     "repeats": repeats.run,
 }

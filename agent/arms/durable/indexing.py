@@ -1,10 +1,10 @@
 """Phase 2: the repository map in a few thousand tokens, and the test files."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from agent.arms.durable.state import Repository
-from agent.index import SymbolIndex, covering, draw, find_tests, read_sources
+from agent.index import covering, find_tests, read_index, read_sources
 from agent.session.session import Session
 from agent.types import Task
 from agent.workspaces.protocol import Workspace
@@ -21,9 +21,9 @@ async def look_around(task: Task, map_tokens: int, session: Session) -> Reposito
     async def look(workspace: Workspace) -> Repository:
         if not map_tokens:
             return Repository("", find_tests((await read_sources(workspace)).texts))
-        texts, index = await _indexed(workspace)
-        shown = draw(texts, index, task.statement, map_tokens)
-        return Repository(shown, find_tests(texts))
+        indexed = await read_index(workspace)
+        shown = await asyncio.to_thread(indexed.draw, task.statement, map_tokens)
+        return Repository(shown, find_tests(indexed.texts))
 
     return await session.act("look around", {"map_tokens": map_tokens}, look, Repository)
 
@@ -32,14 +32,8 @@ async def tests_covering(paths: Sequence[str], session: Session) -> list[str]:
     """Return the test files that most likely cover some files, by imports and names."""
 
     async def look(workspace: Workspace) -> list[str]:
-        texts, index = await _indexed(workspace)
-        found = await asyncio.to_thread(covering, index, texts, paths)
+        indexed = await read_index(workspace)
+        found = await asyncio.to_thread(covering, indexed.symbols, indexed.texts, paths)
         return [test.path for test in found[:MOST_COVERING]]
 
     return await session.act("tests covering", {"paths": list(paths)}, look, list[str])
-
-
-async def _indexed(workspace: Workspace) -> tuple[Mapping[str, str], SymbolIndex]:
-    """Return the texts of a work tree by path, and their symbols."""
-    texts = (await read_sources(workspace)).texts
-    return texts, await asyncio.to_thread(SymbolIndex, texts)

@@ -7,7 +7,7 @@ import pytest
 from docker import DockerClient
 
 from agent.errors import WorkspaceError
-from agent.index.sources import lines, read_sources
+from agent.index.sources import Sources, lines, read_sources
 from agent.workspaces import CommandResult, DockerWorkspace, HostWorkspace, Workspace
 from tests.agent.containers import image_of
 from tests.agent.repositories import by_script
@@ -132,13 +132,13 @@ async def test_reading_again_fetches_only_what_changed(workspace: Workspace) -> 
     await settle(workspace)
     first = await read_sources(workspace)
     counting = Counting(workspace)
-    assert await read_sources(counting, known=first) == first
+    assert await read_sources(counting, known=[first]) == first
     assert len(counting.results) == 1
 
     await workspace.write("pkg/deep/mod.py", b"x = 2\n")
     await workspace.write("pkg/new.py", b"y = 1\n")
     await workspace.run("rm empty.txt", timeout_s=10)
-    again = await read_sources(counting, known=first)
+    again = await read_sources(counting, known=[first])
     assert len(counting.results) == 3
     assert counting.results[-1].output_bytes < 20_000
     expected = {**TEXTS, "pkg/deep/mod.py": "x = 2\n", "pkg/new.py": "y = 1\n"}
@@ -148,11 +148,11 @@ async def test_reading_again_fetches_only_what_changed(workspace: Workspace) -> 
 
 async def test_a_change_within_a_clock_tick_is_seen(on_host: HostWorkspace) -> None:
     """A file of the same size, changed right before and right after a reading, is read again."""
-    known = None
+    known: list[Sources] = []
     for number in range(10):
         await on_host.write("pkg/deep/mod.py", f"x = {number}\n".encode())
-        known = await read_sources(on_host, known=known)
-        assert known.texts["pkg/deep/mod.py"] == f"x = {number}\n"
+        known = [await read_sources(on_host, known=known)]
+        assert known[0].texts["pkg/deep/mod.py"] == f"x = {number}\n"
 
 
 async def test_a_change_that_hides_its_time_is_seen(on_host: HostWorkspace) -> None:
@@ -164,7 +164,7 @@ async def test_a_change_that_hides_its_time_is_seen(on_host: HostWorkspace) -> N
         "touch -r $TMPDIR/ref pkg/deep/mod.py",
         timeout_s=10,
     )
-    again = await read_sources(on_host, known=first)
+    again = await read_sources(on_host, known=[first])
     assert again.texts["pkg/deep/mod.py"] == "x = 9\n"
 
 
@@ -175,7 +175,7 @@ async def test_a_reading_of_another_workspace_can_be_known(on_host: HostWorkspac
     other = await HostWorkspace.open(prepare=by_script(REPOSITORY), base_commit="base")
     try:
         await other.write("pkg/deep/mod.py", b"x = 7\n")
-        assert (await read_sources(other, known=known)).texts["pkg/deep/mod.py"] == "x = 7\n"
+        assert (await read_sources(other, known=[known])).texts["pkg/deep/mod.py"] == "x = 7\n"
     finally:
         await other.close()
 
@@ -196,7 +196,7 @@ async def test_what_a_limit_left_out_is_read_when_there_is_room(on_host: HostWor
     """An earlier reading knows a skipped file's stamp, but not its text."""
     await settle(on_host)
     little = await read_sources(on_host, max_total_bytes=10)
-    assert (await read_sources(on_host, known=little)).texts == TEXTS
+    assert (await read_sources(on_host, known=[little])).texts == TEXTS
 
 
 async def test_git_settings_of_the_repository_do_not_matter(on_host: HostWorkspace) -> None:

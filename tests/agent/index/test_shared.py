@@ -1,0 +1,62 @@
+"""The indexes that the attempts of a process share."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from agent.index import shared
+from agent.workspaces import HostWorkspace
+from tests.agent.repositories import by_script
+
+REPOSITORY = """
+git init -q -b main .
+printf 'def load():\\n    return 1\\n' >reader.py
+printf 'import reader\\nreader.load()\\n' >main.py
+git add -A
+git -c user.name=Tester -c user.email=tester@example.org commit -qm base
+git tag base
+"""
+
+
+@pytest.fixture
+async def workspaces() -> AsyncIterator[list[HostWorkspace]]:
+    """Two folders with the same files."""
+    opened = [
+        await HostWorkspace.open(prepare=by_script(REPOSITORY), base_commit="base")
+        for _ in range(2)
+    ]
+    yield opened
+    for workspace in opened:
+        await workspace.close()
+
+
+async def test_equal_files_are_indexed_and_drawn_once(workspaces: list[HostWorkspace]) -> None:
+    """Two attempts at one task share the symbols and the map."""
+    first, other = [await shared.read_index(workspace) for workspace in workspaces]
+    assert first.symbols is other.symbols
+    assert first.draw("load", 500) is other.draw("load", 500)
+    assert "def load()" in first.draw("load", 500)
+    assert first.draw("load", 1) != first.draw("load", 500) != first.draw("main", 20)
+
+
+async def test_an_edit_is_indexed_and_the_earlier_state_kept(
+    workspaces: list[HostWorkspace],
+) -> None:
+    """The other attempt does not see it, and its index is still known."""
+    changed, same = workspaces
+    before = await shared.read_index(same)
+    await changed.write("reader.py", b"\n\ndef load(path):\n    return path\n")
+    (found,) = (await shared.read_index(changed)).symbols.definitions("load")
+    assert (found.line, found.signature) == (3, "def load(path)")
+    assert (await shared.read_index(same)).symbols is before.symbols
+
+
+async def test_only_the_last_few_are_kept(workspaces: list[HostWorkspace]) -> None:
+    """The memory is bounded; the latest state stays."""
+    workspace = workspaces[0]
+    first = await shared.read_index(workspace)
+    for number in range(5):
+        await workspace.write("reader.py", f"load = {number}\n".encode())
+        latest = await shared.read_index(workspace)
+    assert (await shared.read_index(workspace)).symbols is latest.symbols
+    assert (await shared.read_index(workspaces[1])).symbols is not first.symbols
