@@ -22,7 +22,7 @@ EXCEPTIONS = {
         "the journal's interface: short methods, most of them one transaction with its contract",
     ),
     "agent/session/session.py": (
-        450,
+        480,
         "the steps of an attempt in the order in which they are replayed and recorded",
     ),
     "agent/workspaces/container.py": (

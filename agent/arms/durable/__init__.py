@@ -26,6 +26,7 @@ profile.py         presets, models by role, and settings
 limits.py          the limits of an attempt
 roles.py           tools by role
 conversation.py    tool use until a role answers
+exchanges.py       what a conversation is given and what comes out of it
 protocols.py       native tool calls, or fenced blocks
 facts.py           a role's input as Markdown
 state.py           the attempt's knowledge, as facts

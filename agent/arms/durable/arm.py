@@ -2,7 +2,7 @@
 
 from agent.arms.durable import full, lean
 from agent.arms.durable.contract import write_contract
-from agent.arms.durable.conversation import Limits
+from agent.arms.durable.exchanges import Limits
 from agent.arms.durable.indexing import look_around
 from agent.arms.durable.lean import LeanState
 from agent.arms.durable.limits import LimitReached, Meter

@@ -2,15 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
 from agent.arms.durable.answers import Answer
+from agent.arms.durable.exchanges import End, Exchange, Helper, Limits, ToolUse
 from agent.arms.durable.facts import as_markdown
-from agent.arms.durable.limits import Meter
 from agent.arms.durable.profile import Role
 from agent.arms.durable.protocols import (
     Call,
@@ -28,11 +28,9 @@ from agent.models.protocol import Message, ModelReply, ModelRequest
 from agent.session.session import Session
 from agent.tools import Toolbox, ToolResult
 from agent.tools.rendering import head_and_tail, render
-from agent.tools.tool import Arguments, Refused, parsed, schema
+from agent.tools.tool import Refused, parsed, schema
 
 A = TypeVar("A", bound=Answer)
-
-End = Literal["answered", "malformed", "out_of_rounds", "context_full", "out_of_time"]
 
 MALFORMED_IN_A_ROW = 3
 """Malformed replies in a row after which a conversation is given up."""
@@ -62,50 +60,6 @@ _NOT_TAKEN = (
     "The answer was not taken, because another call of the same reply failed. Answer again when "
     "that is settled."
 )
-
-
-@dataclass(frozen=True)
-class ToolUse:
-    """One use of a tool, and its result."""
-
-    name: str
-    arguments: dict[str, Any]
-    result: ToolResult
-
-
-@dataclass(frozen=True)
-class Exchange(Generic[A]):
-    """The end of a conversation."""
-
-    answer: A | None
-    """None unless the role gave a valid answer."""
-    end: End
-    uses: tuple[ToolUse, ...]
-
-
-@dataclass(frozen=True)
-class Helper:
-    """A tool that another role implements."""
-
-    name: str
-    arguments: type[Arguments]
-    help: Callable[[Any, Session], Awaitable[ToolResult]]
-    """Receives the arguments and a scope of its own."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits on one conversation."""
-
-    context_tokens: int | None = None
-    """The context window; None for the model's own."""
-    rounds: int = 6
-    """Model calls, including malformed replies."""
-    tool_uses: int | None = None
-    """Tool uses other than `answer`; None for as many as the rounds allow."""
-    meter: Meter | None = None
-    """Limits of the attempt, checked before every call; None where calls run in parallel, since
-    their order differs on replay."""
 
 
 async def converse(

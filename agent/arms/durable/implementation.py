@@ -5,12 +5,8 @@ from collections.abc import Iterable
 from agent.arms.durable import debugging
 from agent.arms.durable.answers import NextStep, StepReport
 from agent.arms.durable.context import gathering
-from agent.arms.durable.conversation import (
-    Exchange,
-    ToolUse,
-    converse,
-    prompt_beside,
-)
+from agent.arms.durable.conversation import converse, prompt_beside
+from agent.arms.durable.exchanges import Exchange, ToolUse
 from agent.arms.durable.roles import toolbox
 from agent.arms.durable.state import Candidate, CandidateStatus, State
 from agent.errors import OutOfTime

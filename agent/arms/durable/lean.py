@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.arms.durable.adjudication import adjudicate, applied
 from agent.arms.durable.answers import Ruling, Scouting, Work
-from agent.arms.durable.conversation import Exchange
+from agent.arms.durable.exchanges import Exchange
 from agent.arms.durable.gates import Finding, Judgement, best, judge, rank
 from agent.arms.durable.limits import LimitReached
 from agent.arms.durable.profile import LeanProfile

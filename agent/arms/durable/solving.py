@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.arms.durable.answers import Scouting, Work
-from agent.arms.durable.conversation import Conversation, Exchange, ToolUse, prompt_beside
+from agent.arms.durable.conversation import Conversation, prompt_beside
+from agent.arms.durable.exchanges import Exchange, ToolUse
 from agent.arms.durable.gates import Judgement
 from agent.arms.durable.roles import toolbox
 from agent.arms.durable.state import Evidence

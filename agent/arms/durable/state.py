@@ -11,7 +11,7 @@ from agent.arms.durable.answers import (
     NextStep,
     Review,
 )
-from agent.arms.durable.conversation import Limits
+from agent.arms.durable.exchanges import Limits
 from agent.arms.durable.limits import Meter
 from agent.arms.durable.profile import CommonProfile, FullProfile
 from agent.journal import TreeRef

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from agent.arms.durable.answers import Review
-from agent.arms.durable.conversation import Exchange, Limits, converse
+from agent.arms.durable.conversation import converse
+from agent.arms.durable.exchanges import Exchange, Limits
 from agent.arms.durable.protocols import TextTools
 from agent.errors import ContextWindowExceeded
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage

@@ -1,0 +1,59 @@
+"""What a conversation is given and what comes out of it."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+from agent.arms.durable.answers import Answer
+from agent.arms.durable.limits import Meter
+from agent.session.session import Session
+from agent.tools import ToolResult
+from agent.tools.tool import Arguments
+
+A = TypeVar("A", bound=Answer)
+
+End = Literal["answered", "malformed", "out_of_rounds", "context_full", "out_of_time"]
+
+
+@dataclass(frozen=True)
+class ToolUse:
+    """One use of a tool, and its result."""
+
+    name: str
+    arguments: dict[str, Any]
+    result: ToolResult
+
+
+@dataclass(frozen=True)
+class Exchange(Generic[A]):
+    """The end of a conversation."""
+
+    answer: A | None
+    """None unless the role gave a valid answer."""
+    end: End
+    uses: tuple[ToolUse, ...]
+
+
+@dataclass(frozen=True)
+class Helper:
+    """A tool that another role implements."""
+
+    name: str
+    arguments: type[Arguments]
+    help: Callable[[Any, Session], Awaitable[ToolResult]]
+    """Receives the arguments and a scope of its own."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits on one conversation."""
+
+    context_tokens: int | None = None
+    """The context window; None for the model's own."""
+    rounds: int = 6
+    """Model calls, including malformed replies."""
+    tool_uses: int | None = None
+    """Tool uses other than `answer`; None for as many as the rounds allow."""
+    meter: Meter | None = None
+    """Limits of the attempt, checked before every call; None where calls run in parallel, since
+    their order differs on replay."""
