@@ -271,7 +271,7 @@ async def test_an_error_that_comes_back_is_worked_on_by_its_root(solve: Solver) 
     """After the second time planner and implementer are told how, and all errors so far."""
     solved = await solve(
         implementer=[[SPOIL], report()],
-        profile={"plan_turns": 3, "patience": 3, "candidates": {"low": 1}},
+        profile={"plan_turns": 3, "patience": 3, "candidates": {"low": 1}, "adjudication": False},
     )
     for role in ("planner", "implementer"):
         openings = [r for r in solved.model.asked if r.role == role and r.number == 0]
