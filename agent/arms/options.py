@@ -1,6 +1,7 @@
 """Arm options of an experiment, by agent. Everything else is set by the agent itself."""
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
 
 from agent.arms.durable.profile import LeanProfile, Profile
 from agent.models.spec import ModelSpec
@@ -45,6 +46,11 @@ class MiniRetryOptions(MiniOptions):
     )
 
 
+def _any_preset(schema: JsonDict) -> None:
+    """Let settings that both presets have pass without a `preset`."""
+    schema["anyOf"] = schema.pop("oneOf")
+
+
 class DurableOptions(ArmOptions):
     """Limits and settings of the durable agent."""
 
@@ -57,6 +63,7 @@ class DurableOptions(ArmOptions):
     profile: Profile = Field(
         default_factory=LeanProfile,
         description="the preset, models by role, and the settings of each phase",
+        json_schema_extra=_any_preset,
     )
 
     def models(self, own: ModelSpec) -> dict[str, ModelSpec]:

@@ -244,7 +244,7 @@ class TestPull:
         """Not even one that answers."""
         store.stop()
         with pytest.raises(ImageError, match="stopped"):
-            store.bring(make_instance(image=f"{registry.address}/never:latest"), None)
+            store.fetch(make_instance(image=f"{registry.address}/never:latest"), None)
 
 
 def test_only_one_program_brings_an_image_at_a_time(
