@@ -18,6 +18,7 @@ from tests.agent.models.simulations import complete, simulated
 
 TASK = Task("demo__one", "It is broken.", "0" * 40, "")
 PATCH = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a = '\udce4'\n+a = 2\n"
+FACTS = {"task": TASK.statement}
 QUESTIONS = [
     ("", "contract"),
     ("", "planner"),
@@ -45,7 +46,7 @@ def replies() -> list[ScopedReply]:
     """An attempt's answers as they came, its parallel scopes in between each other."""
     model = simulated(PATCH, malformed=0.3)
     return [
-        ScopedReply(scope, role, complete(model, request(role, {}, scope=scope, number=n)))
+        ScopedReply(scope, role, complete(model, request(role, FACTS, scope=scope, number=n)))
         for n, (scope, role) in enumerate(QUESTIONS)
     ]
 
