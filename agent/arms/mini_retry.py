@@ -48,26 +48,26 @@ async def solve(task: Task, session: Session, options: MiniRetryOptions) -> Outc
     for number in range(1, options.tries + 1):
         async with session.branch(f"try-{number}", BASE) as branch:
             outcome = await mini.solve(task, branch, options)
-        tries.append(await _judged(outcome, session, number))
+        tries.append(await _judged(task, outcome, session, number))
         if tries[-1].passes or outcome.status == "out_of_time":
             break
     best = min(tries, key=lambda each: (not each.outcome.patch, len(each.failures)))
     return replace(best.outcome, report=_report(tries, tries.index(best)))
 
 
-async def _judged(outcome: Outcome, session: Session, number: int) -> _Try:
+async def _judged(task: Task, outcome: Outcome, session: Session, number: int) -> _Try:
     """Run the tests of a patch on a fresh copy. Without time for them, it counts as passing."""
     if not outcome.patch:
         return _Try(outcome)
     try:
         async with session.branch(f"check-{number}", BASE) as fresh:
-            return await _checked(outcome, fresh)
+            return await _checked(task, outcome, fresh)
     except OutOfTime:
         return _Try(outcome)
 
 
-async def _checked(outcome: Outcome, fresh: Session) -> _Try:
-    patch, tools, protection = outcome.patch, ToolSettings(), protecting(None)
+async def _checked(task: Task, outcome: Outcome, fresh: Session) -> _Try:
+    patch, tools, protection = outcome.patch, ToolSettings(runner=task.runner), protecting(None)
     changed = sorted({path for file in parse(patch) for path in file.paths})
     tests = await tests_covering(changed, fresh)
     if not tests:

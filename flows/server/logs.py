@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from prefect.exceptions import MissingContextError
+from prefect.context import FlowRunContext
 from prefect.logging import get_run_logger
 
 from agent.session.steps import Step
@@ -28,11 +28,13 @@ _NOWHERE = logging.Logger("nowhere", logging.CRITICAL + 1)
 
 
 def run_log() -> "Log":
-    """Return the logger of the current task run or flow run; without one, a silent logger."""
-    try:
-        return get_run_logger()
-    except MissingContextError:
+    """Return the logger of the current flow run or its task run; without a flow run, a silent one.
+
+    Prefect keeps records of flow runs only, and warns of others.
+    """
+    if FlowRunContext.get() is None:
         return _NOWHERE
+    return get_run_logger()
 
 
 def step_log() -> Callable[[Step], None]:

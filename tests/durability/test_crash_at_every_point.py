@@ -6,6 +6,7 @@ points of each setting are divided among several tests, one of which is in the s
 """
 
 import asyncio
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from agent.journal import RecordedStep
 from flows.experiments.keys import attempt_key
 from flows.storage.cleanup import leftovers
 from flows.storage.journals import open_journal
@@ -24,6 +26,8 @@ from tests.durability.processes import run_attempt
 from tests.samples import Share, shares
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+_FOLDER = re.compile(r"durabench-\d+-[0-9a-f]{8}-")
 
 CALLS = len(crashing.COMMANDS)
 
@@ -40,11 +44,16 @@ def result(lake: Path, environment: str) -> dict[str, Any]:
     return {
         "patch": prediction["model_patch"],
         "tree": trees[-1].tree,
-        "steps": [(step.seq, step.kind, step.digest) for step in steps],
+        "steps": [(step.seq, step.kind, asked(step)) for step in steps],
         "calls": account.calls_credited,
         "credited": round(account.credited_usd, 9),
         "billed": round(account.billed_usd, 9),
     }
+
+
+def asked(step: RecordedStep) -> str:
+    """The request of a step; the path of a host workspace names its journal."""
+    return _FOLDER.sub("", step.request.decode())
 
 
 def settings() -> Iterator[Any]:
