@@ -194,9 +194,8 @@ async def test_equal_cells_of_another_lake_have_their_own_flow_runs(
         async with get_client() as client:
             for user in ("one", "other", "other"):
                 plan = await prepare(experiment, str(tmp_path / user))
-                runs = await fanout.FlowRuns.open(
-                    plan, client, None, journals.home(plan.lake), grade=True
-                )
+                order = fanout.Order(plan, None, journals.home(plan.lake), grade=True)
+                runs = await fanout.FlowRuns.open(order, client)
                 begun.append(await runs.begin(plan.cells[0]))
             for each in set(begun):
                 await client.delete_flow_run(each)

@@ -74,7 +74,9 @@ async def solve(
     options = MiniRetryOptions(tries=tries)
     workspaces = workspaces or HostWorkspaces(with_files(FILES))
     models = {"": model}
-    async with Session(attempt_id="a", models=models, workspaces=workspaces, log=log) as session:
+    async with Session.start(
+        attempt_id="a", models=models, workspaces=workspaces, log=log
+    ) as session:
         return await ARMS["mini_retry"].solve(TASK, session, options), session
 
 

@@ -120,7 +120,6 @@ def test_every_command_fails_in_one_line_and_writes_nothing(closed: int, tmp_pat
         ["run", "trial.yaml"],
         ["demo"],
         ["debug", "durabench__quillet-1", "--arm", "gold"],
-        ["fork", "abc", "--at", "1"],
         ["grade", "preds.jsonl", "--name", "x"],
         ["setup"],
     ]

@@ -18,15 +18,21 @@ from tests.agent.workspaces_on_host import HostWorkspaces
 
 pytestmark = pytest.mark.slow
 
-REFERENCE = """\
-diff --git a/calc.py b/calc.py
---- a/calc.py
-+++ b/calc.py
-@@ -1,2 +1,2 @@
- def add(a, b):
--    return a - b
-+    return a + b
-"""
+REFERENCE = "\n".join(
+    [
+        "diff --git a/calc.py b/calc.py",
+        "--- a/calc.py",
+        "+++ b/calc.py",
+        "@@ -1,5 +1,5 @@",
+        " def add(a, b):",
+        "-    return a - b",
+        "+    return a + b",
+        " ",
+        " ",
+        " def double(a):",
+        "",
+    ]
+)
 TASK = Task("calc-1", "add(2, 3) returns -1.", "HEAD", REFERENCE)
 STUCK = {"wrong_anchors": 1.0, "insight": 0.0}
 """The author is right, its test is not, and it never doubts it."""
@@ -40,7 +46,7 @@ async def solve(arm: ArmKind, **spec: Any) -> tuple[Outcome, list[str], float]:
     if arm == "durable":
         options = DurableOptions.model_validate({"profile": {"test_command": QUICK}})
     workspaces = HostWorkspaces(with_files(FILES))
-    async with Session(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
+    async with Session.start(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
         outcome = await ARMS[arm].solve(TASK, session, options)
         replies = [step for step in session.steps if isinstance(step.result, ModelReply)]
     roles = [step.request["role"] for step in replies]
