@@ -74,7 +74,7 @@ async def _checked(task: Task, outcome: Outcome, fresh: Session) -> _Try:
         return _Try(outcome)
     before = await run_tests(tests, tools, protection, fresh)
     await fresh.take(BASE)
-    problem = await fresh.act("apply", {"patch": patch}, lambda w: apply_patch(w, patch), str)
+    problem = await apply_patch(fresh, patch)
     if problem:
         return _Try(outcome, tuple(tests), (f"the patch does not apply: {problem}",))
     after = await run_tests(tests, tools, protection, fresh)

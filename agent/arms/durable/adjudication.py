@@ -13,11 +13,10 @@ from agent.tools.rendering import head_and_tail
 
 async def adjudicate(state: Evidence, judged: Judgement, session: Session) -> Ruling | None:
     """Ask for the cause of the findings. Return None without a valid answer."""
-    anchor = state.reproduction.anchor
     facts = {
         "task": state.task.statement,
         "diff": head_and_tail(judged.change.patch, SHOWN_DIFF),
-        "new_test": {"path": anchor.path, "content": anchor.content} if anchor else None,
+        "new_test": state.new_test,
         "checks": [
             {"failures": list(finding.lines), "output": finding.evidence}
             for finding in judged.findings

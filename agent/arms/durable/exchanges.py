@@ -1,6 +1,6 @@
 """What a conversation is given and what comes out of it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
@@ -55,5 +55,17 @@ class Limits:
     tool_uses: int | None = None
     """Tool uses other than `answer`; None for as many as the rounds allow."""
     meter: Meter | None = None
-    """Limits of the attempt, checked before every call; None where calls run in parallel, since
-    their order differs on replay."""
+    """Limits of the attempt, checked before every call; None for none."""
+
+
+_EDITING = frozenset({"write", "apply_patch", "edit"})
+
+
+def changed_files(uses: Iterable[ToolUse]) -> tuple[str, ...]:
+    """Return the files that tools changed, without duplicates."""
+    return tuple(dict.fromkeys(path for use in uses for path in use.result.changed))
+
+
+def written_files(uses: Iterable[ToolUse]) -> tuple[str, ...]:
+    """Return the files that were passed to an editing tool, so that they exist on purpose."""
+    return changed_files(use for use in uses if use.name in _EDITING)

@@ -2,7 +2,7 @@
 
 from agent.arms.durable.review import review_whole
 from agent.arms.durable.state import FinalResult, State, Verification
-from agent.arms.durable.submission import apply_patch, change_of
+from agent.arms.durable.submission import add_test, apply_patch, change_of
 from agent.arms.durable.verification import verify
 from agent.errors import OutOfTime
 from agent.session.session import BASE, Session
@@ -26,15 +26,9 @@ async def _verified(state: State, patch: str, fresh: Session) -> Verification:
     """Apply the patch to a fresh copy and run the tests. An empty patch fails."""
     if not patch:
         return Verification((), ("nothing was changed",))
-    problem = await fresh.act("apply", {"patch": patch}, lambda w: apply_patch(w, patch), str)
+    problem = await apply_patch(fresh, patch)
     if problem:
         return Verification((), (f"the patch does not apply to the base commit: {problem}",))
     if (anchor := state.reproduction.anchor) is not None:
-        content = anchor.content.encode()
-        await fresh.act(
-            "write anchor",
-            {"path": anchor.path},
-            lambda w: w.write(anchor.path, content),
-            type(None),
-        )
+        await add_test(fresh, anchor.path, anchor.content)
     return await verify(state, fresh, named=state.named_tests, anchor_decides=True)

@@ -14,11 +14,12 @@ from agent.arms.durable.answers import Review
 from agent.arms.durable.candidates import best_of
 from agent.arms.durable.context import gather, read_again
 from agent.arms.durable.final import verify_whole
-from agent.arms.durable.gates import Judgement
+from agent.arms.durable.gates import Judgement, found
 from agent.arms.durable.limits import LimitReached
 from agent.arms.durable.outcome import WorkflowStatus
 from agent.arms.durable.planning import adopt, is_done, plan
 from agent.arms.durable.reproduction import REPRODUCIBLE, reproduce
+from agent.arms.durable.review import review_step
 from agent.arms.durable.state import (
     Candidate,
     Reproduction,
@@ -118,7 +119,7 @@ async def _submitted(state: State, session: Session) -> bool:
 async def _ruled(state: State, result: StepResult, session: Session, number: int) -> StepResult:
     """Ask for the cause if tests reject two steps in a row. Return the step as it then stands.
 
-    A step that only failed by a test that was ruled wrong is kept.
+    A step that only failed by a test that was ruled wrong is kept and reviewed.
     """
     chosen, last = result.chosen, state.last_step
     if not (state.profile.adjudication and chosen.broken and last and last.chosen.broken):
@@ -129,19 +130,21 @@ async def _ruled(state: State, result: StepResult, session: Session, number: int
         return result
     await session.scope(f"keep-{number}").take(chosen.tree)
     sound = replace(chosen, verification=replace(chosen.verification, broken=()))
-    return replace(result, chosen=sound)
+    review = await review_step(state, result.step, sound, session.scope(f"review-{number}"))
+    return replace(result, chosen=replace(sound, review=review))
 
 
 def _judgement(state: State, candidate: Candidate) -> Judgement:
     """Return a rejected candidate in the terms of an adjudication."""
     assert candidate.verification is not None
-    return Judgement(
+    judged = Judgement(
         candidate.tree,
         Change(candidate.diff, candidate.edited),
         candidate.summary,
         candidate.confidence,
         candidate.verification.compared,
     )
+    return found(state, judged)
 
 
 def _record_step(state: State, result: StepResult) -> bool:

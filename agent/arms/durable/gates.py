@@ -9,7 +9,7 @@ from agent.arms.durable.indexing import tests_covering
 from agent.arms.durable.reproduction import checked_on_base
 from agent.arms.durable.roles import protecting
 from agent.arms.durable.state import Evidence, Runs
-from agent.arms.durable.submission import Change, apply_patch
+from agent.arms.durable.submission import Change, add_test, apply_patch
 from agent.arms.durable.verification import (
     passes,
     regressions,
@@ -143,18 +143,12 @@ async def _runs(state: Evidence, patch: str, related: tuple[str, ...], fresh: Se
     anchor = state.reproduction.anchor
     protection = protecting(anchor)
     before = await _baseline(state, related, fresh) if related else None
-    problem = await fresh.act("apply", {"patch": patch}, lambda w: apply_patch(w, patch), str)
+    problem = await apply_patch(fresh, patch)
     if problem:
         return Runs(problem=f"the patch does not apply to the base commit: {problem}")
     shown = None
     if anchor is not None:
-        content = anchor.content.encode()
-        await fresh.act(
-            "write anchor",
-            {"path": anchor.path},
-            lambda w: w.write(anchor.path, content),
-            type(None),
-        )
+        await add_test(fresh, anchor.path, anchor.content)
         shown = await run_tests([anchor.path], state.tools, protection, fresh)
     after = await run_tests(related, state.tools, protection, fresh) if related else None
     return Runs(shown, before, after)

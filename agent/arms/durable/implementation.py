@@ -1,12 +1,10 @@
 """Phase 5: one step of the plan, made by one candidate in a bounded tool loop."""
 
-from collections.abc import Iterable
-
 from agent.arms.durable import debugging
 from agent.arms.durable.answers import NextStep, StepReport
 from agent.arms.durable.context import gathering
 from agent.arms.durable.conversation import converse, prompt_beside
-from agent.arms.durable.exchanges import Exchange, ToolUse
+from agent.arms.durable.exchanges import Exchange, ToolUse, changed_files, written_files
 from agent.arms.durable.roles import toolbox
 from agent.arms.durable.state import Candidate, CandidateStatus, State
 from agent.errors import OutOfTime
@@ -16,8 +14,6 @@ from agent.tools.rendering import head_and_tail
 
 SHOWN_DIFF = 40_000
 """Maximum length of a diff in a prompt, in characters."""
-
-_EDITING = frozenset({"write", "apply_patch", "edit"})
 
 
 async def implement(state: State, step: NextStep, number: int, session: Session) -> Candidate:
@@ -71,7 +67,7 @@ async def _talk(
 
 
 def _candidate(number: int, exchange: Exchange[StepReport], tree: TreeRef, diff: str) -> Candidate:
-    edited = _files(exchange.uses)
+    edited = changed_files(exchange.uses)
     tests = sum(use.result.tests is not None for use in exchange.uses)
     status, why = _status(exchange, has_evidence=bool(edited) or tests > 0)
     report = exchange.answer
@@ -83,13 +79,9 @@ def _candidate(number: int, exchange: Exchange[StepReport], tree: TreeRef, diff:
         tree=tree,
         diff=diff,
         edited=edited,
-        written=_files(use for use in exchange.uses if use.name in _EDITING),
+        written=written_files(exchange.uses),
         tests_run=tests,
     )
-
-
-def _files(uses: Iterable[ToolUse]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(path for use in uses for path in use.result.changed))
 
 
 def _status(exchange: Exchange[StepReport], *, has_evidence: bool) -> tuple[CandidateStatus, str]:

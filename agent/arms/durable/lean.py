@@ -133,6 +133,8 @@ async def _rescue(state: LeanState, session: Session) -> None:
     except OutOfTime:
         return
     why = f"cut off before its tests: {state.ended}"
-    cut_off = Judgement(session.tree, change, "", "low", incomplete=why)
     if not any(each.change.patch == change.patch for each in state.judged):
-        state.judged.append(replace(cut_off, findings=(Finding("unverified", (why,)),)))
+        findings = (Finding("unverified", (why,)),)
+        state.judged.append(
+            Judgement(session.tree, change, "", "low", incomplete=why, findings=findings)
+        )

@@ -9,6 +9,7 @@ from agent.arms.durable.answers import AnchorClaim, Brief
 from agent.arms.durable.conversation import converse, prompt_beside
 from agent.arms.durable.roles import protecting, toolbox
 from agent.arms.durable.state import Anchor, Evidence, Reproduction, State
+from agent.arms.durable.submission import add_test
 from agent.arms.durable.verification import run_tests
 from agent.journal import TreeRef
 from agent.paths import is_test_support
@@ -41,7 +42,7 @@ async def reproduce(state: State, session: Session) -> Reproduction:
     """
     brief = await _brief(state, session.scope("brief"))
     if brief is None:
-        return Reproduction(problem="no brief could be had")
+        return Reproduction(problem="the model gave no valid brief")
     found = replace(Reproduction(brief), regression_tests=state.known_tests(brief.regression_tests))
     if not state.probe.works:
         found = replace(found, problem=f"the test runner does not work: {state.probe.reason}")
@@ -128,10 +129,9 @@ async def checked_on_base(
         return None, f"{path} is configuration of a test runner, not a test"
     if not asserts_something(content):
         return None, f"{path} asserts nothing that can fail"
-    encoded = content.encode()
-    await session.act("write anchor", {"path": path}, lambda w: w.write(path, encoded), type(None))
+    await add_test(session, path, content)
     alone = session.tree
-    protection = Protection({path: encoded})
+    protection = Protection({path: content.encode()})
     done = await run_tests([path], state.tools, protection, session)
     if not (problem := not_reproduced(done)):
         await session.act("edit prose", {}, _edit_prose, str)

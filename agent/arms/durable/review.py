@@ -41,11 +41,10 @@ async def review_whole(state: State, patch: str, found: Verification, session: S
 
 async def review_change(state: Evidence, judged: Judgement, session: Session) -> Review | None:
     """Return the review of a change whose tests pass, or None without a valid answer."""
-    anchor = state.reproduction.anchor
     facts = {
         "task": state.task.statement,
         "diff": head_and_tail(judged.change.patch, SHOWN_DIFF),
-        "new_test": {"path": anchor.path, "content": anchor.content} if anchor else None,
+        "new_test": state.new_test,
         "tests": [_shown(run) for run in (judged.runs.anchor, judged.runs.after) if run],
     }
     prompt = prompt_beside(__file__, "review_final")

@@ -1,25 +1,22 @@
 """The solver: one conversation that reads, reproduces, edits and tests until the gates open."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from agent.arms.durable.answers import Scouting, Work
 from agent.arms.durable.conversation import Conversation, prompt_beside
-from agent.arms.durable.exchanges import Exchange, ToolUse
+from agent.arms.durable.exchanges import Exchange, ToolUse, written_files
 from agent.arms.durable.gates import Judgement
 from agent.arms.durable.roles import toolbox
 from agent.arms.durable.state import Evidence
 from agent.session.session import Session
 
-_EDITING = frozenset({"write", "apply_patch", "edit"})
 _SHOWN_LINES = 20
 
 _INCOMPLETE = {
     "out_of_rounds": "the conversation used up its model calls",
     "context_full": "the context window was full",
     "malformed": "no valid answer was given",
-    "out_of_time": "the time was used up",
 }
 
 
@@ -58,7 +55,7 @@ class Solver:
 
     def written(self) -> frozenset[str]:
         """Return the files that were passed to an editing tool, so that they exist on purpose."""
-        return frozenset(_changed(use for use in self.uses if use.name in _EDITING))
+        return frozenset(written_files(self.uses))
 
 
 def incomplete(exchange: Exchange[Work]) -> str:
@@ -97,7 +94,6 @@ def explain(judged: Judgement) -> str:
 
 
 def _facts(state: Evidence, plan: Scouting | None, session: Session) -> dict[str, Any]:
-    anchor = state.reproduction.anchor
     return {
         "task": state.task.statement,
         "root": session.root,
@@ -106,7 +102,7 @@ def _facts(state: Evidence, plan: Scouting | None, session: Session) -> dict[str
         "test_command": state.tools.runner.command,
         "test_problem": state.probe.reason,
         "repository_map": state.repository.map,
-        "earlier_test": {"path": anchor.path, "content": anchor.content} if anchor else None,
+        "earlier_test": state.new_test,
         "plan": _plan(plan) if plan else None,
     }
 
@@ -120,7 +116,3 @@ def _plan(plan: Scouting) -> dict[str, Any]:
         "test_idea": plan.test_idea,
         "steps": [f"{step.title}: {step.instructions}" for step in plan.steps],
     }
-
-
-def _changed(uses: Iterable[ToolUse]) -> Iterable[str]:
-    return (path for use in uses for path in use.result.changed)

@@ -159,7 +159,7 @@ class FinalResult:
 
 @dataclass
 class Evidence:
-    """What both presets know of an attempt, and what its tests have shown."""
+    """Findings of an attempt that both presets share, with the results of its tests."""
 
     task: Task
     profile: CommonProfile
@@ -167,7 +167,7 @@ class Evidence:
     tools: ToolSettings
     meter: Meter
     probe: Probe
-    """Whether the test runner works on the base commit. If not, no test opens or closes a gate."""
+    """Result of a probe of the test runner. If it does not work, no test opens or closes a gate."""
     reproduction: Reproduction = field(default_factory=Reproduction)
     withdrawn: list[Anchor] = field(default_factory=list)
     """New tests that were ruled to ask for something that the task does not."""
@@ -175,6 +175,12 @@ class Evidence:
     """Runs of existing test files on the base commit, by their paths."""
     excepted: list[str] = field(default_factory=list)
     """Ids of existing tests that were ruled to contradict the task."""
+
+    @property
+    def new_test(self) -> dict[str, str] | None:
+        """The anchor test as a fact of a role."""
+        anchor = self.reproduction.anchor
+        return {"path": anchor.path, "content": anchor.content} if anchor else None
 
     def known_tests(self, paths: Iterable[str]) -> tuple[str, ...]:
         """Return the test files of the repository that models named, without duplicates."""

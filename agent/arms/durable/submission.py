@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 
 from agent.paths import is_test_file
 from agent.session.session import Session
+from agent.workspaces.protocol import Change as WorkspaceChange
 from agent.workspaces.protocol import Workspace
 
 
@@ -43,7 +44,7 @@ async def _change(workspace: Workspace, written: Collection[str], tests_count: b
     changes = await workspace.changes()
     added = [change.path for change in changes if change.status == "added"]
     tests = [path for path in added if is_test_file(path) and path in written]
-    strays = await _strays(workspace, [path for path in added if path not in written])
+    strays = await _strays(workspace, changes, written)
     left_out = {*tests, *strays}
     files = [change.path for change in changes if change.path not in left_out]
     if tests_count and not files:
@@ -53,10 +54,12 @@ async def _change(workspace: Workspace, written: Collection[str], tests_count: b
     return Change(await workspace.diff(), tuple(files), contents, tuple(strays))
 
 
-async def _strays(workspace: Workspace, unwritten: Sequence[str]) -> list[str]:
+async def _strays(
+    workspace: Workspace, changes: Sequence[WorkspaceChange], written: Collection[str]
+) -> list[str]:
+    unwritten = [c.path for c in changes if c.status == "added" and c.path not in written]
     if not unwritten:
         return []
-    changes = await workspace.changes()
     gone = [await workspace.original(c.path) for c in changes if c.status == "deleted"]
     patch = await workspace.diff()
     return [
@@ -85,10 +88,20 @@ async def _holds_one_of(workspace: Workspace, path: str, contents: Sequence[byte
         return False
 
 
-async def apply_patch(workspace: Workspace, patch: str) -> str:
-    """Apply a patch. Return git's error, or '' if it applies."""
-    try:
-        await workspace.apply(patch)
-    except ValueError as error:
-        return str(error)
-    return ""
+async def apply_patch(session: Session, patch: str) -> str:
+    """Apply a patch to the session's work tree. Return git's error, or '' if it applies."""
+
+    async def apply(workspace: Workspace) -> str:
+        try:
+            await workspace.apply(patch)
+        except ValueError as error:
+            return str(error)
+        return ""
+
+    return await session.act("apply", {"patch": patch}, apply, str)
+
+
+async def add_test(session: Session, path: str, content: str) -> None:
+    """Write a new test into the session's work tree."""
+    encoded = content.encode()
+    await session.act("write anchor", {"path": path}, lambda w: w.write(path, encoded), type(None))

@@ -10,6 +10,7 @@ from tests.agent.arms.durable.conftest import (
     ANCHOR,
     ANCHOR_TEXT,
     FIX,
+    HONEST,
     SPOIL,
     STEP,
     RoleModel,
@@ -296,3 +297,25 @@ async def test_a_planner_uses_two_tools_and_no_third(solve: Solver) -> None:
         True,
     ]
     assert solved.report["agent_verdict"] == "accepted"
+
+
+async def test_an_existing_test_that_the_task_contradicts_is_excepted(solve: Solver) -> None:
+    """The adjudicator sees which tests fail; the rejected step is then kept."""
+    pinned = "tests/test_pinned.py"
+    brief = HONEST["brief"]
+    assert isinstance(brief, list)
+    [(_, fields)] = brief[0]
+    solved = await solve(
+        files={pinned: "from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == -1\n"},
+        brief=[answer(**{**fields, "regression_tests": [pinned]})],
+        implementer=[[FIX], report()],
+        adjudicator=[
+            answer(reasons=["text"], cause="existing_test", tests=[f"{pinned}::test_add"])
+        ],
+        profile={"candidates": {"low": 1}},
+    )
+    [ruled] = [asked for asked in solved.model.asked if asked.role == "adjudicator"]
+    assert ruled.facts["failing_existing_tests"] == [f"{pinned}::test_add"]
+    assert solved.report["excepted_tests"] == [f"{pinned}::test_add"]
+    assert solved.report["workflow_status"] == "completed"
+    assert "return a + b" in solved.outcome.patch
