@@ -34,7 +34,7 @@ Kind = Literal[
 AuditedVerdict = EvaluationOutcome | Literal["suspect"]
 """The outcome of the grading, or `suspect` if a resolved outcome is in doubt."""
 
-PROCEDURE = 2
+PROCEDURE = 3
 """Version of this procedure. Increment it with every change that can change an audit."""
 
 _DIFF_TIMEOUT_S = 120.0

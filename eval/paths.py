@@ -13,7 +13,7 @@ _TEST_NAME = re.compile(r"tests?[_.].*|.*_tests?\.\w+|.*\.(test|spec)\.\w+", re.
 
 _CONFIGURATION_NAME = re.compile(
     r"conftest\.py|\.?pytest\.(ini|toml)|tox\.(ini|toml)|setup\.cfg|pyproject\.toml"
-    r"|\.coveragerc|noxfile\.py|(site|user)customize\.py|.*\.pth"
+    r"|\.coveragerc|noxfile\.py|(site|user)customize\.py|.*\.pth|runtests\.py"
     r"|\.?(jest|vitest|karma|mocharc|playwright|cypress)(\.[\w-]+)*"
 )
 
@@ -33,10 +33,11 @@ def is_test(path: str) -> bool:
 def is_test_configuration(path: str) -> bool:
     """Return True if a file decides which tests run, or how.
 
-    Such files are conftest files, the configuration of test runners, and files that Python
-    imports before any of them.
+    Such files are conftest files, the configuration of test runners, files that Python imports
+    before any of them, and runners that are part of a repository: `runtests.py` of Django and
+    SymPy, and SymPy's `bin/test`.
     """
-    return _CONFIGURATION_NAME.fullmatch(PurePosixPath(path).name) is not None
+    return path == "bin/test" or _CONFIGURATION_NAME.fullmatch(PurePosixPath(path).name) is not None
 
 
 def is_runner(path: str) -> bool:

@@ -69,10 +69,21 @@ CONFIGURATION = (
         "and formats that the runner does not read",
         ("docs/karma.md", "jest.config.rst", "cypress", ".playwright.ts"),
     ),
+    Difference(
+        r"(.*/)?[^/]+\.(egg|dist)-info/entry_points\.txt",
+        True,
+        "metadata of an installation is in no diff of a real repository; an agent may not write "
+        "it, since pytest finds plugins there",
+        ("pkg.egg-info/entry_points.txt", "src/pkg-1.0.dist-info/entry_points.txt"),
+    ),
 )
 
 ALIKE = (
     "",
+    "bin/test",
+    "bin/test_import.py",
+    "runtests.py",
+    "tests/runtests.py",
     "calc.py",
     "conftest.py",
     "contest.py",

@@ -179,8 +179,7 @@ def test_the_smoke_deployment_runs_on_a_worker(deployed: PrefectServer) -> None:
     with server.worker():
         server.prefect("deployment", "run", "benchmark/smoke", "--watch")
     lake = Lake.existing(server.environment["DURABENCH_LAKE"])
-    [name] = lake.experiments()
-    assert name.startswith("smoke-")
+    [name] = [each for each in lake.experiments() if each.startswith("smoke-")]
     server.prefect("artifact", "inspect", artifact_key("progress", name))
     assert "Arms" in server.prefect("artifact", "inspect", artifact_key("report", name))
     resolved = {arm.name: arm.resolved for arm in report_files.read(lake, name).arms}

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from uuid import UUID
@@ -74,20 +75,28 @@ def test_workers_come_to_what_one_process_comes_to(server: PrefectServer) -> Non
     assert states(server, "apart") == ["COMPLETED"] * 4
 
 
+def all_logged(server: PrefectServer, flow_run_id: str, expected: list[str]) -> list[str] | None:
+    """The messages of a flow run, once one begins with each expected pattern."""
+    messages = [record["message"] for record in server.records(flow_run_id)]
+    there = [any(re.match(pattern, line) for line in messages) for pattern in expected]
+    return messages if all(there) else None
+
+
 @pytest.mark.usefixtures("workers")
 def test_a_cell_on_a_worker_is_in_its_log(server: PrefectServer) -> None:
     """Its steps, its cost and its verdict, in the flow run of the cell."""
     expect(server, begin(server, name="logged", select={"sample": 1}))
     chosen = {"flow_runs": {"tags": {"all_": ["experiment:logged"]}}}
-    found = {}
+    labels = {}
     for run in server.post("/flow_runs/filter", chosen):
         _, _, label = run["name"].partition(": ")
-        found[label.split()[0]] = label, [each["message"] for each in server.records(run["id"])]
+        labels[label.split()[0]] = label, run["id"]
     ends = {"mini": r"resolved, \d+ calls, \$0\.\d+$", "null": "unresolved$"}
-    assert found.keys() == ends.keys()
-    for arm, (label, messages) in found.items():
-        assert [line for line in messages if re.match(f"{label}: {ends[arm]}", line)], messages
-        assert [line for line in messages if line.startswith(f"grade {label}: ")], messages
+    assert labels.keys() == ends.keys()
+    for arm, (label, run_id) in labels.items():
+        # A process sends its last records after its flow run has ended.
+        expected = [f"{label}: {ends[arm]}", f"grade {label}: "]
+        messages = wait_until(partial(all_logged, server, run_id, expected))
         assert any(re.match(r"\d+ +command ", line) for line in messages) == (arm == "mini")
 
 

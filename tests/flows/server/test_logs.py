@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.operation.running import wait_until
 from tests.servers.prefect_server import PrefectServer
 
 pytestmark = pytest.mark.slow
@@ -47,10 +48,18 @@ def _logged(server: PrefectServer, flow_run_id: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for record in server.records(flow_run_id):
         run = record["task_run_id"]
-        name = server.get(f"/task_runs/{run}")["name"] if run else "flow run"
+        name = _task_name(server, run) if run else "flow run"
         if record["level"] == INFO and not record["message"].startswith("Finished in state"):
             found.setdefault(name, []).append(record["message"])
     return found
+
+
+def _task_name(server: PrefectServer, task_run_id: str) -> str:
+    """The name of a task run. The server stores task runs from their events, with a delay."""
+    chosen = {"task_runs": {"id": {"any_": [task_run_id]}}}
+    [task_run] = wait_until(lambda: server.post("/task_runs/filter", chosen))
+    name: str = task_run["name"]
+    return name
 
 
 def test_a_cell_tells_its_steps_its_cost_and_its_verdict(prefect_server: PrefectServer) -> None:
