@@ -2,10 +2,8 @@
 
 import math
 import sqlite3
-import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,9 +14,9 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from agent.errors import JournalError
+from agent.journal.commits import DATABASE_ERRORS, GroupCommit, Work, transaction
 
 T = TypeVar("T")
-Work = Callable[[Connection], T]
 
 WRITES = "journal_writes"
 """Execution option of connections whose transactions write."""
@@ -87,10 +85,7 @@ class Database:
         self._outage = _Outage()
         self._engine = _engine(url)
         self._writer = self._engine.execution_options(**{WRITES: True})
-        self._writing: AbstractContextManager[Any] = nullcontext()
-        if url.get_backend_name() == "sqlite":
-            # Threads that queue here need not poll for the file's lock.
-            self._writing = threading.Lock()
+        self._group = GroupCommit(self._writer) if url.get_backend_name() == "sqlite" else None
 
     def read(self, work: Work[T]) -> T:
         """Return the result of `work` in a read-only transaction.
@@ -98,7 +93,7 @@ class Database:
         Raises:
             JournalError: the database is unreachable or rejects the transaction.
         """
-        return self._patiently(lambda: _transaction(self._engine, work), self.patience_s)
+        return self._patiently(lambda: transaction(self._engine, work), self.patience_s)
 
     def write(self, work: Work[T], patience_s: float | None = None) -> T:
         """Return the result of `work` in a transaction that is on the disk when this returns.
@@ -108,8 +103,9 @@ class Database:
         """
 
         def run() -> T:
-            with self._writing:
-                return _transaction(self._writer, work)
+            if self._group is None:
+                return transaction(self._writer, work)
+            return self._group.run(work)
 
         return self._patiently(run, self.patience_s if patience_s is None else patience_s)
 
@@ -121,9 +117,9 @@ class Database:
         Raises:
             JournalError: the file is unreachable, or the disk has no room for the new one.
         """
-        if self.url.get_backend_name() != "sqlite":
+        if self._group is None:
             return 0
-        with self._writing:
+        with self._group.writing:
             return self._patiently(lambda: _vacuum(self._engine), self.patience_s)
 
     def close(self) -> None:
@@ -135,7 +131,7 @@ class Database:
         while True:
             try:
                 result = run()
-            except (DBAPIError, sqlite3.Error, PoolTimeout) as error:
+            except DATABASE_ERRORS as error:
                 now = time.monotonic()
                 if not _passes(error):
                     raise self._failure(error, retryable=False) from error
@@ -162,11 +158,6 @@ def shown(url: URL) -> str:
     secrets = [name for name in url.query if "password" in name.lower()]
     open_to_all = url.difference_update_query(secrets).set(drivername=url.get_backend_name())
     return open_to_all.render_as_string(hide_password=True)
-
-
-def _transaction(engine: Engine, work: Work[T]) -> T:
-    with engine.begin() as connection:
-        return work(connection)
 
 
 def _passes(error: Exception) -> bool:

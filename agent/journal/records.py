@@ -3,9 +3,20 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, literal, select, update
-from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy import (
+    Connection,
+    Dialect,
+    TextClause,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.elements import ColumnElement
 
 from agent.errors import JournalError
@@ -25,22 +36,28 @@ _INTENT = ("epoch", "ordinal", "kind", "digest", "request", "started_at")
 _RESULT = ("result", "cost_usd", "settled_nusd", "duration_s", "tree")
 
 
-def _begin(insert_into: Any, fields: tuple[str, ...]) -> Any:
-    """Insert a step, or replace an intent that an earlier epoch left."""
+def _begin(dialect: Dialect, insert_into: Any, fields: tuple[str, ...]) -> TextClause:
+    """Insert a step, or replace an intent that an earlier epoch left.
+
+    SQLAlchemy does not cache an insert with a conflict clause, so it is compiled once, here.
+    """
     statement = insert_into(steps)
     new = statement.excluded
-    return statement.on_conflict_do_update(
+    upsert = statement.on_conflict_do_update(
         index_elements=[steps.c.attempt_id, steps.c.scope, steps.c.seq],
         set_={name: new[name] for name in fields},
         where=steps.c.result.is_(None) & (steps.c.epoch < new.epoch),
     ).returning(steps.c.epoch)
+    columns = ["attempt_id", "scope", "seq", *fields]
+    return text(str(upsert.compile(dialect=dialect, column_keys=columns)))
 
 
-_INSERTS = {"sqlite": sqlite_insert, "postgresql": postgresql_insert}
-_BEGIN = {dialect: _begin(insert_into, _INTENT) for dialect, insert_into in _INSERTS.items()}
-_ENTER = {
-    dialect: _begin(insert_into, _INTENT + _RESULT) for dialect, insert_into in _INSERTS.items()
+_INSERTS = {
+    "sqlite": (sqlite.dialect(paramstyle="named"), sqlite.insert),
+    "postgresql": (postgresql.dialect(paramstyle="named"), postgresql.insert),  # type: ignore[no-untyped-call]
 }
+_BEGIN = {name: _begin(*insert_into, _INTENT) for name, insert_into in _INSERTS.items()}
+_ENTER = {name: _begin(*insert_into, _INTENT + _RESULT) for name, insert_into in _INSERTS.items()}
 _FINISH = update(steps).where(*_MINE).values({name: bindparam(f"new_{name}") for name in _RESULT})
 _FIND = select(steps.c.epoch, steps.c.digest, steps.c.request, steps.c.result).where(*_PLACE)
 _TAKE_BACK = delete(steps).where(*_MINE)

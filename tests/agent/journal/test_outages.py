@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
 from agent.errors import JournalError
-from agent.journal import Journal, Lease, database, ledger
+from agent.journal import Journal, Lease, commits, database, ledger
 from tests.agent.journal.workers import attempt, budget, intend, record, write_until_full
 from tests.servers.postgres import PostgresServer, free_port
 
@@ -30,7 +30,7 @@ def test_a_commit_whose_answer_is_lost_counts_once(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every write may run twice because nobody heard of its commit; the journal is the same."""
-    real, lost = database._transaction, 0
+    real, lost = commits.transaction, 0
 
     def unheard(engine: Engine, work: Callable[[Any], Any]) -> Any:
         nonlocal lost
@@ -40,7 +40,8 @@ def test_a_commit_whose_answer_is_lost_counts_once(
             raise OperationalError("COMMIT", {}, AnswerLost())
         return result
 
-    monkeypatch.setattr(database, "_transaction", unheard)
+    for module in (commits, database):
+        monkeypatch.setattr(module, "transaction", unheard)
     journal.start(attempt("a1"))
     lease = journal.acquire("a1", "first", 300)
     journal.renew(lease, 300)
