@@ -35,8 +35,7 @@ def holding(journal: Journal, attempt_id: str) -> Holding:
 
 
 def test_holdings_describe_each_attempt(journal: Journal, ended: Attempt) -> None:
-    """A holding shows if the attempt has ended, if it is leased, its size and since when it is
-    idle."""
+    """A holding has the attempt's state, its holder, the size of its steps and its idle time."""
     journal.start(attempt("a2"))
     journal.acquire("a2", "first", 300)
     one, other = holding(journal, "a1"), holding(journal, "a2")

@@ -187,7 +187,7 @@ async def test_taking_the_base_undoes_everything(runs: Runs) -> None:
 
 
 class Slow:
-    """A model that answers after a minute and notes if it was cut off."""
+    """A model that answers after a minute and records whether it was cut off."""
 
     info = ModelInfo("slow", "scripted")
     cut_off = False

@@ -68,8 +68,8 @@ find . -path ./.git -prune -o \( -type f -o -type l \) ! -name '*.log' ! -name '
 
 
 STATUS = "git ls-files -z | xargs -0 touch -ch -d @1; git status --porcelain"
-"""Touching the files makes git read all of them. Otherwise the clock decides if git sees that new
-attributes change an old file."""
+"""Touching the files makes git read all of them. Otherwise it depends on the clock
+whether git sees that new attributes change an old file."""
 
 
 def quoted(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Names of processes, by which another process can see if they are still running."""
+"""Names of processes, by which another process can check whether they are running."""
 
 import os
 import signal

@@ -24,7 +24,7 @@ def test_a_reproduction_test_passes_if_every_failed_test_passes() -> None:
 
 
 def test_the_exit_code_decides_without_test_names() -> None:
-    """The exit code decides if the runner names no tests."""
+    """Without names of tests in the output, the exit code decides."""
     assert passes(replace(ANCHOR, failed=()), CLEAN)
 
 
