@@ -36,7 +36,7 @@ def _is_a_reading(node: ast.AST) -> bool:
 
 @pytest.mark.parametrize("path", ARMS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_no_arm_reads_the_clock_dice_or_environment(path: Path) -> None:
-    """Such values would differ after a resume, so arms get them only from recorded steps."""
+    """Clocks, random numbers and the environment differ after a resume, so no arm reads them."""
     assert undetermined(path.read_text()) == []
 
 

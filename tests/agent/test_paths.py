@@ -22,8 +22,7 @@ from agent.paths import is_test_file, is_test_module, is_test_support, shadows_a
     ],
 )
 def test_modules_that_runners_collect(path: str) -> None:
-    """Test modules have names that pytest, unittest or the JavaScript, Go and Ruby runners
-    collect."""
+    """Names of tests are those that Python, JavaScript, Go and Ruby runners collect."""
     assert is_test_module(path)
     assert is_test_file(path)
 

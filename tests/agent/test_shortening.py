@@ -5,7 +5,7 @@ import pytest
 from agent.shortening import shorten_middle
 
 
-def test_what_fits_stays() -> None:
+def test_text_that_fits_is_unchanged() -> None:
     """A text that fits is unchanged."""
     assert shorten_middle("x" * 10, 10) == "x" * 10
     assert shorten_middle("", 0) == ""

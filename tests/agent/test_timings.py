@@ -45,8 +45,7 @@ def test_a_test_can_change_timings(set_timings: Callable[..., None]) -> None:
 def test_an_invalid_value_is_named(
     name: str, text: str, set_timings: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error names the variable, its value and the problem, so that an operator can correct
-    it."""
+    """The error names the variable, its value and what is wrong with it."""
     set_timings()
     monkeypatch.setenv(variable(name), text)
     with pytest.raises(InvalidSpec, match=rf"^{variable(name)}={text}: Input should be .*"):

@@ -37,8 +37,7 @@ async def test_every_step_is_numbered_and_digested(solve: Solver) -> None:
 
 
 async def test_prompts_are_the_packages_own_with_the_real_path(solve: Solver) -> None:
-    """The first messages are the package's SWE-bench prompts with the real path of the
-    repository."""
+    """The first messages are the package's SWE-bench prompts with the repository's path."""
     _, session = await solve(scripted(*SUBMIT))
     system, user = session.steps[0].request["messages"]
     assert system["content"].startswith("You are a helpful assistant")

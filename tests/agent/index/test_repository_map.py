@@ -77,8 +77,7 @@ tests/test_cart.py
 
 
 def test_the_subject_of_the_task_comes_first_on_a_small_map() -> None:
-    """A small map shows the method that the task names, in its class, and counts what is left
-    out."""
+    """A small map shows the method that the task names and counts what is left out."""
     found = make(SHOP, "total_price() of a Cart is wrong", 55)
     assert "class Cart" in found
     assert "def total_price" in found
@@ -110,8 +109,7 @@ def test_files_left_out_are_named_or_counted_by_folder() -> None:
     ],
 )
 def test_a_file_or_name_that_the_task_gives_is_first(task: str) -> None:
-    """A file is first if the task names its path, module or file name, or one of its
-    definitions."""
+    """A file is first if the task names its path, its module or one of its definitions."""
     assert make(SHOP, task, 500).startswith("shop/mail.py")
 
 

@@ -119,8 +119,7 @@ async def settle(workspace: Workspace) -> None:
 
 
 async def test_only_tracked_and_new_files_are_read(workspace: Workspace) -> None:
-    """Files with odd names and bytes are read. Links, ignored files and nested repositories are
-    not."""
+    """Files with odd names are read. Links, ignored files and nested repositories are not."""
     await workspace.run("git init -q nested && echo other >nested/other.txt", timeout_s=10)
     sources = await read_sources(workspace)
     assert sources.texts == TEXTS
@@ -148,8 +147,7 @@ async def test_reading_again_fetches_only_what_changed(workspace: Workspace) -> 
 
 
 async def test_a_change_within_a_clock_tick_is_seen(on_host: HostWorkspace) -> None:
-    """A file that changes right before or after a reading, with its size unchanged, is read
-    again."""
+    """A change of the same size right before or after a reading is still noticed."""
     known: list[Sources] = []
     for number in range(10):
         await on_host.write("pkg/deep/mod.py", f"x = {number}\n".encode())
@@ -171,7 +169,7 @@ async def test_a_change_that_hides_its_time_is_seen(on_host: HostWorkspace) -> N
 
 
 async def test_a_reading_of_another_workspace_can_be_known(on_host: HostWorkspace) -> None:
-    """Files of the same names and sizes in two folders are distinguished."""
+    """Files with the same names and sizes in two workspaces are distinguished."""
     await settle(on_host)
     known = await read_sources(on_host)
     other = await HostWorkspace.open(prepare=by_script(REPOSITORY), base_commit="base")
@@ -183,8 +181,7 @@ async def test_a_reading_of_another_workspace_can_be_known(on_host: HostWorkspac
 
 
 async def test_size_limits_skip_and_say_so(on_host: HostWorkspace) -> None:
-    """A file that is too large is skipped, and so are files beyond the total. Python comes
-    first."""
+    """Files that are too large or beyond the total are skipped. Python files come first."""
     await on_host.write("big.txt", b"b" * 2000)
     await on_host.write("big.py", b"#" * 500)
     sources = await read_sources(on_host, max_file_bytes=1000, max_total_bytes=512)
@@ -238,7 +235,7 @@ async def test_an_empty_repository(on_host: HostWorkspace) -> None:
     assert (await read_sources(on_host)).texts == {}
 
 
-async def test_no_repository_is_an_error_that_no_retry_repairs(on_host: HostWorkspace) -> None:
+async def test_a_missing_repository_is_a_permanent_error(on_host: HostWorkspace) -> None:
     """A folder without a git repository gives an error that is not retryable."""
     await on_host.run("rm -rf .git", timeout_s=10)
     with pytest.raises(WorkspaceError, match="cannot list the files") as caught:

@@ -226,15 +226,13 @@ def test_callers_through_imports(library: SymbolIndex) -> None:
 
 
 def test_a_function_that_is_passed_on_is_no_call(library: SymbolIndex) -> None:
-    """`key=load` is a use but not a call, and a call in a lambda counts where the lambda is
-    defined."""
+    """`key=load` is a use but not a call, and a lambda's call counts where it is defined."""
     uses = {use.line: use.is_call for use in library.callers("load") if use.text == "r.load"}
     assert list(uses.values()) == [False, True]
 
 
 def test_callers_of_methods(library: SymbolIndex) -> None:
-    """Callers are certain through self, annotations and constructors, and possible by name
-    alone."""
+    """Callers are certain through self, annotations and constructors, or else only possible."""
     assert certain(library, "Reader.read") == [
         ("cli.py", "reader.read", "main"),
         ("test_reader.py", "Reader().read", "test_read"),
@@ -281,8 +279,7 @@ def test_callers_of_methods(library: SymbolIndex) -> None:
 def test_certain_callers(
     library: SymbolIndex, symbol: str, expected: list[tuple[str, str, str]]
 ) -> None:
-    """Calls through typed receivers, supers, attributes, return values and star imports are
-    certain."""
+    """Calls through typed attributes, super, return values and star imports are certain."""
     assert certain(library, symbol) == expected
 
 
@@ -301,8 +298,7 @@ def test_uses_of_a_class(library: SymbolIndex) -> None:
 
 
 def test_methods_of_other_types_are_no_possible_calls(library: SymbolIndex) -> None:
-    """Calls of builtin types and other distributions are not confused with methods of the same
-    name."""
+    """Methods of builtin types and other distributions are not mistaken for our own."""
     assert possible(library, "formats.join") == []
     texts = {
         "a.py": "class A:\n    def join(self): ...\n    def get(self): ...\n",
@@ -549,8 +545,7 @@ def test_an_edit_is_seen_by_the_next_index(library: SymbolIndex) -> None:
 
 
 def test_no_answer_depends_on_what_was_asked_before() -> None:
-    """Answers do not depend on earlier queries, even where names depend on each other in a
-    cycle."""
+    """Answers do not depend on earlier queries, even for names that form a cycle."""
     texts = {
         "a.py": "from b import f\nfrom c import *\nclass A(B): ...\nx = y\nf(); g(); x.m()\n",
         "b.py": "try:\n from a import f\nexcept E:\n from c import f\nfrom a import B\n",

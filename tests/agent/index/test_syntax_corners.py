@@ -133,7 +133,7 @@ def f():
         "sum", "two-boms", "tabs",
     ],
 )  # fmt: skip
-def test_what_does_not_parse_is_listed(text: str, reason: str) -> None:
+def test_files_that_do_not_parse_are_listed(text: str, reason: str) -> None:
     """A file that does not parse is skipped with a reason, and the other files are indexed."""
     both = SymbolIndex({"m.py": text, "good.py": "def good(): pass\n"})
     assert list(both.unparsed) == ["m.py"]

@@ -17,7 +17,7 @@ def blobs(tmp_path: Path) -> Blobs:
 
 
 @pytest.mark.parametrize("data", [b"", b"some bytes", bytes(range(256)) * 4096])
-def test_what_is_put_comes_back(blobs: Blobs, data: bytes) -> None:
+def test_stored_bytes_are_read_back(blobs: Blobs, data: bytes) -> None:
     """Bytes are stored under their SHA-256 and are read back unchanged."""
     digest = blobs.put(data)
     assert digest == hashlib.sha256(data).hexdigest()
@@ -35,7 +35,7 @@ def test_the_same_bytes_are_kept_once(blobs: Blobs) -> None:
     assert file.stat().st_ino == before.st_ino
 
 
-def test_threads_may_put_the_same_at_the_same_time(blobs: Blobs) -> None:
+def test_threads_may_store_the_same_bytes_at_once(blobs: Blobs) -> None:
     """Concurrent writes of the same bytes leave one complete file and no temporary ones."""
     data = b"z" * 1_000_000
     threads = [threading.Thread(target=blobs.put, args=(data,)) for _ in range(8)]

@@ -51,8 +51,7 @@ def test_an_unknown_attempt_cannot_be_held(journal: Journal) -> None:
 
 @pytest.mark.parametrize("write", WRITES)
 def test_a_fenced_worker_can_do_nothing(journal: Journal, started: Attempt, write: str) -> None:
-    """Once another worker holds the lease, every write under the old one fails and leaves no
-    trace."""
+    """Under a lease that another worker has replaced, every write fails and leaves no trace."""
     old = journal.acquire("a1", "first", 0.0)
     intend(journal, old, 0, usd=0.1)
     new = journal.acquire("a1", "second", 300)
@@ -66,7 +65,7 @@ def test_a_fenced_worker_can_do_nothing(journal: Journal, started: Attempt, writ
     assert new.epoch == old.epoch + 1
 
 
-def test_release_is_silent_and_never_frees_another_one(journal: Journal, lease: Lease) -> None:
+def test_release_never_frees_the_lease_of_another_worker(journal: Journal, lease: Lease) -> None:
     """A released attempt is free at once. Releasing a void lease does not affect the new holder."""
     journal.release(lease)
     assert journal.active() == set()

@@ -125,8 +125,7 @@ def test_only_amounts_of_money_are_reserved(journal: Journal, lease: Lease, usd:
 
 
 def test_lost_calls_keep_counting(journal: Journal, started: Attempt) -> None:
-    """A call in flight still counts against every limit after another worker acquires the
-    attempt."""
+    """A call in flight still counts against every limit once another worker has the attempt."""
     old = journal.acquire("a1", "first", 0.0)
     intend(journal, old, 0, usd=0.40, limits=budget(0.50))
     new = journal.acquire("a1", "second", 300)
@@ -139,8 +138,7 @@ def test_lost_calls_keep_counting(journal: Journal, started: Attempt) -> None:
 
 
 def test_reservations_of_active_workers_can_be_waited_for(journal: Journal, lease: Lease) -> None:
-    """A call waits only for reservations of active workers: money that was spent never comes
-    back."""
+    """Only reservations of active workers can be released, so only those are worth a wait."""
     half = budget(0.50)
     intend(journal, lease, 0, usd=0.30, limits=half)
     with pytest.raises(BudgetReserved):
@@ -198,8 +196,7 @@ def record_call(journal: Journal, lease: Lease, seq: int, *, cost: float) -> Non
 
 
 def test_crashes_do_not_burn_a_budget(journal: Journal, started: Attempt) -> None:
-    """Two kills with four gpt-4o calls in flight bill 8 cents, not the 88 cents reserved for
-    them."""
+    """Two kills with four gpt-4o calls in flight bill 8 cents of the 88 reserved for them."""
     gpt_4o_usd, settled_usd = 0.11, 0.04
     lease = journal.acquire("a1", "first", 300)
     for seq in range(11):

@@ -30,8 +30,7 @@ def version(url: str) -> int:
 
 @pytest.mark.usefixtures("journal")
 def test_the_migrations_make_the_tables_of_the_queries(url: str) -> None:
-    """The migrations create the tables of the module `tables`: same names, types, keys and
-    NULLs."""
+    """The migrations create the tables that the queries use, with the same types and keys."""
     engine = create_engine(url)
     found = inspect(engine)
     assert set(found.get_table_names()) == {*metadata.tables, "journal_version"}
@@ -58,8 +57,7 @@ def test_opening_again_changes_nothing(url: str, journal: Journal) -> None:
 
 
 def test_a_journal_has_an_id_of_its_own_that_stays(url: str, journal: Journal) -> None:
-    """A journal keeps its id however often it is opened, and looking the id up creates no
-    journal."""
+    """A journal keeps its id, and looking the id up does not create a journal."""
     again = Journal.open(url, expected_id=journal.id)
     assert (again.id, Journal.id_at(url)) == (journal.id, journal.id)
     again.close()
@@ -155,8 +153,7 @@ def test_a_failed_migration_leaves_the_older_version(url: str, journal: Journal)
 
 @pytest.mark.usefixtures("journal")
 def test_a_newer_database_is_refused(url: str) -> None:
-    """An older release refuses a database that a newer one has upgraded, and leaves it
-    unchanged."""
+    """An older release refuses a database that a newer one has upgraded."""
     database = Database(_address(url), 5.0)
     database.write(lambda connection: migrate(connection, LATER))
     database.close()

@@ -162,8 +162,7 @@ def test_a_file_that_stays_locked_is_an_error(
 
 
 def test_an_outage_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once one call has waited in vain, later calls fail at once, even if some succeed in
-    between."""
+    """After one call has waited in vain, the next fails at once, despite reads that succeed."""
     monkeypatch.setattr(database, "SQLITE_BUSY_MS", 50)
     journal, lease = _sqlite(tmp_path, patience_s=2.0)
     other = sqlite3.connect(tmp_path / "j.db", isolation_level=None, check_same_thread=False)
@@ -202,7 +201,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     assert journal.account("a1").calls_billed == written + 1
 
 
-def test_a_file_of_something_else_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_refused_at_once(tmp_path: Path) -> None:
     """The error names a file that is not a database and is not retryable."""
     path = tmp_path / "notes.txt"
     path.write_text("these are notes, and quite a lot of them\n" * 100)
@@ -211,7 +210,7 @@ def test_a_file_of_something_else_is_refused_at_once(tmp_path: Path) -> None:
     assert not caught.value.retryable
 
 
-def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
+def test_an_unreachable_server_is_named_without_its_password() -> None:
     """The error is one line and names the server that does not answer."""
     url = f"postgresql://bench:secret@127.0.0.1:{free_port()}/bench"
     with pytest.raises(JournalError, match=r"bench:\*\*\*@127.0.0.1") as caught:

@@ -34,7 +34,7 @@ class Waits:
         self.seconds.append(seconds)
 
 
-async def test_what_exceeds_the_burst_waits_its_turn(journal: Journal) -> None:
+async def test_requests_beyond_the_burst_wait(journal: Journal) -> None:
     """Requests within the burst start at once, and each further one waits one interval longer."""
     waits = Waits()
     pace = Pace(journal, {"provider": LIMIT}, waits)
@@ -70,7 +70,7 @@ async def test_a_limit_applies_only_to_its_provider_or_model(journal: Journal) -
     assert waits.seconds == [pytest.approx(60, abs=2)]
 
 
-def test_a_limit_limits_something() -> None:
+def test_an_empty_limit_is_rejected() -> None:
     """An empty rate limit is rejected with a one-line error."""
     with pytest.raises(ValidationError, match="requests_per_minute, tokens_per_minute or both"):
         RateLimit()
@@ -78,8 +78,7 @@ def test_a_limit_limits_something() -> None:
 
 @pytest.mark.slow
 def test_workers_share_a_rate_also_after_kills(url: str, tmp_path: Path) -> None:
-    """No period has more requests than its length and the burst allow. Killed workers hold no
-    turn."""
+    """No period has more requests than the rate and the burst allow, even after kills."""
     Journal.open(url).close()
     workers = [
         SPAWN.Process(target=take_turns, args=(url, LIMIT, 1000, tmp_path / f"{number}.txt"))

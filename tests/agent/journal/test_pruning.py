@@ -125,7 +125,7 @@ def test_a_removed_attempt_leaves_room_in_every_budget(journal: Journal) -> None
     assert journal.account("a1").billed_usd == 0.25
 
 
-def test_bodies_and_trees_that_steps_name_are_known(url: str, tmp_path: Path) -> None:
+def test_references_of_steps_are_listed(url: str, tmp_path: Path) -> None:
     """References list blobs and deltas that steps use. Those of chosen attempts can be left out."""
     blobs = Blobs(tmp_path / "blobs")
     journal = Journal.open(url, blobs)
@@ -148,8 +148,7 @@ def test_bodies_and_trees_that_steps_name_are_known(url: str, tmp_path: Path) ->
 
 
 def test_quiet_work_is_refused_while_attempts_are_leased(journal: Journal, lease: Lease) -> None:
-    """Work that needs quiet runs only if no attempt has been leased since the references were
-    read."""
+    """Work that needs quiet is refused while an attempt is leased or was leased meanwhile."""
     done = []
     assert journal.retention.references().turns is None
     journal.release(lease)

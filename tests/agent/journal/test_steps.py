@@ -49,8 +49,7 @@ def test_a_step_keeps_what_it_was_given(journal: Journal, lease: Lease) -> None:
 def test_the_text_of_a_work_tree_is_that_of_the_first_release(
     tmp_path: Path, tree: TreeRef, text: str
 ) -> None:
-    """The stored text of a work tree never changes: later releases read it, and digests include
-    it."""
+    """The stored text of a work tree never changes, because request digests include it."""
     journal = Journal.open(f"sqlite:///{tmp_path}/journal.sqlite")
     journal.start(attempt("a1"))
     lease = journal.acquire("a1", "first", 300)
@@ -210,8 +209,7 @@ def test_a_fork_gets_the_prefix_as_credit(journal: Journal) -> None:
 
 @pytest.mark.usefixtures("parent")
 def test_a_fork_continues_on_its_own(journal: Journal) -> None:
-    """A fork pays for its own next step, which follows the copied ones, and can be forked
-    itself."""
+    """A fork pays for its own next steps, and it can be forked itself."""
     journal.fork("a1", attempt("child"), "", 1)
     mine = journal.acquire("child", "second", 300)
     intend(journal, mine, 1, usd=0.10)

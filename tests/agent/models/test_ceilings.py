@@ -113,8 +113,7 @@ def test_a_lowered_limit_leaves_room_to_think(fields: dict[str, Any]) -> None:
 def test_a_call_costs_at_most_its_input_and_its_output_limit(
     name: str, fields: dict[str, Any], input_usd: float, output_usd: float
 ) -> None:
-    """The ceiling uses the prices of the selected tier, and for Claude the price of cache
-    writes."""
+    """The ceiling uses the prices of the selected tier, with cache writes for Claude."""
     usd = ceilings(name, **fields).usd(ASK)
     inputs = estimated_tokens(ASK)
     assert usd == pytest.approx(inputs * input_usd + DEFAULT_MAX_TOKENS * output_usd)

@@ -16,8 +16,7 @@ REAL = Path(__file__).parents[4] / "shared" / "data" / "swebench"
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_parsing_loses_nothing(case: Case, tmp_path: Path) -> None:
-    """A patch from git is parsed and rendered unchanged, even if its line numbers are
-    recomputed."""
+    """A patch from git is rendered as it was parsed, even with recomputed line numbers."""
     patch = make(case, tmp_path / "repo")
     assert render(parse(patch)) == patch
     assert render(renumbered(file) for file in parse(patch)) == patch

@@ -71,8 +71,7 @@ async def test_a_scope_that_was_cut_off_is_cut_off_again(
 async def test_each_scope_gets_its_answers_in_its_own_order(
     tmp_path: Path, replies: list[ScopedReply]
 ) -> None:
-    """A replayed reply has the recorded message, tokens and cost, in whatever order it is
-    requested."""
+    """A replayed reply has the recorded message, tokens and cost, in any order of requests."""
     model = replay(write(tmp_path / "a.json", replies))
     places = [("step-1/candidate-0", 1, 4), ("", 2, 5), ("step-1/candidate-0", 0, 2), ("", 0, 0)]
     for scope, number, at in places:
@@ -83,7 +82,9 @@ async def test_each_scope_gets_its_answers_in_its_own_order(
         assert model.ceiling_usd(asked) == recorded.usage.cost_usd
 
 
-async def test_the_end_of_a_scope_is_the_end(tmp_path: Path, replies: list[ScopedReply]) -> None:
+async def test_a_scope_has_no_replies_after_its_end(
+    tmp_path: Path, replies: list[ScopedReply]
+) -> None:
     """The error after a scope's last reply names the scope."""
     model = replay(write(tmp_path / "a.json", replies))
     asked = ModelRequest([], role="implementer", scope="step-1/candidate-1", number=1)
@@ -92,7 +93,7 @@ async def test_the_end_of_a_scope_is_the_end(tmp_path: Path, replies: list[Scope
     assert not caught.value.retryable
 
 
-async def test_another_role_at_a_place_is_an_error(
+async def test_a_reply_of_another_role_is_an_error(
     tmp_path: Path, replies: list[ScopedReply]
 ) -> None:
     """A reply recorded for another role is refused, because the arm must have changed since."""

@@ -51,8 +51,7 @@ def marked(value: Any) -> int:
 
 
 async def test_claude_requests_have_cache_markers(anthropic: AnthropicServer) -> None:
-    """Instructions and the latest result are marked, and the conversation itself is not
-    modified."""
+    """The instructions and the latest result are marked in a copy of the conversation."""
     before = copy.deepcopy(MESSAGES)
     await ask(anthropic, CLAUDE)
     sent = anthropic.requests[0]

@@ -29,8 +29,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def test_calls_are_replayed_in_order_and_end(path: Path) -> None:
-    """Replayed messages, tokens and costs equal the recorded ones. After the last reply it
-    fails."""
+    """Replayed messages, tokens and costs are the recorded ones. Then the model fails."""
     recording = load(path)
     model = for_task(RecordedSpec(provider="recorded", path=path), task())
     replies = [

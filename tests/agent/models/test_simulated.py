@@ -68,8 +68,7 @@ def work(subject: Any, repo: Path, *, native: bool = True) -> tuple[str, list[Mo
 def test_a_right_attempt_submits_the_reference_change(
     case: Case, native: bool, tmp_path: Path
 ) -> None:
-    """In either protocol and for any kind of patch, the submission has the effect of the
-    reference."""
+    """In either protocol, the submission has the effect of the reference patch."""
     repo = tmp_path / "repo"
     patch = make(case, repo)
     submission, _ = work(model(patch), repo, native=native)
@@ -190,7 +189,7 @@ def test_tests_can_show_mini_its_mistake(name: str, tmp_path: Path) -> None:
     assert [tree_after(repo, made) for made in submissions] == [tree_after(repo, patch)]
 
 
-def test_mini_runs_tests_and_notices_as_often_as_stated() -> None:
+def test_mini_runs_tests_and_notices_with_the_configured_frequency() -> None:
     """The shares of attempts that run tests and that notice a mistake are the configured ones."""
     ran = [commands(model(seed=seed, mini_tests=0.5)) for seed in range(200)]
     share = sum(any("pytest" in command for command in each) for each in ran) / 200

@@ -60,7 +60,7 @@ def test_the_hunk_is_drawn_by_seed(tmp_path: Path) -> None:
     assert len(tests) == 2
 
 
-def test_a_wrong_change_may_still_pass_it(tmp_path: Path) -> None:
+def test_a_wrong_change_may_pass_the_test(tmp_path: Path) -> None:
     """The test checks a single hunk, so it catches some of the wrong changes but not all."""
     tree = Tree(CASES[0], tmp_path / "repo")
     verdicts = []
@@ -95,8 +95,7 @@ def test_the_author_follows_the_steps_of_the_role(tmp_path: Path) -> None:
 
 
 def test_the_author_finds_a_path_without_a_brief(tmp_path: Path) -> None:
-    """Without a brief the test is placed with existing tests or in `tests`, named after the
-    task."""
+    """Without a brief the test is placed with existing tests and named after the task."""
     patch = Tree(CASES[0], tmp_path / "repo").patch
     files = ["test/unit/test_a.py", "test/unit/test_b.py", "test/test_c.py"]
     beside = written(patch, brief=None, test_files=files).answer["path"]
@@ -153,9 +152,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-async def test_it_holds_in_every_bundled_task(instances: list[Instance], cache: Path) -> None:
-    """In a real workspace pytest fails on an assertion before the reference patch and passes
-    after."""
+async def test_the_test_works_in_every_bundled_task(instances: list[Instance], cache: Path) -> None:
+    """In a real workspace pytest fails on an assertion before the patch and passes after it."""
     assert len(instances) == 15
     together = asyncio.Semaphore(4)
 
@@ -182,8 +180,7 @@ def outcomes(case: Case, folder: Path, seed: int = 1, **faults: float) -> list[b
 
 
 def test_a_wrong_test_agrees_with_the_mistake_of_the_first_try(tmp_path: Path) -> None:
-    """A wrong test may fail on the right change and pass on the mistaken one, but fails at the
-    base."""
+    """A wrong test fails at the base and on the right change, and may pass on the mistake."""
     found = [
         outcomes(CASES[0], tmp_path / str(seed), seed, wrong_anchors=1.0) for seed in range(12)
     ]
@@ -192,8 +189,7 @@ def test_a_wrong_test_agrees_with_the_mistake_of_the_first_try(tmp_path: Path) -
 
 
 def test_an_overspecified_test_fails_on_correct_work(tmp_path: Path) -> None:
-    """An overspecified test fails on correct work, because it asks for a detail that does not
-    exist."""
+    """An overspecified test asks for a detail that does not exist, so right work fails it."""
     for number, case in enumerate(CASES[:6]):
         folder = tmp_path / str(number)
         assert outcomes(case, folder, overspecified_anchors=1.0) == [False, False, False]

@@ -33,8 +33,7 @@ def patches_of(model: Any, scope: str, *targets: str) -> list[str]:
 @pytest.mark.parametrize("native", [True, False], ids=["tools", "text"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_right_step_makes_the_reference_change(case: Case, native: bool, tmp_path: Path) -> None:
-    """For any kind of patch and in either protocol, a right step gives the tree of the
-    reference."""
+    """In either protocol, a right step gives the tree of the reference patch."""
     tree = Tree(case, tmp_path / "repo")
     expected = tree.reference_diff()
     given = facts(*paths(tree.patch))
@@ -161,8 +160,7 @@ def test_correlated_tries_repeat_the_first_mistake() -> None:
 
 
 def test_the_first_candidate_of_the_first_step_is_the_first_try() -> None:
-    """The first candidate is right exactly if the attempt's first try is, whatever the
-    correlation."""
+    """The first candidate is right exactly if the attempt's first try is."""
     for seed in range(20):
         model = simulated(ONE, skill=0.5, seed=seed)
         given = facts("x.py", candidate=0, last_step=None)
@@ -172,8 +170,7 @@ def test_the_first_candidate_of_the_first_step_is_the_first_try() -> None:
 
 
 def test_the_first_mistake_is_that_of_the_attempt() -> None:
-    """With full correlation a try of the whole task is right exactly if the attempt's first one
-    is."""
+    """A fully correlated try of the whole task is right exactly if the first one is."""
     for seed in range(20):
         model = simulated(ONE, skill=0.5, seed=seed, correlation=1.0)
         right = patches_of(simulated(ONE), "", "x.py")

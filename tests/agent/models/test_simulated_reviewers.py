@@ -72,8 +72,7 @@ def test_context_and_line_ends_do_not_matter() -> None:
 
 @pytest.mark.parametrize("diff", [BOTH, X], ids=["right", "wrong"])
 def test_accuracy_is_the_share_of_true_verdicts(diff: str) -> None:
-    """The configured share of verdicts is true for right and wrong changes. Rejections have
-    issues."""
+    """The share holds for right and wrong changes, and a rejection always has issues."""
     model = simulated(BOTH, reviewer_accuracy=0.8)
     truth = "accept" if diff == BOTH else "revise"
     said = [review("final_reviewer", diff, model=model, number=n) for n in range(400)]
@@ -83,8 +82,7 @@ def test_accuracy_is_the_share_of_true_verdicts(diff: str) -> None:
 
 
 def test_wrong_changes_can_have_a_rejection_rate_of_their_own() -> None:
-    """`reviewer_catches` is the share of wrong changes that are rejected. Right ones are
-    unaffected."""
+    """`reviewer_catches` is the share of wrong changes that are rejected."""
     model = simulated(BOTH, reviewer_catches=0.2)
     said = [review("final_reviewer", X, model=model, number=n)["verdict"] for n in range(400)]
     assert said.count("revise") / 400 == pytest.approx(0.2, abs=0.06)

@@ -154,8 +154,7 @@ def plan(*, number: int = 0, **facts: Any) -> dict[str, Any]:
 
 
 def test_the_planner_takes_the_first_line_of_the_backlog() -> None:
-    """The planner makes one step for the file in the first line and keeps the rest of the
-    backlog."""
+    """The planner makes one step for the first line and keeps the rest of the backlog."""
     turn = plan(backlog=["Change pkg/y.py", "Change pkg/x.py"], regression_tests=["t.py"])
     assert turn["next_step"]["targets"] == ["pkg/y.py"]
     assert turn["next_step"]["tests"] == ["t.py"]

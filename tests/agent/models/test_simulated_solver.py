@@ -34,8 +34,7 @@ class Working:
         self._facts: dict[str, Any] = FACTS
 
     def until_answer(self, told: str = "", *, facts: Any = None, native: bool = True) -> Work:
-        """Continue the conversation, after a rejection if `told` is given, until the next
-        answer."""
+        """Continue the conversation, after the rejection `told` if any, until an answer."""
         self._facts = {**FACTS, **(facts or {})}
         if not self._messages:
             self._messages = opening(self._facts)
@@ -183,8 +182,7 @@ def test_a_wrong_change_can_bend_its_own_test(tmp_path: Path) -> None:
 
 
 def test_an_existing_test_is_named_or_the_code_changed(tmp_path: Path) -> None:
-    """With insight the solver blames the existing test if its code is right, or changes wrong
-    code."""
+    """With insight, right code leads to a blamed test, and wrong code is changed."""
     right = Working(CASES[0], tmp_path / "right")
     right.until_answer()
     assert right.until_answer(f"Failed:\n{REGRESSION}").conflicting_tests == [
@@ -234,8 +232,7 @@ def test_the_test_of_an_earlier_approach_is_kept(tmp_path: Path) -> None:
 
 
 def test_several_reads_can_share_a_reply(tmp_path: Path) -> None:
-    """Several reads share a reply in the native protocol. The text protocol has one call per
-    reply."""
+    """Several reads can share a reply, except in the text protocol."""
     both = Working(CASES[0], tmp_path / "both", parallel_calls=1.0, exploration=4)
     both.until_answer()
     assert max(len(reply) for reply in both.replies) > 4

@@ -81,8 +81,7 @@ def read(*records: list[str], exit_code: int = 0, problem: str = "") -> Results:
 
 
 def test_a_pass_has_all_its_records() -> None:
-    """A passed test has records of its start, each phase and its end, and an exit code that
-    agrees."""
+    """A passed test has records of its start, its phases, its end and a matching exit code."""
     done = read(BEGIN, *PASSED, END)
     assert (done.problem, [test.outcome for test in done.tests]) == ("", ["passed"])
 
@@ -102,7 +101,7 @@ def test_a_pass_has_all_its_records() -> None:
         (read(BEGIN, *PASSED, END, problem="not signed"), "not signed"),
     ],
 )
-def test_what_proves_nothing(done: Results, problem: str) -> None:
+def test_records_that_prove_nothing(done: Results, problem: str) -> None:
     """Records that are incomplete or contradict the exit code give a problem instead of results."""
     assert problem in done.problem
 
@@ -164,8 +163,7 @@ def test_cheats_of_unittest(tmp_path: Path, code: str) -> None:
 
 
 def test_a_missing_runner_is_reported(tmp_path: Path) -> None:
-    """An interpreter without pytest exits with 1, as failing tests do, but is reported as a
-    problem."""
+    """An interpreter without pytest, which exits with 1, is not taken for a failing test."""
     run = prepare(runner_of("python -S -m pytest {paths}"), ["test_a.py"])
     assert run is not None
     done = subprocess.run(["bash", "-c", run.command], cwd=tmp_path, capture_output=True, text=True)

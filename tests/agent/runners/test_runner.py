@@ -30,9 +30,8 @@ INSIDE = sorted(Path(agent.runners.__file__).parent.glob("inside/*.py"))
         ("A=1 {paths}", "summary", "files"),
     ],
 )
-def test_what_can_be_observed(command: str, adapter: str, style: str) -> None:
-    """Plain commands of known programs can be observed. Shell scripts give only text and exit
-    code."""
+def test_commands_that_can_be_observed(command: str, adapter: str, style: str) -> None:
+    """Plain commands of known programs can be observed, but shell scripts cannot."""
     runner = runner_of(command)
     assert (runner.adapter, runner.path_style) == (adapter, style)
 
@@ -67,8 +66,7 @@ def test_a_shell_command_quotes_tests_and_sets_variables() -> None:
 
 
 def test_which_files_a_runner_takes() -> None:
-    """A runner accepts only its own test files: SymPy's none in `bin`, Django's no library
-    modules."""
+    """A runner accepts only files that can be its tests, not scripts named like tests."""
     assert not runner_of(SYMPY).runs("bin/test_import.py")
     assert runner_of(SYMPY).runs("sympy/core/tests/test_expr.py")
     assert not runner_of(DJANGO).runs("django/test/testcases.py")

@@ -89,8 +89,7 @@ async def candidates(session: Session) -> list[str]:
 
 
 async def test_branches_work_side_by_side_from_one_tree(runs: Runs) -> None:
-    """Branches have their own workspace, steps and conversation. Taking one adopts its work
-    tree."""
+    """Branches have their own workspace, steps and conversation. Taking one adopts its tree."""
     async with runs.session() as session:
         content, diff = await candidates(session)
     assert content == "base\ncommon\none-1\n"
@@ -100,8 +99,7 @@ async def test_branches_work_side_by_side_from_one_tree(runs: Runs) -> None:
 
 
 async def test_a_replay_needs_neither_model_nor_workspace(runs: Runs) -> None:
-    """A finished attempt that is run again opens no workspace, asks no model and returns the
-    same."""
+    """A finished attempt that is run again opens no workspace and asks no model."""
     async with runs.session() as session:
         first = await candidates(session)
     runs.workspaces.opened.clear()
@@ -113,8 +111,7 @@ async def test_a_replay_needs_neither_model_nor_workspace(runs: Runs) -> None:
 
 @pytest.mark.parametrize("kept", range(9))
 async def test_a_run_that_is_stopped_anywhere_can_be_resumed(runs: Runs, kept: int) -> None:
-    """An attempt that was stopped after any number of steps, also in branches, ends the same
-    way."""
+    """An attempt that is stopped after any number of steps has the same result once resumed."""
 
     class Stopped(Exception):
         pass

@@ -29,8 +29,7 @@ USES = [
 
 
 async def make_outside(workspace: Workspace) -> str:
-    """Create a folder outside the repository with a file, and links to both inside the
-    repository."""
+    """Create a folder with a file outside the repository, and links to both inside it."""
     outside = str(PurePosixPath(workspace.root).parent / "outside")
     await sh(
         workspace,

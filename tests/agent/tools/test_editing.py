@@ -35,8 +35,7 @@ async def test_an_edit_replaces_one_place(host: Workspace, implementer: Toolbox)
 async def test_an_edit_keeps_line_ends_and_encoding(
     host: Workspace, implementer: Toolbox, path: str, old: str, new: str, content: bytes
 ) -> None:
-    """Models see neither encoding nor line ends, so their text is converted to those of the
-    file."""
+    """Models do not see encoding or line ends, so their text is adapted to the file."""
     result = await implementer.use(host, "edit", {"path": path, "old": old, "new": new})
     assert result.ok, result.output
     assert await host.read(path) == content
@@ -56,8 +55,7 @@ async def test_an_edit_keeps_line_ends_and_encoding(
 async def test_an_edit_that_matches_nowhere_or_twice_says_so(
     host: Workspace, implementer: Toolbox, old: str, new: str, reason: str
 ) -> None:
-    """The error gives the number and lines of matches, or the most similar line. The file is
-    unchanged."""
+    """The error gives the matching lines or the most similar one. The file is unchanged."""
     path = "src/calc/sums.py"
     result = await implementer.use(host, "edit", {"path": path, "old": old, "new": new})
     assert not result.ok
@@ -85,7 +83,7 @@ async def test_overlapping_places_are_counted(host: Workspace, implementer: Tool
         ("write", {"path": "", "content": "x"}, "cannot resolve"),
     ],
 )
-async def test_what_cannot_be_written_says_why(
+async def test_a_failed_write_says_why(
     host: Workspace, implementer: Toolbox, tool: str, arguments: dict[str, str], reason: str
 ) -> None:
     """A failed write gives the model a reason that it can act on and raises no exception."""
@@ -151,8 +149,7 @@ async def test_a_patch_is_applied(
 async def test_a_patch_that_does_not_apply_says_where(
     host: Workspace, implementer: Toolbox
 ) -> None:
-    """If one part of a patch does not apply, nothing is changed, and the error has git's
-    message."""
+    """If one part of a patch does not apply, nothing changes and git's message is returned."""
     good = PATCH.format(path="docs/crlf.txt", one="un", two="deux", three="trois")
     bad = PATCH.format(path=CORE, one="def add():", two="x", three="y")
     result = await implementer.use(host, "apply_patch", {"patch": good + bad})

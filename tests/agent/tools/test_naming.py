@@ -50,8 +50,7 @@ def test_names_of_the_runner(runner: TestRunner, named: str, meant: list[str]) -
 
 
 def test_names_in_order_without_duplicates() -> None:
-    """Files are listed in the order given, once each, and a large folder gives only its first
-    files."""
+    """Files are listed once each in the given order, and only the first ones of a folder."""
     assert known_test_files(["tests/test_c.py", "./tests/test_c.py", "bin"], FILES, PYTEST) == (
         "tests/test_c.py",
         "bin/test_import.py",

@@ -45,8 +45,7 @@ async def test_a_failed_read_says_why(
 
 
 async def test_files_of_every_kind_are_shown(host: Workspace, implementer: Toolbox) -> None:
-    """Line ends are hidden, other encodings decoded, folders listed, and empty files named as
-    such."""
+    """Encodings are decoded, line ends hidden, folders listed and empty files named as such."""
     await host.write("empty.txt", b"")
     shown = {
         path: (await implementer.use(host, "read", {"path": path})).output

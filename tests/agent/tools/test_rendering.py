@@ -8,7 +8,7 @@ from agent.tools import TestRun, ToolResult, render
 from agent.tools.rendering import head_and_tail
 
 
-def test_what_fits_is_shown_as_it_is() -> None:
+def test_output_that_fits_is_shown_unchanged() -> None:
     """A short output is shown completely, after the exit code if there is one."""
     assert render(ToolResult("hello\n", exit_code=0)) == "exit code 0\nhello"
     assert render(ToolResult("lines")) == "lines"
@@ -107,8 +107,7 @@ def test_passing_tests_are_counted() -> None:
 
 
 def test_reverted_changes_are_never_left_out() -> None:
-    """The note about reverted changes comes last and is complete, and the output is shortened for
-    it."""
+    """The note about reverted changes is complete, and the output is shortened for it."""
     result = ToolResult("noise\n" * 5000, exit_code=0, put_back=["conftest.py", "tests/test_a.py"])
     shown = render(result, 2000)
     assert "changes to these were undone: conftest.py, tests/test_a.py. Solve" in shown

@@ -34,8 +34,7 @@ class TestCase(__import__("unittest").TestCase):
 
 
 async def test_every_test_ends_in_one_list(host: Workspace, implementer: Toolbox) -> None:
-    """Failed assertions and other errors are separate lists, and each failure has its own
-    report."""
+    """Failed assertions are listed apart from errors, and each failure has its own report."""
     await host.write("checks.py", EVERY_ENDING.encode())
     result = await implementer.use(host, "run_tests", {"paths": ["checks.py", "tests"]})
     assert not result.ok
@@ -107,8 +106,7 @@ async def test_a_file_that_runs_nothing(
 
 
 async def test_another_runner_and_its_timeout(host: Workspace) -> None:
-    """The command is configurable. After a timeout the result has the output so far and code
-    124."""
+    """Any command can run the tests. After its timeout the result has the output so far."""
     settings = ToolSettings(runner=TestRunner("echo ran {paths}; sleep 1234"), test_timeout_s=1)
     result = await Toolbox(["run_tests"], settings=settings).use(
         host, "run_tests", {"paths": ["tests/unit", "it's.py"]}

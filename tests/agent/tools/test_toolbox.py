@@ -31,8 +31,7 @@ def test_schemas_are_function_definitions(role: str) -> None:
 
 
 def test_only_some_roles_write() -> None:
-    """Planners and gatherers have no tool that changes files, and anchor authors can only add
-    files."""
+    """Planners and gatherers cannot change files, and test authors can only add them."""
     writing = {"write", "write_new", "edit", "apply_patch", "run_tests", "run_command"}
     assert writing & set(TOOLS_OF_ROLES["anchor"]) == {"write_new", "run_tests"}
     assert not writing & {*TOOLS_OF_ROLES["planner"], *TOOLS_OF_ROLES["gatherer"]}
@@ -63,8 +62,7 @@ async def test_misuse_is_explained(
     arguments: dict[str, object] | str,
     reason: str,
 ) -> None:
-    """The answer to a wrong call says what is wrong and what is expected, and nothing is
-    changed."""
+    """A wrong call changes nothing, and its answer says what is wrong and what is expected."""
     result = await implementer.use(host, name, arguments)
     assert not result.ok
     assert reason in result.output
@@ -87,8 +85,7 @@ async def test_a_result_can_be_recorded(host: Workspace, implementer: Toolbox) -
 
 
 async def test_a_command_that_does_not_end(host: Workspace) -> None:
-    """A command is ended at its timeout. Its output so far is returned and its changes are
-    checked."""
+    """A command that reaches its timeout is ended, and the result has its output so far."""
     tools = Toolbox(["run_command"], settings=ToolSettings(command_timeout_s=1))
     command = "echo began; echo >tests/test_new.py; sleep 1234"
     result = await tools.use(host, "run_command", {"command": command})
@@ -136,8 +133,7 @@ async def test_without_commands_no_output_file_is_mentioned(host: Workspace) -> 
 
 @pytest.mark.docker
 async def test_a_thousand_processes(fresh_container: Workspace, implementer: Toolbox) -> None:
-    """Thousands of processes, even a fork bomb, end with their command, and the tools still
-    work."""
+    """Thousands of processes, even a fork bomb, end with the command that started them."""
     many = "echo >tests/test_new.py; for i in {1..2000}; do sleep 1234 & done"
     bomb = "echo >tests/test_new.py; f() { f | f & }; f; sleep 1"
     for command in (many, bomb):

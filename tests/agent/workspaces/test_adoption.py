@@ -43,8 +43,7 @@ async def opener(image: str, docker_client: DockerClient) -> AsyncIterator[Opene
 
 
 async def test_nothing_to_adopt_is_a_new_container(opener: Opener) -> None:
-    """The first workspace of an attempt creates a container, and so does one that does not
-    adopt."""
+    """Without a container to adopt, or without a request to adopt one, a new one is created."""
     first = await opener.open()
     second = await opener.open(adopt=False)
     assert first.container_id != second.container_id

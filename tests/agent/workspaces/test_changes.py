@@ -135,8 +135,7 @@ async def test_only_named_files_are_restored(workspace: Workspace) -> None:
 
 
 async def test_a_folder_that_became_a_link_is_restored_completely(workspace: Workspace) -> None:
-    """Restoring one path in a folder that became a link restores the folder, not the link's
-    target."""
+    """Restoring one path restores the whole folder and does not touch the link's target."""
     await sh(workspace, "mkdir ../away; mv pkg ../away; echo 4 >../away/pkg/deep/mod.py")
     await sh(workspace, "ln -s $PWD/../away/pkg pkg")
     await workspace.put_back(["pkg/deep/mod.py"])

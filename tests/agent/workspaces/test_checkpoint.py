@@ -220,7 +220,7 @@ async def test_tricks_do_not_lose_the_tree(opener: Opener, trick: str) -> None:
     assert await sh(workspace, "git rev-parse HEAD") == await sh(fresh, "git rev-parse base")
 
 
-async def test_the_tree_is_of_the_files_and_not_of_their_history(opener: Opener) -> None:
+async def test_the_tree_depends_on_files_and_not_on_their_history(opener: Opener) -> None:
     """Files that are ignored or unignored later count as if they had always been so: the tree that
     is updated after each command equals one computed at the end."""
     kept, late = await opener(), await opener()
@@ -252,8 +252,7 @@ async def test_ignored_files_of_the_start_stay(opener: Opener) -> None:
 
 
 async def test_a_lost_repository_is_an_error(opener: Opener) -> None:
-    """Without .git there is no tree, checkpoint or restore here, but a fresh workspace can
-    restore."""
+    """Without .git a workspace has no tree and no checkpoint. A fresh one can be restored."""
     workspace, fresh = await opener(), await opener()
     await sh(workspace, "echo 4 >text.txt")
     checkpoint = await workspace.checkpoint()

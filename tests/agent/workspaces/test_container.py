@@ -103,8 +103,7 @@ async def test_an_environment_needs_no_profile(workspace: DockerWorkspace) -> No
 
 @pytest.mark.parametrize("network", [False, True])
 async def test_installers_try_once_without_a_network(image: str, network: bool) -> None:
-    """Without a network, installers are configured to try only once in every process of the
-    container."""
+    """Without a network, installers are configured to try only once."""
     workspace = await opened(image, network=network)
     here = await sh(workspace, "env")
     first = await sh(workspace, "tr '\\0' '\\n' </proc/1/environ")
@@ -188,7 +187,7 @@ async def test_an_unknown_image_says_how_to_get_it() -> None:
 async def test_an_image_without_the_root_leaves_no_container(
     image: str, docker_client: DockerClient, root: str
 ) -> None:
-    """The message names the folder, and the container is removed."""
+    """The error names the missing folder, and the container is removed."""
     run = secrets.token_hex(4)
     with pytest.raises(WorkspaceError, match=f"cannot hold a workspace.*{root}") as caught:
         await opened(image, root=root, labels={"run": run})

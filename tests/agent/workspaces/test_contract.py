@@ -192,8 +192,7 @@ async def test_killing_the_parent_ends_only_the_command(workspace: Workspace) ->
 
 
 async def test_killing_the_server_is_an_error_and_does_not_hang(workspace: Workspace) -> None:
-    """Once its server is killed, the shell fails every later call, but the workspace can be
-    closed."""
+    """Once its server is killed, the shell fails every call, but the workspace can be closed."""
     kill = "kill -KILL $(awk '/^PPid/ {print $2}' /proc/$PPID/status)"
     with pytest.raises(WorkspaceError, match=r"the shell in .* ended"):
         await run(workspace, kill, timeout_s=5)
@@ -285,7 +284,7 @@ async def test_a_missing_file_is_not_found(workspace: Workspace) -> None:
             await workspace.read(path)
 
 
-async def test_what_cannot_be_written_says_why(workspace: Workspace) -> None:
+async def test_a_failed_write_says_why(workspace: Workspace) -> None:
     """Writing to a folder raises OSError with the shell's message, and the shell still works."""
     with pytest.raises(OSError, match=r"cannot write pkg: .*directory"):
         await workspace.write("pkg", b"x" * 5_000_000)

@@ -163,8 +163,7 @@ async def test_a_cancelled_opening_leaves_nothing(temporary: Path) -> None:
 
 
 async def test_the_folder_names_its_owner(temporary: Path) -> None:
-    """The folder has the process id in its name and the labels inside. Other users cannot read
-    it."""
+    """The folder has the process id in its name, and other users cannot read it."""
     workspace = await opened(experiment="bundled")
     (folder,) = entries(temporary)
     assert folder.name.startswith(f"durabench-{os.getpid()}-")
@@ -189,8 +188,7 @@ async def test_workspaces_do_not_end_each_others_processes(temporary: Path) -> N
 async def test_a_folder_that_a_concurrent_cleanup_removes_is_created_again(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a cleanup removes a dead program's folder while it is being reused, it is created
-    again."""
+    """If a cleanup removes a folder while it is being reused, it is created again."""
     path = Path(HostWorkspace.root_of("attempt")).parent
     path.mkdir()
     real = host.read_labels

@@ -125,8 +125,7 @@ def place(request: pytest.FixtureRequest, temporary: Path) -> tuple[str, str]:
 async def test_leftovers_of_a_killed_program_are_removed(
     place: tuple[str, str], attempt: str, start: Callable[[str, str, str], Worker]
 ) -> None:
-    """A running program has no leftovers. Once it is killed, its workspace and command are
-    removed."""
+    """A running program has no leftovers. A killed one's workspace and command are removed."""
     worker = start(place[0], attempt, place[1])
     async with asyncio.timeout(10):
         while not sleeps(attempt):

@@ -21,8 +21,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def named_by_kernel(pid: int) -> str:
-    """Return the name as earlier releases wrote it: the number and field 22 of the process's
-    `stat`."""
+    """Return the name in the format of earlier releases: the number and its start time."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return f"{pid}-{fields[19]}"
 
@@ -54,5 +53,5 @@ def test_a_malformed_name_is_dead(name: str) -> None:
 
 
 def test_a_reused_process_number_is_dead() -> None:
-    """A process that reuses the number of another one started at a different time."""
+    """A process name whose start time does not match names a dead process."""
     assert not ownership.lives(f"{os.getpid()}-1")

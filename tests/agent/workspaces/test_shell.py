@@ -17,8 +17,7 @@ from agent.workspaces.shell import Shell, server_command
 
 
 class ScriptedServer:
-    """Both streams of a shell. It answers each request with `answer(token)`, in pieces of given
-    sizes."""
+    """Both streams of a shell, which answers each request with `answer(token)`."""
 
     def __init__(self, answer: Callable[[bytes], bytes], cuts: list[int] | None = None) -> None:
         self._answer = answer
@@ -65,7 +64,7 @@ async def test_output_is_the_same_however_the_stream_is_cut(
         assert done.left_out == len(output) - keep
 
 
-async def test_what_arrives_between_commands_is_dropped() -> None:
+async def test_output_between_commands_is_dropped() -> None:
     """Late output of a dying process belongs to no command."""
     server = ScriptedServer(lambda token: b"late\n" + replying(b"mine")(token) + b"later")
     shell = scripted(server)
@@ -85,8 +84,7 @@ async def test_every_request_has_a_token_of_its_own() -> None:
 
 
 async def test_the_end_of_the_stream_reports_the_last_output() -> None:
-    """The message has the name of the shell, the last output and advice. Later commands repeat
-    it."""
+    """The error has the name of the shell, the last output and advice, also when repeated."""
     shell = scripted(ScriptedServer(lambda token: token + b" begin\nbash: out of memory\n"))
     with pytest.raises(WorkspaceError, match=r"the test ended.*out of memory.*again") as caught:
         await shell.run("any", timeout_s=5)
@@ -147,7 +145,7 @@ async def test_standard_input_arrives_and_need_not_be_read(tmp_path: Path) -> No
         assert (await shell.run("echo fine", timeout_s=5)).text == "fine\n"
 
 
-async def test_what_changed_since_a_stamp_is_seen(tmp_path: Path) -> None:
+async def test_changes_since_a_stamp_are_seen(tmp_path: Path) -> None:
     """A change after the stamp is seen in files, folders and git's index, even if a file's time was
     set back. Without a readable stamp, everything counts as changed."""
     stamp = str(tmp_path / "stamp")

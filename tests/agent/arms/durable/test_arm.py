@@ -25,8 +25,7 @@ from tests.agent.arms.durable.conftest import (
 
 
 async def test_an_honest_model_solves_the_task_in_one_step(solve: Solver) -> None:
-    """The patch contains only the fix, and the report has four separate statements about the
-    result."""
+    """The patch contains only the fix, and the report has four separate statements about it."""
     solved = await solve(with_pytest=True)
     assert solved.outcome.status == "submitted"
     assert "+    return a + b" in solved.outcome.patch
@@ -64,7 +63,7 @@ async def test_the_text_protocol_gives_the_same_result(solve: Solver) -> None:
 async def test_confidence_decides_how_many_candidates_there_are(
     solve: Solver, confidence: str, candidates: int
 ) -> None:
-    """The candidates of a step all begin from the same tree."""
+    """Lower confidence leads to more candidates, which all begin from the same tree."""
     solved = await solve(implementer=[[FIX], report(confidence=confidence)])
     [step] = solved.report["steps"]
     assert len(step["candidates"]) == candidates
@@ -87,8 +86,7 @@ async def test_a_failing_reproduction_test_asks_for_alternatives(solve: Solver) 
 
 
 async def test_a_regression_forces_a_revision(solve: Solver) -> None:
-    """A test that passed at the base commit has to pass again, whatever the reproduction test
-    shows."""
+    """A test that passed at the base commit must pass again, despite the reproduction test."""
     breaks = [FIX, ("edit", {"path": "calc.py", "old": "2 * a", "new": "3 * a"})]
     solved = await solve(implementer=[breaks, report()], profile={"plan_turns": 1})
     [step] = solved.report["steps"]
@@ -148,7 +146,7 @@ async def test_a_gatherer_answers_with_real_lines(solve: Solver) -> None:
     ]
 
 
-async def test_what_a_command_leaves_behind_is_not_in_the_patch(solve: Solver) -> None:
+async def test_files_left_by_a_command_are_not_in_the_patch(solve: Solver) -> None:
     """New files that a command created, rather than an editing tool, are left out of the patch."""
     litter: Said = [FIX, ("run_command", {"command": "echo notes > scratch.txt"})]
     solved = await solve(implementer=[litter, report()])
@@ -173,8 +171,7 @@ async def test_a_rejected_final_review_continues_the_work(solve: Solver) -> None
 
 
 async def test_running_out_of_rounds_asks_for_replanning(solve: Solver) -> None:
-    """A candidate that repeats one command ends when its rounds are used up, and asks for
-    replanning."""
+    """A candidate that repeats one command uses up its rounds and then asks for replanning."""
     loop: Said = [("run_command", {"command": "ls"})]
     solved = await solve(implementer=[loop], profile={"step_rounds": 3, "plan_turns": 1})
     [step] = solved.report["steps"]
@@ -231,8 +228,7 @@ async def test_an_attempt_that_runs_out_of_time_reports_its_progress(solve: Solv
 
 
 async def test_only_the_patch_is_in_the_fresh_copy(solve: Solver) -> None:
-    """Code that needs a file which a command left behind passes its step but fails the final
-    check."""
+    """Code that needs a file left by a command passes its step but fails the final check."""
     uses: Said = [
         FIX,
         ("run_command", {"command": "echo 1 > plus.txt"}),
@@ -244,8 +240,7 @@ async def test_only_the_patch_is_in_the_fresh_copy(solve: Solver) -> None:
 
 
 async def test_a_file_that_a_command_renamed_is_not_stray(solve: Solver) -> None:
-    """A file that a command renamed is in the patch under its new name, so its content is not
-    lost."""
+    """A file that a command renamed keeps its content in the patch under its new name."""
     move: Said = [FIX, ("run_command", {"command": "mv old.py new.py; echo > scratch.txt"})]
     solved = await solve(implementer=[move, report()], files={"old.py": "OLD = 1\n"})
     assert "+++ b/new.py" in solved.outcome.patch

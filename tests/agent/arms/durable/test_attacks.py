@@ -77,7 +77,7 @@ async def test_code_that_forges_results_is_not_accepted(solve: Solver, forgery: 
     "path", ["pytest.py", "_pytest/__init__.py", "pluggy.py", "conftest.py", "sitecustomize.py"]
 )
 async def test_modules_in_place_of_the_test_runner_are_removed(solve: Solver, path: str) -> None:
-    """Such modules are neither used nor submitted, and the model is notified."""
+    """Modules that shadow the test runner are reverted, and the model is notified."""
     shadow: Use = ("write", {"path": path, "content": "print('1 passed')\n"})
     solved = await solve(
         preset="lean", solver=[[WRITE], [shadow], WORK], with_pytest=True, **OTHERS
@@ -88,8 +88,7 @@ async def test_modules_in_place_of_the_test_runner_are_removed(solve: Solver, pa
 
 
 async def test_an_edit_beside_the_answer_counts(solve: Solver) -> None:
-    """An edit in the same reply as the answer is applied, as real models call several tools at
-    once."""
+    """Real models call several tools at once, so an edit next to an answer is applied."""
     assert isinstance(WORK, list)
     solved = await solve(preset="lean", solver=[[WRITE, FIX, *WORK]])
     assert solved.report["workflow_status"] == "completed"
@@ -98,8 +97,7 @@ async def test_an_edit_beside_the_answer_counts(solve: Solver) -> None:
 
 @pytest.mark.parametrize("preset", ["lean", "full"])
 async def test_right_work_is_submitted_where_no_test_runs(solve: Solver, preset: str) -> None:
-    """If the runner is missing, tests decide no gate, the change is submitted and the report says
-    so."""
+    """Without a working runner no test decides, and the change is submitted with a note."""
     solved = await solve(
         preset=preset,
         solver=[[WRITE], [FIX], WORK],

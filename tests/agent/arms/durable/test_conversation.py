@@ -58,8 +58,7 @@ def offered(model: RoleModel) -> list[list[str]]:
 
 
 async def test_beyond_four_fifths_of_the_window_only_an_answer_is_accepted() -> None:
-    """Beyond four fifths of the window the answer is requested once, with unchanged tools, and
-    counts."""
+    """Beyond four fifths of the window the answer is requested once, with unchanged tools."""
     model = sized([LOOK, review()], [8_100])
     exchange = await talk(model)
     assert offered(model) == [["read", "answer"]] * 2
@@ -77,8 +76,7 @@ async def test_below_four_fifths_of_the_window_tools_can_be_used() -> None:
 
 
 async def test_a_model_that_does_not_answer_then_is_not_asked_again() -> None:
-    """A reply that uses a tool instead of answering ends the conversation, and the tool is not
-    used."""
+    """A reply that calls a tool instead ends the conversation, and the tool is not used."""
     model = sized([LOOK], [8_100])
     exchange = await talk(model)
     assert (len(model.asked), len(exchange.uses), exchange.end) == (2, 1, "context_full")
@@ -155,8 +153,7 @@ class TooLong(RoleModel):
 
 
 async def test_a_conversation_that_the_model_refuses_as_too_long_is_shortened() -> None:
-    """If the model refuses a conversation as too long, all results are shortened and it must
-    answer."""
+    """If the model refuses a conversation as too long, results are shortened for its answer."""
     model = TooLong({"step_reviewer": lambda n, r: review() if r.only else READ_LONG})
     exchange = await long_talk(model, rounds=10)
     assert (exchange.end, exchange.answer is None) == ("answered", False)
@@ -179,8 +176,7 @@ async def test_the_window_is_the_models_own() -> None:
 
 
 async def test_the_last_round_asks_for_the_answer() -> None:
-    """The last round asks for the answer with unchanged tools. Other calls in the reply still
-    count."""
+    """The last round asks for the answer. Other calls in the same reply are still executed."""
     model = RoleModel({"step_reviewer": lambda n, r: [*review(), *LOOK] if r.only else LOOK})
     exchange = await long_talk(model, rounds=3)
     assert [request.only for request in model.asked] == ["", "", "answer"]
@@ -230,7 +226,7 @@ async def test_tools_are_bounded_over_all_replies() -> None:
     assert "No tool uses are left" in model.asked[2].messages[-1]["content"]
 
 
-def test_reasons_stand_before_a_verdict() -> None:
+def test_reasons_precede_the_verdict() -> None:
     """The schema of a review has reasons before the verdict, and at least one is required."""
     fields = list(Review.model_json_schema()["properties"])
     assert fields == ["reasons", "issues", "remarks", "verdict"]

@@ -59,8 +59,7 @@ NO_REPRODUCTIONS = {
 async def test_a_false_claim_of_reproduction_is_detected(
     solve: Solver, text: str, why: str
 ) -> None:
-    """The attempt continues without the test, reports why, and leaves no trace of it in the
-    patch."""
+    """The attempt continues without the test, reports why, and leaves it out of the patch."""
     solved = await solve(anchor=anchor(text), with_pytest=True)
     assert solved.report["reproduced"] is False
     assert why in solved.report["not_reproduced_because"]
@@ -160,7 +159,7 @@ def name_of(use: Use) -> str:
     "cheat", one_in(3, {name_of(use): [use] for use in (*CHEATS, *CHEATS_WITH_PYTEST)})
 )
 async def test_changes_to_the_tests_are_reverted(solve: Solver, cheat: Use) -> None:
-    """The change is reverted, the model is notified, and the reproduction test still fails."""
+    """A change to tests is reverted and reported, and the reproduction test still fails."""
     solved = await solve(
         implementer=[[cheat], report()],
         profile={"plan_turns": 1, "parallel": 4},
@@ -250,8 +249,7 @@ async def test_a_run_that_names_no_passed_test_opens_no_gate(
 
 
 async def test_code_that_changes_tests_during_a_run(solve: Solver) -> None:
-    """Changes that code makes to tests during the arm's own runs are reverted before the next
-    run."""
+    """Changes that code makes to tests during the arm's own runs are detected and reverted."""
     vandal = (
         "import pathlib\n\nfor name in ('tests/test_calc.py', 'tests/conftest.py'):\n"
         "    pathlib.Path(name).write_text('def test_double(): pass\\n')\n\n\n"
@@ -268,7 +266,7 @@ async def test_code_that_changes_tests_during_a_run(solve: Solver) -> None:
     ]
 
 
-async def test_what_running_tests_leaves_behind_is_not_in_the_patch(solve: Solver) -> None:
+async def test_files_changed_by_test_runs_are_not_in_the_patch(solve: Solver) -> None:
     """A tracked file that the tests modify is in neither the diff of a step nor the patch."""
     counts = (
         "from calc import double\n\n\ndef test_double():\n"
@@ -282,8 +280,7 @@ async def test_what_running_tests_leaves_behind_is_not_in_the_patch(solve: Solve
 
 
 async def test_other_files_of_the_reproduction_author_are_removed(solve: Solver) -> None:
-    """The reproduction test is checked without other files that its author wrote, as in the final
-    run."""
+    """The reproduction test is checked alone, as in the final run, without helper files."""
     text = f"import helper\n{ANCHOR_TEXT}"
     beside = ("write_new", {"path": "helper.py", "content": ""})
     writer: list[Said] = [[("write_new", {"path": ANCHOR, "content": text}), beside], CLAIM]
@@ -319,8 +316,7 @@ async def test_a_missing_contract_is_an_open_question(solve: Solver) -> None:
 
 
 async def test_an_unchanged_repository_is_not_accepted(solve: Solver) -> None:
-    """Without a change there is no patch, even if planner and reviewer agree that the work is
-    done."""
+    """Without a change nothing is accepted, even if planner and reviewer say it is done."""
     solved = await solve(
         planner=[answer(backlog=[], done=True)],
         profile={"reproduction": "off", "final_rounds": 1},

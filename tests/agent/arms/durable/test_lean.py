@@ -109,7 +109,7 @@ async def test_a_regression_is_repaired_in_the_same_conversation(lean: Solver) -
     ids=["passes already", "wrong import", "constant", "any edit"],
 )
 async def test_an_invalid_reproduction_test_is_corrected(lean: Solver, test: str, why: str) -> None:
-    """The solver is told why its test is rejected, and the corrected test opens the gate."""
+    """The solver gets the reason why its test is rejected, and a corrected one opens the gate."""
     bad: Use = ("write", {"path": ANCHOR, "content": test})
     solved = await lean([bad], [FIX], work(), [WRITE], work())
     assert closed(solved)[0] == ["reproduction"]
@@ -188,7 +188,7 @@ async def test_the_cost_limit_ends_the_attempt(lean: Solver) -> None:
     assert "return a + b" in solved.outcome.patch
 
 
-async def test_a_task_that_no_test_can_show_is_done_without(lean: Solver) -> None:
+async def test_a_task_may_be_done_without_a_test(lean: Solver) -> None:
     """The reason for the missing test is recorded, and existing tests still decide."""
     done = work(test="", no_test_because="it is a comment")
     solved = await lean([FIX], done)
@@ -242,7 +242,7 @@ async def test_a_review_is_asked_only_once(lean: Solver) -> None:
     assert solved.report["workflow_status"] == "completed"
 
 
-async def test_what_remains_is_done_in_the_same_conversation(lean: Solver) -> None:
+async def test_remaining_parts_are_done_in_the_same_conversation(lean: Solver) -> None:
     """A change whose checks pass is incomplete while the solver reports remaining parts."""
     first = work(remaining=["the other half"])
     solved = await lean([WRITE], [FIX], first, work())

@@ -59,8 +59,7 @@ def is_right(outcome: Outcome) -> bool:
 
 
 async def test_the_best_path_is_one_conversation_and_costs_little() -> None:
-    """Only the solver is asked, and the attempt costs at most 2.5 times as much as
-    mini-swe-agent."""
+    """Only the solver is asked, at no more than 2.5 times the cost of mini-swe-agent."""
     outcome, roles, cost = await solve("durable")
     assert outcome.report is not None
     assert (outcome.report["workflow_status"], outcome.report["reproduced"]) == ("completed", True)
@@ -92,8 +91,7 @@ async def test_a_wrong_ruling_loses_no_work() -> None:
 
 @pytest.mark.parametrize("skill", [0.0, 0.5])
 async def test_an_attempt_with_every_fault_ends_with_a_patch(skill: float) -> None:
-    """Malformed replies, parallel calls, flaky and wrong tests, and cheats never crash an
-    attempt."""
+    """Malformed replies, parallel calls, bad tests and cheats never crash an attempt."""
     faults = {
         "correlation": 0.5,
         "insight": 0.5,

@@ -196,8 +196,7 @@ async def test_a_model_that_never_answers_is_given_up(dialect: str, said: Said) 
 
 @every_dialect
 async def test_an_answer_is_forced_where_the_provider_allows_that(dialect: str) -> None:
-    """The last round forces the answer with unchanged tools. A thinking model is only asked for
-    it."""
+    """The last round forces the answer, but a thinking model can only be asked for it."""
     strict = speaking(dialect, in_order([FIXED, FINISHED], thinks=dialect == "thinking"))
     exchange, _ = await talk(strict, dialect, rounds=2)
     assert (strict.refused, exchange.end) == ([], "answered")

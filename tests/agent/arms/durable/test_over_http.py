@@ -62,8 +62,7 @@ CALLS: dict[Role, int] = {
 
 
 def plan_from_text(number: int, request: ModelRequest) -> Said:
-    """Plan one step while there is work, and end planning once the prompt lists a completed
-    step."""
+    """Plan one step while there is work, and finish once the prompt lists a completed step."""
     told = request.messages[1]["content"]
     is_done = "## completed_steps" in told and "## backlog" not in told
     return (
@@ -72,8 +71,7 @@ def plan_from_text(number: int, request: ModelRequest) -> Said:
 
 
 class Provider:
-    """A provider that answers every role by a script and refuses unpaired tool calls, as real ones
-    do."""
+    """A provider that answers every role by a script and refuses unpaired tool calls."""
 
     def __init__(self, *, native: bool = True, **roles: Script) -> None:
         folder = Path(durable.__file__).parent
@@ -110,8 +108,7 @@ def names(role: Role) -> list[str]:
 
 
 def unpaired(messages: list[Message]) -> str:
-    """Return a provider's error for tool calls without a result or results without a call, or
-    ""."""
+    """Return a provider's error for unpaired tool calls and results, or an empty string."""
     waiting: set[str] = set()
     for message in messages:
         if message["role"] == "tool":

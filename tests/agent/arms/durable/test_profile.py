@@ -13,8 +13,7 @@ OWN = LiteLLMSpec(name="openai/own", temperature=0.1)
 
 
 def test_a_role_has_the_arms_model_unless_it_names_another() -> None:
-    """A role may override the temperature and effort of the arm's model or name a model of its
-    own."""
+    """A role may name a model, or override temperature and effort of the arm's model."""
     assert RoleModel().of(OWN) == OWN
     hotter = RoleModel(temperature=0.9, reasoning_effort="high").of(OWN)
     assert hotter == OWN.model_copy(update={"temperature": 0.9, "reasoning_effort": "high"})
@@ -54,8 +53,7 @@ def test_a_model_without_a_temperature_says_so() -> None:
     ],
 )
 def test_settings_of_one_preset_alone_choose_it(declared: dict[str, object], preset: str) -> None:
-    """Declarations of release 0.1 do not name a preset, so settings of only one preset choose
-    it."""
+    """Declarations of release 0.1 name no preset, so settings of a single preset choose it."""
     assert PROFILE.validate_python(declared).preset == preset
 
 

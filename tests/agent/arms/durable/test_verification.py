@@ -66,8 +66,7 @@ def test_regressions(after: TestRun, told: list[str]) -> None:
 
 
 def test_an_exit_code_may_stay_the_same_or_become_0() -> None:
-    """If a runner names no tests, an exit code that stays the same or becomes 0 is no
-    regression."""
+    """Without names of tests, an exit code that stays the same or becomes 0 is accepted."""
     failing = replace(CLEAN, exit_code=1)
     assert regressions(failing, failing) == regressions(failing, CLEAN) == []
     assert regressions(failing, replace(CLEAN, exit_code=2)) == [
@@ -99,7 +98,7 @@ def test_an_earlier_failure_may_occur_again() -> None:
     ],
 )
 def test_wrong_behaviour_is_a_reproduction(output: str) -> None:
-    """Failed assertions count, even about errors of any name and if the runner names no tests."""
+    """A failed assertion is a reproduction, even in the output of a runner that names no tests."""
     assert not_reproduced(replace(CLEAN, exit_code=1, output=output)) == ""
 
 
@@ -138,8 +137,7 @@ def test_runs_that_reproduce_nothing(done: TestRun, why: str) -> None:
 
 
 def test_failures_are_shown_briefly() -> None:
-    """The error for prompts is short and names the failed tests first, however much a test
-    prints."""
+    """The error for prompts is short and begins with the failed tests, even for long output."""
     output = f"{'noise ' * 400_000}\n____ test_one ____\nE       assert 1 == 2\n"
     run = replace(CLEAN, exit_code=1, failed=["t.py::test_one"], output=output)
     told = Verification((BEFORE, run), ()).error
