@@ -78,7 +78,7 @@ def test_an_existing_journal_gets_an_id_once(url: str) -> None:
 
 
 def test_another_journal_than_expected_is_left_as_it_is(url: str) -> None:
-    """If the expected journal does not exist, neither tables nor a file are created."""
+    """A journal other than the expected one is refused, and a missing one is not created."""
     assert Journal.id_at(url) is None
     with pytest.raises(OtherJournal) as nothing:
         Journal.open(url, expected_id="0" * 32)

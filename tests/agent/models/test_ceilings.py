@@ -51,7 +51,7 @@ def test_no_real_conversation_has_more_tokens_than_estimated(shared_data: Path) 
 
 @pytest.mark.parametrize("text", ["数据库连接失败" * 500, "😀" * 1000, "ωмж" * 1000])
 def test_other_scripts_are_not_underestimated(text: str) -> None:
-    """Scripts with fewer bytes per token are not underestimated."""
+    """Text in scripts with fewer bytes per token is not underestimated."""
     messages = [{"role": "user", "content": text}]
     real = load().token_counter("gpt-4", messages=messages)
     assert estimated_tokens(ModelRequest(messages)) > real

@@ -87,7 +87,7 @@ def test_a_wrong_attempt_submits_something_else(tmp_path: Path) -> None:
 
 
 def test_skill_is_the_share_of_right_attempts() -> None:
-    """The share of right attempts is about the skill."""
+    """The share of right attempts approximates the skill."""
     right = sum(model(seed=seed, skill=0.7).right for seed in range(1000))
     assert 650 < right < 750
 

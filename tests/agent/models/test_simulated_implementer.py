@@ -93,7 +93,7 @@ def share_right(skill: float, *targets: str) -> float:
 
 
 def test_skill_is_the_share_of_right_tasks_done_in_one_step() -> None:
-    """The share of right steps that make the whole change is the skill."""
+    """A step that makes the whole change is right with a probability equal to the skill."""
     assert share_right(0.5, "x.py", "y.py") == pytest.approx(0.5, abs=0.08)
 
 

@@ -72,7 +72,7 @@ def test_context_and_line_ends_do_not_matter() -> None:
 
 @pytest.mark.parametrize("diff", [BOTH, X], ids=["right", "wrong"])
 def test_accuracy_is_the_share_of_true_verdicts(diff: str) -> None:
-    """The share holds for right and wrong changes, and a rejection always has issues."""
+    """The accuracy holds for right and wrong changes, and a rejection always has issues."""
     model = simulated(BOTH, reviewer_accuracy=0.8)
     truth = "accept" if diff == BOTH else "revise"
     said = [review("final_reviewer", diff, model=model, number=n) for n in range(400)]

@@ -143,7 +143,7 @@ async def test_scopes_number_their_own_steps_in_one_workspace(runs: Runs) -> Non
 
 
 async def test_a_scope_cannot_be_opened_twice(runs: Runs) -> None:
-    """Two scopes of one name would confuse their steps."""
+    """A second scope of the same name is refused, because its steps would not be its own."""
     async with runs.session() as session:
         session.scope("plan")
         with pytest.raises(ValueError, match="was used before"):

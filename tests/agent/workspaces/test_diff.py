@@ -123,7 +123,7 @@ async def test_no_change_is_no_diff(workspace: Workspace) -> None:
 
 
 async def test_the_diff_leaves_the_agents_index_alone(workspace: Workspace) -> None:
-    """Taking a diff leaves the index as it was and no scratch file behind."""
+    """Taking a diff does not change the index and leaves no scratch file."""
     await workspace.run("echo 4 >text.txt; git add text.txt; echo new >new.txt", timeout_s=20)
     before = await workspace.run("git status --porcelain; ls -A ${TMPDIR:-/tmp}", timeout_s=20)
     assert await workspace.diff()

@@ -78,7 +78,7 @@ async def test_the_running_interpreter_is_first(workspace: HostWorkspace) -> Non
 async def test_home_and_temporary_files_are_private(
     workspace: HostWorkspace, temporary: Path
 ) -> None:
-    """The user's dotfiles and the shared /tmp are not in their usual places."""
+    """Neither the user's dotfiles nor the shared /tmp are found in their usual places."""
     folder = str(Path(workspace.root).parent)
     for line in (await sh(workspace, "echo ~; mktemp; pwd")).splitlines():
         assert line.startswith(folder + "/")

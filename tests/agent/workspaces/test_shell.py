@@ -84,7 +84,7 @@ async def test_every_request_has_a_token_of_its_own() -> None:
 
 
 async def test_the_end_of_the_stream_reports_the_last_output() -> None:
-    """The error has the name of the shell, the last output and advice, also when repeated."""
+    """The error, which later commands repeat, has the shell's name and its last output."""
     shell = scripted(ScriptedServer(lambda token: token + b" begin\nbash: out of memory\n"))
     with pytest.raises(WorkspaceError, match=r"the test ended.*out of memory.*again") as caught:
         await shell.run("any", timeout_s=5)

@@ -52,7 +52,7 @@ async def test_an_honest_model_solves_the_task_in_one_step(solve: Solver) -> Non
 
 
 async def test_the_text_protocol_gives_the_same_result(solve: Solver) -> None:
-    """A model without native tools calls them in fenced blocks and receives no tool definitions."""
+    """A model without native tools writes its calls in fenced blocks and gets no definitions."""
     solved = await solve(native=False)
     assert solved.report["agent_verdict"] == "accepted"
     assert "+    return a + b" in solved.outcome.patch
@@ -86,7 +86,7 @@ async def test_a_failing_reproduction_test_asks_for_alternatives(solve: Solver) 
 
 
 async def test_a_regression_forces_a_revision(solve: Solver) -> None:
-    """A test that passed at the base commit must pass again, despite the reproduction test."""
+    """A test that passed at the base must pass again, whatever the reproduction test shows."""
     breaks = [FIX, ("edit", {"path": "calc.py", "old": "2 * a", "new": "3 * a"})]
     solved = await solve(implementer=[breaks, report()], profile={"plan_turns": 1})
     [step] = solved.report["steps"]
