@@ -95,7 +95,7 @@ def test_text_format_of_2x(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_reply_without_action_is_a_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Version 2 keeps such a reply only in its format error, but its cost is counted."""
+    """Version 2 keeps a reply without an action in its format error, and its cost is counted."""
     replies = [api.text("I think."), api.command(COMMANDS[2]), api.command(SUBMIT)]
     read = load(run(tmp_path, replies, monkeypatch))
     assert len(read.calls) == read.api_calls == 3
