@@ -1,10 +1,10 @@
-"""Helper commands that tests run in a workspace."""
+"""Helper functions that run commands in a workspace."""
 
 from agent.workspaces import CommandResult, Workspace
 
 
 async def run(workspace: Workspace, command: str, timeout_s: float = 20) -> CommandResult:
-    """Run a command and return how it ended."""
+    """Run a command and return its result."""
     return await workspace.run(command, timeout_s=timeout_s)
 
 

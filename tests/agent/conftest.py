@@ -1,4 +1,4 @@
-"""Fixture: the journal on SQLite and on a real PostgreSQL."""
+"""Fixtures: an empty journal on SQLite and on a real PostgreSQL."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.servers.postgres import PostgresServer
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of a database that is not there yet, or is empty."""
+    """Return the URL of a database that does not exist yet or is empty."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'new' / 'journal.db'}"
     server: PostgresServer = request.getfixturevalue("postgres")

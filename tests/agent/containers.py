@@ -17,7 +17,7 @@ BASE_IMAGE = "durabench/base:bookworm"
 
 @contextmanager
 def image_of(script: str, client: DockerClient) -> Iterator[str]:
-    """Build an image with what the script makes in /testbed; remove it at the end."""
+    """Build an image with the files that the script makes in /testbed, and remove it at the end."""
     tag = f"durabench-test/{secrets.token_hex(4)}:repo"
     dockerfile = f"FROM {BASE_IMAGE}\nWORKDIR /testbed\nCOPY make.sh /\nRUN bash /make.sh\n"
     context = io.BytesIO()
@@ -51,13 +51,13 @@ done
 rm -rf /testbed /root /tmp/* /var/tmp/*
 cp -a /.pristine/testbed /.pristine/root /
 """
-"""Makes processes and files of a container what they were when this was run first."""
+"""Reset the files and processes of a container to their state at the first reset."""
 
 
 class SharedContainer:
-    """A container that serves one test after the other, each with a shell of its own.
+    """A container that serves one test after another, each with a shell of its own.
 
-    Before each of them, what the last one did to files and processes is undone.
+    Its files and processes are reset before each test.
     """
 
     def __init__(self, image: str) -> None:
@@ -66,7 +66,7 @@ class SharedContainer:
 
     @asynccontextmanager
     async def workspace(self, base_commit: str) -> AsyncIterator[DockerWorkspace]:
-        """Open a workspace; closing it leaves the container alone."""
+        """Open a workspace in the container. Closing it leaves the container running."""
         await asyncio.to_thread(self._reset)
         visitor = copy.copy(self._container)
         visitor._created = False

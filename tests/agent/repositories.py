@@ -14,16 +14,16 @@ atexit.register(shutil.rmtree, _MADE, ignore_errors=True)
 IDENTITY = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
 
 Prepare = Callable[[Path], None]
-"""Makes a repository at a path, which may be an empty folder."""
+"""Creates a repository at a path, which may be an empty folder."""
 
 
 def by_script(script: str) -> Prepare:
-    """Return what makes the repository of a bash script."""
+    """Return a function that creates the repository of a bash script."""
     return lambda path: _copy(_made_by_script(script), path)
 
 
 def with_files(files: Mapping[str, str]) -> Prepare:
-    """Return what makes a repository with these files as its one commit."""
+    """Return a function that creates a repository with these files as its only commit."""
     return lambda path: _copy(_made_with_files(tuple(files.items())), path)
 
 
@@ -52,6 +52,6 @@ def _new_folder() -> Path:
 
 
 def _copy(folder: Path, path: Path) -> None:
-    """Copy everything, hard links and times included, so that git has nothing to read again."""
+    """Copy a folder with its hard links and times, so that git does not read every file again."""
     path.mkdir(exist_ok=True)
     subprocess.run(["cp", "-a", f"{folder}/.", str(path)], check=True)

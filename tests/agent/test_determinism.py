@@ -1,5 +1,4 @@
-"""An arm's actions depend only on its task and its recorded steps; otherwise it could not
-resume."""
+"""An arm's actions depend only on its task and recorded steps; otherwise it could not resume."""
 
 import ast
 from pathlib import Path
@@ -17,7 +16,7 @@ FORBIDDEN_READS = {"os.environ.get", "os.getenv", "os.urandom", "os.getpid"}
 
 
 def undetermined(source: str) -> list[str]:
-    """The clocks, dice and environments that a piece of code looks at."""
+    """Return the expressions that read a clock, random numbers or the environment."""
     return [ast.unparse(node) for node in ast.walk(ast.parse(source)) if _is_a_reading(node)]
 
 
@@ -37,7 +36,7 @@ def _is_a_reading(node: ast.AST) -> bool:
 
 @pytest.mark.parametrize("path", ARMS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_no_arm_reads_the_clock_dice_or_environment(path: Path) -> None:
-    """Such readings would differ on resuming: they have to be recorded steps."""
+    """Clocks, random numbers and the environment differ after a resume, so no arm reads them."""
     assert undetermined(path.read_text()) == []
 
 
@@ -46,5 +45,5 @@ def test_no_arm_reads_the_clock_dice_or_environment(path: Path) -> None:
     ["import time", "from random import choice", "import os; os.environ['HOME']", "os.getenv('A')"],
 )
 def test_the_check_finds_what_it_is_for(source: str) -> None:
-    """Each way of looking is seen."""
+    """The check detects every kind of forbidden import and expression."""
     assert undetermined(source)

@@ -19,7 +19,7 @@ DIVERGENCE = DivergenceError("a1", "plan/1", 3, '{\n"cmd": "ls"\n}', '{\n"cmd": 
 
 
 def test_a_divergence_shows_both_requests() -> None:
-    """The message names the step and is a unified diff from what is recorded to what is asked."""
+    """The message names the step and shows a unified diff from the recorded to the new request."""
     lines = str(DIVERGENCE).splitlines()
     assert lines[0] == "attempt a1 asks for something new at step plan/1/3:"
     assert lines[1:3] == ["--- recorded", "+++ requested"]
@@ -41,14 +41,14 @@ def test_a_divergence_shows_both_requests() -> None:
     ids=lambda error: type(error).__name__,
 )
 def test_errors_survive_pickling(error: AgentError) -> None:
-    """Type, message and fields are the same on the other side."""
+    """A pickled error keeps its type, message and fields."""
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error)
     assert str(again) == str(error)
     assert vars(again) == vars(error)
 
 
-def test_only_what_may_pass_is_retried() -> None:
-    """Never a take-over; and a living lease is no failure at all."""
+def test_only_temporary_failures_are_retried() -> None:
+    """A lost lease is not retried, and a lease that another worker holds is not a failure."""
     assert not isinstance(LeaseHeld("held"), InfrastructureError)
     assert not FencedError("fenced").retryable

@@ -1,4 +1,4 @@
-"""Paths that are tests, and paths that configure tests."""
+"""Paths of tests, and of files that configure or replace test runners."""
 
 import pytest
 
@@ -22,7 +22,7 @@ from agent.paths import is_test_file, is_test_module, is_test_support, shadows_a
     ],
 )
 def test_modules_that_runners_collect(path: str) -> None:
-    """The names by which pytest, unittest and the JavaScript, Go and Ruby runners find tests."""
+    """Names of tests are those that Python, JavaScript, Go and Ruby runners collect."""
     assert is_test_module(path)
     assert is_test_file(path)
 
@@ -42,8 +42,8 @@ def test_modules_that_runners_collect(path: str) -> None:
         "src/test/java/ReaderCase.java",
     ],
 )
-def test_whatever_lies_in_a_folder_of_tests(path: str) -> None:
-    """Helpers and data count as tests, but no runner is given them."""
+def test_other_files_in_test_folders(path: str) -> None:
+    """Helpers and data in test folders are test files but are not passed to a runner."""
     assert is_test_file(path)
     assert not is_test_module(path)
 
@@ -68,7 +68,7 @@ def test_whatever_lies_in_a_folder_of_tests(path: str) -> None:
     ],
 )
 def test_code_that_only_sounds_like_a_test(path: str) -> None:
-    """A library about testing, or a name with `test` in it, is no test."""
+    """A library about testing, or a name that contains `test`, is not a test."""
     assert not is_test_file(path)
 
 
@@ -100,8 +100,8 @@ def test_code_that_only_sounds_like_a_test(path: str) -> None:
         "sympy/testing/runtests.py",
     ],
 )
-def test_what_decides_how_tests_run(path: str) -> None:
-    """Each way to change a test's result without touching a test."""
+def test_files_that_decide_how_tests_run(path: str) -> None:
+    """Files that can change a test's result without a change to the test count as test support."""
     assert is_test_support(path)
 
 
@@ -117,8 +117,8 @@ def test_what_decides_how_tests_run(path: str) -> None:
         "entry_points.txt",
     ],
 )
-def test_what_does_not(path: str) -> None:
-    """Ordinary code and documents may be changed."""
+def test_files_that_do_not_decide_how_tests_run(path: str) -> None:
+    """Ordinary code and documents are not test support."""
     assert not is_test_support(path)
 
 
@@ -136,8 +136,8 @@ def test_what_does_not(path: str) -> None:
         "pytest",
     ],
 )
-def test_modules_that_take_the_place_of_others(path: str) -> None:
-    """At the root, and in folders that can be on the path."""
+def test_modules_that_shadow_others(path: str) -> None:
+    """A module at the root or in a folder that can be on the import path may shadow another one."""
     assert shadows_a_module(path)
 
 
@@ -154,6 +154,6 @@ def test_modules_that_take_the_place_of_others(path: str) -> None:
         "",
     ],
 )
-def test_modules_that_do_not(path: str) -> None:
-    """Inside of packages, any name will do."""
+def test_modules_that_shadow_nothing(path: str) -> None:
+    """A module inside a package may have any name."""
     assert not shadows_a_module(path)

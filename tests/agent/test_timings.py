@@ -13,14 +13,14 @@ from tests.timing import as_variables
 
 
 def test_every_field_says_why_and_names_its_unit() -> None:
-    """A field without a reason cannot be chosen by an operator."""
+    """Every field has a description, so that an operator can choose its value."""
     for name, field in Timings.model_fields.items():
         assert name.endswith("_s")
         assert field.description
 
 
-def test_a_program_is_told_by_its_environment() -> None:
-    """And whatever it is not told stays at its default."""
+def test_a_program_reads_its_environment() -> None:
+    """A new process reads its timings from the environment and uses defaults for the rest."""
     code = "from agent.timings import timings; print(timings().lease_s, timings().lease_poll_s)"
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -32,8 +32,8 @@ def test_a_program_is_told_by_its_environment() -> None:
     assert done.stdout.split() == ["3.5", str(Timings.model_fields["lease_poll_s"].default)]
 
 
-def test_a_test_sets_them_where_they_are_used(set_timings: Callable[..., None]) -> None:
-    """More than once in one test."""
+def test_a_test_can_change_timings(set_timings: Callable[..., None]) -> None:
+    """The fixture `set_timings` can be used several times in one test."""
     for seconds in (0.5, 0.25):
         set_timings(stop_check_s=seconds)
         assert timings().stop_check_s == seconds
@@ -42,10 +42,10 @@ def test_a_test_sets_them_where_they_are_used(set_timings: Callable[..., None]) 
 @pytest.mark.parametrize(
     ("name", "text"), [("lease_s", "soon"), ("lease_s", "0"), ("slot_lease_s", "59")]
 )
-def test_what_makes_no_sense_is_named(
+def test_an_invalid_value_is_named(
     name: str, text: str, set_timings: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The variable, its value and what is wrong with it, for an operator to correct."""
+    """The error names the variable, its value and what is wrong with it."""
     set_timings()
     monkeypatch.setenv(variable(name), text)
     with pytest.raises(InvalidSpec, match=rf"^{variable(name)}={text}: Input should be .*"):

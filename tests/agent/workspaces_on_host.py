@@ -9,7 +9,7 @@ from agent.workspaces import HostWorkspace
 
 
 class HostWorkspaces:
-    """Opens workspaces of the repository that `prepare` makes; counts them."""
+    """Opens workspaces of the repository that `prepare` creates, and records their names."""
 
     def __init__(self, prepare: Callable[[Path], None], base_commit: str = "HEAD") -> None:
         self.opened: list[str] = []

@@ -1,4 +1,4 @@
-"""A task and a repository for arms to work on."""
+"""Fixtures: a task and a repository for arms to work on."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -42,7 +42,7 @@ Solver = Callable[..., Awaitable[tuple[Outcome, Session]]]
 
 @pytest.fixture
 def solve() -> Solver:
-    """Run an arm in a host workspace; what it came to, and its session."""
+    """Return a function that runs an arm on the host and returns its outcome and session."""
 
     async def run(
         model: dict[str, Any] | Model | None = None,

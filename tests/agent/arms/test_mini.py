@@ -18,7 +18,7 @@ def scripted(*replies: Any, **more: Any) -> dict[str, Any]:
 
 
 async def test_a_submission_is_the_patch(solve: Solver) -> None:
-    """What the submit command prints after its first line is the patch."""
+    """The patch is the output of the submit command after its first line."""
     outcome, session = await solve(scripted(*SUBMIT))
     assert outcome.status == "submitted"
     assert outcome.detail == "Submitted"
@@ -27,7 +27,7 @@ async def test_a_submission_is_the_patch(solve: Solver) -> None:
 
 
 async def test_every_step_is_numbered_and_digested(solve: Solver) -> None:
-    """Steps count from 0; the same request has the same digest, another has another."""
+    """Steps are numbered from 0, and only equal requests have equal digests."""
     _, session = await solve(scripted({"command": "true"}, *SUBMIT))
     _, again = await solve(scripted({"command": "true"}, *SUBMIT))
     assert [step.seq for step in session.steps] == list(range(8))
@@ -37,7 +37,7 @@ async def test_every_step_is_numbered_and_digested(solve: Solver) -> None:
 
 
 async def test_prompts_are_the_packages_own_with_the_real_path(solve: Solver) -> None:
-    """The conversation opens with the package's SWE-bench prompts; they name the repository."""
+    """The first messages are the package's SWE-bench prompts with the repository's path."""
     _, session = await solve(scripted(*SUBMIT))
     system, user = session.steps[0].request["messages"]
     assert system["content"].startswith("You are a helpful assistant")
@@ -57,14 +57,14 @@ async def test_a_text_protocol_uses_the_text_prompts(solve: Solver) -> None:
 
 
 async def test_a_reply_without_a_tool_call_is_answered_with_guidance(solve: Solver) -> None:
-    """The package's format error goes back to the model, and the attempt goes on."""
+    """The package's format error is sent to the model, and the attempt continues."""
     outcome, session = await solve(scripted("I am done.", *SUBMIT))
     assert outcome.status == "submitted"
     assert "Tool call error" in session.steps[1].request["messages"][-1]["content"]
 
 
 async def test_three_format_errors_in_a_row_give_up(solve: Solver) -> None:
-    """An agent that never acts is an outcome, not an exception."""
+    """An agent that never acts ends with an outcome, not with an exception."""
     outcome, _ = await solve(scripted("one", "two", "three", "four"))
     assert (outcome.status, outcome.patch) == ("gave_up", "")
     assert outcome.detail == "RepeatedFormatError"
@@ -78,8 +78,8 @@ async def test_the_step_limit_ends_the_attempt(solve: Solver) -> None:
     assert len([step for step in session.steps if step.kind == "model"]) == 2
 
 
-async def test_a_command_timeout_is_told_to_the_model(solve: Solver) -> None:
-    """The model reads what mini-swe-agent would have told it, and goes on."""
+async def test_a_command_timeout_is_reported_to_the_model(solve: Solver) -> None:
+    """The model gets mini-swe-agent's message about the timeout, and the attempt continues."""
     options = MiniOptions(command_timeout_s=0.5)
     outcome, session = await solve(scripted({"command": "sleep 30"}, *SUBMIT), options=options)
     assert outcome.status == "submitted"
@@ -87,8 +87,8 @@ async def test_a_command_timeout_is_told_to_the_model(solve: Solver) -> None:
     assert "timed out after 0.5 seconds" in observation
 
 
-async def test_a_destroyed_repository_is_told_to_the_model(solve: Solver) -> None:
-    """It is put back, and the attempt goes on: what an agent breaks is no infrastructure."""
+async def test_a_destroyed_repository_is_reported_to_the_model(solve: Solver) -> None:
+    """The repository is restored and the attempt continues, because the agent is at fault."""
     outcome, session = await solve(scripted({"command": "rm -rf .git"}, *SUBMIT))
     assert outcome.status == "submitted"
     assert outcome.patch
@@ -97,7 +97,7 @@ async def test_a_destroyed_repository_is_told_to_the_model(solve: Solver) -> Non
 
 
 class BrokenModel:
-    """A model that cannot be reached."""
+    """A model that is unreachable."""
 
     info = ModelInfo("broken", "litellm")
 
@@ -109,13 +109,13 @@ class BrokenModel:
 
 
 async def test_broken_infrastructure_is_raised(solve: Solver) -> None:
-    """It is neither an outcome nor an empty patch."""
+    """An infrastructure error is neither an outcome nor an empty patch."""
     with pytest.raises(InfrastructureError, match="no route"):
         await solve(BrokenModel())
 
 
 async def test_cancelling_ends_the_agents_thread(solve: Solver) -> None:
-    """A cancelled attempt leaves no thread that waits or would buy more."""
+    """A cancelled attempt leaves no thread that could make further calls."""
     calls = 0
 
     class SlowModel(BrokenModel):

@@ -18,8 +18,8 @@ def spec(server: api.OpenAIServer) -> dict[str, object]:
     return {"name": "openai/anything", "api_base": server.url}
 
 
-async def test_an_attempt_survives_every_passing_fault(solve: Solver) -> None:
-    """Each fault is repeated or answered, and the patch is the same in the end."""
+async def test_an_attempt_survives_every_temporary_fault(solve: Solver) -> None:
+    """Every fault is retried or answered, and the patch is unaffected."""
     script = [
         api.rate_limited(retry_after="0.1"),
         api.command("ls"),
@@ -41,7 +41,7 @@ async def test_an_attempt_survives_every_passing_fault(solve: Solver) -> None:
 
 
 async def test_an_unknown_price_stays_unknown(solve: Solver) -> None:
-    """LiteLLM knows no price of the model: the cost is None, and says where it is not from."""
+    """If LiteLLM has no price for the model, the cost is None and its source "unknown"."""
     with api.OpenAIServer(api.in_order([api.command(c) for c in SUBMISSION])) as server:
         _, session = await solve(spec(server))
     reply = session.steps[0].result
@@ -49,7 +49,7 @@ async def test_an_unknown_price_stays_unknown(solve: Solver) -> None:
 
 
 async def test_a_refused_key_ends_the_attempt_at_once(solve: Solver) -> None:
-    """One request, no retry, an error that infrastructure handling will not repeat."""
+    """A refused key costs one request, and the error is not retryable."""
     with api.OpenAIServer(api.in_order([api.unauthorised()])) as server:
         with pytest.raises(ModelError) as caught:
             await solve(spec(server))
@@ -58,7 +58,7 @@ async def test_a_refused_key_ends_the_attempt_at_once(solve: Solver) -> None:
 
 
 async def test_a_full_context_window_gives_up(solve: Solver) -> None:
-    """It is a known end of the attempt, not broken infrastructure."""
+    """A full context window is a normal end of the attempt, not an infrastructure failure."""
     script = [api.command("ls"), api.context_window()]
     with api.OpenAIServer(api.in_order(script)) as server:
         outcome, _ = await solve(spec(server))
@@ -67,7 +67,7 @@ async def test_a_full_context_window_gives_up(solve: Solver) -> None:
 
 
 async def test_a_budget_in_dollars_refuses_a_model_of_unknown_price(tmp_path: Path) -> None:
-    """Nothing is sent: nobody could say when the budget is spent."""
+    """The call is not sent, because a spent budget could not be detected."""
     from agent.errors import InvalidSpec
     from agent.journal import Attempt, Journal, Limit
     from agent.journal.blobs import Blobs

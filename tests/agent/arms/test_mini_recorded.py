@@ -16,7 +16,7 @@ from tests.agent.arms.conftest import SUBMISSION, TASK, Solver, make_repository
 
 @pytest.fixture
 def recorded_by_the_package(tmp_path: Path) -> Path:
-    """A trajectory that the package's own agent wrote, with tool calls, in a repository."""
+    """Return a trajectory with tool calls that the package's own agent has written."""
     make_repository(tmp_path / "repo")
     outputs = []
     for number, command in enumerate(SUBMISSION):
@@ -38,7 +38,7 @@ def recorded_by_the_package(tmp_path: Path) -> Path:
 async def test_a_tool_call_recording_gives_the_same_patch(
     solve: Solver, recorded_by_the_package: Path
 ) -> None:
-    """The same commands, run for real again, arrive at what was submitted then."""
+    """Running the recorded commands again gives the submitted patch."""
     outcome, session = await solve({"provider": "recorded", "path": str(recorded_by_the_package)})
     recording = trajectory.load(recorded_by_the_package)
     assert recording.submission
@@ -54,7 +54,7 @@ async def test_a_tool_call_recording_gives_the_same_patch(
 async def test_a_text_recording_replays_every_call_with_its_price(
     solve: Solver, shared_data: Path, name: str
 ) -> None:
-    """A real run of version 1: all its calls and costs, its commands in another repository."""
+    """A real trajectory of version 1 is replayed with all its calls, costs and commands."""
     path = shared_data / "mini_trajectories" / f"{name}.traj.json"
     spec = {"provider": "recorded", "path": str(path)}
     _, session = await solve(spec, task=replace(TASK, id=name))

@@ -1,4 +1,4 @@
-"""The rival arm: mini-swe-agent, best of k by the tests that it can run."""
+"""The arm mini_retry: mini-swe-agent, best of k by the tests that it can run."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -36,19 +36,19 @@ FIX = "sed -i 's/a - b/a + b/' calc.py"
 BREAK = "sed -i 's/2 \\* a/3 * a/' calc.py"
 """Breaks one of the existing tests."""
 RUIN = "sed -i 's/2 \\* a/a ** 0 + 5/' calc.py"
-"""Breaks both."""
+"""Breaks both of the existing tests."""
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat patch.txt"
 
 
 class Tries:
-    """Makes the given change in each try and submits it."""
+    """A model that makes the given change in each try and submits it."""
 
     info = ModelInfo("tries", "scripted")
 
     def __init__(self, *changes: str) -> None:
         self.asked: Counter[tuple[str, int]] = Counter()
         self.lost: tuple[str, int] | None = None
-        """A call that has no answer."""
+        """Scope and number of a call that fails."""
         self._changes = changes
 
     def ceiling_usd(self, request: ModelRequest) -> float:
@@ -70,7 +70,7 @@ async def solve(
     log: StepLog | None = None,
     workspaces: HostWorkspaces | None = None,
 ) -> tuple[Outcome, Session]:
-    """Run the arm on the host."""
+    """Run the arm on the host. Return its outcome and session."""
     options = MiniRetryOptions(tries=tries)
     workspaces = workspaces or HostWorkspaces(with_files(FILES))
     models = {"": model}
@@ -85,7 +85,7 @@ def scopes(model: Tries) -> Sequence[str]:
 
 
 async def test_the_first_patch_that_breaks_nothing_is_submitted() -> None:
-    """No further try is bought."""
+    """No further try is started after a patch that breaks no test."""
     model = Tries(FIX, RUIN)
     outcome, _ = await solve(model)
     assert outcome.status == "submitted"
@@ -97,7 +97,7 @@ async def test_the_first_patch_that_breaks_nothing_is_submitted() -> None:
 
 
 async def test_a_patch_that_breaks_tests_is_tried_again_from_the_base_commit() -> None:
-    """The second try does not see the first one's change."""
+    """The second try starts from the base commit, without the first one's change."""
     model = Tries(BREAK, FIX)
     outcome, _ = await solve(model)
     assert "+    return a + b" in outcome.patch
@@ -109,7 +109,7 @@ async def test_a_patch_that_breaks_tests_is_tried_again_from_the_base_commit() -
 
 
 async def test_the_patch_with_the_fewest_new_failures_is_submitted() -> None:
-    """Every patch breaks something; an earlier one can be the best."""
+    """If every patch breaks tests, the one with the fewest new failures is submitted."""
     outcome, _ = await solve(Tries(RUIN, BREAK, RUIN), tries=3)
     assert "3 * a" in outcome.patch
     outcome, _ = await solve(Tries(BREAK, RUIN))
@@ -117,14 +117,14 @@ async def test_the_patch_with_the_fewest_new_failures_is_submitted() -> None:
 
 
 async def test_a_try_without_a_patch_never_wins() -> None:
-    """An empty patch breaks nothing, and resolves nothing either."""
+    """A try without a patch never wins, although an empty patch breaks no test."""
     outcome, _ = await solve(Tries("true", BREAK))
     assert outcome.status == "submitted"
     assert "3 * a" in outcome.patch
 
 
-async def test_what_was_bought_before_a_crash_is_not_bought_again(tmp_path: Path) -> None:
-    """The outcome is that of an undisturbed attempt."""
+async def test_calls_before_a_crash_are_not_repeated(tmp_path: Path) -> None:
+    """A resumed attempt repeats no recorded call and has the outcome of an uninterrupted one."""
     expected, _ = await solve(Tries(BREAK, FIX))
     journal, blobs = Journal.open(f"sqlite:///{tmp_path}/journal.sqlite"), Blobs(tmp_path / "blobs")
     journal.start(Attempt("a", "experiment", "arm", "instance", 0, "{}"))

@@ -40,7 +40,7 @@ def modules() -> Modules:
     ],
 )
 def test_names(modules: Modules, path: str, name: str) -> None:
-    """As the file would be imported."""
+    """A file has the name by which it would be imported."""
     assert modules.name(path) == name
 
 
@@ -71,12 +71,12 @@ def test_names(modules: Modules, path: str, name: str) -> None:
 def test_imports(
     modules: Modules, module: str, level: int, importer: str, expected: str | None
 ) -> None:
-    """Absolute and relative, of packages with and without `__init__.py`."""
+    """Absolute and relative imports are resolved, in packages with and without `__init__.py`."""
     assert modules.imported(module, level, importer) == expected
 
 
 def test_a_module_is_no_package() -> None:
-    """Only packages have modules in them."""
+    """Only packages have submodules."""
     modules = Modules(PATHS)
     assert modules.submodule("src/pkg/__init__.py", "sub") == "src/pkg/sub/__init__.py"
     assert modules.submodule("src/pkg/mod.py", "sub") is None

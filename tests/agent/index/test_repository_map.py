@@ -24,7 +24,7 @@ TASKS = PROJECT / "eval" / "tasks" / "tasks"
 
 
 def read(root: Path, pattern: str = "*") -> dict[str, str]:
-    """The text files below a folder."""
+    """Return the text files below a folder."""
     return {
         str(path.relative_to(root)): path.read_text(errors="replace")
         for path in sorted(root.rglob(pattern))
@@ -52,7 +52,7 @@ SHOP = {
 
 
 def test_the_whole_of_a_small_repository() -> None:
-    """Definitions under their files and classes, then tests, then the rest by folder."""
+    """The map lists definitions by file and class, then tests, then other files by folder."""
     assert (
         make(SHOP, "total_price() of a Cart is wrong", 2000)
         == """\
@@ -76,8 +76,8 @@ tests/test_cart.py
     )
 
 
-def test_what_the_task_is_about_comes_first_when_room_is_short() -> None:
-    """The method that is named is there, in its class, and what is left out is counted."""
+def test_the_subject_of_the_task_comes_first_on_a_small_map() -> None:
+    """A small map shows the method that the task names and counts what is left out."""
     found = make(SHOP, "total_price() of a Cart is wrong", 55)
     assert "class Cart" in found
     assert "def total_price" in found
@@ -86,8 +86,8 @@ def test_what_the_task_is_about_comes_first_when_room_is_short() -> None:
     assert "Not shown: 6 files" in found
 
 
-def test_what_is_left_out_is_named_or_counted_by_folder() -> None:
-    """As closely as there is room for."""
+def test_files_left_out_are_named_or_counted_by_folder() -> None:
+    """Files that are left out are named, or counted by folder if there is less room."""
     texts = {f"docs/part{n % 3}/page{n}.md": "# Page\n" for n in range(60)}
     texts["src/code.py"] = "".join(f"def function_{n}(): ...\n" for n in range(100))
     assert "Not shown: 60 files: docs/part0/ 20, docs/part1/ 20, docs/part2/ 20\n" in make(
@@ -109,12 +109,12 @@ def test_what_is_left_out_is_named_or_counted_by_folder() -> None:
     ],
 )
 def test_a_file_or_name_that_the_task_gives_is_first(task: str) -> None:
-    """By path, traceback, module, file name or identifier."""
+    """A file is first if the task names its path, its module or one of its definitions."""
     assert make(SHOP, task, 500).startswith("shop/mail.py")
 
 
 def test_much_used_definitions_come_before_unused_ones() -> None:
-    """With a task that says nothing the numbers of uses decide."""
+    """If the task says nothing, files whose definitions are used more often come first."""
     texts = {
         "a.py": "def lonely(): ...\n",
         "b.py": "def popular(): ...\n",
@@ -124,7 +124,7 @@ def test_much_used_definitions_come_before_unused_ones() -> None:
 
 
 def test_many_tests_are_counted_by_folder_after_the_likeliest() -> None:
-    """A thousand names would leave no room for code."""
+    """The most relevant tests are named. The rest are only counted, which leaves room for code."""
     texts = {
         **{f"tests/area{n % 7}/test_thing{n}.py": "" for n in range(1000)},
         "tests/area1/test_cart.py": "from shop import Cart\n",
@@ -138,7 +138,7 @@ def test_many_tests_are_counted_by_folder_after_the_likeliest() -> None:
 
 
 def test_line_breaks_in_names_stay_out_of_the_map() -> None:
-    """An odd path is one line."""
+    """A path with a line break takes one line on the map."""
     assert make({"odd\nname.py": "def f(): ..."}, "", 100).startswith("odd name.py\n")
 
 
@@ -174,7 +174,7 @@ CODE = st.sampled_from(
 def test_never_over_the_budget_and_always_the_same(
     texts: dict[str, str], task: str, budget: int, seed: int
 ) -> None:
-    """Whatever the repository, the task and the budget; in any order of the files."""
+    """The map never exceeds its budget and does not depend on the order of the files."""
     found = make(texts, task, budget)
     assert len(found) <= 4 * max(0, budget)
     assert tokens([{"content": found}]) <= max(0, budget)
@@ -195,7 +195,7 @@ for symbol in ("read", "run", "search", "Definition", "SymbolIndex.callers"):
 
 
 def test_the_same_in_every_process() -> None:
-    """Python orders sets of strings anew in every process; no answer may show it."""
+    """Answers are the same in every process, although Python orders sets of strings differently."""
     texts = json.dumps(read(PROJECT / "agent" / "index", "*.py"))
     outputs = [
         subprocess.run(
@@ -226,8 +226,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_file_to_change_is_on_the_map_of_a_bundled_task(
     task_id: str, cache: Path, tmp_path: Path
 ) -> None:
-    """Every file that the reference patch changes is shown in half the room that all files
-    would take, but for an `__init__.py`, which nothing but names are added to."""
+    """Every file that the reference patch changes, apart from `__init__.py`, is on a map of half
+    the size that shows all files."""
     row = yaml.safe_load((TASKS / task_id / "task.yaml").read_text())
     checkout(row["repo"], row["base_commit"], tmp_path / "repo", cache)
     texts = read(tmp_path / "repo")
@@ -242,7 +242,7 @@ def test_the_file_to_change_is_on_the_map_of_a_bundled_task(
 
 
 def test_this_project_is_indexed_and_drawn_quickly() -> None:
-    """The agent's own source: every file parses, and a map takes a moment."""
+    """All of the agent's own source parses, and is indexed and drawn within seconds."""
     texts = {f"agent/{path}": text for path, text in read(PROJECT / "agent", "*.py").items()}
     began = time.process_time()
     index = SymbolIndex(texts)

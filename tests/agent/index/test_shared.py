@@ -1,4 +1,4 @@
-"""The indexes that the attempts of a process share."""
+"""Indexes that are shared by the attempts of a process."""
 
 from collections.abc import AsyncIterator
 
@@ -20,7 +20,7 @@ git tag base
 
 @pytest.fixture
 async def workspaces() -> AsyncIterator[list[HostWorkspace]]:
-    """Two folders with the same files."""
+    """Yield two workspaces with the same files."""
     opened = [
         await HostWorkspace.open(prepare=by_script(REPOSITORY), base_commit="base")
         for _ in range(2)
@@ -31,7 +31,7 @@ async def workspaces() -> AsyncIterator[list[HostWorkspace]]:
 
 
 async def test_equal_files_are_indexed_and_drawn_once(workspaces: list[HostWorkspace]) -> None:
-    """Two attempts at one task share the symbols and the map."""
+    """Two attempts at the same task share the symbols and the map."""
     first, other = [await shared.read_index(workspace) for workspace in workspaces]
     assert first.symbols is other.symbols
     assert first.draw("load", 500) is other.draw("load", 500)
@@ -42,7 +42,7 @@ async def test_equal_files_are_indexed_and_drawn_once(workspaces: list[HostWorks
 async def test_an_edit_is_indexed_and_the_earlier_state_kept(
     workspaces: list[HostWorkspace],
 ) -> None:
-    """The other attempt does not see it, and its index is still known."""
+    """An edit in one workspace does not affect the index of another."""
     changed, same = workspaces
     before = await shared.read_index(same)
     await changed.write("reader.py", b"\n\ndef load(path):\n    return path\n")
@@ -52,7 +52,7 @@ async def test_an_edit_is_indexed_and_the_earlier_state_kept(
 
 
 async def test_only_the_last_few_are_kept(workspaces: list[HostWorkspace]) -> None:
-    """The memory is bounded; the latest state stays."""
+    """Only the most recent states are cached, which bounds the memory."""
     workspace = workspaces[0]
     first = await shared.read_index(workspace)
     for number in range(5):

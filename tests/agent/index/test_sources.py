@@ -62,14 +62,14 @@ TEXTS = {
 
 @pytest.fixture(scope="session")
 def image(docker_client: DockerClient) -> Iterator[str]:
-    """An image with the repository in /testbed."""
+    """Yield an image with the repository in /testbed."""
     with image_of(REPOSITORY, docker_client) as tag:
         yield tag
 
 
 @pytest.fixture(params=["host", pytest.param("docker", marks=pytest.mark.docker)])
 async def workspace(request: pytest.FixtureRequest) -> AsyncIterator[Workspace]:
-    """A workspace of each kind in turn."""
+    """Yield a workspace on the host, then one in a container."""
     opened: Workspace
     if request.param == "host":
         opened = await HostWorkspace.open(prepare=by_script(REPOSITORY), base_commit="base")
@@ -83,7 +83,7 @@ async def workspace(request: pytest.FixtureRequest) -> AsyncIterator[Workspace]:
 
 @pytest.fixture
 async def on_host() -> AsyncIterator[HostWorkspace]:
-    """The repository in a folder."""
+    """Yield a workspace on the host."""
     workspace = await HostWorkspace.open(prepare=by_script(REPOSITORY), base_commit="base")
     yield workspace
     await workspace.close()
@@ -91,7 +91,7 @@ async def on_host() -> AsyncIterator[HostWorkspace]:
 
 @dataclass
 class Counting:
-    """A workspace that remembers what came out of its commands."""
+    """A workspace that records the results of its commands."""
 
     inner: Workspace
     results: list[CommandResult] = field(default_factory=list)
@@ -110,7 +110,7 @@ class Counting:
 
 
 async def settle(workspace: Workspace) -> None:
-    """Let the kernel's clock move on from the time of the last change."""
+    """Wait until the kernel's clock has moved past the time of the last change."""
     done = await workspace.run(
         "until [[ $(find . -newermt '-0.05 seconds' -print -quit 2>&1) == '' ]]; do :; done",
         timeout_s=30,
@@ -118,8 +118,8 @@ async def settle(workspace: Workspace) -> None:
     assert done.exit_code == 0
 
 
-async def test_reads_what_is_tracked_or_new_and_nothing_else(workspace: Workspace) -> None:
-    """Odd names and bytes come through; links, ignored files and other repositories do not."""
+async def test_only_tracked_and_new_files_are_read(workspace: Workspace) -> None:
+    """Files with odd names are read. Links, ignored files and nested repositories are not."""
     await workspace.run("git init -q nested && echo other >nested/other.txt", timeout_s=10)
     sources = await read_sources(workspace)
     assert sources.texts == TEXTS
@@ -128,7 +128,7 @@ async def test_reads_what_is_tracked_or_new_and_nothing_else(workspace: Workspac
 
 
 async def test_reading_again_fetches_only_what_changed(workspace: Workspace) -> None:
-    """Nothing is fetched after nothing happened, and one file after one edit."""
+    """Without changes nothing is fetched, and after an edit only the changed files are."""
     await settle(workspace)
     first = await read_sources(workspace)
     counting = Counting(workspace)
@@ -147,7 +147,7 @@ async def test_reading_again_fetches_only_what_changed(workspace: Workspace) -> 
 
 
 async def test_a_change_within_a_clock_tick_is_seen(on_host: HostWorkspace) -> None:
-    """A file of the same size, changed right before and right after a reading, is read again."""
+    """A change of the same size right before or after a reading is still noticed."""
     known: list[Sources] = []
     for number in range(10):
         await on_host.write("pkg/deep/mod.py", f"x = {number}\n".encode())
@@ -156,7 +156,7 @@ async def test_a_change_within_a_clock_tick_is_seen(on_host: HostWorkspace) -> N
 
 
 async def test_a_change_that_hides_its_time_is_seen(on_host: HostWorkspace) -> None:
-    """Setting the time of modification back does not help: the time of change counts."""
+    """Setting back the modification time hides no change, because the time of change counts."""
     await settle(on_host)
     first = await read_sources(on_host)
     await on_host.run(
@@ -169,7 +169,7 @@ async def test_a_change_that_hides_its_time_is_seen(on_host: HostWorkspace) -> N
 
 
 async def test_a_reading_of_another_workspace_can_be_known(on_host: HostWorkspace) -> None:
-    """Two folders with files of the same names and sizes are told apart."""
+    """Files with the same names and sizes in two workspaces are distinguished."""
     await settle(on_host)
     known = await read_sources(on_host)
     other = await HostWorkspace.open(prepare=by_script(REPOSITORY), base_commit="base")
@@ -181,7 +181,7 @@ async def test_a_reading_of_another_workspace_can_be_known(on_host: HostWorkspac
 
 
 async def test_size_limits_skip_and_say_so(on_host: HostWorkspace) -> None:
-    """A large file, and what is left when the total is used up; Python comes first."""
+    """Files that are too large or beyond the total are skipped. Python files come first."""
     await on_host.write("big.txt", b"b" * 2000)
     await on_host.write("big.py", b"#" * 500)
     sources = await read_sources(on_host, max_file_bytes=1000, max_total_bytes=512)
@@ -192,15 +192,15 @@ async def test_size_limits_skip_and_say_so(on_host: HostWorkspace) -> None:
     assert set(sources.stamps) == set(sources.texts) | set(sources.skipped)
 
 
-async def test_what_a_limit_left_out_is_read_when_there_is_room(on_host: HostWorkspace) -> None:
-    """An earlier reading knows a skipped file's stamp, but not its text."""
+async def test_files_left_out_by_a_limit_are_read_later(on_host: HostWorkspace) -> None:
+    """A file that an earlier reading skipped is read once there is room."""
     await settle(on_host)
     little = await read_sources(on_host, max_total_bytes=10)
     assert (await read_sources(on_host, known=[little])).texts == TEXTS
 
 
 async def test_git_settings_of_the_repository_do_not_matter(on_host: HostWorkspace) -> None:
-    """Quoting, line ends and a missing index change nothing."""
+    """Settings for quoting and line ends, and a missing index, change nothing."""
     await on_host.run(
         "git config core.quotePath true; git config core.autocrlf true; "
         "git config status.showUntrackedFiles no; rm .git/index",
@@ -210,13 +210,13 @@ async def test_git_settings_of_the_repository_do_not_matter(on_host: HostWorkspa
 
 
 async def test_a_profile_that_prints_does_not_matter(on_host: HostWorkspace) -> None:
-    """What the login shell says comes before the listing."""
+    """Output of the login profile is not taken for the listing of files."""
     await on_host.run("echo 'echo hello from the profile' >>~/.bash_profile", timeout_s=10)
     assert (await read_sources(on_host)).texts == TEXTS
 
 
 async def test_many_files_and_bytes(on_host: HostWorkspace) -> None:
-    """Ten thousand names go into one command, and megabytes come out of it."""
+    """Ten thousand file names and nearly a megabyte of text are read with two commands."""
     await on_host.run(
         "mkdir many && cd many && seq 10000 | split -l 1 -a 4 - a_rather_long_name_of_a_file_ && "
         "yes 'some line of code' | head -c 900000 >big.py",
@@ -230,13 +230,13 @@ async def test_many_files_and_bytes(on_host: HostWorkspace) -> None:
 
 
 async def test_an_empty_repository(on_host: HostWorkspace) -> None:
-    """No files are no error."""
+    """A repository without files is not an error."""
     await on_host.run("find . -mindepth 1 -maxdepth 1 ! -name .git -exec rm -r {} +", timeout_s=10)
     assert (await read_sources(on_host)).texts == {}
 
 
-async def test_no_repository_is_an_error_that_no_retry_repairs(on_host: HostWorkspace) -> None:
-    """Where git lists nothing there is no work tree to speak of."""
+async def test_a_missing_repository_is_a_permanent_error(on_host: HostWorkspace) -> None:
+    """A folder without a git repository gives an error that is not retryable."""
     await on_host.run("rm -rf .git", timeout_s=10)
     with pytest.raises(WorkspaceError, match="cannot list the files") as caught:
         await read_sources(on_host)
@@ -255,5 +255,5 @@ async def test_no_repository_is_an_error_that_no_retry_repairs(on_host: HostWork
     ],
 )
 def test_lines_are_numbered_as_python_does(text: str, expected: list[str]) -> None:
-    """Only the three line ends of source code count."""
+    """Only the three line ends of source code separate lines."""
     assert lines(text) == expected

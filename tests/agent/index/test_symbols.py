@@ -156,7 +156,7 @@ def names(index: SymbolIndex, symbol: str) -> list[str]:
 
 
 def certain(index: SymbolIndex, symbol: str) -> list[tuple[str, str, str]]:
-    """File name, text and place of the certain callers."""
+    """Return the file name, text and enclosing function of each certain caller."""
     return [
         (use.path.rpartition("/")[2], use.text, use.inside.qualified)
         for use in index.callers(symbol)
@@ -200,13 +200,13 @@ def possible(index: SymbolIndex, symbol: str) -> list[tuple[str, str]]:
         ("( ' é 🙂", []),
     ],
 )
-def test_how_a_symbol_can_be_named(library: SymbolIndex, symbol: str, expected: list[str]) -> None:
-    """Bare, qualified, by path, as pytest does, inherited and re-exported names."""
+def test_names_of_a_symbol(library: SymbolIndex, symbol: str, expected: list[str]) -> None:
+    """A symbol can be named bare, qualified, by path, as pytest does, inherited or re-exported."""
     assert names(library, symbol) == expected
 
 
 def test_a_definition_says_where_it_is(library: SymbolIndex) -> None:
-    """Path, lines, kind and signature."""
+    """A definition has its path, lines, kind and signature."""
     (found,) = library.definitions("Reader.name")
     assert (found.path, found.kind, found.name) == ("src/store/reader.py", "method", "name")
     assert (found.start, found.line, found.end) == (23, 24, 25)
@@ -214,7 +214,7 @@ def test_a_definition_says_where_it_is(library: SymbolIndex) -> None:
 
 
 def test_callers_through_imports(library: SymbolIndex) -> None:
-    """Aliases, packages that export a function again, modules, and functions passed on."""
+    """Callers are found through aliases, re-exports and modules, and if a function is passed on."""
     assert certain(library, "store.reader.load") == [
         ("cli.py", "read", "main"),
         ("cli.py", "store.reader.load", "main"),
@@ -226,18 +226,18 @@ def test_callers_through_imports(library: SymbolIndex) -> None:
 
 
 def test_a_function_that_is_passed_on_is_no_call(library: SymbolIndex) -> None:
-    """`key=load` is a use; a lambda's body is where the lambda stands."""
+    """`key=load` is a use but not a call, and a lambda's call counts where it is defined."""
     uses = {use.line: use.is_call for use in library.callers("load") if use.text == "r.load"}
     assert list(uses.values()) == [False, True]
 
 
 def test_callers_of_methods(library: SymbolIndex) -> None:
-    """Through self, an annotation, a constructor; by the name alone it is only possible."""
+    """Callers are certain through self, annotations and constructors, or else only possible."""
     assert certain(library, "Reader.read") == [
         ("cli.py", "reader.read", "main"),
         ("test_reader.py", "Reader().read", "test_read"),
     ]
-    # What `Base.run` calls on itself may be a Reader's, and nothing is known of `unknown`.
+    # `Base.run` calls `self.read`, which may be a Reader's, and the type of `unknown` is unknown.
     assert possible(library, "Reader.read") == [
         ("base.py", "self.read"),
         ("cli.py", "unknown.read"),
@@ -276,30 +276,29 @@ def test_callers_of_methods(library: SymbolIndex) -> None:
         ),
     ],
 )
-def test_what_the_text_says_for_certain(
+def test_certain_callers(
     library: SymbolIndex, symbol: str, expected: list[tuple[str, str, str]]
 ) -> None:
-    """Receivers, supers, attributes with a type, what functions return, and star imports."""
+    """Calls through typed attributes, super, return values and star imports are certain."""
     assert certain(library, symbol) == expected
 
 
 def test_a_property_is_used_by_being_read(library: SymbolIndex) -> None:
-    """For certain on self, possibly on something unknown."""
+    """Reading a property is a certain use on self and a possible use on an unknown object."""
     assert certain(library, "Reader.name") == [("reader.py", "self.name", "Reader.read")]
     assert possible(library, "Reader.name") == [("cli.py", "unknown.name")]
 
 
 def test_uses_of_a_class(library: SymbolIndex) -> None:
-    """Base classes and annotations are uses that are no calls."""
+    """Base classes and annotations are uses but not calls."""
     uses = library.callers("store.base.Base")
     assert [(use.text, use.is_call) for use in uses] == [("Base", False)]
     (annotation,) = library.callers("Cache")[:1]
     assert (annotation.path, annotation.is_call) == ("src/store/cli.py", False)
 
 
-def test_what_belongs_to_others_is_no_possible_call(library: SymbolIndex) -> None:
-    """Methods of builtin types, and what comes from other distributions, are not confused
-    with the repository's own of the same name."""
+def test_methods_of_other_types_are_no_possible_calls(library: SymbolIndex) -> None:
+    """Methods of builtin types and other distributions are not mistaken for our own."""
     assert possible(library, "formats.join") == []
     texts = {
         "a.py": "class A:\n    def join(self): ...\n    def get(self): ...\n",
@@ -316,13 +315,13 @@ def test_what_belongs_to_others_is_no_possible_call(library: SymbolIndex) -> Non
 
 
 def test_a_local_name_hides_a_function(library: SymbolIndex) -> None:
-    """`load = unknown; load()` is no call of the function of that name."""
+    """A local variable named `load` hides the function of that name."""
     lines = [use.line for use in library.callers("load") if use.path.endswith("cli.py")]
     assert 21 not in lines
 
 
 def test_callees_in_the_order_of_the_code(library: SymbolIndex) -> None:
-    """What a method runs of the repository; what is not of it is left out."""
+    """A method's callees are listed in order, and only those defined in the repository."""
     found = [
         (use.text, [target.full_name for target in use.targets], use.is_certain)
         for use in library.callees("Reader.read")
@@ -336,13 +335,13 @@ def test_callees_in_the_order_of_the_code(library: SymbolIndex) -> None:
 
 
 def test_callees_of_a_function_contain_those_of_nested_ones(library: SymbolIndex) -> None:
-    """What stands in an inner function counts for the outer one."""
+    """Calls in an inner function also count as calls of the outer one."""
     texts = [use.text for use in library.callees("load")]
     assert texts == ["Reader.open", "Reader.open().run", "inner"]
 
 
 def test_a_possible_callee_names_all_that_it_could_be(library: SymbolIndex) -> None:
-    """Without a type every method of the name is a target."""
+    """If the receiver's type is unknown, every method of that name is a possible target."""
     use = next(use for use in library.callees("cli.main") if use.text == "unknown.read")
     assert not use.is_certain
     assert [found.full_name for found in use.targets] == [
@@ -352,7 +351,7 @@ def test_a_possible_callee_names_all_that_it_could_be(library: SymbolIndex) -> N
 
 
 def test_imports_name_the_defining_files_too(library: SymbolIndex) -> None:
-    """A test that imports from the package covers the modules behind it."""
+    """A test that imports from a package also imports the modules behind it."""
     assert library.imports("tests/test_reader.py") == [
         "src/store/__init__.py",
         "src/store/formats.py",
@@ -362,14 +361,14 @@ def test_imports_name_the_defining_files_too(library: SymbolIndex) -> None:
 
 
 def test_use_counts_are_of_certain_uses(library: SymbolIndex) -> None:
-    """The numbers that the map ranks by."""
+    """The map ranks definitions by their number of certain uses."""
     counts = library.use_counts
     assert counts["src/store/reader.py", "load"] == 5
     assert ("src/store/formats.py", "_hidden") not in counts
 
 
 def test_a_file_that_does_not_parse_is_no_obstacle(library: SymbolIndex) -> None:
-    """It is listed with its reason and not among the paths."""
+    """A file that does not parse is listed with its reason and is not among the indexed paths."""
     assert list(library.unparsed) == ["scripts/old.py"]
     assert "scripts/old.py" not in library.paths
     assert library.defined_in("scripts/old.py") == []
@@ -500,7 +499,7 @@ def test_a_file_that_does_not_parse_is_no_obstacle(library: SymbolIndex) -> None
              for n in range(30)} | {"z.py": "def f(): ...\n", "m7.py": "from z import *\n"},
             "z.f",
             ["f"] * 29,
-            id="everybody imports everything",
+            id="all modules import each other",
         ),
         pytest.param(
             {"a.py": "class A:\n def m(self): ...\nx, y = A(), 1\nx.m()\ny.m()\n"},
@@ -519,13 +518,13 @@ def test_a_file_that_does_not_parse_is_no_obstacle(library: SymbolIndex) -> None
 def test_corners_of_scopes_and_imports(
     texts: Mapping[str, str], symbol: str, callers: list[str]
 ) -> None:
-    """Each of them as Python would see it; `?` marks a use that is only possible."""
+    """Scopes and imports are resolved as in Python. `?` marks a use that is only possible."""
     uses = SymbolIndex(texts).callers(symbol)
     assert [use.text if use.is_certain else f"{use.text}?" for use in uses] == callers
 
 
 def test_the_order_of_the_files_does_not_matter() -> None:
-    """The same answers from texts in any order."""
+    """The order of the files does not change any answer."""
     expected = SymbolIndex(LIBRARY)
     for seed in range(5):
         paths = list(LIBRARY)
@@ -538,7 +537,7 @@ def test_the_order_of_the_files_does_not_matter() -> None:
 
 
 def test_an_edit_is_seen_by_the_next_index(library: SymbolIndex) -> None:
-    """What changed is different, and the index from before still says what was."""
+    """A new index sees the edit, and the earlier index keeps the earlier state."""
     edited = {**LIBRARY, "src/store/slow.py": "\n\ndef parse(path, strict):\n    return path\n"}
     (found,) = SymbolIndex(edited).definitions("slow.parse")
     assert (found.line, found.signature) == (3, "def parse(path, strict)")
@@ -546,7 +545,7 @@ def test_an_edit_is_seen_by_the_next_index(library: SymbolIndex) -> None:
 
 
 def test_no_answer_depends_on_what_was_asked_before() -> None:
-    """Also where names depend on each other in circles."""
+    """Answers do not depend on earlier queries, even for names that form a cycle."""
     texts = {
         "a.py": "from b import f\nfrom c import *\nclass A(B): ...\nx = y\nf(); g(); x.m()\n",
         "b.py": "try:\n from a import f\nexcept E:\n from c import f\nfrom a import B\n",

@@ -12,7 +12,7 @@ def index(text: str) -> SymbolIndex:
 
 
 def defined(text: str) -> list[tuple[str, str, int, int]]:
-    """Qualified name, kind, first and last line of every definition but the module's."""
+    """Return the name, kind, first and last line of every definition except the module."""
     return [
         (found.qualified, found.kind, found.start, found.end)
         for found in index(text).defined_in("m.py")
@@ -21,7 +21,7 @@ def defined(text: str) -> list[tuple[str, str, int, int]]:
 
 
 def test_every_kind_of_definition() -> None:
-    """Nested, asynchronous, decorated and conditional ones, with decorators in their lines."""
+    """Nested, asynchronous, decorated and conditional definitions are found with their lines."""
     text = """\
 import functools
 LIMIT = 3
@@ -90,12 +90,12 @@ except ImportError:
     ],
 )
 def test_signatures_are_one_line(source: str, signature: str) -> None:
-    """The header as written where it is one line, else joined; simple decorators before it."""
+    """A signature is the header in one line, preceded by simple decorators."""
     assert index(source).defined_in("m.py")[1].signature == signature
 
 
 def test_the_first_line_of_docstrings() -> None:
-    """Of the module, classes and functions."""
+    """The first docstring line of a module, class or function is found."""
     text = '''\
 """Module.
 
@@ -133,8 +133,8 @@ def f():
         "sum", "two-boms", "tabs",
     ],
 )  # fmt: skip
-def test_what_does_not_parse_is_listed(text: str, reason: str) -> None:
-    """Such a file is passed over with the reason, and the others are there."""
+def test_files_that_do_not_parse_are_listed(text: str, reason: str) -> None:
+    """A file that does not parse is skipped with a reason, and the other files are indexed."""
     both = SymbolIndex({"m.py": text, "good.py": "def good(): pass\n"})
     assert list(both.unparsed) == ["m.py"]
     assert re.search(reason, both.unparsed["m.py"])
@@ -158,14 +158,14 @@ def test_what_does_not_parse_is_listed(text: str, reason: str) -> None:
 )
 @pytest.mark.filterwarnings("error")
 def test_odd_text_that_python_reads(text: str) -> None:
-    """Marks, encodings, line ends and new syntax are no obstacle and give no warning."""
+    """Byte order marks, encodings, line ends and new syntax are read without a warning."""
     (found,) = index(text).definitions("f")
     before = text.replace("\r\n", "\n").partition("def f")[0]
     assert found.line == 1 + before.count("\n")
 
 
 def test_an_empty_file_and_no_file() -> None:
-    """Nothing in, nothing out."""
+    """An empty file has only its module, and an index without files has no definitions."""
     assert [found.kind for found in index("").defined_in("m.py")] == ["module"]
     assert SymbolIndex({}).definitions("x") == []
     assert SymbolIndex({"a.js": "function f() {}"}).paths == []

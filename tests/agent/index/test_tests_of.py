@@ -33,8 +33,8 @@ def found(index: SymbolIndex, *sources: str) -> list[str]:
     return [covering.path for covering in covering(index, TEXTS, sources)]
 
 
-def test_what_a_runner_collects() -> None:
-    """Helpers and conftest files are no test files."""
+def test_files_that_a_runner_collects() -> None:
+    """Helpers and conftest files are not listed as tests."""
     assert find_tests(TEXTS) == [
         "other/test_other.py",
         "tests/io/test_io.py",
@@ -49,14 +49,14 @@ def test_what_a_runner_collects() -> None:
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        # Named and imported through the package; named; imported.
+        # Named after the file and imports it through the package; named; imports.
         (
             "src/shop/cart.py",
             ["tests/test_cart.py", "tests/test_cart_discounts.py", "tests/test_everything.py"],
         ),
-        # Imported; then by way of the cart.
+        # Imports the file; imports it by way of the cart.
         ("src/shop/prices.py", ["tests/test_everything.py", "tests/test_cart.py"]),
-        # By the conftest that they share, and not by tests elsewhere.
+        # Covered by the shared conftest, but not for tests elsewhere.
         (
             "src/shop/mail.py",
             [
@@ -72,12 +72,12 @@ def test_what_a_runner_collects() -> None:
     ],
 )
 def test_by_name_and_import(index: SymbolIndex, source: str, expected: list[str]) -> None:
-    """The likeliest first."""
+    """Tests are found by name and import, the most likely first."""
     assert found(index, source) == expected
 
 
 def test_reasons_are_given_and_points_add_up(index: SymbolIndex) -> None:
-    """A test that covers two of the changed files comes before one that covers one."""
+    """A test that covers two of the changed files comes before one that covers only one."""
     best = covering(index, TEXTS, ["src/shop/cart.py", "src/shop/prices.py"])[0]
     assert best.path == "tests/test_cart.py"
     assert best.reasons == (

@@ -1,4 +1,4 @@
-"""Every test of the journal runs on SQLite and on a real PostgreSQL."""
+"""Fixtures: an attempt in the journal and a lease on it."""
 
 import pytest
 
@@ -16,5 +16,5 @@ def started(journal: Journal) -> Attempt:
 
 @pytest.fixture
 def lease(journal: Journal, started: Attempt) -> Lease:
-    """A lease on it that outlasts the test."""
+    """A lease on the attempt that outlasts the test."""
     return journal.acquire(started.attempt_id, "first", 300)

@@ -9,7 +9,7 @@ from agent.journal.pacing import Pace, RateLimit
 
 
 def take_turns(url: str, limit: RateLimit, turns: int, written: Path) -> None:
-    """Ask again and again, and write down when it was allowed, one line each."""
+    """Take `turns` turns under a rate limit and write the time of each to a file, one per line."""
 
     async def work() -> None:
         pace = Pace(Journal.open(url), {"provider": limit})

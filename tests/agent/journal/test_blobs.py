@@ -1,4 +1,4 @@
-"""Content-addressed storage: atomic and verified."""
+"""Content-addressed storage is atomic and verifies what it reads."""
 
 import hashlib
 import threading
@@ -12,13 +12,13 @@ from agent.journal.blobs import Blobs
 
 @pytest.fixture
 def blobs(tmp_path: Path) -> Blobs:
-    """A store whose folder is not there yet."""
+    """A store whose folder does not exist yet."""
     return Blobs(tmp_path / "deep" / "store")
 
 
 @pytest.mark.parametrize("data", [b"", b"some bytes", bytes(range(256)) * 4096])
-def test_what_is_put_comes_back(blobs: Blobs, data: bytes) -> None:
-    """Bytes are kept under their SHA-256."""
+def test_stored_bytes_are_read_back(blobs: Blobs, data: bytes) -> None:
+    """Bytes are stored under their SHA-256 and are read back unchanged."""
     digest = blobs.put(data)
     assert digest == hashlib.sha256(data).hexdigest()
     assert blobs.has(digest)
@@ -26,7 +26,7 @@ def test_what_is_put_comes_back(blobs: Blobs, data: bytes) -> None:
 
 
 def test_the_same_bytes_are_kept_once(blobs: Blobs) -> None:
-    """Putting something again does not touch the file that is there."""
+    """Storing the same bytes again does not touch the existing file."""
     digest = blobs.put(b"once")
     (file,) = _files(blobs)
     before = file.stat()
@@ -35,8 +35,8 @@ def test_the_same_bytes_are_kept_once(blobs: Blobs) -> None:
     assert file.stat().st_ino == before.st_ino
 
 
-def test_threads_may_put_the_same_at_the_same_time(blobs: Blobs) -> None:
-    """However many write, one whole file is left and no temporary one."""
+def test_threads_may_store_the_same_bytes_at_once(blobs: Blobs) -> None:
+    """Concurrent writes of the same bytes leave one complete file and no temporary ones."""
     data = b"z" * 1_000_000
     threads = [threading.Thread(target=blobs.put, args=(data,)) for _ in range(8)]
     for thread in threads:
@@ -47,15 +47,15 @@ def test_threads_may_put_the_same_at_the_same_time(blobs: Blobs) -> None:
     assert file.read_bytes() == data
 
 
-def test_a_missing_one_is_an_error(blobs: Blobs) -> None:
-    """What was never put cannot be had."""
+def test_a_missing_blob_is_an_error(blobs: Blobs) -> None:
+    """Reading bytes that were never stored raises an error."""
     assert not blobs.has("0" * 64)
     with pytest.raises(JournalError, match="0000 is missing"):
         blobs.get("0" * 64)
 
 
 def test_damage_is_noticed(blobs: Blobs) -> None:
-    """A file whose bytes changed is never handed out."""
+    """A file whose bytes have changed is never returned."""
     digest = blobs.put(b"something")
     (file,) = _files(blobs)
     file.write_bytes(b"somethinG")
@@ -65,7 +65,7 @@ def test_damage_is_noticed(blobs: Blobs) -> None:
 
 
 def test_an_interrupted_write_leaves_nothing(blobs: Blobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the disk refuses, neither a file nor half of one is there."""
+    """A write that fails on a full disk leaves no file, complete or partial."""
 
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")

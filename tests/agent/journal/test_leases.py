@@ -1,4 +1,4 @@
-"""Leases: an attempt has one writer at a time."""
+"""Leases ensure that an attempt has one writer at a time."""
 
 import contextlib
 import multiprocessing
@@ -17,7 +17,7 @@ SPAWN = multiprocessing.get_context("spawn")
 
 
 def take_over(journal: Journal, attempt_id: str, worker: str = "second") -> Lease:
-    """The lease, as soon as the other one has expired."""
+    """Return a lease on the attempt as soon as the current one has expired."""
     until = time.monotonic() + 30
     while True:
         try:
@@ -27,16 +27,16 @@ def take_over(journal: Journal, attempt_id: str, worker: str = "second") -> Leas
             time.sleep(0.05)
 
 
-def test_a_living_lease_is_respected(journal: Journal, lease: Lease) -> None:
-    """Another worker is told who holds the attempt and for how long; it may try again."""
+def test_an_active_lease_is_respected(journal: Journal, lease: Lease) -> None:
+    """The error names the holder and the remaining time, and the worker may try again."""
     with pytest.raises(LeaseHeld, match="a1 is held by first, for (299|300) s") as caught:
         journal.acquire("a1", "second", 300)
     assert caught.value.name == "a1"
     intend(journal, lease, 0)
 
 
-def test_a_worker_may_take_itself_over(journal: Journal, lease: Lease) -> None:
-    """The same worker gets the next epoch, and its earlier lease is void."""
+def test_a_worker_may_replace_its_own_lease(journal: Journal, lease: Lease) -> None:
+    """The same worker gets the next epoch, and its earlier lease becomes void."""
     again = journal.acquire("a1", "first", 300)
     assert again.epoch == lease.epoch + 1
     with pytest.raises(FencedError):
@@ -44,14 +44,14 @@ def test_a_worker_may_take_itself_over(journal: Journal, lease: Lease) -> None:
 
 
 def test_an_unknown_attempt_cannot_be_held(journal: Journal) -> None:
-    """Only what was started can be worked on."""
+    """Only an attempt that was started can be leased."""
     with pytest.raises(JournalError, match="no attempt nobody"):
         journal.acquire("nobody", "first", 300)
 
 
 @pytest.mark.parametrize("write", WRITES)
 def test_a_fenced_worker_can_do_nothing(journal: Journal, started: Attempt, write: str) -> None:
-    """After a take-over every write of the old lease fails for good and leaves no trace."""
+    """Under a lease that another worker has replaced, every write fails and leaves no trace."""
     old = journal.acquire("a1", "first", 0.0)
     intend(journal, old, 0, usd=0.1)
     new = journal.acquire("a1", "second", 300)
@@ -65,8 +65,8 @@ def test_a_fenced_worker_can_do_nothing(journal: Journal, started: Attempt, writ
     assert new.epoch == old.epoch + 1
 
 
-def test_release_is_silent_and_never_frees_another_one(journal: Journal, lease: Lease) -> None:
-    """A released attempt is free at once; a fenced release does not touch the new holder."""
+def test_release_never_frees_the_lease_of_another_worker(journal: Journal, lease: Lease) -> None:
+    """A released attempt is free at once. Releasing a void lease does not affect the new holder."""
     journal.release(lease)
     assert journal.active() == set()
     journal.acquire("a1", "second", 300)
@@ -76,7 +76,7 @@ def test_release_is_silent_and_never_frees_another_one(journal: Journal, lease: 
 
 
 def test_renewing_keeps_an_attempt_alive(journal: Journal, started: Attempt) -> None:
-    """A lease lives from renewal to renewal, and dies without."""
+    """A lease lasts from one renewal to the next and expires without renewal."""
     lease = journal.acquire("a1", "first", 1.0)
     for _ in range(4):
         time.sleep(0.4)
@@ -87,7 +87,7 @@ def test_renewing_keeps_an_attempt_alive(journal: Journal, started: Attempt) -> 
 
 
 def test_one_of_many_gets_an_expired_lease(journal: Journal, started: Attempt) -> None:
-    """Of workers that try at the same time exactly one takes over."""
+    """If several workers request an expired lease at the same time, exactly one gets it."""
     journal.acquire("a1", "dead", 0.0)
     got: list[Lease] = []
     ready = threading.Barrier(12)
@@ -108,7 +108,7 @@ def test_one_of_many_gets_an_expired_lease(journal: Journal, started: Attempt) -
 def test_a_killed_worker_is_billed_and_its_call_repeated(
     url: str, journal: Journal, started: Attempt
 ) -> None:
-    """A call in flight at SIGKILL counts at its reservation; its successor repeats it."""
+    """A call in flight at SIGKILL is billed at its reservation, and the next worker repeats it."""
     here, there = SPAWN.Pipe()
     worker = SPAWN.Process(target=intend_and_hang, args=(url, "a1", 2.0, 0.30, there))
     worker.start()
@@ -130,10 +130,10 @@ def test_a_killed_worker_is_billed_and_its_call_repeated(
     assert (step.request, step.result, step.digest) == (b"again", b"done", "e" * 64)
 
 
-def test_a_paused_worker_is_fenced_when_it_goes_on(
+def test_a_paused_worker_is_fenced_when_it_resumes(
     url: str, journal: Journal, started: Attempt
 ) -> None:
-    """A process stopped in the middle of a call can do nothing after another took over."""
+    """A worker that was paused during a call cannot write once another worker holds the lease."""
     here, there = SPAWN.Pipe()
     worker = SPAWN.Process(target=intend_and_hang, args=(url, "a1", 2.0, 0.30, there))
     worker.start()

@@ -1,4 +1,4 @@
-"""The heartbeat that renews a lease while its block runs."""
+"""A heartbeat renews a lease while its block runs."""
 
 import asyncio
 
@@ -13,8 +13,8 @@ from tests.servers.postgres import PostgresServer
 TTL_S = 1.5
 
 
-async def test_a_heart_outlives_its_databases_absence(postgres: PostgresServer) -> None:
-    """A lease is renewed again when the database is back, and nobody else gets the attempt."""
+async def test_the_heartbeat_survives_a_database_outage(postgres: PostgresServer) -> None:
+    """After a database outage the lease is renewed, and no other worker gets the attempt."""
     journal = Journal.open(postgres.create_database(), patience_s=0.2)
     journal.start(attempt("a1"))
     async with held(journal, "a1", TTL_S):
@@ -26,7 +26,7 @@ async def test_a_heart_outlives_its_databases_absence(postgres: PostgresServer) 
 
 
 async def test_a_block_that_lost_its_lease_is_cancelled(journal: Journal) -> None:
-    """It ends with the loss, at the next beat, whatever it waits for."""
+    """The block is cancelled at the next heartbeat, whatever it is waiting for."""
     journal.start(attempt("a1"))
 
     async def lose() -> None:

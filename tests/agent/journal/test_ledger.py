@@ -1,4 +1,4 @@
-"""The ledger: every call is counted once, and no limit is ever exceeded."""
+"""The ledger counts every call once and never lets a limit be exceeded."""
 
 import multiprocessing
 import threading
@@ -29,7 +29,7 @@ THE_LIMITS = (
 
 
 def test_a_call_counts_from_its_reservation_to_its_cost(journal: Journal, lease: Lease) -> None:
-    """It counts at the reservation while it is in flight and at its cost afterwards."""
+    """A call in flight counts at its reservation, and a finished call counts at its cost."""
     intend(journal, lease, 0, usd=0.30)
     assert [journal.spent(limit) for limit in THE_LIMITS] == [(0.30, 1)] * 3
     record(journal, lease, 0, cost=0.07)
@@ -37,7 +37,7 @@ def test_a_call_counts_from_its_reservation_to_its_cost(journal: Journal, lease:
 
 
 def test_other_attempts_count_where_they_belong(journal: Journal, lease: Lease) -> None:
-    """An arm adds up its attempts and an experiment its arms."""
+    """An arm's total includes all its attempts, and an experiment's total includes all its arms."""
     journal.start(attempt("a2", arm="gold"))
     other = journal.acquire("a2", "first", 300)
     intend(journal, lease, 0, usd=0.25)
@@ -45,13 +45,13 @@ def test_other_attempts_count_where_they_belong(journal: Journal, lease: Lease) 
     assert [journal.spent(limit) for limit in THE_LIMITS] == [(0.25, 1), (0.25, 1), (0.75, 2)]
 
 
-def test_nothing_is_spent_where_nothing_is_known(journal: Journal) -> None:
-    """A limit on something that has not begun is untouched."""
+def test_nothing_is_spent_before_an_experiment_starts(journal: Journal) -> None:
+    """Nothing counts against a limit on an experiment that has not started."""
     assert journal.spent(Limit("experiment", "later", 1.0, None)) == (0.0, 0)
 
 
 def test_an_unknown_cost_counts_at_the_reservation(journal: Journal, lease: Lease) -> None:
-    """Unpriced is not free: the call settles at its reservation, and is marked."""
+    """A call without a known price is settled at its reservation and marked as unpriced."""
     intend(journal, lease, 0, usd=0.30)
     record(journal, lease, 0, cost=None)
     account = journal.account("a1")
@@ -60,7 +60,7 @@ def test_an_unknown_cost_counts_at_the_reservation(journal: Journal, lease: Leas
 
 
 def test_commands_are_not_calls(journal: Journal, lease: Lease) -> None:
-    """A step without a reservation costs nothing, and may not claim that it did."""
+    """A step without a reservation costs nothing, and recording a cost for it is an error."""
     intend(journal, lease, 0)
     record(journal, lease, 0)
     intend(journal, lease, 1)
@@ -72,7 +72,7 @@ def test_commands_are_not_calls(journal: Journal, lease: Lease) -> None:
 
 @pytest.mark.parametrize("limit", THE_LIMITS, ids=lambda limit: limit.kind)
 def test_a_limit_refuses_what_does_not_fit(journal: Journal, lease: Lease, limit: Limit) -> None:
-    """The call that could exceed a limit is refused with its name, and leaves nothing."""
+    """A call that could exceed a limit is refused by the limit's name and leaves no step."""
     half = Limit(limit.kind, limit.name, 0.50, None)
     intend(journal, lease, 0, usd=0.30, limits=(half,))
     message = rf"the budget of {limit.kind} {limit.name} is \$0.50: \$0.3000 .* cost \$0.2001"
@@ -84,7 +84,7 @@ def test_a_limit_refuses_what_does_not_fit(journal: Journal, lease: Lease, limit
 
 
 def test_calls_are_limited_too(journal: Journal, lease: Lease) -> None:
-    """A limit on calls counts those in flight, and forgets those that were refused."""
+    """A limit on calls counts those in flight but not those that were cancelled."""
     intend(journal, lease, 0, usd=0.0, limits=budget(calls=2))
     intend(journal, lease, 1, usd=0.0, limits=budget(calls=2))
     with pytest.raises(BudgetExhausted, match="is 2 calls"):
@@ -94,7 +94,7 @@ def test_calls_are_limited_too(journal: Journal, lease: Lease) -> None:
 
 
 def test_ten_dimes_make_a_dollar(journal: Journal, lease: Lease) -> None:
-    """Sums of prices are exact: a budget is used to its last cent and not a cent further."""
+    """Sums of prices are exact: a budget can be spent to the last cent and no further."""
     for seq in range(10):
         intend(journal, lease, seq, usd=0.1, limits=budget(1.0))
     assert journal.spent(budget()[0]) == (1.0, 10)
@@ -102,8 +102,8 @@ def test_ten_dimes_make_a_dollar(journal: Journal, lease: Lease) -> None:
         intend(journal, lease, 10, usd=0.000001, limits=budget(1.0))
 
 
-def test_a_larger_budget_goes_on(journal: Journal, lease: Lease) -> None:
-    """What was spent counts against any later limit, whatever the limit was before."""
+def test_a_larger_budget_continues_from_what_was_spent(journal: Journal, lease: Lease) -> None:
+    """After a raised limit, earlier spending still counts."""
     intend(journal, lease, 0, usd=0.4)
     with pytest.raises(BudgetExhausted):
         intend(journal, lease, 1, usd=0.4, limits=budget(0.5))
@@ -111,7 +111,7 @@ def test_a_larger_budget_goes_on(journal: Journal, lease: Lease) -> None:
 
 
 def test_a_limit_has_to_be_the_attempts_own(journal: Journal, lease: Lease) -> None:
-    """A limit that the attempt does not count in would never hold, so it is refused."""
+    """A limit that does not apply to the attempt is refused, because it would never take effect."""
     with pytest.raises(JournalError, match="a1 does not count in arm exp/gold"):
         intend(journal, lease, 0, usd=0.1, limits=(Limit("arm", "exp/gold", 1.0, None),))
     assert journal.steps("a1") == []
@@ -119,13 +119,13 @@ def test_a_limit_has_to_be_the_attempts_own(journal: Journal, lease: Lease) -> N
 
 @pytest.mark.parametrize("usd", [-0.01, float("nan"), float("inf")])
 def test_only_amounts_of_money_are_reserved(journal: Journal, lease: Lease, usd: float) -> None:
-    """A reservation that no limit could be checked against is refused."""
+    """A reservation that cannot be compared with a limit is refused."""
     with pytest.raises(ValueError, match="not an amount of money"):
         journal.intend(lease, "", 0, "model", "d", b"", Reservation(usd, ()))
 
 
 def test_lost_calls_keep_counting(journal: Journal, started: Attempt) -> None:
-    """After a take-over the call in flight still counts against every limit."""
+    """A call in flight still counts against every limit once another worker has the attempt."""
     old = journal.acquire("a1", "first", 0.0)
     intend(journal, old, 0, usd=0.40, limits=budget(0.50))
     new = journal.acquire("a1", "second", 300)
@@ -137,17 +137,15 @@ def test_lost_calls_keep_counting(journal: Journal, started: Attempt) -> None:
     assert (account.billed_usd, account.credited_usd, account.calls_billed) == (0.50, 0.0, 2)
 
 
-def test_what_living_workers_have_reserved_can_be_waited_for(
-    journal: Journal, lease: Lease
-) -> None:
-    """Only they can leave something: spending is final, and a dead worker settles nothing."""
+def test_reservations_of_active_workers_can_be_waited_for(journal: Journal, lease: Lease) -> None:
+    """Only reservations of active workers can be released, so only those are worth a wait."""
     half = budget(0.50)
     intend(journal, lease, 0, usd=0.30, limits=half)
     with pytest.raises(BudgetReserved):
         intend(journal, lease, 1, usd=0.40, limits=half)
     with pytest.raises(BudgetExhausted) as caught:
         intend(journal, lease, 1, usd=0.60, limits=half)
-    assert not isinstance(caught.value, BudgetReserved), "more than there ever was"
+    assert not isinstance(caught.value, BudgetReserved), "larger than the whole budget"
     record(journal, lease, 0, cost=0.20)
     with pytest.raises(BudgetExhausted) as caught:
         intend(journal, lease, 1, usd=0.40, limits=half)
@@ -155,7 +153,7 @@ def test_what_living_workers_have_reserved_can_be_waited_for(
 
 
 def test_reservations_of_the_dead_are_not_waited_for(journal: Journal, lease: Lease) -> None:
-    """They stay reserved until another worker acquires the attempt."""
+    """Calls of a dead worker stay reserved until another worker acquires the attempt."""
     journal.start(attempt("a2", arm="gold"))
     dead = journal.acquire("a2", "second", 0.0)
     intend(journal, dead, 0, usd=0.40)
@@ -168,7 +166,7 @@ def test_reservations_of_the_dead_are_not_waited_for(journal: Journal, lease: Le
 def test_only_reservations_within_a_limit_are_waited_for(
     journal: Journal, lease: Lease, kind: Literal["attempt", "arm"]
 ) -> None:
-    """Calls of another arm leave nothing to this one."""
+    """A call does not wait for reservations that count against other limits."""
     journal.start(attempt("a2", arm="gold"))
     other = journal.acquire("a2", "second", 300)
     intend(journal, other, 0, usd=0.40)
@@ -179,10 +177,10 @@ def test_only_reservations_within_a_limit_are_waited_for(
     assert not isinstance(caught.value, BudgetReserved)
 
 
-def test_a_final_limit_is_told_before_one_that_can_be_waited_for(
+def test_a_final_limit_is_reported_before_one_that_can_be_waited_for(
     journal: Journal, lease: Lease
 ) -> None:
-    """Nobody waits for an experiment's budget whose attempt has none left."""
+    """A call does not wait for the experiment's budget if its own attempt's budget is exhausted."""
     journal.start(attempt("a2"))
     other = journal.acquire("a2", "second", 300)
     intend(journal, other, 0, usd=0.40)
@@ -192,13 +190,13 @@ def test_a_final_limit_is_told_before_one_that_can_be_waited_for(
 
 
 def record_call(journal: Journal, lease: Lease, seq: int, *, cost: float) -> None:
-    """A settled call."""
+    """Make a call and record its cost."""
     intend(journal, lease, seq, usd=cost)
     record(journal, lease, seq, cost=cost)
 
 
 def test_crashes_do_not_burn_a_budget(journal: Journal, started: Attempt) -> None:
-    """Two kills with four gpt-4o calls in flight bill 8 cents, and 92 at their reservations."""
+    """Two kills with four gpt-4o calls in flight bill 8 cents of the 88 reserved for them."""
     gpt_4o_usd, settled_usd = 0.11, 0.04
     lease = journal.acquire("a1", "first", 300)
     for seq in range(11):
@@ -221,7 +219,7 @@ def test_crashes_do_not_burn_a_budget(journal: Journal, started: Attempt) -> Non
 def test_a_lost_call_is_never_billed_above_its_reservation(
     journal: Journal, started: Attempt
 ) -> None:
-    """A cheap one after dear ones cannot have cost more than it could."""
+    """A cheap call that is lost after expensive ones is billed at no more than its reservation."""
     lease = journal.acquire("a1", "first", 300)
     for seq in range(10):
         record_call(journal, lease, seq, cost=0.10)
@@ -232,7 +230,7 @@ def test_a_lost_call_is_never_billed_above_its_reservation(
 
 
 def test_sixteen_threads_share_half_a_dollar(journal: Journal) -> None:
-    """What could have been charged is never above the limit, and the ledger adds up."""
+    """The worst case of all calls in flight never exceeds the limit, and the accounts add up."""
     meter = Meter(threading.Lock(), SimpleNamespace(value=0.0), SimpleNamespace(value=0.0))
     paid: list[float] = []
     threads = [
@@ -251,7 +249,7 @@ def test_sixteen_threads_share_half_a_dollar(journal: Journal) -> None:
 
 
 def test_processes_share_half_a_dollar(url: str, journal: Journal) -> None:
-    """The same with every worker in a process of its own."""
+    """Workers in separate processes cannot exceed the limit either."""
     meter = Meter(SPAWN.Lock(), SPAWN.Value("d", 0.0), SPAWN.Value("d", 0.0))
     pipes, workers = [], []
     for number in range(4):

@@ -1,4 +1,4 @@
-"""Migrations: any version of the database is upgraded to the newest one, once."""
+"""Migrations upgrade a database of any version to the newest one, exactly once."""
 
 import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ LATER = (*MIGRATIONS, ("ALTER TABLE attempts ADD COLUMN note {bytes}", "CREATE T
 
 
 def version(url: str) -> int:
-    """The version that the database says it has."""
+    """Return the schema version that the database records."""
     engine = create_engine(url)
     with engine.connect() as connection:
         found: int = connection.execute(text("SELECT version FROM journal_version")).scalar_one()
@@ -30,7 +30,7 @@ def version(url: str) -> int:
 
 @pytest.mark.usefixtures("journal")
 def test_the_migrations_make_the_tables_of_the_queries(url: str) -> None:
-    """What the migrations create is what `tables` describes: names, types, keys, NULLs."""
+    """The migrations create the tables that the queries use, with the same types and keys."""
     engine = create_engine(url)
     found = inspect(engine)
     assert set(found.get_table_names()) == {*metadata.tables, "journal_version"}
@@ -49,7 +49,7 @@ def test_the_migrations_make_the_tables_of_the_queries(url: str) -> None:
 
 
 def test_opening_again_changes_nothing(url: str, journal: Journal) -> None:
-    """A journal that is there is used as it is."""
+    """Opening an existing journal does not change it."""
     journal.start(attempt("a1"))
     again = Journal.open(url)
     assert again.attempt("a1") == attempt("a1")
@@ -57,7 +57,7 @@ def test_opening_again_changes_nothing(url: str, journal: Journal) -> None:
 
 
 def test_a_journal_has_an_id_of_its_own_that_stays(url: str, journal: Journal) -> None:
-    """However often it is opened; asking for it creates nothing where no journal is."""
+    """A journal keeps its id, and looking the id up does not create a journal."""
     again = Journal.open(url, expected_id=journal.id)
     assert (again.id, Journal.id_at(url)) == (journal.id, journal.id)
     again.close()
@@ -65,7 +65,7 @@ def test_a_journal_has_an_id_of_its_own_that_stays(url: str, journal: Journal) -
 
 
 def test_an_existing_journal_gets_an_id_once(url: str) -> None:
-    """One of an earlier release has none, until two workers open it at the same moment."""
+    """A journal of an earlier release gets one id, even if several workers open it at once."""
     database = Database(_address(url), 5.0)
     database.write(lambda connection: migrate(connection, MIGRATIONS[:3]))
     assert Journal.id_at(url) is None
@@ -78,7 +78,7 @@ def test_an_existing_journal_gets_an_id_once(url: str) -> None:
 
 
 def test_another_journal_than_expected_is_left_as_it_is(url: str) -> None:
-    """Neither tables nor a file are made where a journal is expected that is not there."""
+    """A journal other than the expected one is refused, and a missing one is not created."""
     assert Journal.id_at(url) is None
     with pytest.raises(OtherJournal) as nothing:
         Journal.open(url, expected_id="0" * 32)
@@ -103,8 +103,8 @@ def test_another_journal_than_expected_is_left_as_it_is(url: str) -> None:
         "postgresql://host/name?user=user&password=secret&sslpassword=secret",
     ],
 )
-def test_a_place_tells_no_password(url: str) -> None:
-    """Wherever in the URL it stands."""
+def test_the_shown_address_has_no_password(url: str) -> None:
+    """A password is left out wherever the URL contains it."""
     told = place(url)
     assert told.startswith("postgresql://")
     assert "secret" not in told
@@ -112,7 +112,7 @@ def test_a_place_tells_no_password(url: str) -> None:
 
 
 def test_four_processes_open_an_empty_database_at_once(url: str) -> None:
-    """One of them creates the tables and the others wait for it."""
+    """One of the processes creates the tables and the others wait for it."""
     pipes, workers = [], []
     for _ in range(4):
         here, there = SPAWN.Pipe()
@@ -130,7 +130,7 @@ def test_four_processes_open_an_empty_database_at_once(url: str) -> None:
 
 
 def test_an_older_database_is_upgraded(url: str, journal: Journal) -> None:
-    """A later release adds what is new, and what was there stays."""
+    """A later release adds its changes and keeps the existing data."""
     journal.start(attempt("a1"))
     database = Database(_address(url), 5.0)
     for _ in range(2):
@@ -141,7 +141,7 @@ def test_an_older_database_is_upgraded(url: str, journal: Journal) -> None:
 
 
 def test_a_failed_migration_leaves_the_older_version(url: str, journal: Journal) -> None:
-    """Half a migration is none: everything is one transaction."""
+    """Migrations run in one transaction, so a failed one is rolled back completely."""
     database = Database(_address(url), 5.0)
     broken = (*LATER, ("CREATE TABLE newer (a TEXT)", "NO SUCH STATEMENT"))
     with pytest.raises(JournalError, match="syntax error"):
@@ -153,7 +153,7 @@ def test_a_failed_migration_leaves_the_older_version(url: str, journal: Journal)
 
 @pytest.mark.usefixtures("journal")
 def test_a_newer_database_is_refused(url: str) -> None:
-    """An older release does not touch what a newer one has written."""
+    """An older release refuses a database that a newer one has upgraded."""
     database = Database(_address(url), 5.0)
     database.write(lambda connection: migrate(connection, LATER))
     database.close()

@@ -1,4 +1,4 @@
-"""Outages of the database: nothing is lost or doubled, and waiting ends."""
+"""Database outages lose and duplicate nothing, and waiting for the database is bounded."""
 
 import multiprocessing
 import sqlite3
@@ -21,7 +21,7 @@ SPAWN = multiprocessing.get_context("spawn")
 
 
 class AnswerLost(Exception):
-    """What a driver says when the server is gone."""
+    """A driver's error after the server disappeared."""
 
     sqlstate = "08006"
 
@@ -29,7 +29,7 @@ class AnswerLost(Exception):
 def test_a_commit_whose_answer_is_lost_counts_once(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every write may run twice because nobody heard of its commit; the journal is the same."""
+    """Repeating a write whose commit was not confirmed leaves the journal as one write does."""
     real, lost = commits.transaction, 0
 
     def unheard(engine: Engine, work: Callable[[Any], Any]) -> Any:
@@ -68,7 +68,7 @@ def test_a_commit_whose_answer_is_lost_counts_once(
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_postgresql_restarts_in_the_middle_of_a_series(postgres: PostgresServer, mode: str) -> None:
-    """Writers wait while the server is away; every step is there once and billed once."""
+    """Writers wait while the server is down. Every step is recorded once and billed once."""
     journal = Journal.open(postgres.create_database())
     failures: list[Exception] = []
     written = [0, 0, 0]
@@ -107,8 +107,8 @@ def test_postgresql_restarts_in_the_middle_of_a_series(postgres: PostgresServer,
 
 
 @pytest.mark.slow
-def test_a_worker_that_hangs_in_a_transaction_holds_nobody_up(postgres: PostgresServer) -> None:
-    """PostgreSQL ends the transaction of a stopped worker, and the others go on."""
+def test_a_worker_that_hangs_in_a_transaction_blocks_no_other(postgres: PostgresServer) -> None:
+    """PostgreSQL ends the transaction of a stopped worker, so that other workers can continue."""
     journal = Journal.open(postgres.create_database())
     for name in ("a1", "a2"):
         journal.start(attempt(name))
@@ -130,13 +130,13 @@ def test_a_worker_that_hangs_in_a_transaction_holds_nobody_up(postgres: Postgres
     assert time.monotonic() - before < 13
     assert hung == []
     thread.join()
-    # The hanging transaction was undone and done again.
+    # The hanging transaction was rolled back and repeated.
     assert journal.spent(budget()[0]) == (0.1, 2)
     journal.close()
 
 
 def test_a_locked_file_is_waited_for(tmp_path: Path) -> None:
-    """A write waits for another program's lock, and is done when that is gone."""
+    """A write waits until another program releases its lock on the file."""
     journal, lease = _sqlite(tmp_path, patience_s=20)
     other = sqlite3.connect(tmp_path / "j.db", isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
@@ -149,7 +149,7 @@ def test_a_locked_file_is_waited_for(tmp_path: Path) -> None:
 def test_a_file_that_stays_locked_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Waiting has an end, and the failure says where and why, and that it may pass."""
+    """Waiting is bounded. The error names the file and the reason, and is retryable."""
     monkeypatch.setattr(database, "SQLITE_BUSY_MS", 100)
     journal, lease = _sqlite(tmp_path, patience_s=0.5)
     other = sqlite3.connect(tmp_path / "j.db", isolation_level=None)
@@ -162,8 +162,8 @@ def test_a_file_that_stays_locked_is_an_error(
     intend(journal, lease, 0)
 
 
-def test_an_absence_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once one call has waited in vain the next fails at once, though some succeed meanwhile."""
+def test_an_outage_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After one call has waited in vain, the next fails at once, despite reads that succeed."""
     monkeypatch.setattr(database, "SQLITE_BUSY_MS", 50)
     journal, lease = _sqlite(tmp_path, patience_s=2.0)
     other = sqlite3.connect(tmp_path / "j.db", isolation_level=None, check_same_thread=False)
@@ -176,7 +176,7 @@ def test_an_absence_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.Monke
         journal.release(lease)
     assert time.monotonic() - before < 1
     other.execute("ROLLBACK")
-    time.sleep(2.0)  # an absence that nobody has seen for so long is over
+    time.sleep(2.0)  # an outage that no call has met for this long counts as over
     other.execute("BEGIN IMMEDIATE")
     threading.Timer(1.0, lambda: other.execute("ROLLBACK")).start()
     intend(journal, lease, 0)
@@ -184,7 +184,7 @@ def test_an_absence_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
-    """What was acknowledged before the disk was full is there, and writing goes on after."""
+    """Steps recorded before the disk was full are kept, and writing resumes once there is space."""
     journal, lease = _sqlite(tmp_path)
     journal.release(lease)
     here, there = SPAWN.Pipe()
@@ -202,8 +202,8 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     assert journal.account("a1").calls_billed == written + 1
 
 
-def test_a_file_of_something_else_is_refused_at_once(tmp_path: Path) -> None:
-    """A file that is no database is named, and no retry is offered."""
+def test_a_file_that_is_no_database_is_refused_at_once(tmp_path: Path) -> None:
+    """The error names a file that is not a database and is not retryable."""
     path = tmp_path / "notes.txt"
     path.write_text("these are notes, and quite a lot of them\n" * 100)
     with pytest.raises(JournalError, match=r"notes\.txt fails: file is not a database") as caught:
@@ -211,8 +211,8 @@ def test_a_file_of_something_else_is_refused_at_once(tmp_path: Path) -> None:
     assert not caught.value.retryable
 
 
-def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
-    """One line says where nobody answered."""
+def test_an_unreachable_server_is_named_without_its_password() -> None:
+    """The error is one line and names the server that does not answer."""
     url = f"postgresql://bench:secret@127.0.0.1:{free_port()}/bench"
     with pytest.raises(JournalError, match=r"bench:\*\*\*@127.0.0.1") as caught:
         Journal.open(url, patience_s=0.2)
@@ -230,8 +230,8 @@ def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
         ("no url at all", "URL is not one"),
     ],
 )
-def test_other_places_are_refused(url: str, reason: str) -> None:
-    """Only the two databases that keep the promises are opened."""
+def test_other_databases_are_refused(url: str, reason: str) -> None:
+    """Only SQLite files and PostgreSQL are accepted: nothing else is safe for a journal."""
     with pytest.raises(JournalError, match=reason) as caught:
         Journal.open(url)
     assert not caught.value.retryable
@@ -246,7 +246,7 @@ def test_the_drivers_of_other_programs_are_understood(postgres: PostgresServer) 
 
 
 def test_a_cluster_without_an_encoding_is_understood(postgres: PostgresServer) -> None:
-    """PostgreSQL that was set up in a locale of C keeps what is written to it all the same."""
+    """A PostgreSQL cluster with the C locale stores non-ASCII text unchanged."""
     options = ["--encoding", "SQL_ASCII", "--locale", "C", "--template", "template0"]
     journal = Journal.open(postgres.create_database("psycopg", *options))
     begun = attempt("a1", instance_id="größer→kleiner")

@@ -1,4 +1,4 @@
-"""Rate limits apply to all workers of a journal, on SQLite and PostgreSQL, and after kills."""
+"""Rate limits apply across all workers of a journal, on SQLite and PostgreSQL, even after kills."""
 
 import multiprocessing
 import time
@@ -21,11 +21,11 @@ SPAWN = multiprocessing.get_context("spawn")
 PER_S = 5.0
 LIMIT = RateLimit(requests_per_minute=60 * PER_S)
 BURST = int(PER_S * BURST_S)
-"""Requests that may go at once after a pause."""
+"""Requests that may start at once after a pause."""
 
 
 class Waits:
-    """Remembers what would have been slept."""
+    """Record the pauses that would have been slept."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -34,8 +34,8 @@ class Waits:
         self.seconds.append(seconds)
 
 
-async def test_what_exceeds_the_burst_waits_its_turn(journal: Journal) -> None:
-    """Ten seconds of the rate go at once, whatever comes then waits one turn longer each."""
+async def test_requests_beyond_the_burst_wait(journal: Journal) -> None:
+    """Requests within the burst start at once, and each further one waits one interval longer."""
     waits = Waits()
     pace = Pace(journal, {"provider": LIMIT}, waits)
     for _ in range(BURST):
@@ -48,18 +48,18 @@ async def test_what_exceeds_the_burst_waits_its_turn(journal: Journal) -> None:
 
 
 async def test_tokens_and_requests_are_rates_of_their_own(journal: Journal) -> None:
-    """A large request waits for the tokens though one more request would be allowed."""
+    """A request waits for the token rate even if the request rate would allow it."""
     waits = Waits()
     both = RateLimit(requests_per_minute=600, tokens_per_minute=6000)
     pace = Pace(journal, {"provider": both}, waits)
-    await pace.admit(["provider"], 3000)  # thirty seconds of the tokens
+    await pace.admit(["provider"], 3000)  # thirty seconds' worth of tokens
     assert waits.seconds == []
     await pace.admit(["provider"], 10)
     assert waits.seconds == [pytest.approx(20, abs=2)]
 
 
-async def test_a_limit_is_for_who_is_called_so(journal: Journal) -> None:
-    """By provider or by model; the rates of others are not touched."""
+async def test_a_limit_applies_only_to_its_provider_or_model(journal: Journal) -> None:
+    """A limit for one provider or model does not affect the others."""
     waits = Waits()
     slow = RateLimit(requests_per_minute=1)
     pace = Pace(journal, {"openai/large": slow}, waits)
@@ -70,15 +70,15 @@ async def test_a_limit_is_for_who_is_called_so(journal: Journal) -> None:
     assert waits.seconds == [pytest.approx(60, abs=2)]
 
 
-def test_a_limit_limits_something() -> None:
-    """An empty one is a mistake, said in one line."""
+def test_an_empty_limit_is_rejected() -> None:
+    """An empty rate limit is rejected with a one-line error."""
     with pytest.raises(ValidationError, match="requests_per_minute, tokens_per_minute or both"):
         RateLimit()
 
 
 @pytest.mark.slow
 def test_workers_share_a_rate_also_after_kills(url: str, tmp_path: Path) -> None:
-    """In no stretch of time more turns than its length and the burst allow; the dead hold none."""
+    """No period has more requests than the rate and the burst allow, even after kills."""
     Journal.open(url).close()
     workers = [
         SPAWN.Process(target=take_turns, args=(url, LIMIT, 1000, tmp_path / f"{number}.txt"))
@@ -108,7 +108,7 @@ def test_workers_share_a_rate_also_after_kills(url: str, tmp_path: Path) -> None
     taken = turns()
     for first in range(len(taken)):
         for last in range(first, len(taken)):
-            # A program can be held up between its turn and its line: half a second for that.
+            # Half a second is allowed between taking a turn and writing it down.
             allowed = BURST + PER_S * (taken[last] - taken[first] + 0.5) + 1
             assert last - first + 1 <= allowed
 
@@ -116,7 +116,7 @@ def test_workers_share_a_rate_also_after_kills(url: str, tmp_path: Path) -> None
 async def test_every_request_of_a_model_is_admitted_retries_too(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the provider's name and the model's, with what the conversation weighs."""
+    """Every request and retry is admitted by provider and model name with its estimated tokens."""
     monkeypatch.setenv("OPENAI_API_KEY", "dummy")
     admitted: list[Any] = []
 

@@ -1,4 +1,4 @@
-"""Pruning of a journal: the data that it removes, and the data that it keeps."""
+"""Pruning a journal removes the steps of ended attempts and keeps their outcome and costs."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ WHOLE = Limit("experiment", "exp", None, None)
 
 @pytest.fixture
 def ended(journal: Journal, lease: Lease) -> Attempt:
-    """An attempt with a call, a command and an intent that came to its end."""
+    """An attempt that ended after a call, a command and an unfinished call."""
     intend(journal, lease, 0, usd=0.50)
     record(journal, lease, 0, cost=0.30, result=b"x" * 100)
     journal.append(lease, "", 1, "command", "d", b"{}", b"done", duration_s=0.0, tree=TREE)
@@ -27,15 +27,15 @@ def ended(journal: Journal, lease: Lease) -> Attempt:
 
 
 def holding(journal: Journal, attempt_id: str) -> Holding:
-    """What is kept of one attempt."""
+    """Return what the journal stores for one attempt."""
     [found] = [
         each for each in journal.retention.holdings() if each.attempt.attempt_id == attempt_id
     ]
     return found
 
 
-def test_what_is_kept_is_told_attempt_by_attempt(journal: Journal, ended: Attempt) -> None:
-    """Whether it has ended, who holds it, how much its steps take, and since when it is idle."""
+def test_holdings_describe_each_attempt(journal: Journal, ended: Attempt) -> None:
+    """A holding has the attempt's state, its holder, the size of its steps and its idle time."""
     journal.start(attempt("a2"))
     journal.acquire("a2", "first", 300)
     one, other = holding(journal, "a1"), holding(journal, "a2")
@@ -50,7 +50,7 @@ def test_what_is_kept_is_told_attempt_by_attempt(journal: Journal, ended: Attemp
 
 @pytest.mark.usefixtures("ended")
 def test_pruning_keeps_the_outcome_and_every_cent(journal: Journal) -> None:
-    """The steps go; what was billed and what counts against limits does not change."""
+    """Pruning removes the steps but changes neither billed amounts nor spending against limits."""
     billed, spent = journal.account("a1").billed_usd, journal.spent(WHOLE)
     journal.retention.prune("a1")
     journal.retention.prune("a1")
@@ -63,8 +63,8 @@ def test_pruning_keeps_the_outcome_and_every_cent(journal: Journal) -> None:
     assert (kept.is_pruned, kept.steps, kept.size_bytes) == (True, 0, 0)
 
 
-def test_what_has_not_ended_keeps_its_steps(journal: Journal, lease: Lease) -> None:
-    """Neither an attempt that somebody holds nor one that may go on is touched."""
+def test_an_attempt_that_has_not_ended_keeps_its_steps(journal: Journal, lease: Lease) -> None:
+    """An attempt that is leased or could still be resumed can be neither pruned nor removed."""
     intend(journal, lease, 0, usd=0.50)
     with pytest.raises(LeaseHeld, match="a1 is held by first"):
         journal.retention.prune("a1")
@@ -81,8 +81,10 @@ def test_what_has_not_ended_keeps_its_steps(journal: Journal, lease: Lease) -> N
 
 
 @pytest.mark.parametrize("method", ["prune", "remove"])
-def test_who_only_slept_cannot_write_afterwards(journal: Journal, method: str) -> None:
-    """A worker whose lease ran out unnoticed is fenced, even if the attempt is started anew."""
+def test_a_worker_whose_lease_expired_cannot_write_afterwards(
+    journal: Journal, method: str
+) -> None:
+    """A worker whose lease expired unnoticed cannot write, even if the attempt is started again."""
     journal.start(attempt("a1"))
     asleep = journal.acquire("a1", "first", 0.0)
     journal.end(asleep, "{}")
@@ -96,7 +98,7 @@ def test_who_only_slept_cannot_write_afterwards(journal: Journal, method: str) -
 
 @pytest.mark.usefixtures("ended")
 def test_a_pruned_attempt_is_not_opened_again(journal: Journal) -> None:
-    """It would buy everything again."""
+    """A pruned attempt cannot be reopened, because it would pay for every step again."""
     journal.retention.prune("a1")
     with pytest.raises(JournalError, match="its steps were pruned"):
         journal.reopen(journal.acquire("a1", "second", 300))
@@ -105,7 +107,7 @@ def test_a_pruned_attempt_is_not_opened_again(journal: Journal) -> None:
 
 @pytest.mark.usefixtures("ended")
 def test_a_removed_attempt_leaves_room_in_every_budget(journal: Journal) -> None:
-    """It counts nowhere any more, the others still do, and it can be started anew."""
+    """A removed attempt counts against no limit, others still do, and it can be started again."""
     journal.start(attempt("a2"))
     other = journal.acquire("a2", "first", 300)
     intend(journal, other, 0, usd=0.50)
@@ -123,8 +125,8 @@ def test_a_removed_attempt_leaves_room_in_every_budget(journal: Journal) -> None
     assert journal.account("a1").billed_usd == 0.25
 
 
-def test_bodies_and_trees_that_steps_name_are_known(url: str, tmp_path: Path) -> None:
-    """Large requests and results, and deltas of trees; those of chosen attempts can be left out."""
+def test_references_of_steps_are_listed(url: str, tmp_path: Path) -> None:
+    """References list blobs and deltas that steps use. Those of chosen attempts can be left out."""
     blobs = Blobs(tmp_path / "blobs")
     journal = Journal.open(url, blobs)
     large = {name: name.encode() * (BLOB_ABOVE + 1) for name in ("q", "r", "s")}
@@ -145,9 +147,8 @@ def test_bodies_and_trees_that_steps_name_are_known(url: str, tmp_path: Path) ->
     journal.close()
 
 
-def test_nothing_goes_under_somebodys_feet(journal: Journal, lease: Lease) -> None:
-    """Work that needs quiet is refused while an attempt is held, or was and was not given back,
-    and when one was taken since."""
+def test_quiet_work_is_refused_while_attempts_are_leased(journal: Journal, lease: Lease) -> None:
+    """Work that needs quiet is refused while an attempt is leased or was leased meanwhile."""
     done = []
     assert journal.retention.references().turns is None
     journal.release(lease)
@@ -161,8 +162,8 @@ def test_nothing_goes_under_somebodys_feet(journal: Journal, lease: Lease) -> No
     assert done == ["quiet"]
 
 
-def test_the_file_gives_its_room_back(tmp_path: Path) -> None:
-    """On SQLite: what was pruned is free on the disk, too, and the second time there is none."""
+def test_compaction_shrinks_the_file(tmp_path: Path) -> None:
+    """On SQLite, compaction frees the disk space of pruned steps. A second one frees nothing."""
     path = tmp_path / "journal.db"
     journal = Journal.open(f"sqlite:///{path}")
     journal.start(attempt("a1"))
@@ -183,6 +184,6 @@ def test_the_file_gives_its_room_back(tmp_path: Path) -> None:
     journal.close()
 
 
-def test_postgresql_sees_to_its_room_itself(journal: Journal, url: str) -> None:
-    """There is nothing to give back there, nor on a file that is as small as it can be."""
+def test_there_may_be_nothing_to_compact(journal: Journal, url: str) -> None:
+    """Compaction frees nothing on PostgreSQL, nor on a SQLite file that is already minimal."""
     assert journal.retention.compact() == 0, url

@@ -16,7 +16,7 @@ from tests.agent.journal.workers import attempt, intend, record
 
 
 def test_steps_come_back_by_scope_and_seq(journal: Journal, lease: Lease) -> None:
-    """Whatever order branches wrote in, they are read by scope and then by number."""
+    """Steps are sorted by scope and number, in whatever order branches wrote them."""
     for scope, seq in [("plan/B", 0), ("", 0), ("plan/a", 1), ("", 10), ("plan/a", 0), ("", 2)]:
         intend(journal, lease, seq, scope=scope)
         record(journal, lease, seq, scope=scope)
@@ -27,7 +27,7 @@ def test_steps_come_back_by_scope_and_seq(journal: Journal, lease: Lease) -> Non
 
 
 def test_a_step_keeps_what_it_was_given(journal: Journal, lease: Lease) -> None:
-    """Every field of a recorded step is what was written, and its start is now in UTC."""
+    """Every field of a recorded step is read back as written, and its start time is in UTC."""
     intend(journal, lease, 3, scope="s", usd=0.25, request=b'{"q": 1}')
     record(journal, lease, 3, scope="s", cost=0.0123, result=b"r", tree=TreeRef("abc", "def"))
     (step,) = journal.steps("a1")
@@ -49,7 +49,7 @@ def test_a_step_keeps_what_it_was_given(journal: Journal, lease: Lease) -> None:
 def test_the_text_of_a_work_tree_is_that_of_the_first_release(
     tmp_path: Path, tree: TreeRef, text: str
 ) -> None:
-    """Journals are read by later releases, and the text is part of the digest of a request."""
+    """The stored text of a work tree never changes, because request digests include it."""
     journal = Journal.open(f"sqlite:///{tmp_path}/journal.sqlite")
     journal.start(attempt("a1"))
     lease = journal.acquire("a1", "first", 300)
@@ -68,7 +68,7 @@ def test_an_intent_is_seen_without_a_result(journal: Journal, lease: Lease) -> N
 
 
 def test_ordinals_follow_the_order_of_beginning(journal: Journal, lease: Lease) -> None:
-    """The order in which steps of different scopes were begun can be told afterwards."""
+    """Ordinals give the order in which steps of different scopes were begun."""
     for scope in ("b", "a", "c"):
         intend(journal, lease, 0, scope=scope)
     steps = sorted(journal.steps("a1"), key=lambda step: step.ordinal)
@@ -77,7 +77,7 @@ def test_ordinals_follow_the_order_of_beginning(journal: Journal, lease: Lease) 
 
 @pytest.mark.parametrize("size", [0, 1, 1024, 1025, 256 * 1024 + 1, 1024 * 1024])
 def test_bodies_round_trip(journal: Journal, lease: Lease, size: int) -> None:
-    """Requests and results of any size and any bytes come back as they were."""
+    """Requests and results of any size and content are read back unchanged."""
     noise, text = random.Random(size).randbytes(size), b"x" * size
     intend(journal, lease, 0, request=noise)
     record(journal, lease, 0, result=text)
@@ -86,8 +86,8 @@ def test_bodies_round_trip(journal: Journal, lease: Lease, size: int) -> None:
     assert step.result == text
 
 
-def test_large_bodies_lie_in_blobs(url: str, tmp_path: Path) -> None:
-    """With content-addressed storage at hand, large bodies lie there, and damage is seen."""
+def test_large_bodies_are_stored_as_blobs(url: str, tmp_path: Path) -> None:
+    """Large requests are stored as blobs, and a damaged blob is detected."""
     blobs = Blobs(tmp_path / "store")
     journal = Journal.open(url, blobs)
     journal.start(attempt("a1"))
@@ -101,7 +101,7 @@ def test_large_bodies_lie_in_blobs(url: str, tmp_path: Path) -> None:
 
 
 def test_repeated_writes_change_nothing(journal: Journal, lease: Lease) -> None:
-    """The same intent and the same result a second time are the first ones."""
+    """Writing the same intent or the same result twice has no further effect."""
     for _ in range(2):
         intend(journal, lease, 0, usd=0.1)
     for _ in range(2):
@@ -111,7 +111,7 @@ def test_repeated_writes_change_nothing(journal: Journal, lease: Lease) -> None:
 
 
 def test_a_recorded_step_is_never_begun_again(journal: Journal, lease: Lease) -> None:
-    """What was paid for is not bought again, and its result is never replaced."""
+    """A recorded step is never paid for again, and its result is never replaced."""
     intend(journal, lease, 0, usd=0.1)
     record(journal, lease, 0, cost=0.05)
     with pytest.raises(JournalError, match="step 0 of attempt a1 is recorded already"):
@@ -122,20 +122,20 @@ def test_a_recorded_step_is_never_begun_again(journal: Journal, lease: Lease) ->
 
 
 def test_an_intent_keeps_its_request(journal: Journal, lease: Lease) -> None:
-    """One worker cannot begin one step with two requests."""
+    """A worker cannot begin the same step with a different request."""
     intend(journal, lease, 0, scope="s")
     with pytest.raises(JournalError, match="step s/0 of attempt a1 is begun with another"):
         intend(journal, lease, 0, scope="s", digest="e" * 64)
 
 
 def test_a_result_needs_an_intent(journal: Journal, lease: Lease) -> None:
-    """A result of a step that was never begun is refused."""
+    """A result for a step that was never begun is refused."""
     with pytest.raises(JournalError, match="not begun by this worker"):
         record(journal, lease, 0)
 
 
-def test_a_refused_call_leaves_nothing(journal: Journal, lease: Lease) -> None:
-    """An intent that is taken back can be made again, also with another request."""
+def test_a_cancelled_call_leaves_nothing(journal: Journal, lease: Lease) -> None:
+    """A cancelled intent is not billed, and the step can be begun again with another request."""
     intend(journal, lease, 0, usd=0.1)
     for _ in range(2):
         journal.cancel(lease, "", 0)
@@ -145,8 +145,8 @@ def test_a_refused_call_leaves_nothing(journal: Journal, lease: Lease) -> None:
     assert journal.account("a1").billed_usd == 0.2
 
 
-def test_refusing_does_not_touch_results(journal: Journal, lease: Lease) -> None:
-    """A recorded step cannot be taken back."""
+def test_cancelling_does_not_touch_results(journal: Journal, lease: Lease) -> None:
+    """A recorded step cannot be cancelled."""
     intend(journal, lease, 0, usd=0.1)
     record(journal, lease, 0, cost=0.1)
     journal.cancel(lease, "", 0)
@@ -155,7 +155,7 @@ def test_refusing_does_not_touch_results(journal: Journal, lease: Lease) -> None
 
 
 def test_attempts_are_declared_once(journal: Journal, started: Attempt) -> None:
-    """Starting an attempt again is nothing, and starting another under its id is refused."""
+    """Starting the same attempt again has no effect. Starting another under its id is refused."""
     journal.start(started)
     assert journal.attempt("a1") == started
     assert journal.attempt("a2") is None
@@ -165,15 +165,15 @@ def test_attempts_are_declared_once(journal: Journal, started: Attempt) -> None:
 
 
 def test_attempts_are_found_by_the_letters_of_their_prefix(journal: Journal) -> None:
-    """Wildcards and case have no meaning in a prefix."""
+    """A prefix is matched literally: case counts and there are no wildcards."""
     for name in ("ab_1", "abX1", "AB_1", "ab_2", "b"):
         journal.start(attempt(name))
     assert [one.attempt_id for one in journal.find("ab_")] == ["ab_1", "ab_2"]
     assert len(journal.find("")) == 5
 
 
-def test_an_outcome_can_be_taken_back(journal: Journal, lease: Lease) -> None:
-    """An attempt ends, and one that stopped for its budget is opened again."""
+def test_an_ended_attempt_can_be_reopened(journal: Journal, lease: Lease) -> None:
+    """An attempt that ended because its budget ran out can be reopened."""
     assert journal.outcome("a1") is None
     journal.end(lease, '{"status": "out_of_budget"}')
     assert journal.outcome("a1") == '{"status": "out_of_budget"}'
@@ -183,7 +183,7 @@ def test_an_outcome_can_be_taken_back(journal: Journal, lease: Lease) -> None:
 
 @pytest.fixture
 def parent(journal: Journal, lease: Lease) -> None:
-    """Main line 0, branch x/0, main line 1 (all paid), branch y/0 begun, main line 2."""
+    """Steps: main line 0, branch x/0, main line 1, branch y/0 (only begun), main line 2."""
     for scope, seq in [("", 0), ("x", 0), ("", 1)]:
         intend(journal, lease, seq, scope=scope, usd=0.10)
         record(journal, lease, seq, scope=scope, cost=0.04, tree=TreeRef(f"tree{seq}", "delta"))
@@ -194,7 +194,7 @@ def parent(journal: Journal, lease: Lease) -> None:
 
 @pytest.mark.usefixtures("parent")
 def test_a_fork_gets_the_prefix_as_credit(journal: Journal) -> None:
-    """A child has the results of all scopes before the step, and is billed for none of them."""
+    """A fork gets the earlier results of all scopes and is billed for none of them."""
     assert journal.fork("a1", attempt("child"), "", 2) == 3
     copied = journal.steps("child")
     given = [step for step in journal.steps("a1") if step.tree is not None]
@@ -208,8 +208,8 @@ def test_a_fork_gets_the_prefix_as_credit(journal: Journal) -> None:
 
 
 @pytest.mark.usefixtures("parent")
-def test_a_fork_goes_on_by_itself(journal: Journal) -> None:
-    """The child buys its own next step, which comes after what it was given, and can be forked."""
+def test_a_fork_continues_on_its_own(journal: Journal) -> None:
+    """A fork pays for its own next steps, and it can be forked itself."""
     journal.fork("a1", attempt("child"), "", 1)
     mine = journal.acquire("child", "second", 300)
     intend(journal, mine, 1, usd=0.10)
@@ -224,14 +224,14 @@ def test_a_fork_goes_on_by_itself(journal: Journal) -> None:
 
 @pytest.mark.usefixtures("parent")
 def test_a_fork_may_be_repeated(journal: Journal) -> None:
-    """Forking again copies nothing twice, and says the same."""
+    """Forking again copies nothing twice and returns the same number of steps."""
     assert [journal.fork("a1", attempt("child"), "", 1) for _ in range(2)] == [2, 2]
     journal.start(attempt("child"))
 
 
 @pytest.mark.usefixtures("parent")
 def test_a_fork_needs_its_step(journal: Journal) -> None:
-    """A step that the parent does not have is no place to fork at, and no child is left."""
+    """Forking at a step that the parent does not have is an error and creates no attempt."""
     with pytest.raises(JournalError, match="attempt a1 has no step z/7 to fork at"):
         journal.fork("a1", attempt("child"), "z", 7)
     assert journal.attempt("child") is None

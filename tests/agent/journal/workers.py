@@ -16,13 +16,13 @@ DIGEST = "d" * 64
 
 
 def attempt(attempt_id: str, **changed: Any) -> Attempt:
-    """An attempt with the fields that a test does not care about filled in."""
+    """Return an attempt with default values for the fields that are not given."""
     fields = {"experiment": EXPERIMENT, "arm": "mini", "instance_id": "i-1", "repeat": 0}
     return Attempt(**{"attempt_id": attempt_id, "spec": "{}", **fields, **changed})
 
 
 def budget(usd: float | None = None, calls: int | None = None) -> tuple[Limit, ...]:
-    """A limit on the whole experiment."""
+    """Return a limit on the whole experiment."""
     return (Limit("experiment", EXPERIMENT, usd, calls),)
 
 
@@ -37,7 +37,7 @@ def intend(
     digest: str = DIGEST,
     request: bytes = b"{}",
 ) -> None:
-    """An intent; a model call if it reserves `usd`, a command otherwise."""
+    """Begin a step: a model call if it reserves `usd`, otherwise a command."""
     reservation = None if usd is None else Reservation(usd, limits)
     kind = "command" if usd is None else "model"
     journal.intend(lease, scope, seq, kind, digest, request, reservation)
@@ -53,30 +53,30 @@ def record(
     result: bytes = b"done",
     tree: TreeRef | None = None,
 ) -> None:
-    """The result of an intent."""
+    """Record the result of a begun step."""
     journal.record(lease, scope, seq, result, cost_usd=cost, duration_s=0.5, tree=tree)
 
 
 class Meter:
-    """What a model server could have charged so far, shared by processes or threads."""
+    """The amount that a model server could have charged so far, shared by processes or threads."""
 
     def __init__(self, lock: Any, at_stake: Any, peak: Any) -> None:
         self._lock, self._at_stake, self._peak = lock, at_stake, peak
 
     @property
     def peak(self) -> float:
-        """The most that was at stake at any moment, USD."""
+        """The highest amount at stake at any moment, USD."""
         return float(self._peak.value)
 
     def add(self, usd: float) -> None:
-        """A call was sent (its worst case), or came back (the difference to its cost)."""
+        """Add the worst case of a sent call, or the difference to its cost once it returns."""
         with self._lock:
             self._at_stake.value += usd
             self._peak.value = max(self._peak.value, self._at_stake.value)
 
 
 def spend(journal: Journal, name: str, limit_usd: float, tries: int, meter: Meter) -> float:
-    """Buy calls of random prices under a limit; the sum of what they cost."""
+    """Make calls at random prices under a limit. Return the sum of their costs."""
     chance, paid = random.Random(name), 0.0
     journal.start(attempt(name))
     lease = journal.acquire(name, name, 300)
@@ -97,13 +97,13 @@ def spend(journal: Journal, name: str, limit_usd: float, tries: int, meter: Mete
 def spend_in_process(
     url: str, name: str, limit_usd: float, tries: int, meter: Meter, pipe: Connection
 ) -> None:
-    """`spend` with a journal of one's own; sends the sum."""
+    """Run `spend` on a newly opened journal and send the sum."""
     journal = Journal.open(url)
     pipe.send(spend(journal, name, limit_usd, tries, meter))
 
 
 def intend_and_hang(url: str, attempt_id: str, ttl_s: float, usd: float, pipe: Connection) -> None:
-    """Send a call and never come back from it by oneself; what is done afterwards fails."""
+    """Begin a call and wait for the test. Then try every write and send the errors."""
     journal = Journal.open(url)
     lease = journal.acquire(attempt_id, "lost", ttl_s)
     intend(journal, lease, 0, usd=usd)
@@ -124,7 +124,7 @@ WRITES = {
     "end": lambda journal, lease: journal.end(lease, "{}"),
     "reopen": lambda journal, lease: journal.reopen(lease),
 }
-"""Everything that a holder may do and others may not."""
+"""Every operation that is reserved for the holder of a lease."""
 
 
 def _fails(journal: Journal, lease: Lease, name: str) -> str:
@@ -136,7 +136,7 @@ def _fails(journal: Journal, lease: Lease, name: str) -> str:
 
 
 def open_at_once(url: str, pipe: Connection) -> None:
-    """Open the journal on a signal; sends what came of it."""
+    """Open the journal on a signal. Send "open" or the error."""
     pipe.recv()
     try:
         journal = Journal.open(url)
@@ -147,7 +147,7 @@ def open_at_once(url: str, pipe: Connection) -> None:
 
 
 def write_until_full(url: str, attempt_id: str, room: int, pipe: Connection) -> None:
-    """Write steps into `room` bytes of disk, then go on with as much as there is."""
+    """Write steps until `room` bytes of disk are full, then lift the limit and write once more."""
     journal = Journal.open(url, patience_s=0.5)
     lease = journal.acquire(attempt_id, "writer", 300)
     written, body = 0, random.Random(0).randbytes(20_000)

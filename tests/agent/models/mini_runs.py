@@ -19,7 +19,7 @@ def run(
     text: bool = False,
     name: str = "openai/gpt-4o",
 ) -> Path:
-    """Run the package's agent over HTTP on scripted replies; the path of its trajectory."""
+    """Run the package's agent over HTTP on scripted replies. Return the path of its trajectory."""
     monkeypatch.setenv("MSWEA_SILENT_STARTUP", "1")
     monkeypatch.setenv("MSWEA_COST_TRACKING", "ignore_errors")
     monkeypatch.setenv("OPENAI_API_KEY", "dummy")

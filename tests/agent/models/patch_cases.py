@@ -72,7 +72,7 @@ CASES = [
 
 
 def git(repo: Path, *arguments: str, stdin: bytes = b"") -> bytes:
-    """Run git with nothing of the user's own configuration."""
+    """Run git without the user's own configuration."""
     identity = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "core.autocrlf=false")
     command = ["git", *identity, *arguments]
     done = subprocess.run(command, cwd=repo, input=stdin, capture_output=True)
@@ -88,7 +88,7 @@ def put(repo: Path, tree: Tree) -> None:
 
 
 def make(case: Case, repo: Path) -> str:
-    """A repository at the case's base commit, and the patch for it as text."""
+    """Create a repository at the case's base commit. Return its patch as text."""
     repo.mkdir(parents=True)
     git(repo, "init", "-q")
     put(repo, case.base)
@@ -102,7 +102,7 @@ def make(case: Case, repo: Path) -> str:
 
 
 def tree_after(repo: Path, patch: str) -> str:
-    """The id of the tree that the patch makes of the base; the repository is left at the base."""
+    """Return the id of the tree that the patch makes. The repository is left at its base commit."""
     git(repo, "apply", "--index", "--whitespace=nowarn", stdin=_bytes(patch))
     tree = git(repo, "write-tree").decode().strip()
     git(repo, "reset", "-q", "--hard")

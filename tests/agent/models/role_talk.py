@@ -38,12 +38,12 @@ class Call:
 
 @dataclass(frozen=True)
 class Talk:
-    """A conversation that ended in an answer."""
+    """A conversation that ended with an answer."""
 
     calls: list[Call]
-    """All of them, the answer last."""
+    """All tool calls, with the answer last."""
     malformed: int
-    """Replies that could not be acted on."""
+    """Number of replies without a valid tool call."""
 
     @property
     def answer(self) -> dict[str, Any]:
@@ -54,13 +54,13 @@ class Talk:
 
 
 def opening(facts: dict[str, Any]) -> list[Message]:
-    """The first two messages: the role's instructions, and what it is given."""
+    """Return the first two messages: the role's instructions and its facts."""
     text = as_markdown(facts)
     return [{"role": "system", "content": "You help."}, {"role": "user", "content": text}]
 
 
 def request(role: str, facts: dict[str, Any], *, scope: str = "", number: int = 0) -> ModelRequest:
-    """The first request of a conversation."""
+    """Return the first request of a conversation."""
     return ModelRequest(opening(facts), TOOLS, number=number, role=role, scope=scope, facts=facts)
 
 
@@ -74,8 +74,10 @@ def talk(
     native: bool = True,
     act: Callable[[Call], str] = lambda call: "done",
 ) -> Talk:
-    """Hold a conversation to its end; `act` does what the model calls for. What the model
-    answers has to be of the role's class."""
+    """Hold a conversation to its end. Check that the answer is of the role's class.
+
+    `act` executes a tool call and returns its result.
+    """
     messages = opening(facts)
     calls: list[Call] = []
     malformed = 0
@@ -100,7 +102,7 @@ def talk(
 
 
 def called(message: Message) -> Call | None:
-    """What a reply calls for in either protocol, None where it is malformed."""
+    """Return the tool call of a reply in either protocol, or None if the reply is malformed."""
     try:
         if message.get("tool_calls"):
             function = message["tool_calls"][0]["function"]

@@ -23,18 +23,18 @@ TRUTHFUL = {
     "conflict_claims": 0.0,
     "asks_for_tests": 0.0,
 }
-"""A model that makes no mistake but those of its skill, each try for itself."""
+"""Settings of a model that makes no mistakes except by lack of skill, drawn anew in each try."""
 
 
 def simulated(patch: str, *, seed: int = 1, name: str = "demo__one", **spec: Any) -> SimulatedModel:
-    """A model that knows a patch; right and truthful where `spec` says nothing else."""
+    """Return a model that knows a patch, and is right and truthful unless `spec` says otherwise."""
     fields = {"provider": "simulated", "skill": 1.0, **TRUTHFUL, **spec}
     task = Task(name, "It is broken.\n\nReally.", "0" * 40, patch)
     return SimulatedModel(SimulatedSpec.model_validate(fields), task, seed)
 
 
 def complete(model: SimulatedModel, request: ModelRequest) -> ModelReply:
-    """One reply."""
+    """Return one reply."""
     return asyncio.run(model.complete(request))
 
 
@@ -46,7 +46,7 @@ class Tree:
         self.patch = make(case, folder)
 
     def act(self, call: Call) -> str:
-        """Do what a model calls for; reading and running tests do nothing here."""
+        """Execute a model's tool call. Reading and running tests do nothing here."""
         if call.tool == "apply_patch":
             patch = call.arguments["patch"].encode("utf-8", "surrogateescape")
             git(self.root, "apply", "--whitespace=nowarn", stdin=patch)
@@ -57,7 +57,7 @@ class Tree:
         return "done"
 
     def diff(self) -> str:
-        """What differs from the base commit, written as workspaces write it."""
+        """Return the diff from the base commit in the form that workspaces use."""
         git(self.root, "add", "-A")
         options = ("--cached", "--binary", "--full-index", "--no-renames")
         diff = git(self.root, "diff", *options).decode("utf-8", "surrogateescape")
@@ -65,12 +65,12 @@ class Tree:
         return diff
 
     def reset(self) -> None:
-        """Back to the base commit."""
+        """Reset the tree to the base commit."""
         subprocess.run(["git", "reset", "-q", "--hard"], cwd=self.root, check=True)
         subprocess.run(["git", "clean", "-fdxq"], cwd=self.root, check=True)
 
     def reference_diff(self) -> str:
-        """The diff that the reference patch makes; the tree is left at the base commit."""
+        """Return the diff that the reference patch makes. The tree is left at the base commit."""
         self.reset()
         self.act(Call("apply_patch", {"patch": self.patch}))
         diff = self.diff()

@@ -20,7 +20,7 @@ def ceilings(name: str, **fields: Any) -> Ceilings:
 
 
 def conversation(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """The messages of a recorded run, and the tokens that its provider counted last."""
+    """Return the messages of a recorded run, and its provider's highest count of input tokens."""
     recorded = json.loads(path.read_text())["messages"]
     kept = [
         {name: message[name] for name in ("role", "content", "tool_calls") if message.get(name)}
@@ -33,7 +33,7 @@ def conversation(path: Path) -> tuple[list[dict[str, Any]], int]:
 
 
 def test_no_real_conversation_has_more_tokens_than_estimated(shared_data: Path) -> None:
-    """By two tokenizers, and by the count of the provider that answered."""
+    """The estimate exceeds the counts of two tokenizers and of the provider that answered."""
     litellm = load()
     paths = sorted((shared_data / "mini_trajectories").glob("*.traj.json"))
     assert len(paths) > 10
@@ -51,7 +51,7 @@ def test_no_real_conversation_has_more_tokens_than_estimated(shared_data: Path) 
 
 @pytest.mark.parametrize("text", ["数据库连接失败" * 500, "😀" * 1000, "ωмж" * 1000])
 def test_other_scripts_are_not_underestimated(text: str) -> None:
-    """They have fewer bytes for each token."""
+    """Text in scripts with fewer bytes per token is not underestimated."""
     messages = [{"role": "user", "content": text}]
     real = load().token_counter("gpt-4", messages=messages)
     assert estimated_tokens(ModelRequest(messages)) > real
@@ -66,15 +66,13 @@ def test_other_scripts_are_not_underestimated(text: str) -> None:
         ("openai/nobody-lists-this", None),
     ],
 )
-def test_the_output_limit_is_the_models_own_where_that_is_lower(
-    name: str, tokens: int | None
-) -> None:
-    """And nothing is sent to a model that nothing is known of."""
+def test_a_models_own_lower_output_limit_applies(name: str, tokens: int | None) -> None:
+    """A model's own lower limit applies, and an unknown model gets none."""
     assert ceilings(name).max_tokens() == tokens
 
 
 def test_the_experiment_sets_the_output_limit() -> None:
-    """It may be above the default; a call may lower it."""
+    """The experiment's limit may be above the default, and a call may lower it."""
     fields: list[dict[str, Any]] = [
         {"max_tokens": 40_000},
         {"extra": {"max_tokens": 40_000}},
@@ -90,7 +88,7 @@ def test_the_experiment_sets_the_output_limit() -> None:
     [{"reasoning_effort": "high"}, {"extra": {"thinking": {"budget_tokens": 4_096}}}],
 )
 def test_a_lowered_limit_leaves_room_to_think(fields: dict[str, Any]) -> None:
-    """A provider refuses a limit on all output that is below the one on thinking."""
+    """A limit below the thinking budget would be refused, so the budget is added to it."""
     assert ceilings("anthropic/claude-sonnet-4-5", **fields).max_tokens(2_048) == 6_144
 
 
@@ -115,7 +113,7 @@ def test_a_lowered_limit_leaves_room_to_think(fields: dict[str, Any]) -> None:
 def test_a_call_costs_at_most_its_input_and_its_output_limit(
     name: str, fields: dict[str, Any], input_usd: float, output_usd: float
 ) -> None:
-    """At the prices of the tier in use. Text that Claude caches costs more than text it reads."""
+    """The ceiling uses the prices of the selected tier, with cache writes for Claude."""
     usd = ceilings(name, **fields).usd(ASK)
     inputs = estimated_tokens(ASK)
     assert usd == pytest.approx(inputs * input_usd + DEFAULT_MAX_TOKENS * output_usd)
@@ -123,20 +121,20 @@ def test_a_call_costs_at_most_its_input_and_its_output_limit(
     assert lower == pytest.approx(inputs * input_usd + 2_048 * output_usd)
 
 
-def test_a_long_conversation_is_in_a_dearer_tier() -> None:
-    """Gemini doubles its price beyond 200,000 tokens."""
+def test_a_long_conversation_is_in_a_more_expensive_tier() -> None:
+    """Gemini doubles its input price beyond 200,000 tokens."""
     long = ModelRequest([{"role": "user", "content": "x" * 700_000}])
     usd = ceilings("gemini/gemini-2.5-pro").usd(long)
     assert usd == pytest.approx(estimated_tokens(long) * 2.5e-6 + DEFAULT_MAX_TOKENS * 15e-6)
 
 
 def test_an_unknown_price_stays_unknown() -> None:
-    """It is not 0."""
+    """A model without a known price has no ceiling rather than a ceiling of 0."""
     assert ceilings("openai/nobody-lists-this").usd(ASK) is None
 
 
 def test_the_window_is_the_models_own() -> None:
-    """Unless the experiment knows better."""
+    """The model's own context window applies unless the experiment sets another."""
     assert ceilings("openai/gpt-5").context_tokens == 272_000
     assert ceilings("openai/gpt-5", context_tokens=50_000).context_tokens == 50_000
     assert ceilings("openai/nobody-lists-this").context_tokens is None

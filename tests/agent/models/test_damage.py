@@ -16,14 +16,14 @@ REAL = Path(__file__).parents[4] / "shared" / "data" / "swebench"
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_parsing_loses_nothing(case: Case, tmp_path: Path) -> None:
-    """What git writes comes back byte for byte, numbers worked out anew included."""
+    """A patch from git is rendered as it was parsed, even with recomputed line numbers."""
     patch = make(case, tmp_path / "repo")
     assert render(parse(patch)) == patch
     assert render(renumbered(file) for file in parse(patch)) == patch
 
 
 def test_paths_are_those_of_the_tree(tmp_path: Path) -> None:
-    """New and deleted files have one side, and quoting is undone."""
+    """New and deleted files have a path on one side only, and quoted paths are decoded."""
     paths = {}
     for case in CASES:
         patch = make(case, tmp_path / case.name)
@@ -38,7 +38,7 @@ def test_paths_are_those_of_the_tree(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_damage_applies_and_is_wrong(case: Case, tmp_path: Path) -> None:
-    """Whatever the patch is like, every draw applies and makes another tree than the right one."""
+    """Damage to any kind of patch applies and gives a different tree than the patch itself."""
     repo = tmp_path / "repo"
     patch = make(case, repo)
     right = tree_after(repo, patch)
@@ -56,7 +56,7 @@ def test_damage_applies_and_is_wrong(case: Case, tmp_path: Path) -> None:
 def test_damage_of_any_edit_applies(
     lines: list[str], seed: int, cuts: list[int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Files made of repeated lines, edited anywhere, are damaged without losing their place."""
+    """Damage to edits of files with many equal lines still applies."""
     base = [line for n in range(9) for line in (f"line {n}", "same", "same", "same")]
     edited = [line for n, line in enumerate(base) if n // 4 not in cuts]
     at = seed % (len(edited) + 1)
@@ -70,14 +70,14 @@ def test_damage_of_any_edit_applies(
 
 
 def test_the_same_seed_does_the_same_damage(tmp_path: Path) -> None:
-    """A simulated attempt can be repeated exactly."""
+    """The same seed causes the same damage, so a simulated attempt can be repeated exactly."""
     patch = make(CASES[0], tmp_path / "repo")
     assert damage(patch, random.Random(7)) == damage(patch, random.Random(7))
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the SWE-bench rows are not on this machine")
 def test_real_reference_patches_can_be_damaged() -> None:
-    """Every gold patch of SWE-bench survives parsing and is damaged into a consistent diff."""
+    """Every reference patch of SWE-bench can be parsed and damaged into a consistent diff."""
     rows = pytest.importorskip("pyarrow.parquet").read_table(REAL / "verified_test.parquet")
     for number, patch in enumerate(rows["patch"].to_pylist()):
         assert render(parse(patch)) == patch

@@ -43,7 +43,7 @@ def replay(path: Path) -> RecordedModel:
 
 @pytest.fixture
 def replies() -> list[ScopedReply]:
-    """An attempt's answers as they came, its parallel scopes in between each other."""
+    """Return an attempt's replies in their order in time, with parallel scopes interleaved."""
     model = simulated(PATCH, malformed=0.3)
     return [
         ScopedReply(scope, role, complete(model, request(role, FACTS, scope=scope, number=n)))
@@ -57,7 +57,7 @@ def replies() -> list[ScopedReply]:
 async def test_a_scope_that_was_cut_off_is_cut_off_again(
     tmp_path: Path, replies: list[ScopedReply], why: Any, error: type[Exception]
 ) -> None:
-    """After its last answer, for the same reason; other scopes have theirs."""
+    """A scope ends after its last reply with the recorded error. Other scopes are unaffected."""
     model = replay(write(tmp_path / "a.json", replies, [ScopedEnd("", why, "no more")]))
     assert await model.complete(ModelRequest([], role="planner", scope="", number=2))
     with pytest.raises(error, match="no more"):
@@ -71,7 +71,7 @@ async def test_a_scope_that_was_cut_off_is_cut_off_again(
 async def test_each_scope_gets_its_answers_in_its_own_order(
     tmp_path: Path, replies: list[ScopedReply]
 ) -> None:
-    """Message, tokens and cost are those of the recording, whatever the order of asking."""
+    """A replayed reply has the recorded message, tokens and cost, in any order of requests."""
     model = replay(write(tmp_path / "a.json", replies))
     places = [("step-1/candidate-0", 1, 4), ("", 2, 5), ("step-1/candidate-0", 0, 2), ("", 0, 0)]
     for scope, number, at in places:
@@ -82,8 +82,10 @@ async def test_each_scope_gets_its_answers_in_its_own_order(
         assert model.ceiling_usd(asked) == recorded.usage.cost_usd
 
 
-async def test_the_end_of_a_scope_is_the_end(tmp_path: Path, replies: list[ScopedReply]) -> None:
-    """What was never answered is told with its scope."""
+async def test_a_scope_has_no_replies_after_its_end(
+    tmp_path: Path, replies: list[ScopedReply]
+) -> None:
+    """The error after a scope's last reply names the scope."""
     model = replay(write(tmp_path / "a.json", replies))
     asked = ModelRequest([], role="implementer", scope="step-1/candidate-1", number=1)
     with pytest.raises(ModelError, match="after 1 calls in scope 'step-1/candidate-1'") as caught:
@@ -91,10 +93,10 @@ async def test_the_end_of_a_scope_is_the_end(tmp_path: Path, replies: list[Scope
     assert not caught.value.retryable
 
 
-async def test_another_role_at_a_place_is_an_error(
+async def test_a_reply_of_another_role_is_an_error(
     tmp_path: Path, replies: list[ScopedReply]
 ) -> None:
-    """The arm has changed since, and its answers would make no sense."""
+    """A reply recorded for another role is refused, because the arm must have changed since."""
     model = replay(write(tmp_path / "a.json", replies))
     with pytest.raises(ModelError, match="answer of role 'contract' where 'brief' is asked"):
         await model.complete(ModelRequest([], role="brief"))
@@ -109,15 +111,15 @@ async def test_an_unknown_cost_stays_unknown(tmp_path: Path) -> None:
     assert (again.usage, again.cost_source) == (usage, "unknown")
 
 
-def test_it_says_what_model_it_was(tmp_path: Path) -> None:
-    """The arm speaks the same protocol as then; a folder of recordings is searched."""
+def test_a_replay_names_the_recorded_model(tmp_path: Path) -> None:
+    """A replay has the recorded model's name and protocol, and finds its file in a folder."""
     write(tmp_path / "demo__one.traj.json", [], native_tools=False)
     info = replay(tmp_path).info
     assert (info.name, info.provider, info.native_tools) == ("openai/x", "recorded", False)
 
 
 def test_a_recording_of_another_task_is_refused(tmp_path: Path) -> None:
-    """Patches for one repository make no sense in another."""
+    """A recording of another task is refused, because its patches do not fit."""
     path = write(tmp_path / "a.json", [], instance_id="demo__two")
     with pytest.raises(InvalidSpec, match="records demo__two, not demo__one"):
         replay(path)
@@ -127,10 +129,10 @@ def test_a_recording_of_another_task_is_refused(tmp_path: Path) -> None:
     ("fields", "words"),
     [({"calls": [{"scope": ""}]}, "calls.0.number"), ({"model": None}, "model"), ({}, "calls")],
 )
-def test_a_damaged_file_is_told_in_one_line(
+def test_a_damaged_file_is_reported_in_one_line(
     fields: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
-    """The operator reads which file and which field."""
+    """The error names the file and the field in one line."""
     path = tmp_path / "a.json"
     whole = {"format": FORMAT, "instance_id": TASK.id, "model": "x", "native_tools": True}
     path.write_text(json.dumps({**whole, **fields}))

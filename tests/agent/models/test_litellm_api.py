@@ -30,7 +30,7 @@ async def _no_sleep(seconds: float) -> None:
 
 
 async def ask(server: Any, *, patient: bool = False, **fields: Any) -> ModelReply:
-    """One call; waits between retries are skipped unless `patient`."""
+    """Make one call. Pauses between retries are skipped unless `patient` is True."""
     spec = LiteLLMSpec(**{"name": "openai/test-model", "api_base": server.url, **fields})
     model = LiteLLMModel(spec) if patient else LiteLLMModel(spec, sleep=_no_sleep)
     return await model.complete(REQUEST)
@@ -43,7 +43,7 @@ def answer() -> Iterator[Any]:
 
 
 async def test_a_call_carries_messages_tools_and_parameters(answer: Any) -> None:
-    """The request on the wire is what the arm asked for and the specification adds."""
+    """The HTTP request contains the arm's request and the specification's parameters."""
     await ask(answer, temperature=0.5, max_tokens=99, extra={"seed": 3})
     sent = answer.requests[0]
     assert sent["messages"] == REQUEST.messages
@@ -54,7 +54,7 @@ async def test_a_call_carries_messages_tools_and_parameters(answer: Any) -> None
 
 
 async def test_the_reply_is_what_must_be_sent_back(answer: Any) -> None:
-    """The message has role, content and tool calls, and no empty fields."""
+    """The message has a role, content and tool calls, and no empty fields."""
     reply = await ask(answer)
     assert set(reply.message) == {"role", "content", "tool_calls"}
     assert reply.message["tool_calls"][0]["function"]["arguments"] == '{"command": "ls"}'
@@ -63,14 +63,14 @@ async def test_the_reply_is_what_must_be_sent_back(answer: Any) -> None:
 
 
 async def test_reasoning_is_kept_for_the_next_request() -> None:
-    """What a provider needs to go on from its reasoning stays with the message."""
+    """The message keeps the reasoning that the provider needs in the next request."""
     message = {"role": "assistant", "content": "hi", "reasoning_content": "Let me see."}
     with api.OpenAIServer([api.completion(message)]) as server:
         assert (await ask(server)).message["reasoning_content"] == "Let me see."
 
 
 async def test_usage_counts_cached_tokens_inside_the_input() -> None:
-    """Cache reads and reasoning are parts of input and output, not additions."""
+    """Cached tokens are part of the input, and reasoning tokens are part of the output."""
     usage = {
         "prompt_tokens": 1000,
         "completion_tokens": 50,
@@ -86,14 +86,14 @@ async def test_usage_counts_cached_tokens_inside_the_input() -> None:
 
 @pytest.mark.parametrize("name", ["openai/test-model", "openai/gpt-5-nobody-has-this"])
 async def test_an_unknown_price_is_unknown(name: str) -> None:
-    """A model without a price entry costs None, even where LiteLLM says 0."""
+    """A model without a listed price has the cost None, even if LiteLLM says 0."""
     with api.OpenAIServer([api.text("hi")]) as server:
         reply = await ask(server, name=name)
     assert (reply.usage.cost_usd, reply.cost_source) == (None, "unknown")
 
 
 async def test_a_listed_price_comes_from_litellm() -> None:
-    """A model of the price list is charged by it."""
+    """A model in LiteLLM's price list is charged at its listed price."""
     with api.OpenAIServer([api.text("hi")]) as server:
         reply = await ask(server, name="openai/gpt-4o")
     assert reply.cost_source == "litellm"
@@ -101,19 +101,19 @@ async def test_a_listed_price_comes_from_litellm() -> None:
 
 
 async def test_a_declared_price_is_used(answer: Any) -> None:
-    """Whoever runs a model of their own says what its tokens cost."""
+    """A model of one's own is charged at its declared price."""
     reply = await ask(answer, input_cost_per_token=1e-3, output_cost_per_token=2e-3)
     assert (reply.usage.cost_usd, reply.cost_source) == (pytest.approx(0.12), "declared")
 
 
 async def test_a_declared_price_of_zero_is_free(answer: Any) -> None:
-    """Free on purpose is 0, not unknown."""
+    """A declared price of zero is a cost of 0, not an unknown cost."""
     reply = await ask(answer, input_cost_per_token=0, output_cost_per_token=0)
     assert (reply.usage.cost_usd, reply.cost_source) == (0.0, "declared")
 
 
 async def test_the_providers_own_figure_wins() -> None:
-    """A provider that sends a cost knows best."""
+    """A cost that the provider sends takes precedence over the price list."""
     usage = {"prompt_tokens": 5, "completion_tokens": 5, "total_tokens": 10, "cost": 0.25}
     with api.OpenAIServer([api.text("hi", usage=usage)]) as server:
         reply = await ask(server, name="openai/gpt-4o")
@@ -121,7 +121,7 @@ async def test_the_providers_own_figure_wins() -> None:
 
 
 async def test_a_reply_without_tool_call_is_a_reply() -> None:
-    """What to do about it is the arm's business."""
+    """A reply without a tool call is not retried, because the arm decides how to handle it."""
     with api.OpenAIServer([api.text(None)]) as server:
         reply = await ask(server)
         assert len(server.requests) == 1
@@ -142,8 +142,8 @@ async def test_a_reply_without_tool_call_is_a_reply() -> None:
         api.empty_choices(),
     ],
 )
-async def test_a_passing_fault_costs_a_retry(fault: Any) -> None:
-    """The same request goes out again, and the reply says so."""
+async def test_a_temporary_fault_costs_a_retry(fault: Any) -> None:
+    """The same request is sent again, and the reply counts the retry."""
     with api.OpenAIServer([fault, api.command("ls")]) as server:
         reply = await ask(server)
         assert server.requests[0] == server.requests[1]
@@ -151,16 +151,16 @@ async def test_a_passing_fault_costs_a_retry(fault: Any) -> None:
 
 
 async def test_a_slow_answer_is_cut_off_and_retried() -> None:
-    """`timeout_s` bounds each request."""
+    """`timeout_s` limits the duration of each request."""
     with api.OpenAIServer([api.slow(3, api.text("late")), api.text("hi")]) as server:
         reply = await ask(server, timeout_s=0.5)
     assert (reply.message["content"], reply.retries) == ("hi", 1)
 
 
 async def test_retry_after_is_honoured() -> None:
-    """The next request does not come before the provider wants it."""
+    """The next request is sent no earlier than the provider asked for."""
     with api.OpenAIServer([api.rate_limited("0.4"), api.text("hi")]) as server:
-        await ask(server)  # LiteLLM is loaded, and does not count below
+        await ask(server)  # load LiteLLM before the measurement
         server.script = api.in_order([api.rate_limited("0.4"), api.text("hi")])
         started = time.perf_counter()
         await ask(server, patient=True)
@@ -178,10 +178,10 @@ async def test_retry_after_is_honoured() -> None:
         (api.context_window(), ContextWindowExceeded, "maximum context length"),
     ],
 )
-async def test_what_no_retry_cures_fails_with_one_request(
+async def test_a_permanent_fault_fails_with_one_request(
     fault: Any, kind: type[AgentError], words: str
 ) -> None:
-    """The provider's words come through on one line, at once."""
+    """The error is raised at once and has the provider's message in one line."""
     with api.OpenAIServer([fault]) as server:
         with pytest.raises(kind, match=words) as caught:
             await ask(server)
@@ -191,7 +191,7 @@ async def test_what_no_retry_cures_fails_with_one_request(
 
 
 async def test_retries_run_out() -> None:
-    """After the last one the failure is the infrastructure's, and may pass later."""
+    """After the last retry the error is retryable, as the fault may be temporary."""
     with api.OpenAIServer([api.server_error()] * 9) as server:
         with pytest.raises(ModelError, match="after 2 retries") as caught:
             await ask(server, max_retries=2)
@@ -200,7 +200,7 @@ async def test_retries_run_out() -> None:
 
 
 async def test_an_unreachable_server_is_a_retryable_failure() -> None:
-    """Nothing listens there today; something may tomorrow."""
+    """A server that cannot be reached may be up later, so the error is retryable."""
     with api.OpenAIServer([]) as server:
         url = server.url
     spec = LiteLLMSpec(name="openai/test-model", api_base=url, max_retries=1)
@@ -221,7 +221,7 @@ async def test_a_cancelled_call_ends_at_once() -> None:
 
 
 async def test_a_name_without_provider_is_refused_without_a_request() -> None:
-    """LiteLLM's own complaint about a model string reaches the operator."""
+    """LiteLLM's own message about the model's name reaches the operator."""
     spec = LiteLLMSpec(name="nonsense")
     with pytest.raises(ModelError, match="LLM Provider NOT provided") as caught:
         await LiteLLMModel(spec, sleep=_no_sleep).complete(REQUEST)

@@ -11,7 +11,7 @@ MODE = "diff --git a/run b/run\nold mode 100644\nnew mode 100755\n"
 
 
 def diff_of(case: Case, repo: Path) -> str:
-    """The case's changes as a workspace writes them; they stay in the work tree."""
+    """Make the case's changes in the work tree. Return their diff as a workspace writes it."""
     make(case, repo)
     put(repo, case.changes)
     git(repo, "add", "-A")
@@ -21,7 +21,7 @@ def diff_of(case: Case, repo: Path) -> str:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_change_can_be_undone(case: Case, tmp_path: Path) -> None:
-    """Whatever was changed, the tree is that of the base commit again."""
+    """Undoing any change restores the tree of the base commit."""
     repo = tmp_path / "repo"
     back = render(undoing(file) for file in parse(diff_of(case, repo)))
     stdin = back.encode("utf-8", "surrogateescape")
@@ -31,20 +31,20 @@ def test_a_change_can_be_undone(case: Case, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_undoing_twice_is_the_change_itself(case: Case, tmp_path: Path) -> None:
-    """Nothing of it is lost on the way."""
+    """Undoing a change twice gives the original diff."""
     diff = diff_of(case, tmp_path / "repo")
     assert render(parse(diff)) == diff
     assert render(undoing(undoing(file)) for file in parse(diff)) == diff
 
 
-def test_a_mode_goes_back() -> None:
-    """The old mode still stands first."""
+def test_a_mode_change_can_be_undone() -> None:
+    """The undone diff names the current mode first and the restored one second."""
     back = render(undoing(file) for file in parse(MODE))
     assert back == "diff --git a/run b/run\nold mode 100755\nnew mode 100644\n"
 
 
 def test_a_renamed_file_has_two_paths_and_the_new_name() -> None:
-    """Other files have one."""
+    """A renamed file has its old and new path, and any other file has one path."""
     patch = "diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\n" + MODE
     assert [(file.paths, file.name) for file in parse(patch)] == [
         (("x", "y"), "y"),

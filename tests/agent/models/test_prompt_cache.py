@@ -38,20 +38,20 @@ def anthropic() -> Iterator[AnthropicServer]:
 
 
 async def ask(server: Any, name: str, **fields: Any) -> ModelReply:
-    """One call in the middle of a conversation."""
+    """Make one call in the middle of a conversation."""
     spec = LiteLLMSpec(name=name, api_base=server.url, max_retries=0, **fields)
     return await LiteLLMModel(spec).complete(ModelRequest(MESSAGES, [READ]))
 
 
 def marked(value: Any) -> int:
-    """How many cache markers there are anywhere in a request."""
+    """Return the number of cache markers anywhere in a request."""
     if isinstance(value, dict):
         return ("cache_control" in value) + sum(marked(part) for part in value.values())
     return sum(marked(part) for part in value) if isinstance(value, list) else 0
 
 
-async def test_claude_is_told_what_to_cache(anthropic: AnthropicServer) -> None:
-    """The instructions, and everything up to the last result; the conversation stays as it is."""
+async def test_claude_requests_have_cache_markers(anthropic: AnthropicServer) -> None:
+    """The instructions and the latest result are marked in a copy of the conversation."""
     before = copy.deepcopy(MESSAGES)
     await ask(anthropic, CLAUDE)
     sent = anthropic.requests[0]
@@ -62,8 +62,8 @@ async def test_claude_is_told_what_to_cache(anthropic: AnthropicServer) -> None:
     assert before == MESSAGES
 
 
-async def test_what_the_cache_took_and_gave_is_counted(anthropic: AnthropicServer) -> None:
-    """Anthropic counts cached tokens apart, we inside the input tokens."""
+async def test_cache_reads_and_writes_are_counted(anthropic: AnthropicServer) -> None:
+    """Anthropic reports cached tokens separately. They are counted as part of the input tokens."""
     usage = (await ask(anthropic, CLAUDE)).usage
     counts = (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
     assert counts == (100, 20, 70)
@@ -72,27 +72,27 @@ async def test_what_the_cache_took_and_gave_is_counted(anthropic: AnthropicServe
 
 
 async def test_the_experiment_may_place_markers_itself(anthropic: AnthropicServer) -> None:
-    """What `extra` says replaces ours, and an empty list means none."""
+    """Markers given in `extra` replace the default ones, and an empty list removes them."""
     await ask(anthropic, CLAUDE, extra={"cache_control_injection_points": []})
     assert marked(anthropic.requests[0]) == 0
 
 
-async def test_a_claude_that_nobody_lists_gets_no_markers(anthropic: AnthropicServer) -> None:
-    """LiteLLM does not say that it would understand them."""
+async def test_an_unlisted_claude_gets_no_markers(anthropic: AnthropicServer) -> None:
+    """A Claude model that LiteLLM does not list might not support markers, so it gets none."""
     await ask(anthropic, "anthropic/claude-nobody-has-this")
     assert marked(anthropic.requests[0]) == 0
 
 
 @pytest.mark.parametrize("name", ["openai/gpt-4o", "openai/claude-sonnet-4-5"])
 async def test_providers_that_cache_by_themselves_get_no_markers(name: str) -> None:
-    """OpenAI's protocol has no such field."""
+    """OpenAI's protocol has no cache markers."""
     with api.OpenAIServer([api.text("hi")]) as server:
         await ask(server, name)
         assert marked(server.requests[0]) == 0
 
 
 async def test_temperature_and_effort_are_in_the_request() -> None:
-    """A role's own parameters reach the provider."""
+    """Temperature and reasoning effort are sent to the provider."""
     with api.OpenAIServer([api.text("hi")] * 2) as server:
         await ask(server, "openai/gpt-4o", temperature=0.25)
         await ask(server, "openai/gpt-5", reasoning_effort="low")
@@ -101,15 +101,15 @@ async def test_temperature_and_effort_are_in_the_request() -> None:
 
 
 async def test_effort_reaches_claude_as_a_budget_for_thinking(anthropic: AnthropicServer) -> None:
-    """LiteLLM translates the word; the markers stay."""
+    """LiteLLM translates effort to a thinking budget, and the markers stay."""
     await ask(anthropic, CLAUDE, reasoning_effort="low")
     sent = anthropic.requests[0]
     assert sent["thinking"]["type"] == "enabled"
     assert marked(sent) == 2
 
 
-async def test_what_is_read_once_is_not_cached(anthropic: AnthropicServer) -> None:
-    """To write to the cache costs more than to read without one."""
+async def test_a_single_request_is_not_cached(anthropic: AnthropicServer) -> None:
+    """A request whose prefix is not read again has no markers, because cache writes cost more."""
     model = LiteLLMModel(LiteLLMSpec(name=CLAUDE, api_base=anthropic.url, max_retries=0))
     await model.complete(ModelRequest(MESSAGES, [READ], goes_on=False))
     assert marked(anthropic.requests[0]) == 0
@@ -135,10 +135,10 @@ async def test_what_is_read_once_is_not_cached(anthropic: AnthropicServer) -> No
         ("openai/nobody-lists-this", {}, {}),
     ],
 )
-async def test_models_get_the_parameters_that_they_take(
+async def test_models_get_the_parameters_that_they_support(
     name: str, fields: dict[str, Any], sent: dict[str, Any]
 ) -> None:
-    """Reasoning models have another name for the limit on their output, and no temperature."""
+    """Reasoning models have a different name for the output limit and no temperature."""
     with api.OpenAIServer([api.error(400, "no")]) as server:
         with pytest.raises(ModelError):
             await ask(server, name, **fields)
@@ -150,7 +150,7 @@ async def test_models_get_the_parameters_that_they_take(
 
 
 async def test_thinking_is_sent_back_as_it_came(anthropic: AnthropicServer) -> None:
-    """With its signature, before the call that it led to."""
+    """Thinking is sent back with its signature, before the tool call that it led to."""
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "signed"}
     called = {**MESSAGES[2], "thinking_blocks": [thought], "reasoning_content": "Hm."}
     model = LiteLLMModel(

@@ -1,4 +1,4 @@
-"""The recorded model: the answers of an earlier run, with their tokens and costs."""
+"""The recorded model gives the replies of an earlier run, with their tokens and costs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,13 +23,13 @@ def task(name: str = "demo__one") -> Task:
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A recording with a reply without an action, then every command."""
+    """Return a recording with a reply without an action, followed by every command."""
     replies = [api.text("I think."), *map(api.command, COMMANDS)]
     return run(tmp_path / "demo__one", replies, monkeypatch)
 
 
 async def test_calls_are_replayed_in_order_and_end(path: Path) -> None:
-    """Messages, tokens and costs are those of the recording; after the last it is over."""
+    """Replayed messages, tokens and costs are the recorded ones. Then the model fails."""
     recording = load(path)
     model = for_task(RecordedSpec(provider="recorded", path=path), task())
     replies = [
@@ -57,7 +57,7 @@ async def test_an_unknown_cost_stays_unknown(
 
 
 def test_a_folder_is_searched_in_both_layouts(path: Path) -> None:
-    """`<id>.traj.json` and the package's own `<id>/<id>.traj.json` are found, and a file too."""
+    """The recording is found as `<id>.traj.json`, as `<id>/<id>.traj.json`, or by its own path."""
     for place in (path, path.parent, path.parent.parent):
         spec = RecordedSpec(provider="recorded", path=place)
         info = for_task(spec, task()).info
@@ -65,7 +65,7 @@ def test_a_folder_is_searched_in_both_layouts(path: Path) -> None:
 
 
 def test_a_recording_of_another_task_is_refused(path: Path) -> None:
-    """Commands for one repository make no sense in another."""
+    """A recording of another task is refused, because its commands do not fit."""
     spec = RecordedSpec(provider="recorded", path=path)
     with pytest.raises(InvalidSpec, match="records demo__one, not demo__two"):
         for_task(spec, task("demo__two"))

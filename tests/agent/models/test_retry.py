@@ -30,7 +30,7 @@ class ProviderError(Exception):
 
 
 class ContextWindowExceededError(ProviderError):
-    """Named like LiteLLM's."""
+    """An error with the same name as LiteLLM's."""
 
 
 class Calls:
@@ -77,19 +77,19 @@ class Calls:
     ],
 )
 def test_every_error_has_its_class(error: Exception, kind: str) -> None:
-    """The class decides about retries, so each status has one."""
+    """Every error of a provider has a class, which decides about retries."""
     failure = classify(error)
     assert failure is not None
     assert failure.kind == kind
 
 
-def test_what_is_no_provider_error_is_left_alone() -> None:
-    """A defect of our own is not retried as if a provider had failed."""
+def test_other_errors_are_not_classified() -> None:
+    """An error in our own code is not retried like a provider's."""
     assert classify(KeyError("x")) is None
 
 
 def test_waits_grow_and_stop_growing() -> None:
-    """Backoff doubles from one second up to the longest wait."""
+    """The backoff doubles from one second up to the longest wait."""
     policy = RetryPolicy(longest_wait_s=5)
     failure = Failure("rate limit", "")
     assert [policy.wait_s(failure, n, lambda low, high: high) for n in range(4)] == [1, 2, 4, 5]
@@ -97,29 +97,29 @@ def test_waits_grow_and_stop_growing() -> None:
 
 
 async def test_retries_are_counted() -> None:
-    """The answer says how many calls failed before it."""
+    """The result includes the number of failed calls before it."""
     calls = Calls(ProviderError(429), ProviderError(500))
     assert await calls.run() == ("answer", 2)
     assert calls.waits == [1, 2]
 
 
 async def test_retry_after_takes_the_place_of_the_backoff() -> None:
-    """The provider's own wish is granted, and never undercut."""
+    """The provider's Retry-After replaces the backoff and is never undercut."""
     calls = Calls(ProviderError(429, headers={"Retry-After": "20"}))
     await calls.run()
     assert calls.waits == [25]
 
 
-async def test_a_wait_beyond_all_patience_fails_at_once() -> None:
-    """A provider that is done for the day does not hold an attempt for a day."""
+async def test_a_wait_that_is_too_long_fails_at_once() -> None:
+    """A Retry-After of a day ends the call at once with an error that is not retryable."""
     calls = Calls(ProviderError(429, headers={"retry-after": "86400"}))
     with pytest.raises(ModelError, match="86400 s") as caught:
         await calls.run()
     assert (calls.made, caught.value.retryable) == (1, False)
 
 
-async def test_garbage_is_retried_a_few_times_only() -> None:
-    """A model that keeps answering nothing is given up sooner than a busy one."""
+async def test_malformed_answers_are_retried_a_few_times_only() -> None:
+    """Malformed answers are retried fewer times than other failures."""
     calls = Calls(*[EmptyAnswer("no choices")] * 9)
     with pytest.raises(ModelError, match="after 3 retries") as caught:
         await calls.run()
@@ -135,10 +135,10 @@ async def test_garbage_is_retried_a_few_times_only() -> None:
         (ContextWindowExceededError(400, "too long"), ContextWindowExceeded, "too long"),
     ],
 )
-async def test_what_cannot_succeed_fails_at_once(
+async def test_a_permanent_failure_is_not_retried(
     error: Exception, kind: type[AgentError], words: str
 ) -> None:
-    """One call, and one line with the provider's words and a hint."""
+    """A refused call is made once, and its one-line error has the provider's message and a hint."""
     calls = Calls(error)
     with pytest.raises(kind, match=words) as caught:
         await calls.run()
@@ -148,7 +148,7 @@ async def test_what_cannot_succeed_fails_at_once(
 
 
 async def test_cancellation_passes_through() -> None:
-    """A cancelled attempt stops; it is not a failed call."""
+    """Cancellation is passed on and not treated as a failed call."""
     calls = Calls(asyncio.CancelledError())
     with pytest.raises(asyncio.CancelledError):
         await calls.run()
@@ -168,5 +168,5 @@ async def test_cancellation_passes_through() -> None:
     ],
 )
 def test_retry_after_in_all_its_forms(headers: dict[str, str], seconds: float | None) -> None:
-    """Seconds, milliseconds and dates are understood; nonsense is ignored."""
+    """Seconds, milliseconds and dates are understood, and invalid values are ignored."""
     assert retry_after_s(headers, now=datetime(2025, 3, 1, 12, tzinfo=UTC)) == seconds

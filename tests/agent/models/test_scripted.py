@@ -1,4 +1,4 @@
-"""The scripted model: replies in order, at no cost."""
+"""The scripted model gives its replies in order and at no cost."""
 
 import json
 from dataclasses import replace
@@ -14,7 +14,7 @@ REQUEST = ModelRequest([{"role": "user", "content": "Fix it, please."}])
 
 
 async def test_replies_come_in_order_and_end() -> None:
-    """Texts, messages and commands are answered one by one; then the script is over."""
+    """Texts, messages and commands are given one by one. After the last one the model fails."""
     message = {"role": "assistant", "content": "b", "tool_calls": None}
     spec = ScriptedSpec(provider="scripted", replies=["a", message, {"command": "ls"}])
     model = ScriptedModel(spec)
@@ -28,7 +28,7 @@ async def test_replies_come_in_order_and_end() -> None:
 
 
 async def test_no_money_is_involved() -> None:
-    """A script costs nothing, and says that nothing was to pay."""
+    """A scripted reply costs 0, and its cost source is "none"."""
     reply = await ScriptedModel(ScriptedSpec(provider="scripted", replies=["a"])).complete(REQUEST)
     assert (reply.usage.cost_usd, reply.cost_source) == (0.0, "none")
     assert reply.usage.input_tokens > 0

@@ -35,7 +35,7 @@ def _half(seed: int) -> SimulatedSpec:
 
 
 def command_of(message: Message) -> str | None:
-    """The command of a reply in either protocol, None when there is none."""
+    """Return the command of a reply in either protocol, or None."""
     if message.get("tool_calls"):
         return str(json.loads(message["tool_calls"][0]["function"]["arguments"])["command"])
     found = re.search(r"```mswea_bash_command\n(.*)\n```", message["content"] or "", re.DOTALL)
@@ -43,7 +43,7 @@ def command_of(message: Message) -> str | None:
 
 
 def work(subject: Any, repo: Path, *, native: bool = True) -> tuple[str, list[ModelReply]]:
-    """A minimal arm: run every command in the repository; the submission and the replies."""
+    """Run every command of a model in a repository. Return the submission and the replies."""
     messages: list[Message] = [{"role": "user", "content": "Fix it."}]
     replies: list[ModelReply] = []
     while len(replies) < 60:
@@ -60,7 +60,7 @@ def work(subject: Any, repo: Path, *, native: bool = True) -> tuple[str, list[Mo
             return done.stdout.split(b"\n", 1)[1].decode("utf-8", "surrogateescape"), replies
         role = {"role": "tool", "tool_call_id": "x"} if native else {"role": "user"}
         messages += [reply.message, {**role, "content": done.stdout.decode(errors="replace")}]
-    raise AssertionError("never submitted")
+    raise AssertionError("the model never submitted")
 
 
 @pytest.mark.parametrize("native", [True, False], ids=["tools", "text"])
@@ -68,7 +68,7 @@ def work(subject: Any, repo: Path, *, native: bool = True) -> tuple[str, list[Mo
 def test_a_right_attempt_submits_the_reference_change(
     case: Case, native: bool, tmp_path: Path
 ) -> None:
-    """In either protocol, and whatever the patch is like, the submission has the same effect."""
+    """In either protocol, the submission has the effect of the reference patch."""
     repo = tmp_path / "repo"
     patch = make(case, repo)
     submission, _ = work(model(patch), repo, native=native)
@@ -78,7 +78,7 @@ def test_a_right_attempt_submits_the_reference_change(
 
 
 def test_a_wrong_attempt_submits_something_else(tmp_path: Path) -> None:
-    """Without skill the patch still applies, and is not the reference."""
+    """Without skill the submitted patch applies but differs from the reference."""
     repo = tmp_path / "repo"
     patch = make(CASES[0], repo)
     submission, _ = work(model(patch, skill=0.0), repo)
@@ -87,13 +87,13 @@ def test_a_wrong_attempt_submits_something_else(tmp_path: Path) -> None:
 
 
 def test_skill_is_the_share_of_right_attempts() -> None:
-    """Over many attempts, about as many are right as the skill says."""
+    """The share of right attempts approximates the skill."""
     right = sum(model(seed=seed, skill=0.7).right for seed in range(1000))
     assert 650 < right < 750
 
 
 def test_draws_differ_by_attempt_task_and_seed() -> None:
-    """No two cells share their draws by accident."""
+    """Draws of different attempts, tasks and seeds are independent."""
     draws = [
         [model(seed=n, skill=0.5).right for n in range(40)],
         [model(name=f"demo__{n}", skill=0.5).right for n in range(40)],
@@ -103,14 +103,14 @@ def test_draws_differ_by_attempt_task_and_seed() -> None:
     assert draws[0] != draws[1] != draws[2] != draws[0]
 
 
-def test_draws_stay_what_they_were() -> None:
-    """An attempt of an earlier version can be repeated, and its numbers with it."""
+def test_draws_never_change() -> None:
+    """The draws of earlier releases never change, so their attempts can be repeated."""
     lots = "".join("+" if model(seed=seed, skill=0.5).right else "-" for seed in range(24))
     assert lots == "--+-+++++---+++++++--+-+"
 
 
 async def test_the_same_question_gets_the_same_answer() -> None:
-    """A reply depends on the conversation alone, not on earlier calls."""
+    """A reply depends only on the conversation, not on earlier calls."""
     request = ModelRequest([{"role": "user", "content": "Fix it."}], [BASH])
     subject = model(skill=0.5, malformed=0.5)
     first = await subject.complete(request)
@@ -120,7 +120,7 @@ async def test_the_same_question_gets_the_same_answer() -> None:
 
 
 def test_malformed_replies_do_not_change_the_work(tmp_path: Path) -> None:
-    """After the complaint the model goes on where it was, and still submits."""
+    """After an error message the model continues where it was, and still submits."""
     repo = tmp_path / "repo"
     patch = make(CASES[0], repo)
     clean, plain = work(model(patch), repo)
@@ -131,7 +131,7 @@ def test_malformed_replies_do_not_change_the_work(tmp_path: Path) -> None:
 
 
 def test_usage_models_a_prompt_cache(tmp_path: Path) -> None:
-    """Each call reads the request before it from the cache and pays for what is new."""
+    """Each call reads the previous request from the cache and pays for the new part."""
     repo = tmp_path / "repo"
     base = b"# A line that takes room in the conversation.\n" * 300
     case = Case("long", {"a.py": base}, {"a.py": base + b"x = 2\n"})
@@ -147,7 +147,7 @@ def test_usage_models_a_prompt_cache(tmp_path: Path) -> None:
 
 
 def test_tools_are_written_to_the_cache_once() -> None:
-    """They precede all messages, so later calls read them with the request before."""
+    """Tools precede all messages, so later calls read them from the cache."""
     tools = [{**BASH, "description": "x" * 8000}]
     opening = [{"role": "user", "content": "y" * 8000}]
     subject = model()
@@ -160,7 +160,7 @@ def test_tools_are_written_to_the_cache_once() -> None:
 
 
 def commands(subject: Any, scope: str = "") -> list[str]:
-    """The commands of an attempt, none of which is run."""
+    """Return the commands of an attempt without running them."""
     talk: list[Message] = [{"role": "user", "content": "Fix it."}]
     found = [""]
     while found[-1] != SUBMIT:
@@ -173,7 +173,7 @@ def commands(subject: Any, scope: str = "") -> list[str]:
 
 @pytest.mark.parametrize("name", ["two hunks", "new file", "deleted with change", "renamed"])
 def test_tests_can_show_mini_its_mistake(name: str, tmp_path: Path) -> None:
-    """A wrong change is taken back, and what is submitted is the last one made."""
+    """A wrong change is reverted, and the last change is submitted."""
     repo = tmp_path / "repo"
     patch = make(next(case for case in CASES if case.name == name), repo)
     faults = {"skill": 0.5, "correlation": 0.0, "mini_tests": 1.0, "mini_notices": 1.0}
@@ -189,8 +189,8 @@ def test_tests_can_show_mini_its_mistake(name: str, tmp_path: Path) -> None:
     assert [tree_after(repo, made) for made in submissions] == [tree_after(repo, patch)]
 
 
-def test_mini_runs_tests_and_notices_as_often_as_stated() -> None:
-    """By attempt; without the setting never."""
+def test_mini_runs_tests_and_notices_with_the_configured_frequency() -> None:
+    """The shares of attempts that run tests and that notice a mistake are the configured ones."""
     ran = [commands(model(seed=seed, mini_tests=0.5)) for seed in range(200)]
     share = sum(any("pytest" in command for command in each) for each in ran) / 200
     assert share == pytest.approx(0.5, abs=0.1)
@@ -202,12 +202,12 @@ def test_mini_runs_tests_and_notices_as_often_as_stated() -> None:
 
 
 def test_more_exploration_is_more_commands() -> None:
-    """That many, before the change."""
+    """The model runs the configured number of exploring commands before its change."""
     assert len(commands(model(exploration=9))) == len(commands(model())) + 9
 
 
 def test_tries_of_mini_differ_by_scope_unless_correlated() -> None:
-    """Best of several runs needs runs that differ, and as often as stated they do not."""
+    """Tries are independent without correlation and identical with full correlation."""
 
     def patches(correlation: float) -> set[str]:
         subject = model(skill=0.5, correlation=correlation)
@@ -220,6 +220,6 @@ def test_tries_of_mini_differ_by_scope_unless_correlated() -> None:
 
 
 def test_a_task_without_reference_patch_is_refused() -> None:
-    """There is nothing to be right about, and the operator hears so."""
+    """Without a reference patch no attempt could be right, so the error says that one is needed."""
     with pytest.raises(InvalidSpec, match="reference patch"):
         model("")

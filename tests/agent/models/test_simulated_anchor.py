@@ -1,4 +1,4 @@
-"""The anchor test of the simulated model: it fails before the change and passes after."""
+"""The simulated model's reproduction test fails before the change and passes after it."""
 
 import ast
 import asyncio
@@ -28,7 +28,7 @@ def written(patch: str, seed: int = 1, **facts: Any) -> Talk:
 
 
 def passes(test: Path) -> bool:
-    """Run the functions of a test file; False when an assertion of theirs fails."""
+    """Run the functions of a test file. Return False if an assertion fails."""
     tests = [value for name, value in runpy.run_path(str(test)).items() if name.startswith("test")]
     assert tests
     try:
@@ -40,8 +40,8 @@ def passes(test: Path) -> bool:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_it_fails_before_the_change_and_passes_after(case: Case, tmp_path: Path) -> None:
-    """For every kind of patch and whichever hunk is drawn."""
+def test_the_test_fails_before_the_change_and_passes_after(case: Case, tmp_path: Path) -> None:
+    """The test fails before the change and passes after it for any patch and any chosen hunk."""
     tree = Tree(case, tmp_path / "repo")
     for seed in SEEDS:
         said = talk(simulated(tree.patch, seed=seed), "anchor", {"brief": BRIEF}, act=tree.act)
@@ -54,14 +54,14 @@ def test_it_fails_before_the_change_and_passes_after(case: Case, tmp_path: Path)
 
 
 def test_the_hunk_is_drawn_by_seed(tmp_path: Path) -> None:
-    """Attempts differ in what their anchor test looks at."""
+    """Attempts differ in the hunk that their reproduction test checks."""
     patch = Tree(CASES[0], tmp_path / "repo").patch
     tests = {str(written(patch, seed).calls_of("write_new")) for seed in range(20)}
     assert len(tests) == 2
 
 
-def test_a_wrong_change_may_still_pass_it(tmp_path: Path) -> None:
-    """It looks at one hunk, so it catches some of the wrong changes and not all."""
+def test_a_wrong_change_may_pass_the_test(tmp_path: Path) -> None:
+    """The test checks a single hunk, so it catches some of the wrong changes but not all."""
     tree = Tree(CASES[0], tmp_path / "repo")
     verdicts = []
     for seed in range(20):
@@ -74,15 +74,15 @@ def test_a_wrong_change_may_still_pass_it(tmp_path: Path) -> None:
 
 
 def test_code_comes_before_prose(tmp_path: Path) -> None:
-    """Where a patch changes both, the anchor test is about the code."""
+    """If a patch changes code and prose, the reproduction test checks the code."""
     prose = Case("both", {"a.py": b"x = 1\n", "b.md": b"One.\n"}, {"a.py": b"1\n", "b.md": b"2\n"})
     patch = Tree(prose, tmp_path / "repo").patch
     for seed in SEEDS:
         assert "'a.py'" in written(patch, seed).calls_of("write_new")[0]["content"]
 
 
-def test_it_goes_through_the_steps_of_the_role(tmp_path: Path) -> None:
-    """Look, write a new file of plain ASCII where the brief says, run it, claim."""
+def test_the_author_follows_the_steps_of_the_role(tmp_path: Path) -> None:
+    """The author reads, writes a new ASCII file where the brief says, runs it and reports."""
     case = next(case for case in CASES if case.name == "non-ascii")
     said = written(Tree(case, tmp_path / "repo").patch)
     assert [call.tool for call in said.calls] == ["read", "write_new", "run_tests", "answer"]
@@ -94,8 +94,8 @@ def test_it_goes_through_the_steps_of_the_role(tmp_path: Path) -> None:
     assert any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(new["content"])))
 
 
-def test_it_finds_a_place_without_a_brief(tmp_path: Path) -> None:
-    """Beside the existing tests, or in `tests`, under a name of the task's own."""
+def test_the_author_finds_a_path_without_a_brief(tmp_path: Path) -> None:
+    """Without a brief the test is placed with existing tests and named after the task."""
     patch = Tree(CASES[0], tmp_path / "repo").patch
     files = ["test/unit/test_a.py", "test/unit/test_b.py", "test/test_c.py"]
     beside = written(patch, brief=None, test_files=files).answer["path"]
@@ -105,8 +105,8 @@ def test_it_finds_a_place_without_a_brief(tmp_path: Path) -> None:
     assert Path(beside).name == Path(alone).name != written(patch).answer["path"]
 
 
-def test_what_no_text_shows_is_not_reproduced() -> None:
-    """A patch that only changes a file's mode gives nothing to look for, and the model says so."""
+def test_a_change_without_text_is_not_reproduced() -> None:
+    """A patch that changes only a file's mode leaves no text to check, and the model says so."""
     patch = "diff --git a/run b/run\nold mode 100644\nnew mode 100755\n"
     said = written(patch)
     assert not said.answer["reproduced"]
@@ -125,7 +125,7 @@ async def judged(workspace: Workspace, path: str) -> tuple[int, str]:
 
 
 async def before_and_after(instance: Instance, cache: Path) -> None:
-    """Claim in a repository at its base commit, and see what pytest says of the claim."""
+    """Write the reproduction test at the base commit, and run it before and after the patch."""
     workspace = await HostWorkspace.open(
         prepare=lambda path: checkout(instance.repo, instance.base_commit, path, cache),
         base_commit=instance.base_commit,
@@ -152,8 +152,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-async def test_it_holds_in_every_bundled_task(instances: list[Instance], cache: Path) -> None:
-    """In a real workspace pytest exits with 1 by an assertion, and with 0 after the patch."""
+async def test_the_test_works_in_every_bundled_task(instances: list[Instance], cache: Path) -> None:
+    """In a real workspace pytest fails on an assertion before the patch and passes after it."""
     assert len(instances) == 15
     together = asyncio.Semaphore(4)
 
@@ -165,7 +165,7 @@ async def test_it_holds_in_every_bundled_task(instances: list[Instance], cache: 
 
 
 def outcomes(case: Case, folder: Path, seed: int = 1, **faults: float) -> list[bool]:
-    """Whether the test of an author passes before the change, after it, and after its mistake."""
+    """Return whether the test passes before the change, after it, and after a wrong change."""
     tree = Tree(case, folder)
     model = simulated(tree.patch, seed=seed, **faults)
     passed = []
@@ -180,7 +180,7 @@ def outcomes(case: Case, folder: Path, seed: int = 1, **faults: float) -> list[b
 
 
 def test_a_wrong_test_agrees_with_the_mistake_of_the_first_try(tmp_path: Path) -> None:
-    """The correct change fails it, and the mistaken one passes; never does the base commit."""
+    """A wrong test fails at the base and on the right change, and may pass on the mistake."""
     found = [
         outcomes(CASES[0], tmp_path / str(seed), seed, wrong_anchors=1.0) for seed in range(12)
     ]
@@ -189,14 +189,14 @@ def test_a_wrong_test_agrees_with_the_mistake_of_the_first_try(tmp_path: Path) -
 
 
 def test_an_overspecified_test_fails_on_correct_work(tmp_path: Path) -> None:
-    """It asks for a detail that nothing has."""
+    """An overspecified test asks for a detail that does not exist, so right work fails it."""
     for number, case in enumerate(CASES[:6]):
         folder = tmp_path / str(number)
         assert outcomes(case, folder, overspecified_anchors=1.0) == [False, False, False]
 
 
 def test_a_flaky_test_fails_before_and_mostly_passes_after(tmp_path: Path) -> None:
-    """Of many runs on correct work some fail."""
+    """A flaky test always fails before the change and fails in some runs after it."""
     tree = Tree(CASES[1], tmp_path / "repo")
     model = simulated(tree.patch, flaky_anchors=1.0)
     talk(model, "anchor", {"brief": BRIEF}, act=tree.act)
@@ -206,8 +206,8 @@ def test_a_flaky_test_fails_before_and_mostly_passes_after(tmp_path: Path) -> No
     assert 30 < sum(passes(test) for _ in range(80)) < 80
 
 
-def test_faults_are_as_frequent_as_stated() -> None:
-    """One draw decides among them, by seed."""
+def test_faults_have_the_configured_frequency() -> None:
+    """The shares of faulty tests are the configured ones."""
     model_of = {"overspecified_anchors": 0.25, "flaky_anchors": 0.25}
     patch = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a = 1\n+a = 2\n"
     tests = [

@@ -33,7 +33,7 @@ def patches_of(model: Any, scope: str, *targets: str) -> list[str]:
 @pytest.mark.parametrize("native", [True, False], ids=["tools", "text"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_right_step_makes_the_reference_change(case: Case, native: bool, tmp_path: Path) -> None:
-    """Whatever kind of patch it is, in either protocol the tree comes out the same."""
+    """In either protocol, a right step gives the tree of the reference patch."""
     tree = Tree(case, tmp_path / "repo")
     expected = tree.reference_diff()
     given = facts(*paths(tree.patch))
@@ -43,7 +43,7 @@ def test_a_right_step_makes_the_reference_change(case: Case, native: bool, tmp_p
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_wrong_step_can_be_made_right(case: Case, tmp_path: Path) -> None:
-    """A later try takes back what an earlier one left, and only then makes the change."""
+    """A later try reverts the change of an earlier one before it makes its own."""
     tree = Tree(case, tmp_path / "repo")
     expected = tree.reference_diff()
     targets = paths(tree.patch)
@@ -57,8 +57,8 @@ def test_a_wrong_step_can_be_made_right(case: Case, tmp_path: Path) -> None:
         tree.reset()
 
 
-def test_a_cheat_is_taken_back_and_the_anchor_test_is_not(tmp_path: Path) -> None:
-    """What has nothing to do with the task goes; the test that the arm wrote stays."""
+def test_a_cheat_is_reverted_and_the_reproduction_test_is_not(tmp_path: Path) -> None:
+    """Unrelated changes are reverted, but the reproduction test of the arm stays."""
     tree = Tree(CASES[0], tmp_path / "repo")
     expected = tree.reference_diff()
     (tree.root / "conftest.py").write_text("import pytest\n")
@@ -72,19 +72,19 @@ def test_a_cheat_is_taken_back_and_the_anchor_test_is_not(tmp_path: Path) -> Non
 
 
 def test_a_step_changes_its_targets_alone() -> None:
-    """Of a patch of two files, a step for one leaves the other for later."""
+    """A step for one file of a patch does not change the others."""
     assert paths(*patches_of(simulated(TWO), "step-1", "y.py")) == ["y.py"]
 
 
 def test_the_tests_run_before_the_report() -> None:
-    """Anchor, step tests and regression tests run once each, after the change."""
+    """The reproduction test and the regression tests run once, after the change."""
     calls = talk(simulated(ONE), "implementer", facts("x.py")).calls
     assert [call.tool for call in calls] == ["read", "apply_patch", "run_tests", "answer"]
     assert calls[2].arguments == {"paths": [ANCHOR["path"], *TESTS]}
 
 
 def share_right(skill: float, *targets: str) -> float:
-    """How often the steps of these targets are right, each in a scope of its own."""
+    """Return the share of right steps for these targets, each in a scope of its own."""
     right = simulated(TWO)
     expected = patches_of(right, "", *targets)
     model = simulated(TWO, skill=skill)
@@ -92,18 +92,18 @@ def share_right(skill: float, *targets: str) -> float:
     return tries.count(expected) / len(tries)
 
 
-def test_skill_is_the_share_of_right_tasks_done_in_one_go() -> None:
-    """A step that makes the whole change is right as often as the skill says."""
+def test_skill_is_the_share_of_right_tasks_done_in_one_step() -> None:
+    """A step that makes the whole change is right with a probability equal to the skill."""
     assert share_right(0.5, "x.py", "y.py") == pytest.approx(0.5, abs=0.08)
 
 
 def test_a_part_is_right_more_often_than_the_whole() -> None:
-    """Two steps of one file each are both right as often as one of two: skill ** (1/2)."""
+    """A step for one of two files is right with probability skill ** (1/2)."""
     assert share_right(0.5, "x.py") == pytest.approx(0.5**0.5, abs=0.08)
 
 
 def test_draws_differ_by_scope_seed_and_task() -> None:
-    """Candidates, attempts and tasks do not share their draws."""
+    """Draws of different candidates, attempts and tasks are independent."""
     by_scope = [patches_of(simulated(ONE, skill=0.5), f"step-{n}", "x.py") for n in range(30)]
     by_seed = [patches_of(simulated(ONE, skill=0.5, seed=n), "", "x.py") for n in range(30)]
     by_task = [patches_of(simulated(ONE, skill=0.5, name=f"t-{n}"), "", "x.py") for n in range(30)]
@@ -121,13 +121,13 @@ def share_sure(skill: float) -> float:
 
 
 def test_confidence_says_something_but_not_everything() -> None:
-    """High confidence is more frequent, not certain, where the work is right."""
+    """High confidence is more frequent for right work, but not certain."""
     assert share_sure(1.0) == pytest.approx(0.6, abs=0.08)
     assert share_sure(0.0) == pytest.approx(0.3, abs=0.08)
 
 
 def test_a_cheat_works_on_the_tests_and_claims_success() -> None:
-    """It overwrites an existing test or adds a hook, changes no code, and is sure of itself."""
+    """A cheat overwrites a test or adds a hook, changes no code, and claims high confidence."""
     model = simulated(ONE, cheating=1.0)
     talks = [talk(model, "implementer", facts("x.py"), scope=f"step-{n}") for n in range(20)]
     written = {call["path"] for one in talks for call in one.calls_of("write")}
@@ -136,15 +136,15 @@ def test_a_cheat_works_on_the_tests_and_claims_success() -> None:
     assert {(one.answer["status"], one.answer["confidence"]) for one in talks} == {("done", "high")}
 
 
-def test_cheating_is_as_frequent_as_stated() -> None:
-    """About the given share of tries are cheats, whatever the skill."""
+def test_cheating_has_the_configured_frequency() -> None:
+    """The share of cheating tries is the configured one, whatever the skill."""
     model = simulated(ONE, cheating=0.25)
     talks = [talk(model, "implementer", facts("x.py"), scope=f"step-{n}") for n in range(400)]
     assert sum(bool(one.calls_of("write")) for one in talks) / 400 == pytest.approx(0.25, abs=0.07)
 
 
-def test_another_try_repeats_the_first_mistake_as_often_as_stated() -> None:
-    """With full correlation every candidate is the first one; otherwise some differ."""
+def test_correlated_tries_repeat_the_first_mistake() -> None:
+    """With full correlation every candidate equals the first. Without it, some differ."""
     tries = {
         chance: {
             patch
@@ -160,7 +160,7 @@ def test_another_try_repeats_the_first_mistake_as_often_as_stated() -> None:
 
 
 def test_the_first_candidate_of_the_first_step_is_the_first_try() -> None:
-    """It is right exactly when the attempt's first try is, whatever the correlation."""
+    """The first candidate is right exactly if the attempt's first try is."""
     for seed in range(20):
         model = simulated(ONE, skill=0.5, seed=seed)
         given = facts("x.py", candidate=0, last_step=None)
@@ -170,7 +170,7 @@ def test_the_first_candidate_of_the_first_step_is_the_first_try() -> None:
 
 
 def test_the_first_mistake_is_that_of_the_attempt() -> None:
-    """A correlated try of the whole task is right exactly when the attempt's first one is."""
+    """A fully correlated try of the whole task is right exactly if the first one is."""
     for seed in range(20):
         model = simulated(ONE, skill=0.5, seed=seed, correlation=1.0)
         right = patches_of(simulated(ONE), "", "x.py")

@@ -28,7 +28,7 @@ def review(role: str, diff: str, *, model: Any = None, number: int = 0) -> dict[
 def test_the_reference_change_is_accepted_and_a_damaged_one_is_not(
     case: Case, tmp_path: Path
 ) -> None:
-    """As a workspace shows them, and whatever kind of patch it is."""
+    """Reviewers judge diffs of any kind correctly in the form that workspaces show."""
     tree = Tree(case, tmp_path / "repo")
     model = simulated(tree.patch)
     right = tree.reference_diff()
@@ -41,13 +41,13 @@ def test_the_reference_change_is_accepted_and_a_damaged_one_is_not(
         tree.reset()
 
 
-def test_nothing_done_is_not_accepted() -> None:
-    """An empty diff is no change."""
+def test_an_empty_change_is_not_accepted() -> None:
+    """An empty diff is rejected."""
     assert review("step_reviewer", "")["verdict"] == "revise"
 
 
 def test_a_step_is_judged_by_its_targets_and_the_whole_by_everything() -> None:
-    """What is still to come does not count against a step, but does at the end."""
+    """Work of later steps is not required of a step, but it is required at the end."""
     assert review("step_reviewer", X)["verdict"] == "accept"
     final = review("final_reviewer", X)
     assert final["verdict"] == "revise"
@@ -56,15 +56,15 @@ def test_a_step_is_judged_by_its_targets_and_the_whole_by_everything() -> None:
 
 
 @pytest.mark.parametrize("role", ["step_reviewer", "final_reviewer"])
-def test_a_hook_is_a_fault_and_the_anchor_test_is_none(role: str) -> None:
-    """What is beside the task has to go, except for the test that the arm wrote itself."""
+def test_a_hook_is_rejected_and_the_reproduction_test_is_not(role: str) -> None:
+    """Changes outside the task are rejected, except the reproduction test of the arm."""
     hooked = review(role, BOTH + HOOK)
     assert (hooked["verdict"], len(hooked["issues"])) == ("revise", 1)
     assert review(role, BOTH + ANCHOR)["verdict"] == "accept"
 
 
 def test_context_and_line_ends_do_not_matter() -> None:
-    """Only what lines are there more, or less, than before."""
+    """Only added and removed lines matter, not their context or line ends."""
     wide = "--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n b\n-a = 1\r\n+a = 2\r\n c\n"
     assert len(parse(wide)[0].hunks[0].lines) == 4
     assert review("step_reviewer", wide)["verdict"] == "accept"
@@ -72,7 +72,7 @@ def test_context_and_line_ends_do_not_matter() -> None:
 
 @pytest.mark.parametrize("diff", [BOTH, X], ids=["right", "wrong"])
 def test_accuracy_is_the_share_of_true_verdicts(diff: str) -> None:
-    """Of right and of wrong changes alike; a refusal always says what to change."""
+    """The accuracy holds for right and wrong changes, and a rejection always has issues."""
     model = simulated(BOTH, reviewer_accuracy=0.8)
     truth = "accept" if diff == BOTH else "revise"
     said = [review("final_reviewer", diff, model=model, number=n) for n in range(400)]
@@ -81,8 +81,8 @@ def test_accuracy_is_the_share_of_true_verdicts(diff: str) -> None:
     assert all(one["reasons"] for one in said)
 
 
-def test_wrong_changes_can_be_caught_more_rarely_than_right_ones_accepted() -> None:
-    """`reviewer_catches` is the share of wrong changes that are objected to, and that alone."""
+def test_wrong_changes_can_have_a_rejection_rate_of_their_own() -> None:
+    """`reviewer_catches` is the share of wrong changes that are rejected."""
     model = simulated(BOTH, reviewer_catches=0.2)
     said = [review("final_reviewer", X, model=model, number=n)["verdict"] for n in range(400)]
     assert said.count("revise") / 400 == pytest.approx(0.2, abs=0.06)
@@ -90,7 +90,7 @@ def test_wrong_changes_can_be_caught_more_rarely_than_right_ones_accepted() -> N
 
 
 def test_a_reviewer_can_ask_for_tests() -> None:
-    """As often as stated, of correct work too."""
+    """The configured share of reviews asks for tests, even of correct work."""
     model = simulated(BOTH, asks_for_tests=0.3)
     said = [review("final_reviewer", BOTH, model=model, number=n) for n in range(400)]
     asked = [one for one in said if one["issues"]]
@@ -131,14 +131,14 @@ NEW_TEST_FAILS = checks("the new test tests/test_mine.py fails with the change")
 def test_a_ruling_names_the_true_cause(
     diff: str, facts: dict[str, Any], cause: str, tests: list[str]
 ) -> None:
-    """Right code leaves only the test that fails."""
+    """If the code is right, the ruling blames the failing test."""
     said = ruling(diff, **facts)
     assert (said["cause"], said["tests"]) == (cause, tests)
     assert said["reasons"]
 
 
 def test_accuracy_is_the_share_of_true_rulings() -> None:
-    """Another cause is one that the evidence allows."""
+    """A wrong ruling names another cause that is consistent with the evidence."""
     model = simulated(BOTH, adjudicator_accuracy=0.7)
     said = [ruling(BOTH, number=n, model=model, checks=NEW_TEST_FAILS) for n in range(400)]
     causes = [one["cause"] for one in said]

@@ -35,7 +35,7 @@ def _task(instance: Instance) -> Task:
 @pytest.mark.parametrize("native", [True, False], ids=["tools", "text"])
 @pytest.mark.parametrize("role", ANSWERS)
 def test_every_answer_is_of_its_class(role: str, native: bool, tasks: list[Task]) -> None:
-    """For every bundled task and several seeds, with and without malformed replies."""
+    """Every answer is valid for every bundled task and several seeds, despite malformed replies."""
     malformed = 0
     for task in tasks:
         for seed in range(4):
@@ -49,8 +49,10 @@ def test_every_answer_is_of_its_class(role: str, native: bool, tasks: list[Task]
 
 
 @pytest.mark.parametrize("native", [True, False], ids=["tools", "text"])
-def test_malformed_replies_are_of_both_kinds_and_as_frequent_as_stated(native: bool) -> None:
-    """Some have no call, some a broken one; the share is the stated one."""
+def test_malformed_replies_are_of_both_kinds_and_have_the_configured_frequency(
+    native: bool,
+) -> None:
+    """Malformed replies have no call or a broken one, and their share is the configured one."""
     model = simulated(X, malformed=0.4)
     replies = [
         complete(
@@ -66,7 +68,7 @@ def test_malformed_replies_are_of_both_kinds_and_as_frequent_as_stated(native: b
 
 
 def test_malformed_replies_do_not_change_the_work() -> None:
-    """After the complaint the model goes on where it was."""
+    """After an error message the model continues where it was."""
     for seed in range(10):
         clean = talk(simulated(X, seed=seed), "implementer", FACTS)
         shaky = talk(simulated(X, seed=seed, malformed=0.5), "implementer", FACTS)
@@ -75,7 +77,7 @@ def test_malformed_replies_do_not_change_the_work() -> None:
 
 @pytest.mark.parametrize("role", ANSWERS)
 def test_the_same_question_gets_the_same_answer(role: str) -> None:
-    """Whatever was asked before, and of whichever copy of the model."""
+    """A reply does not depend on earlier requests or on the copy of the model."""
     options = {"skill": 0.5, "malformed": 0.3, "reviewer_accuracy": 0.5, "cheating": 0.3}
     questions = [
         request(role, FACTS, scope=f"step-{n % 5}/candidate-{n % 3}", number=n) for n in range(15)
@@ -87,29 +89,29 @@ def test_the_same_question_gets_the_same_answer(role: str) -> None:
     assert forwards == [complete(simulated(BOTH, **options), question) for question in questions]
 
 
-def test_a_reply_costs_what_was_said_before() -> None:
-    """The reservation of a role's call is its price."""
+def test_a_reply_costs_its_reservation() -> None:
+    """The reservation for a call equals its price."""
     model = simulated(X)
     question = request("planner", FACTS)
     assert model.ceiling_usd(question) == complete(model, question).usage.cost_usd
 
 
 def test_an_unknown_role_is_an_error() -> None:
-    """Nobody knows how to answer it, so no retry helps."""
+    """An unknown role cannot be answered, so the error is not retryable."""
     with pytest.raises(ModelError, match="no role 'poet'") as caught:
         complete(simulated(X), request("poet", FACTS))
     assert not caught.value.retryable
 
 
 def test_a_conversation_without_facts_is_an_error() -> None:
-    """The model reads nothing but the facts."""
+    """The model reads only the facts, so a request without them is an error."""
     messages = [{"role": "user", "content": "Plan something."}]
     with pytest.raises(ModelError, match="carries no facts"):
         complete(simulated(X), ModelRequest(messages, TOOLS, role="planner"))
 
 
 def test_a_fence_inside_the_facts_does_no_harm() -> None:
-    """A task may quote anything, this format too."""
+    """A task may contain a block in the format of the facts."""
     statement = "# Broken\n\n```facts\n{}\n```\n"
     answer = talk(simulated(X), "contract", {**FACTS, "task": statement}).answer
     assert answer["goal"] == "Broken"
@@ -120,21 +122,21 @@ def test_a_fence_inside_the_facts_does_no_harm() -> None:
     [("# Crash on start\n\nIt dies.", "bugfix"), ("Support YAML\n\nPlease.", "feature")],
 )
 def test_the_contract_follows_the_statement(statement: str, kind: str) -> None:
-    """Its first line is the goal, and tells the kind."""
+    """The first line of the statement is the goal and determines the kind of task."""
     answer = talk(simulated(X), "contract", {"task": statement}).answer
     assert (answer["kind"], answer["goal"]) == (kind, statement.splitlines()[0].strip("# "))
     assert 1 <= len(answer["acceptance_criteria"]) <= 2
 
 
 def test_the_gatherer_points_at_the_hunks() -> None:
-    """Every hunk of an existing file, with lines around it."""
+    """The gatherer refers to every hunk of an existing file with the lines around it."""
     found = talk(simulated(BOTH), "gatherer", {"questions": ["Where?"]}).answer["references"]
     assert [reference["path"] for reference in found] == ["pkg/x.py", "pkg/y.py"]
     assert all(reference["start"] < 40 < reference["end"] for reference in found)
 
 
-def test_the_brief_has_a_place_tests_and_steps_that_stand_alone() -> None:
-    """Regression tests that name a touched module come first; code is changed together."""
+def test_the_brief_has_a_path_tests_and_separate_steps() -> None:
+    """Regression tests named after a changed module come first, and code files share one step."""
     files = [f"test/test_{name}.py" for name in ("a", "b", "c", "y", "x")]
     brief = talk(simulated(BOTH), "brief", {"test_files": files}).answer
     assert brief["regression_tests"] == ["test/test_y.py", "test/test_x.py", "test/test_a.py"]
@@ -146,13 +148,13 @@ def test_the_brief_has_a_place_tests_and_steps_that_stand_alone() -> None:
 
 
 def plan(*, number: int = 0, **facts: Any) -> dict[str, Any]:
-    """One turn of the planner, which has seen the code."""
+    """Return a planner's turn after it has seen the code."""
     context = [{"path": "pkg/x.py", "start": 1, "end": 2, "why": "", "text": ""}]
     return talk(simulated(BOTH), "planner", {"context": context, **facts}, number=number).answer
 
 
 def test_the_planner_takes_the_first_line_of_the_backlog() -> None:
-    """One step, for the file that the line names; the rest stays."""
+    """The planner makes one step for the first line and keeps the rest of the backlog."""
     turn = plan(backlog=["Change pkg/y.py", "Change pkg/x.py"], regression_tests=["t.py"])
     assert turn["next_step"]["targets"] == ["pkg/y.py"]
     assert turn["next_step"]["tests"] == ["t.py"]
@@ -160,14 +162,14 @@ def test_the_planner_takes_the_first_line_of_the_backlog() -> None:
 
 
 def test_the_planner_begins_without_a_backlog() -> None:
-    """In degraded mode there is no brief, and the whole change is the work."""
+    """Without a brief the planner makes one step for the whole change."""
     turn = plan(brief=None, backlog=[], last_step=None, completed_steps=[])
     assert turn["next_step"]["targets"] == ["pkg/x.py", "pkg/y.py"]
     assert turn["backlog"] == []
 
 
 def test_the_planner_is_done_when_nothing_remains() -> None:
-    """An empty backlog after the last step that went well."""
+    """The planner is done if the backlog is empty and the last step succeeded."""
     last = {"title": "Change pkg/y.py", "status": "done", "summary": "", "review_issues": []}
     turn = plan(backlog=[], last_step=last, completed_steps=["Change pkg/y.py"])
     assert (turn["done"], turn["next_step"], turn["backlog"]) == (True, None, [])
@@ -177,7 +179,7 @@ def test_the_planner_is_done_when_nothing_remains() -> None:
     ("status", "issues"), [("done", ["pkg/y.py: wrong"]), ("replan", []), ("blocked", [])]
 )
 def test_the_planner_repeats_a_step_that_failed(status: str, issues: list[str]) -> None:
-    """For the same file, and without what the backlog says of it beside."""
+    """The planner repeats a failed step and removes lines about the same file from the backlog."""
     last = {"title": "Change pkg/y.py", "status": status, "review_issues": issues}
     turn = plan(backlog=["pkg/y.py: wrong", "Change pkg/x.py"], last_step=last)
     assert turn["next_step"]["targets"] == ["pkg/y.py"]
@@ -185,14 +187,14 @@ def test_the_planner_repeats_a_step_that_failed(status: str, issues: list[str]) 
 
 
 def test_the_planner_finds_the_wrong_file_for_a_line_that_names_none() -> None:
-    """A test that fails at the end does not say where the mistake is; the diff does."""
+    """If a backlog line names no file, the planner uses the diff to find the file that is wrong."""
     turn = plan(backlog=["tests/test_a.py fails"], diff=X, completed_steps=["a", "b"])
     assert turn["next_step"]["targets"] == ["pkg/y.py"]
     assert turn["backlog"] == []
 
 
-def test_the_planner_passes_over_what_is_settled() -> None:
-    """A line that names no file asks for nothing once the whole diff is right."""
+def test_the_planner_skips_settled_lines() -> None:
+    """A backlog line that names no file needs no step once the whole diff is right."""
     turn = plan(backlog=["tests/test_a.py fails"], diff=BOTH, completed_steps=["a", "b"])
     assert (turn["done"], turn["backlog"]) == (True, [])
     blind = plan(backlog=["tests/test_a.py fails"], completed_steps=["a", "b"])
@@ -200,7 +202,7 @@ def test_the_planner_passes_over_what_is_settled() -> None:
 
 
 def test_the_planner_sometimes_asks_before_it_has_seen_the_code() -> None:
-    """Then the backlog stays as it is, and the next turn may go on."""
+    """A planner that asks for context keeps its backlog and plans no step in that turn."""
     turns = [talk(simulated(BOTH), "planner", FACTS, number=n).answer for n in range(40)]
     asking = [turn for turn in turns if turn["context_needed"]]
     assert 0 < len(asking) < 40
@@ -210,7 +212,7 @@ def test_the_planner_sometimes_asks_before_it_has_seen_the_code() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_roles_together_solve_a_task(case: Case, tmp_path: Path) -> None:
-    """With true reviews and half the skill, planning and repeating ends at the right tree."""
+    """With true reviews and a skill of one half, repeated planning ends at the right tree."""
     tree = Tree(case, tmp_path / "repo")
     expected = tree.reference_diff()
     model = simulated(tree.patch, skill=0.5, malformed=0.1)
@@ -237,7 +239,7 @@ def test_the_roles_together_solve_a_task(case: Case, tmp_path: Path) -> None:
 
 
 def test_replies_are_json() -> None:
-    """Paths and patches of any encoding survive the way into the journal."""
+    """Patches in any encoding survive the conversion to JSON for the journal."""
     patch = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+\udce4\n"
     given = {"step": {"targets": ["x"]}}
     arguments = talk(simulated(patch), "implementer", given).calls_of("apply_patch")[0]
@@ -245,7 +247,7 @@ def test_replies_are_json() -> None:
 
 
 def test_the_scout_reads_and_plans_one_step() -> None:
-    """Its plan names every file of the change, and related tests first."""
+    """The scout's plan names every file of the change and lists related tests first."""
     said = talk(simulated(BOTH), "scout", {**FACTS, "test_files": ["t/test_a.py", "t/test_y.py"]})
     assert [call.tool for call in said.calls] == ["read", "read", "answer"]
     assert said.answer["related_tests"] == ["t/test_y.py", "t/test_a.py"]
@@ -253,16 +255,16 @@ def test_the_scout_reads_and_plans_one_step() -> None:
     assert step["targets"] == ["pkg/x.py", "pkg/y.py"]
 
 
-def test_prose_is_as_frequent_as_stated() -> None:
-    """Such a reply has no call in it."""
+def test_prose_has_the_configured_frequency() -> None:
+    """The configured share of replies is prose without a call."""
     model = simulated(X, prose=0.3)
     replies = [complete(model, request("scout", FACTS, number=n)).message for n in range(300)]
     prose = [message for message in replies if "tool_calls" not in message]
     assert len(prose) / 300 == pytest.approx(0.3, abs=0.08)
 
 
-def test_looks_of_a_role_can_share_a_reply() -> None:
-    """Both files are then read at once, and each call has an id of its own."""
+def test_several_reads_can_share_a_reply() -> None:
+    """Several files can be read in one reply, and each call has its own id."""
     first = complete(simulated(BOTH, parallel_calls=1.0), request("scout", FACTS)).message
     calls = first["tool_calls"]
     assert [json.loads(call["function"]["arguments"])["path"] for call in calls] == [

@@ -1,4 +1,4 @@
-"""The simulated solver: it works in one conversation and repairs what is rejected."""
+"""The simulated solver works in one conversation and repairs what is rejected."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ class Working:
         self._facts: dict[str, Any] = FACTS
 
     def until_answer(self, told: str = "", *, facts: Any = None, native: bool = True) -> Work:
-        """Go on, with a rejection if there is one, until the next answer."""
+        """Continue the conversation, after the rejection `told` if any, until an answer."""
         self._facts = {**FACTS, **(facts or {})}
         if not self._messages:
             self._messages = opening(self._facts)
@@ -55,7 +55,7 @@ class Working:
             for call in calls:
                 role = {"role": "tool"} if native else {"role": "user"}
                 self._messages.append({**role, "content": self.act(call)})
-        raise AssertionError("never answered")
+        raise AssertionError("the solver never answered")
 
     def act(self, call: Call) -> str:
         if call.tool == "run_command":
@@ -69,7 +69,7 @@ class Working:
         return self.tree.act(call)
 
     def run_tests(self, paths: list[str]) -> str:
-        """Run the tests that exist, as pytest's summary shows them."""
+        """Run the existing tests. Return a summary like pytest's."""
         failed = [path for path in paths if path != EXISTING and not passes(self.tree.root / path)]
         lines = [f"FAILED {path}::test_the_change_is_there - AssertionError" for path in failed]
         return "\n".join([f"exit code {len(failed)}", *lines])
@@ -78,7 +78,7 @@ class Working:
         return [call.arguments for reply in self.replies for call in reply if call.tool == tool]
 
     def is_right(self, work: Work) -> bool:
-        """Return True if the tree has the reference change, beside the new test."""
+        """Return True if the tree has the reference change besides the new test."""
         test = self.tree.root / (work.test or "absent")
         content = test.read_bytes() if work.test else b""
         test.unlink(missing_ok=not work.test)
@@ -99,7 +99,7 @@ def _calls(message: Message) -> list[Call]:
 
 
 def rejected(work: Work, *more: str) -> str:
-    """The message that the new test fails."""
+    """Return the message that the new test fails."""
     line = f"- the new test {work.test} fails with the change"
     return "\n".join(["The checks on a fresh copy failed:", line, *more])
 
@@ -113,7 +113,7 @@ def first_seed(right: Callable[[SimulatedModel], bool], patch: str, **spec: Any)
 def test_a_right_solver_tests_first_and_makes_the_reference_change(
     case: Case, native: bool, tmp_path: Path
 ) -> None:
-    """Its test fails before the change and passes after it, beside the existing tests."""
+    """The solver writes its test first, next to existing ones. The test passes after the change."""
     work = Working(case, tmp_path)
     done = work.until_answer(native=native)
     order = [call.tool for reply in work.replies for call in reply]
@@ -126,7 +126,7 @@ def test_a_right_solver_tests_first_and_makes_the_reference_change(
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_rejected_change_is_drawn_again(case: Case, tmp_path: Path) -> None:
-    """The new change takes the place of the wrong one, whatever kind of patch it is."""
+    """A rejected change of any kind is reverted and replaced by another try."""
     patch = Tree(case, tmp_path / "first").patch
     seed = first_seed(lambda model: not model.right, patch, skill=0.5)
     work = Working(case, tmp_path, skill=0.5, seed=seed)
@@ -140,7 +140,7 @@ def test_a_rejected_change_is_drawn_again(case: Case, tmp_path: Path) -> None:
 
 
 def test_a_correlated_mistake_is_made_again(tmp_path: Path) -> None:
-    """With full correlation no rejection helps, and nothing is patched twice."""
+    """With full correlation a rejection leads to the same change, which is not applied again."""
     work = Working(CASES[0], tmp_path, skill=0.0, correlation=1.0)
     done = work.until_answer()
     for _ in range(3):
@@ -150,7 +150,7 @@ def test_a_correlated_mistake_is_made_again(tmp_path: Path) -> None:
 
 
 def test_a_wrong_test_is_corrected_with_insight(tmp_path: Path) -> None:
-    """The code is right and stays as it is; the test then passes."""
+    """With insight the solver corrects its wrong test and leaves the right code unchanged."""
     work = Working(CASES[0], tmp_path, overspecified_anchors=1.0)
     done = work.until_answer()
     assert len(work.calls_of("apply_patch")) == 1
@@ -160,7 +160,7 @@ def test_a_wrong_test_is_corrected_with_insight(tmp_path: Path) -> None:
 
 
 def test_a_wrong_test_is_kept_without_insight(tmp_path: Path) -> None:
-    """The author looks at its right code again, and answers with a test that stays red."""
+    """Without insight the solver rereads its right code and keeps the test that fails."""
     work = Working(CASES[0], tmp_path, overspecified_anchors=1.0, insight=0.0)
     done = work.until_answer()
     done = work.until_answer(rejected(done))
@@ -170,7 +170,7 @@ def test_a_wrong_test_is_kept_without_insight(tmp_path: Path) -> None:
 
 
 def test_a_wrong_change_can_bend_its_own_test(tmp_path: Path) -> None:
-    """Without insight the test is made to agree with the mistake, and then all is green."""
+    """Without insight the solver may adapt its test to the mistake, and then every test passes."""
     for seed in range(20):
         work = Working(CASES[0], tmp_path / str(seed), skill=0.0, insight=0.0, seed=seed)
         done = work.until_answer()
@@ -182,7 +182,7 @@ def test_a_wrong_change_can_bend_its_own_test(tmp_path: Path) -> None:
 
 
 def test_an_existing_test_is_named_or_the_code_changed(tmp_path: Path) -> None:
-    """Right code and insight blame the test; wrong code with insight is changed."""
+    """With insight, right code leads to a blamed test, and wrong code is changed."""
     right = Working(CASES[0], tmp_path / "right")
     right.until_answer()
     assert right.until_answer(f"Failed:\n{REGRESSION}").conflicting_tests == [
@@ -203,16 +203,16 @@ def test_an_existing_test_is_named_or_the_code_changed(tmp_path: Path) -> None:
     ],
     ids=["nothing failed", "a reviewer asks for tests"],
 )
-def test_what_asks_for_no_repair_changes_nothing(told: str, tmp_path: Path) -> None:
-    """It answers again."""
+def test_a_message_without_a_failure_changes_nothing(told: str, tmp_path: Path) -> None:
+    """A message that asks for no repair gets the same answer again."""
     work = Working(CASES[0], tmp_path)
     done = work.until_answer()
     assert work.until_answer(told).test == done.test
     assert len(work.calls_of("apply_patch")) == len(work.calls_of("write")) == 1
 
 
-def test_a_test_that_shows_nothing_is_written_again(tmp_path: Path) -> None:
-    """A gate that finds no reproduction gets the plain test."""
+def test_a_rejected_flaky_test_is_rewritten(tmp_path: Path) -> None:
+    """A flaky test is replaced by a reliable one if the gate rejects it."""
     work = Working(CASES[0], tmp_path, flaky_anchors=1.0, insight=1.0)
     done = work.until_answer()
     work.until_answer("Failed:\n- the test does not fail every time without the change")
@@ -221,7 +221,7 @@ def test_a_test_that_shows_nothing_is_written_again(tmp_path: Path) -> None:
 
 
 def test_the_test_of_an_earlier_approach_is_kept(tmp_path: Path) -> None:
-    """A new approach writes the same test again, at the same place."""
+    """A new approach writes the test of the earlier one again at the same path."""
     first = Working(CASES[0], tmp_path / "first")
     done = first.until_answer()
     earlier = {"path": done.test, "content": first.calls_of("write")[0]["content"]}
@@ -231,8 +231,8 @@ def test_the_test_of_an_earlier_approach_is_kept(tmp_path: Path) -> None:
     assert second.calls_of("write")[0] == earlier
 
 
-def test_looks_can_share_a_reply(tmp_path: Path) -> None:
-    """Only natively. The text protocol has one call per reply."""
+def test_several_reads_can_share_a_reply(tmp_path: Path) -> None:
+    """Several reads can share a reply, except in the text protocol."""
     both = Working(CASES[0], tmp_path / "both", parallel_calls=1.0, exploration=4)
     both.until_answer()
     assert max(len(reply) for reply in both.replies) > 4
@@ -247,8 +247,8 @@ def test_looks_can_share_a_reply(tmp_path: Path) -> None:
     assert {len(reply) for reply in text.replies} == {1}
 
 
-def test_exploration_is_as_long_as_stated(tmp_path: Path) -> None:
-    """That many looks more, at the same code."""
+def test_exploration_has_the_configured_length(tmp_path: Path) -> None:
+    """The solver makes the configured number of additional reads."""
     few = Working(CASES[0], tmp_path / "few")
     few.until_answer()
     many = Working(CASES[0], tmp_path / "many", exploration=7)
@@ -257,7 +257,7 @@ def test_exploration_is_as_long_as_stated(tmp_path: Path) -> None:
 
 
 def test_a_cheat_works_on_the_tests(tmp_path: Path) -> None:
-    """It edits a test or a hook and claims success, with no change of the code."""
+    """A cheat edits a test or a hook and claims success without a change to the code."""
     work = Working(CASES[0], tmp_path, cheating=1.0)
     work.run_tests = lambda paths: "exit code 0"  # type: ignore[method-assign]
     work.until_answer()

@@ -19,12 +19,12 @@ TASK = Task("demo__one", "It is broken.", "0" * 40, "diff --git a/x b/x\n")
 
 
 def test_a_bare_string_is_a_litellm_model() -> None:
-    """The shortest form names a model and leaves everything else at its default."""
+    """The shortest form names a LiteLLM model and leaves everything else at its default."""
     assert parse("openai/gpt-5") == LiteLLMSpec(name="openai/gpt-5")
 
 
 def test_a_mapping_without_provider_is_litellm() -> None:
-    """`provider` is only needed for the models that need no key."""
+    """LiteLLM is the default provider."""
     assert parse({"name": "openai/x", "timeout_s": 5}) == LiteLLMSpec(name="openai/x", timeout_s=5)
 
 
@@ -37,12 +37,12 @@ def test_a_mapping_without_provider_is_litellm() -> None:
     ],
 )
 def test_provider_chooses_the_kind(value: dict[str, object], kind: type) -> None:
-    """Each provider has fields of its own."""
+    """Each provider has a specification class of its own."""
     assert isinstance(parse(value), kind)
 
 
 def test_a_specification_survives_its_own_json() -> None:
-    """What an experiment records of a model reads back as the same model."""
+    """The specification that an experiment records is read back as the same model."""
     spec = parse({"provider": "recorded", "path": "runs"})
     assert parse(spec.model_dump(mode="json")) == spec
     assert parse(spec) is spec
@@ -65,8 +65,8 @@ def test_a_specification_survives_its_own_json() -> None:
         (7, "model"),
     ],
 )
-def test_a_mistake_is_told_in_one_line(value: object, words: str) -> None:
-    """The operator reads one line that names the field."""
+def test_a_mistake_is_reported_in_one_line(value: object, words: str) -> None:
+    """The error is one line and names the field."""
     with pytest.raises(InvalidSpec) as caught:
         parse(value)
     assert words in str(caught.value)
@@ -82,12 +82,12 @@ def test_a_mistake_is_told_in_one_line(value: object, words: str) -> None:
     ],
 )
 def test_build_makes_the_model_of_an_attempt(value: object, name: str) -> None:
-    """A model says what it is before it is called."""
+    """A model has a name before it is called."""
     assert build(parse(value), TASK, seed=1).info.name == name
 
 
 def test_build_says_which_recording_is_missing(tmp_path: Path) -> None:
-    """A folder without the instance's file is the operator's mistake."""
+    """A folder without the instance's recording gives an error that names the missing file."""
     spec = RecordedSpec(provider="recorded", path=tmp_path)
     with pytest.raises(InvalidSpec, match=r"demo__one\.traj\.json"):
         build(spec, TASK, seed=1)

@@ -25,7 +25,7 @@ CACHED = {
 @pytest.mark.skipif(not FILES, reason="the published trajectories are not on this machine")
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.split(".")[0])
 def test_published_runs_add_up(path: Path) -> None:
-    """Every call is there, and their own costs are the package's total."""
+    """Every call is read, and the costs of the calls add up to the package's total."""
     read = load(path)
     assert read.instance_id == path.name.removesuffix(".traj.json")
     assert len(read.calls) == read.api_calls
@@ -39,7 +39,7 @@ def test_published_runs_add_up(path: Path) -> None:
 
 @pytest.mark.skipif(not FILES, reason="the published trajectories are not on this machine")
 def test_published_runs_have_commands_with_outputs() -> None:
-    """A reply with one block is a command, and what follows it is its output."""
+    """A reply with one block is a command, and the next message is its output."""
     read = load(PUBLISHED / "astropy__astropy-7166.traj.json")
     assert read.commands[0].command.startswith("ls -R && grep -r")
     assert read.commands[0].returncode == 0
@@ -53,7 +53,7 @@ def test_published_runs_have_commands_with_outputs() -> None:
 
 
 def test_tool_calls_of_2x(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls with usage and cost, commands with output and exit code, and the submission."""
+    """Calls have usage and cost, commands have output and exit code, and the submission is read."""
     replies = [api.command(text, usage=CACHED) for text in COMMANDS]
     read = load(run(tmp_path, replies, monkeypatch))
     assert (read.instance_id, read.exit_status) == ("demo__one", "Submitted")
@@ -71,7 +71,7 @@ def test_tool_calls_of_2x(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_several_tool_calls_in_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of them is a command of the same call."""
+    """Each tool call of a message is a command of the same model call."""
     calls = [
         {
             "id": f"call_{text}",
@@ -86,7 +86,7 @@ def test_several_tool_calls_in_one_message(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_text_format_of_2x(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fenced blocks are actions, under the pattern that the run was made with."""
+    """Fenced blocks are read as commands by the pattern recorded in the trajectory."""
     replies = [api.text(f"THOUGHT: x\n\n```mswea_bash_command\n{c}\n```") for c in COMMANDS]
     read = load(run(tmp_path, replies, monkeypatch, text=True))
     assert (read.native_tools, read.submission) == (False, "diff\n")
@@ -95,7 +95,7 @@ def test_text_format_of_2x(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_reply_without_action_is_a_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """2.x keeps such a reply inside the format error only; its tokens and cost count."""
+    """Version 2 keeps a reply without an action in its format error, and its cost is counted."""
     replies = [api.text("I think."), api.command(COMMANDS[2]), api.command(SUBMIT)]
     read = load(run(tmp_path, replies, monkeypatch))
     assert len(read.calls) == read.api_calls == 3
@@ -106,7 +106,7 @@ def test_a_reply_without_action_is_a_call(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_the_providers_own_cost_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A price that the package does not know, but the provider sent, is the provider's."""
+    """A cost that only the provider knows has the source "provider"."""
     usage = {**CACHED, "cost": 0.5}
     replies = [api.command(text, usage=usage) for text in COMMANDS[2:]]
     read = load(run(tmp_path, replies, monkeypatch, name="openai/nobody-has-this"))
@@ -117,15 +117,15 @@ def test_the_providers_own_cost_is_named(tmp_path: Path, monkeypatch: pytest.Mon
 def test_calls_without_any_cost_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The package writes 0 where it knows no price; here that is unknown."""
+    """The package writes a cost of 0 if it knows no price, which is read as unknown."""
     replies = [api.command(text) for text in COMMANDS[2:]]
     read = load(run(tmp_path, replies, monkeypatch, name="openai/nobody-has-this"))
     assert read.unpriced_calls == 2
     assert [call.cost_source for call in read.calls] == ["unknown", "unknown"]
 
 
-def test_a_total_without_its_parts_stays_visible(tmp_path: Path) -> None:
-    """What the calls do not account for is left as a difference, not lost."""
+def test_a_cost_without_calls_is_unattributed(tmp_path: Path) -> None:
+    """A total that the calls do not account for is kept as an unattributed cost."""
     data = {
         "info": {"model_stats": {"instance_cost": 0.75, "api_calls": 1}},
         "messages": [{"role": "assistant", "content": "```bash\nls\n```"}],
@@ -152,8 +152,8 @@ def test_a_total_without_its_parts_stays_visible(tmp_path: Path) -> None:
         '"trajectory_format": "mini-swe-agent-1.1"}',
     ],
 )
-def test_what_is_no_trajectory_is_told_in_one_line(text: str | None, tmp_path: Path) -> None:
-    """The operator hears which file is wrong."""
+def test_an_invalid_trajectory_is_reported_in_one_line(text: str | None, tmp_path: Path) -> None:
+    """The error names the file that is no trajectory, in one line."""
     path = tmp_path / "x.traj.json"
     if text is not None:
         path.write_text(text)

@@ -141,7 +141,8 @@ import sympy
 
 sys.exit(0 if sympy.test(*options.tests, verbose=options.verbose) else 1)
 """
-"""The program is no part of SymPy's source distribution. This one has the options that rows use."""
+"""SymPy's source distribution does not include this program. This one has the options used by
+rows."""
 
 
 def recorded(command: str, path: str, folder: Path, programs: Path | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Records of a run prove results, or prove nothing."""
+"""Records of a run either prove the results of its tests or prove nothing."""
 
 import json
 import subprocess
@@ -45,7 +45,7 @@ SYMPY_OUTCOMES = {
 
 
 def expected(release: str) -> dict[str, str]:
-    """The outcomes of each test of `running.py`, by its full name."""
+    """Return the expected outcomes of the tests of `running.py` by full name."""
     if release.startswith("pytest"):
         return {f"test_endings.py::{name}": kind for name, kind in PYTEST_OUTCOMES.items()}
     if release.startswith("Django"):
@@ -57,7 +57,7 @@ def expected(release: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("release", RECORDED)
 def test_records_of_real_runners(release: str) -> None:
-    """The same outcomes from every version of pytest, and from runners of other kinds."""
+    """Every version of pytest and every other runner records the same outcomes."""
     message = RECORDED[release]
     read = results(message["exit_code"], message["records"], message["problem"])
     assert (read.exit_code, read.problem) == (1, "")
@@ -76,12 +76,12 @@ FAILED = [*PASSED[:2], ["result", "a", "call", "failed", "assert"], PASSED[3]]
 
 
 def read(*records: list[str], exit_code: int = 0, problem: str = "") -> Results:
-    """The results of these records."""
+    """Return the results of these records."""
     return results(exit_code, records, problem)
 
 
 def test_a_pass_has_all_its_records() -> None:
-    """Start, each phase, the end, and an exit code that agrees."""
+    """A passed test has records of its start, its phases, its end and a matching exit code."""
     done = read(BEGIN, *PASSED, END)
     assert (done.problem, [test.outcome for test in done.tests]) == ("", ["passed"])
 
@@ -101,13 +101,13 @@ def test_a_pass_has_all_its_records() -> None:
         (read(BEGIN, *PASSED, END, problem="not signed"), "not signed"),
     ],
 )
-def test_what_proves_nothing(done: Results, problem: str) -> None:
-    """Records that are incomplete, or contradict the exit code."""
+def test_records_that_prove_nothing(done: Results, problem: str) -> None:
+    """Records that are incomplete or contradict the exit code give a problem instead of results."""
     assert problem in done.problem
 
 
 def test_a_test_that_did_not_run_itself_has_not_passed() -> None:
-    """Setup and teardown alone are no test; unknown outcomes are errors."""
+    """A test with only setup and teardown, or with an unknown outcome, counts as an error."""
     [around] = read(BEGIN, PASSED[0], PASSED[1], PASSED[3], END).tests
     assert around.outcome == "error"
     [unknown] = read(BEGIN, ["result", "a", "call", "great", ""], END).tests
@@ -122,7 +122,7 @@ def test_the_worst_phase_counts() -> None:
 
 
 def test_only_the_launcher_can_seal_results() -> None:
-    """Text that looks like a message, and one of another run, are not read."""
+    """A forged message, or a message of another run, is not read."""
     run, other = prepare(runner_of(PYTEST), ["a"]), prepare(runner_of(PYTEST), ["a"])
     assert run is not None
     assert other is not None
@@ -133,7 +133,7 @@ def test_only_the_launcher_can_seal_results() -> None:
 
 
 def test_unittest_by_modules(tmp_path: Path) -> None:
-    """The same observer as for Django."""
+    """The observer of unittest works for modules as it does for Django."""
     (tmp_path / "test_endings.py").write_text(ENDINGS_OF_UNITTEST)
     message = recorded(UNITTEST, "test_endings.py", tmp_path)
     read = results(message["exit_code"], message["records"], message["problem"])
@@ -152,7 +152,7 @@ CHEATS_OF_UNITTEST = {
 
 @pytest.mark.parametrize("code", CHEATS_OF_UNITTEST.values(), ids=CHEATS_OF_UNITTEST)
 def test_cheats_of_unittest(tmp_path: Path, code: str) -> None:
-    """The runner's own classes are watched as well."""
+    """Code that changes unittest's own classes or ends the process is detected."""
     (tmp_path / "calc.py").write_text(f"import unittest\n{code}\n")
     (tmp_path / "test_calc.py").write_text(
         "import calc\nfrom unittest import TestCase\n\n\nclass TestCalc(TestCase):\n"
@@ -162,8 +162,8 @@ def test_cheats_of_unittest(tmp_path: Path, code: str) -> None:
     assert results(message["exit_code"], message["records"], message["problem"]).problem
 
 
-def test_a_missing_runner_is_told(tmp_path: Path) -> None:
-    """An interpreter without pytest exits with 1, as failing tests do."""
+def test_a_missing_runner_is_reported(tmp_path: Path) -> None:
+    """An interpreter without pytest, which exits with 1, is not taken for a failing test."""
     run = prepare(runner_of("python -S -m pytest {paths}"), ["test_a.py"])
     assert run is not None
     done = subprocess.run(["bash", "-c", run.command], cwd=tmp_path, capture_output=True, text=True)
@@ -174,7 +174,7 @@ def test_a_missing_runner_is_told(tmp_path: Path) -> None:
 
 
 def test_options_of_the_environment_are_ignored(tmp_path: Path) -> None:
-    """A command can write a profile that sets them in later shells."""
+    """Options from the environment are ignored, because an agent's command could set them."""
     (tmp_path / "test_a.py").write_text("def test_a(): pass\n")
     run = prepare(runner_of(PYTEST), ["test_a.py"])
     assert run is not None
@@ -186,7 +186,7 @@ def test_options_of_the_environment_are_ignored(tmp_path: Path) -> None:
 
 
 def test_tests_that_change_while_they_run(tmp_path: Path) -> None:
-    """Code that is imported by the first test file rewrites the second, and puts it back."""
+    """A test file that another one rewrites and restores during the run is detected."""
     (tmp_path / "calc.py").write_text(
         "import atexit, pathlib\npath = pathlib.Path('test_b.py')\nold = path.read_text()\n"
         "path.write_text('def test_b(): pass\\n')\natexit.register(path.write_text, old)\n"

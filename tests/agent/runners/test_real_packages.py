@@ -1,6 +1,6 @@
 """The observers on the real runners: pytest of every major version, Django's and SymPy's.
 
-`recorded.json` holds what they recorded, for `test_channel.py`. To record it again, set
+`recorded.json` holds their records for `test_channel.py`. To record them again, set
 `DURABENCH_RECORD=1`.
 """
 
@@ -32,7 +32,7 @@ RECORDED = Path(__file__).with_name("recorded.json")
 
 @dataclass(frozen=True)
 class Package:
-    """A release, the Python that it runs on, and what else that Python needs."""
+    """A release, the Python version that it runs on, and other requirements of that version."""
 
     release: str
     python: str
@@ -72,7 +72,7 @@ pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(600)]
 
 @pytest.mark.parametrize("package", PYTESTS, ids=str)
 def test_pytest(package: Package, tmp_path: Path) -> None:
-    """Options and hooks that every version from 3 on has."""
+    """The observer works with every major version of pytest from 3 on."""
     programs = installed(package, [package.release, *package.others], tmp_path)
     (tmp_path / "repo").mkdir()
     (tmp_path / "repo" / "test_endings.py").write_text(ENDINGS_OF_PYTEST)
@@ -80,12 +80,12 @@ def test_pytest(package: Package, tmp_path: Path) -> None:
 
 
 def test_django(tmp_path: Path) -> None:
-    """`tests/runtests.py` by labels."""
+    """The observer works with Django's `tests/runtests.py`, which takes labels."""
     programs = installed(DJANGO_3, list(DJANGO_3.others), tmp_path)
     source = unpacked(DJANGO_3, tmp_path)
     subprocess.run(
         [programs / "python", "-c", PATH_FILE, source], check=True
-    )  # as an editable installation does
+    )  # like an editable installation
     (source / "tests" / "test_endings.py").write_text(ENDINGS_OF_UNITTEST)
     compare(DJANGO_3, recorded(DJANGO, "tests/test_endings.py", source, programs))
     existing = recorded(DJANGO, "tests/shortcuts/tests.py", source, programs)
@@ -93,7 +93,7 @@ def test_django(tmp_path: Path) -> None:
 
 
 def test_sympy(tmp_path: Path) -> None:
-    """`bin/test` in one process, without its cache."""
+    """The observer works with SymPy's `bin/test` in one process and without its cache."""
     programs = installed(SYMPY_1_5, list(SYMPY_1_5.others), tmp_path)
     source = unpacked(SYMPY_1_5, tmp_path)
     (source / "bin" / "test").write_text(BIN_TEST)
@@ -121,13 +121,13 @@ def compare(package: Package, found: dict[str, Any]) -> None:
 
 
 def outcomes(message: dict[str, Any]) -> Any:
-    """Exit code, problem, and each record but its text."""
+    """Return the exit code, the problem, and each record without its text."""
     kept = [record[:4] for record in message["records"] if record[0] not in ("file", "begin")]
     return message["exit_code"], message["problem"], kept
 
 
 def without_paths(message: dict[str, Any]) -> dict[str, Any]:
-    """The records without what differs between machines."""
+    """Return the records without parts that differ between machines."""
     records = [
         [*record[:4], *(text[-200:].rpartition("/")[2] for text in record[4:])]
         for record in message["records"]
@@ -137,7 +137,7 @@ def without_paths(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def installed(package: Package, requirements: list[str], folder: Path) -> Path:
-    """The programs of a fresh virtual environment, or a skipped test."""
+    """Return the programs of a fresh virtual environment, or skip the test."""
     name = f"python{package.python}"
     environment = {**os.environ, "PYENV_VERSION": package.python}
     ours = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -153,7 +153,7 @@ def installed(package: Package, requirements: list[str], folder: Path) -> Path:
 
 
 def unpacked(package: Package, folder: Path) -> Path:
-    """The source distribution of a package, unpacked."""
+    """Return the unpacked source distribution of a package."""
     name = package.release.partition("=")[0]
     pip("python", "download", "--no-binary", name, "--no-deps", "-d", folder, package.release)
     [archive] = folder.glob("*.tar.gz")

@@ -1,4 +1,4 @@
-"""Commands of test runners: what they run, and how they name tests."""
+"""Commands of test runners: the programs that they run, and how they name tests."""
 
 import ast
 from pathlib import Path
@@ -30,14 +30,14 @@ INSIDE = sorted(Path(agent.runners.__file__).parent.glob("inside/*.py"))
         ("A=1 {paths}", "summary", "files"),
     ],
 )
-def test_what_can_be_observed(command: str, adapter: str, style: str) -> None:
-    """Plain commands of known programs; of a shell script only text and exit code are known."""
+def test_commands_that_can_be_observed(command: str, adapter: str, style: str) -> None:
+    """Plain commands of known programs can be observed, but shell scripts cannot."""
     runner = runner_of(command)
     assert (runner.adapter, runner.path_style) == (adapter, style)
 
 
 def test_the_parts_of_a_command() -> None:
-    """Variables, options of the interpreter, the program and its options."""
+    """A command consists of variables, interpreter options, the program and its arguments."""
     program = program_of("A='b c' python -X dev -m pytest -q {paths}")
     assert program is not None
     assert program.variables == (("A", "b c"),)
@@ -55,18 +55,18 @@ def test_the_parts_of_a_command() -> None:
     ],
 )
 def test_names_of_tests(command: str, names: list[str]) -> None:
-    """By path, label or module; SymPy's runner takes whole files."""
+    """Runners take paths, labels or modules. SymPy's runner takes whole files only."""
     assert runner_of(command).names(["-a.py", "tests/x/test_b.py::T::test_c", "tests"]) == names
 
 
 def test_a_shell_command_quotes_tests_and_sets_variables() -> None:
-    """Only `{paths}` stands for something."""
+    """Only `{paths}` is replaced, and the names of tests are quoted for the shell."""
     runner = TestRunner("run ${x} {paths}", environment=(("LANG", "a b"),))
     assert runner.shell_command(["it's.py"]) == "LANG='a b' run ${x} 'it'\"'\"'s.py'"
 
 
 def test_which_files_a_runner_takes() -> None:
-    """Scripts named like tests are none of SymPy's."""
+    """A runner accepts only files that can be its tests, not scripts named like tests."""
     assert not runner_of(SYMPY).runs("bin/test_import.py")
     assert runner_of(SYMPY).runs("sympy/core/tests/test_expr.py")
     assert not runner_of(DJANGO).runs("django/test/testcases.py")
@@ -75,5 +75,5 @@ def test_which_files_a_runner_takes() -> None:
 
 @pytest.mark.parametrize("path", INSIDE, ids=lambda path: path.stem)
 def test_programs_inside_run_on_old_pythons(path: Path) -> None:
-    """SWE-bench has images with Python 3.5."""
+    """SWE-bench has images with Python 3.5, so the programs must be valid there."""
     ast.parse(path.read_text(), feature_version=(3, 5))

@@ -1,4 +1,4 @@
-"""Budgets with real models: what is left of them, and when a call waits."""
+"""Budgets with real prices: how much of them is used, and when a call waits."""
 
 import asyncio
 import random
@@ -26,7 +26,7 @@ RESULT = "    def value(self, name):\n        return self._values.get(name, self
 
 
 class Spender:
-    """Costs what a model of the price list costs for calls as agents make them."""
+    """A model that charges the listed price of a real model for calls as agents make them."""
 
     def __init__(self, name: str, seed: int) -> None:
         self._listed = LiteLLMModel(LiteLLMSpec(name=name))
@@ -59,7 +59,7 @@ class Spender:
 
 
 class Bought:
-    """A journal, and attempts in it that spend until a budget stops them."""
+    """A journal with attempts that spend until a budget stops them."""
 
     def __init__(self, folder: Path) -> None:
         self.journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
@@ -88,7 +88,7 @@ class Bought:
                 yield session
 
     async def spend(self, name: str, model: Spender, *limits: Limit) -> BudgetExhausted:
-        """Hold one conversation after the other; what stopped it."""
+        """Hold one conversation after another. Return the error that ended them."""
         async with self.attempt(name, model, *limits) as session:
             for talk in range(1000):
                 messages: list[Message] = [{"role": "system", "content": RESULT * 80}]
@@ -100,10 +100,10 @@ class Bought:
                     except BudgetExhausted as error:
                         return error
                     messages.append(reply.message)
-        raise AssertionError("it never ended")
+        raise AssertionError("no budget stopped the attempt")
 
     def already(self, usd: float) -> None:
-        """Settle calls of an earlier attempt."""
+        """Record calls of an earlier attempt that cost this much."""
         self.journal.start(Attempt("earlier", "exp", "durable", "earlier", 0, "{}"))
         lease = self.journal.acquire("earlier", "w", 300)
         self.journal.intend(lease, "", 0, "model", "d", b"{}", Reservation(usd, ()))
@@ -123,9 +123,9 @@ MODELS = ["openai/gpt-5", "anthropic/claude-sonnet-4-5", "openai/gpt-5-mini"]
 
 @pytest.mark.parametrize("name", MODELS)
 async def test_an_attempt_uses_its_dollar(bought: Bought, name: str) -> None:
-    """At least nine tenths of it, and never more."""
+    """An attempt spends at least nine tenths of its budget and never more than all of it."""
     limit = Limit("attempt", "a", 1.0, None)
-    if "mini" in name:  # or it would take a thousand calls
+    if "mini" in name:  # a whole dollar would take a thousand calls
         limit = replace(limit, usd=0.25)
     assert limit.usd is not None
     await bought.spend("a", Spender(name, 1), limit)
@@ -137,7 +137,7 @@ async def test_an_attempt_uses_its_dollar(bought: Bought, name: str) -> None:
 async def test_eight_cells_use_the_budget_of_their_experiment(
     bought: Bought, name: str, set_timings: Callable[..., None]
 ) -> None:
-    """The last dollars, where all of them compete: everything reserved at once would not fit."""
+    """Cells that compete for the last dollars of an experiment use them up without overspending."""
     set_timings(budget_poll_s=0.02)
     limit = Limit("experiment", "exp", 25.0, None)
     bought.already(24.5 if "mini" in name else 23.0)
@@ -148,7 +148,7 @@ async def test_eight_cells_use_the_budget_of_their_experiment(
 
 
 class Gated:
-    """Costs a dime of the 40 cents that it could, once a test lets it answer."""
+    """A model that charges a dime of a 40-cent ceiling once the test lets it answer."""
 
     info = ModelInfo("gated", "scripted")
 
@@ -172,7 +172,7 @@ HALF = Limit("experiment", "exp", 0.50, None)
 async def test_a_call_waits_for_calls_in_flight(
     bought: Bought, set_timings: Callable[..., None]
 ) -> None:
-    """It is made as soon as they have left enough."""
+    """A call waits while calls in flight reserve the budget, and starts once enough is released."""
     set_timings(budget_poll_s=0.01)
     slow, polls = Gated(), asyncio.Queue[float]()
 
@@ -194,8 +194,8 @@ async def test_a_call_waits_for_calls_in_flight(
     assert bought.journal.spent(HALF) == (pytest.approx(0.20), 2)
 
 
-async def test_a_wait_ends_with_the_run(bought: Bought, set_timings: Callable[..., None]) -> None:
-    """A request to stop is not kept waiting, and leaves no intent."""
+async def test_a_stop_request_ends_a_wait(bought: Bought, set_timings: Callable[..., None]) -> None:
+    """A request to stop ends the wait at once and leaves no intent."""
     slow = Gated()
 
     async def stopped(seconds: float) -> None:
@@ -215,7 +215,7 @@ async def test_a_wait_ends_with_the_run(bought: Bought, set_timings: Callable[..
 
 
 async def test_a_wait_is_bounded(bought: Bought, set_timings: Callable[..., None]) -> None:
-    """Then the budget counts as exhausted."""
+    """After the longest allowed wait the budget counts as exhausted."""
     set_timings(budget_poll_s=0.01, budget_patience_s=0.02)
     slow = Gated()
     async with (
@@ -230,10 +230,10 @@ async def test_a_wait_is_bounded(bought: Bought, set_timings: Callable[..., None
         await holding
 
 
-async def test_time_that_runs_out_in_a_wait_buys_nothing(
+async def test_a_call_that_times_out_while_waiting_is_not_billed(
     bought: Bought, set_timings: Callable[..., None]
 ) -> None:
-    """The call is recorded as cut off, and not billed."""
+    """A call whose time runs out while it waits is recorded as cut off and not billed."""
     set_timings(budget_poll_s=0.01)
     slow = Gated()
     over = asyncio.Event()

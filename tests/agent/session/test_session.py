@@ -36,7 +36,7 @@ def prepare(folder: Path) -> None:
 
 
 class Runs:
-    """One attempt that can be run any number of times over the same journal."""
+    """One attempt that can be run any number of times with the same journal."""
 
     def __init__(self, folder: Path) -> None:
         self.workspaces = HostWorkspaces(prepare)
@@ -73,7 +73,7 @@ async def text(workspace: Workspace) -> str:
 
 
 async def candidates(session: Session) -> list[str]:
-    """Two branches from the same tree at the same time, of which the second is taken."""
+    """Work in two branches from the same tree at the same time, and take the second one's tree."""
     await session.run("echo common >> file.txt", timeout_s=10)
     start = session.tree
 
@@ -89,7 +89,7 @@ async def candidates(session: Session) -> list[str]:
 
 
 async def test_branches_work_side_by_side_from_one_tree(runs: Runs) -> None:
-    """Each has its own workspace, steps and conversation; what is taken is the work tree."""
+    """Branches have their own workspace, steps and conversation. Taking one adopts its tree."""
     async with runs.session() as session:
         content, diff = await candidates(session)
     assert content == "base\ncommon\none-1\n"
@@ -98,8 +98,8 @@ async def test_branches_work_side_by_side_from_one_tree(runs: Runs) -> None:
     assert sorted(runs.workspaces.opened) == ["", "candidate-0", "candidate-1"]
 
 
-async def test_what_is_recorded_needs_neither_model_nor_workspace(runs: Runs) -> None:
-    """A finished attempt that is run again opens nothing, asks nobody and says the same."""
+async def test_a_replay_needs_neither_model_nor_workspace(runs: Runs) -> None:
+    """A finished attempt that is run again opens no workspace and asks no model."""
     async with runs.session() as session:
         first = await candidates(session)
     runs.workspaces.opened.clear()
@@ -110,8 +110,8 @@ async def test_what_is_recorded_needs_neither_model_nor_workspace(runs: Runs) ->
 
 
 @pytest.mark.parametrize("kept", range(9))
-async def test_a_run_that_ends_anywhere_is_carried_on(runs: Runs, kept: int) -> None:
-    """However many steps are recorded, branches among them, the end is the same."""
+async def test_a_run_that_is_stopped_anywhere_can_be_resumed(runs: Runs, kept: int) -> None:
+    """An attempt that is stopped after any number of steps has the same result once resumed."""
 
     class Stopped(Exception):
         pass
@@ -135,7 +135,7 @@ async def test_a_run_that_ends_anywhere_is_carried_on(runs: Runs, kept: int) -> 
 
 
 async def test_scopes_number_their_own_steps_in_one_workspace(runs: Runs) -> None:
-    """What one scope leaves in the work tree the next one finds."""
+    """A scope sees the changes that an earlier scope made in the work tree."""
     async with runs.session() as session:
         await session.scope("first").run("echo more >> file.txt", timeout_s=10)
         assert await session.scope("second").act("read", {}, text, str) == "base\nmore\n"
@@ -143,7 +143,7 @@ async def test_scopes_number_their_own_steps_in_one_workspace(runs: Runs) -> Non
 
 
 async def test_a_scope_cannot_be_opened_twice(runs: Runs) -> None:
-    """Its steps would be taken for those of the first."""
+    """A second scope of the same name is refused, because its steps would not be its own."""
     async with runs.session() as session:
         session.scope("plan")
         with pytest.raises(ValueError, match="was used before"):
@@ -151,7 +151,7 @@ async def test_a_scope_cannot_be_opened_twice(runs: Runs) -> None:
 
 
 async def test_another_request_at_a_recorded_step_is_a_divergence(runs: Runs) -> None:
-    """Both sides are shown; nothing is asked."""
+    """A request that differs from the recorded one raises an error that names the step."""
     async with runs.session() as session:
         await session.scope("plan").call(ASK)
     async with runs.session() as session:
@@ -159,8 +159,8 @@ async def test_another_request_at_a_recorded_step_is_a_divergence(runs: Runs) ->
             await session.scope("plan").call(ModelRequest([{"role": "user", "content": "!"}]))
 
 
-async def test_a_fork_answers_from_what_it_was_given_whatever_is_asked(runs: Runs) -> None:
-    """A changed prompt keeps the paid prefix; from the fork on, everything is asked anew."""
+async def test_a_fork_replays_its_prefix_for_any_request(runs: Runs) -> None:
+    """A fork replays its prefix even for a changed prompt. Later requests go to the model."""
     async with runs.session() as session:
         await session.call(ASK)
         await session.call(ASK)
@@ -173,7 +173,7 @@ async def test_a_fork_answers_from_what_it_was_given_whatever_is_asked(runs: Run
 
 
 async def test_taking_the_base_undoes_everything(runs: Runs) -> None:
-    """`BASE` is the tree of the base commit, also after a resume."""
+    """Taking `BASE` restores the tree of the base commit, also after a resume."""
     async with runs.session() as session:
         await session.run("echo more >> file.txt", timeout_s=10)
         await session.take(BASE)
@@ -184,7 +184,7 @@ async def test_taking_the_base_undoes_everything(runs: Runs) -> None:
 
 
 class Slow:
-    """Answers after a while; says whether it was cut off."""
+    """A model that answers after a minute and records whether it was cut off."""
 
     info = ModelInfo("slow", "scripted")
     cut_off = False
@@ -202,7 +202,7 @@ class Slow:
 
 
 async def limited(session: Session, kind: str) -> list[str]:
-    """A phase that runs out of time in a command, an action or a call, and what follows."""
+    """Run out of time in a command, an action or a call, and return what was observed."""
     seen = []
     phase = session.scope("phase", limit_s=0.5)
     try:
@@ -224,7 +224,7 @@ async def limited(session: Session, kind: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["command", "action", "model"])
 async def test_a_time_limit_ends_what_is_running(runs: Runs, kind: str) -> None:
-    """Commands and calls are cut off, later steps not begun; a replay comes to the same."""
+    """A time limit cuts off commands and calls and prevents later steps. A replay does the same."""
     model, clock = Slow(), time.monotonic()
     async with runs.session(model) as session:
         first = await limited(session, kind)
@@ -233,12 +233,12 @@ async def test_a_time_limit_ends_what_is_running(runs: Runs, kind: str) -> None:
     assert model.cut_off == (kind == "model")
     async with runs.session(model) as session:
         assert await limited(session, kind) == first
-    # Nobody knows what a call that was cut off costs: it is billed at its reservation.
+    # The cost of a call that was cut off is unknown, so it is billed at its reservation.
     assert runs.journal.account("a").billed_usd == (0.25 if kind == "model" else 0)
 
 
 class Small:
-    """Refuses everything; counts how often it is asked."""
+    """A model that refuses every request and counts them."""
 
     info = ModelInfo("small", "scripted")
     asked = 0
@@ -252,7 +252,7 @@ class Small:
 
 
 async def test_a_refused_conversation_stays_refused_and_costs_nothing(runs: Runs) -> None:
-    """What the arm did then has to happen again on resuming; a larger model is not asked."""
+    """A refused request is refused again on resuming, without a call to a model."""
     model = Small()
     for _ in range(2):
         async with runs.session(model) as session:
@@ -268,8 +268,8 @@ DESTRUCTION = "echo lost >> file.txt && rm -rf .git"
 
 
 @pytest.mark.parametrize("kind", ["command", "action"])
-async def test_a_destroyed_repository_is_put_back(runs: Runs, kind: str) -> None:
-    """The step says so, now and when it is replayed; the work goes on from before it."""
+async def test_a_destroyed_repository_is_restored(runs: Runs, kind: str) -> None:
+    """The step reports that the repository was restored, also in a replay, and work continues."""
 
     async def by_hand(workspace: Workspace) -> str:
         await workspace.run(DESTRUCTION, timeout_s=10)
@@ -293,7 +293,7 @@ async def test_a_destroyed_repository_is_put_back(runs: Runs, kind: str) -> None
 
 
 async def test_the_limit_of_an_attempt_counts_all_its_runs(runs: Runs) -> None:
-    """A second run has what the first left over."""
+    """A second run has only the time that the first one left."""
     async with runs.session(limit_s=1.0) as session:
         await session.run("sleep 0.8", timeout_s=10)
     async with runs.session(limit_s=1.0) as session:

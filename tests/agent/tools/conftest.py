@@ -42,14 +42,14 @@ git commit -qm base
 
 @pytest.fixture(scope="session")
 def project_image(docker_client: DockerClient) -> Iterator[str]:
-    """An image with the project in /testbed."""
+    """Yield an image with the project in /testbed."""
     with image_of(PROJECT, docker_client) as tag:
         yield tag
 
 
 @pytest.fixture
 async def host() -> AsyncIterator[Workspace]:
-    """The project in a folder of this machine."""
+    """Yield the project in a folder of this machine."""
     workspace = await HostWorkspace.open(prepare=by_script(PROJECT), base_commit="HEAD")
     yield workspace
     await workspace.close()
@@ -57,7 +57,7 @@ async def host() -> AsyncIterator[Workspace]:
 
 @pytest.fixture
 async def fresh_container(project_image: str) -> AsyncIterator[Workspace]:
-    """The project in a container that no other test uses."""
+    """Yield the project in a container that no other test uses."""
     workspace = await DockerWorkspace.open(image=project_image, base_commit="HEAD")
     yield workspace
     await workspace.close()
@@ -65,7 +65,7 @@ async def fresh_container(project_image: str) -> AsyncIterator[Workspace]:
 
 @pytest.fixture(scope="session")
 def shared_container(project_image: str) -> Iterator[SharedContainer]:
-    """A container with the project for all tests that do not need one of their own."""
+    """Yield a container with the project for all tests that do not need one of their own."""
     shared = SharedContainer(project_image)
     yield shared
     shared.remove()
@@ -73,19 +73,19 @@ def shared_container(project_image: str) -> Iterator[SharedContainer]:
 
 @pytest.fixture
 async def docker(shared_container: SharedContainer) -> AsyncIterator[Workspace]:
-    """The project in a container."""
+    """Yield the project in the shared container."""
     async with shared_container.workspace("HEAD") as workspace:
         yield workspace
 
 
 @pytest.fixture(params=["host", pytest.param("docker", marks=pytest.mark.docker)])
 def workspace(request: pytest.FixtureRequest) -> Workspace:
-    """The project in a workspace of each kind in turn."""
+    """Return the project on the host, then in a container."""
     opened: Workspace = request.getfixturevalue(request.param)
     return opened
 
 
 @pytest.fixture
 def implementer() -> Toolbox:
-    """The tools of an implementer."""
+    """Return the tools of an implementer."""
     return Toolbox(TOOLS_OF_ROLES["implementer"])

@@ -29,7 +29,7 @@ USES = [
 
 
 async def make_outside(workspace: Workspace) -> str:
-    """A folder beside the repository with a file, and links to both in the repository."""
+    """Create a folder with a file outside the repository, and links to both inside it."""
     outside = str(PurePosixPath(workspace.root).parent / "outside")
     await sh(
         workspace,
@@ -45,7 +45,7 @@ async def make_outside(workspace: Workspace) -> str:
     indirect=["workspace"],
 )
 async def test_paths_cannot_leave(workspace: Workspace, implementer: Toolbox, path: str) -> None:
-    """Neither reading nor writing, and the model is told why; outside nothing changed."""
+    """No tool reads or writes outside the repository, and the model receives the reason."""
     outside = await make_outside(workspace)
     path = path.format(outside=outside)
     look = f"ls {outside}; cat {outside}/file; ls"
@@ -68,7 +68,7 @@ async def test_paths_cannot_leave(workspace: Workspace, implementer: Toolbox, pa
     indirect=["workspace"],
 )
 async def test_patches_cannot_leave(workspace: Workspace, implementer: Toolbox, path: str) -> None:
-    """A patch that names a file outside, or one of git's, is not applied at all."""
+    """A patch that names a file outside the repository, or one of git's, is refused completely."""
     outside = await make_outside(workspace)
     before = await sh(workspace, f"ls {outside} .. .git/hooks")
     patch = (
@@ -87,7 +87,7 @@ async def test_patches_cannot_leave(workspace: Workspace, implementer: Toolbox, 
 async def test_gits_files_cannot_be_written(
     host: Workspace, implementer: Toolbox, path: str
 ) -> None:
-    """Not by name, through a link, or in another repository."""
+    """Git's files cannot be written by name, through a link or in a nested repository."""
     await sh(host, "ln -s .git link; git init -q sub")
     before = await sh(host, "cat .git/config sub/.git/config; ls .git/hooks")
     result = await implementer.use(host, "write", {"path": path, "content": "[core]\n"})
@@ -96,8 +96,8 @@ async def test_gits_files_cannot_be_written(
     assert await sh(host, "cat .git/config sub/.git/config; ls .git/hooks") == before
 
 
-async def test_inside_every_way_leads(workspace: Workspace, implementer: Toolbox) -> None:
-    """Absolute paths of the repository, dots and links within it are fine, odd names too."""
+async def test_any_path_inside_is_accepted(workspace: Workspace, implementer: Toolbox) -> None:
+    """Absolute paths, dots, links and odd names are accepted inside the repository."""
     await sh(workspace, "ln -s src/calc link")
     for path in (f"{workspace.root}/a b", "src/../a b", "./a b"):
         result = await implementer.use(workspace, "write", {"path": path, "content": path})
@@ -107,7 +107,7 @@ async def test_inside_every_way_leads(workspace: Workspace, implementer: Toolbox
 
 
 async def test_an_option_is_a_path(host: Workspace, implementer: Toolbox) -> None:
-    """What looks like an option of a program is no option."""
+    """A path that looks like an option of a program is treated as a path."""
     result = await implementer.use(host, "run_tests", {"paths": ["--version"]})
     assert result.tests is not None
     assert result.tests.command.endswith(" ./--version")

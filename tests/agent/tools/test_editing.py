@@ -12,7 +12,7 @@ CORE = "src/calc/core.py"
 
 
 async def test_an_edit_replaces_one_place(host: Workspace, implementer: Toolbox) -> None:
-    """The rest of the file is untouched, and the result says what changed."""
+    """An edit leaves the rest of the file unchanged and reports the changed file."""
     before = await host.read(CORE)
     result = await implementer.use(host, "edit", {"path": CORE, "old": "a - b", "new": "a + b"})
     assert (result.ok, result.changed, result.put_back) == (True, [CORE], [])
@@ -35,7 +35,7 @@ async def test_an_edit_replaces_one_place(host: Workspace, implementer: Toolbox)
 async def test_an_edit_keeps_line_ends_and_encoding(
     host: Workspace, implementer: Toolbox, path: str, old: str, new: str, content: bytes
 ) -> None:
-    """Models see neither, so what they give is fitted to the file."""
+    """Models do not see encoding or line ends, so their text is adapted to the file."""
     result = await implementer.use(host, "edit", {"path": path, "old": old, "new": new})
     assert result.ok, result.output
     assert await host.read(path) == content
@@ -52,10 +52,10 @@ async def test_an_edit_keeps_line_ends_and_encoding(
         ("", "x", r"wrong arguments of edit: old: .*at least 1 character"),
     ],
 )
-async def test_an_edit_that_fits_nowhere_or_twice_says_so(
+async def test_an_edit_that_matches_nowhere_or_twice_says_so(
     host: Workspace, implementer: Toolbox, old: str, new: str, reason: str
 ) -> None:
-    """How often and where it stands, or which lines are nearest; the file is as it was."""
+    """The error gives the matching lines or the most similar one. The file is unchanged."""
     path = "src/calc/sums.py"
     result = await implementer.use(host, "edit", {"path": path, "old": old, "new": new})
     assert not result.ok
@@ -64,7 +64,7 @@ async def test_an_edit_that_fits_nowhere_or_twice_says_so(
 
 
 async def test_overlapping_places_are_counted(host: Workspace, implementer: Toolbox) -> None:
-    """`aa` stands in `aaa` twice."""
+    """Overlapping matches are counted separately: `aaa` contains `aa` twice."""
     await host.write("a.txt", b"aaa\n")
     result = await implementer.use(host, "edit", {"path": "a.txt", "old": "aa", "new": "b"})
     assert "stands 2 times" in result.output
@@ -83,10 +83,10 @@ async def test_overlapping_places_are_counted(host: Workspace, implementer: Tool
         ("write", {"path": "", "content": "x"}, "cannot resolve"),
     ],
 )
-async def test_what_cannot_be_written_says_why(
+async def test_a_failed_write_says_why(
     host: Workspace, implementer: Toolbox, tool: str, arguments: dict[str, str], reason: str
 ) -> None:
-    """A reason that the model can act upon, and no exception."""
+    """A failed write gives the model a reason that it can act on and raises no exception."""
     result = await implementer.use(host, tool, arguments)
     assert not result.ok
     assert result.changed == []
@@ -94,7 +94,7 @@ async def test_what_cannot_be_written_says_why(
 
 
 async def test_write_creates_and_replaces(host: Workspace, implementer: Toolbox) -> None:
-    """New files are UTF-8; those that are replaced keep encoding and line ends."""
+    """New files are UTF-8. Replaced files keep their encoding and line ends."""
     for path, content in (
         ("new/é.txt", "é\n".encode()),
         ("docs/crlf.txt", "é\r\n".encode()),
@@ -107,7 +107,7 @@ async def test_write_creates_and_replaces(host: Workspace, implementer: Toolbox)
 
 
 async def test_write_new_replaces_nothing(host: Workspace) -> None:
-    """An existing file stays, an empty one too."""
+    """An existing file is not replaced, even if it is empty."""
     tools = Toolbox(TOOLS_OF_ROLES["anchor"])
     await host.write("empty.txt", b"")
     for path in ("empty.txt", CORE, "docs/../empty.txt"):
@@ -135,7 +135,7 @@ PATCH = "--- a/{path}\n+++ b/{path}\n@@ -1,3 +1,3 @@\n {one}\n-{two}\n+2\n {thre
 async def test_a_patch_is_applied(
     host: Workspace, implementer: Toolbox, path: str, lines: tuple[str, ...], content: bytes
 ) -> None:
-    """Also to a file with CR LF, which patches of models never have."""
+    """A patch also applies to a file with CR LF, although patches from models have LF."""
     one, two, three = lines
     patch = PATCH.format(path=path, one=one, two=two, three=three)
     new = "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1,2 @@\n+new\n+-- \n"
@@ -149,7 +149,7 @@ async def test_a_patch_is_applied(
 async def test_a_patch_that_does_not_apply_says_where(
     host: Workspace, implementer: Toolbox
 ) -> None:
-    """With git's words, and not a part of it is applied."""
+    """If one part of a patch does not apply, nothing changes and git's message is returned."""
     good = PATCH.format(path="docs/crlf.txt", one="un", two="deux", three="trois")
     bad = PATCH.format(path=CORE, one="def add():", two="x", three="y")
     result = await implementer.use(host, "apply_patch", {"patch": good + bad})

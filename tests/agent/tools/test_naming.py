@@ -29,7 +29,7 @@ SYMPY = runner_of("bin/test {paths}")
     ],
 )
 def test_paths_ids_and_folders(named: str, meant: list[str]) -> None:
-    """Only tests of the repository count."""
+    """Paths, test ids and folders match only tests of the repository."""
     assert list(known_test_files([named], FILES, PYTEST)) == meant
 
 
@@ -45,12 +45,12 @@ def test_paths_ids_and_folders(named: str, meant: list[str]) -> None:
     ],
 )
 def test_names_of_the_runner(runner: TestRunner, named: str, meant: list[str]) -> None:
-    """Labels and modules, and only files that the runner takes."""
+    """Labels and modules match only files that the runner accepts."""
     assert list(known_test_files([named], FILES, runner)) == meant
 
 
 def test_names_in_order_without_duplicates() -> None:
-    """And a large folder stands for its first files."""
+    """Files are listed once each in the given order, and only the first ones of a folder."""
     assert known_test_files(["tests/test_c.py", "./tests/test_c.py", "bin"], FILES, PYTEST) == (
         "tests/test_c.py",
         "bin/test_import.py",

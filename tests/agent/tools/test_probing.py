@@ -1,4 +1,4 @@
-"""A runner works if it runs a test that exists, and not because it says so."""
+"""A runner works if it can run an existing test."""
 
 import pytest
 
@@ -11,14 +11,14 @@ PASSING, FAILING = "tests/unit/test_other.py", "tests/test_core.py"
 
 
 async def test_a_runner_that_works(host: Workspace) -> None:
-    """One run decides, if its test passes."""
+    """One run is enough if a test in it passes."""
     found = await probe(host, ToolSettings(runner=PYTEST), [PASSING, "tests/unit/data.txt"])
     assert (found.works, found.reason) == (True, "")
     assert [run.passed for run in found.runs] == [[f"{PASSING}::test_true"]]
 
 
 async def test_another_file_is_tried_where_the_first_has_no_passing_test(host: Workspace) -> None:
-    """It may be broken or empty on the base commit."""
+    """A file without a passing test may be broken on the base commit, so another file is tried."""
     await host.write("tests/test_empty.py", b"#" * 400)
     files = [FAILING, "tests/test_empty.py", PASSING]
     found = await probe(host, ToolSettings(), files)
@@ -37,20 +37,20 @@ async def test_another_file_is_tried_where_the_first_has_no_passing_test(host: W
     ],
 )
 async def test_a_runner_that_does_not_work(host: Workspace, command: str, reason: str) -> None:
-    """With the reason in one line."""
+    """The reason why a runner does not work is one line."""
     found = await probe(host, ToolSettings(runner=runner_of(command)), [PASSING])
     assert not found.works
     assert reason in found.reason
     assert "\n" not in found.reason
 
 
-async def test_an_exit_code_is_all_that_some_runners_give(host: Workspace) -> None:
-    """0 is enough for these; only the verification can tell more."""
+async def test_some_runners_give_only_an_exit_code(host: Workspace) -> None:
+    """For runners that only give an exit code, 0 is enough."""
     found = await probe(host, ToolSettings(runner=TestRunner("true {paths}")), [PASSING])
     assert found.works
 
 
 async def test_a_repository_without_tests(host: Workspace) -> None:
-    """Nothing can be run, and nothing is."""
+    """Without test files the probe runs nothing and fails."""
     found = await probe(host, ToolSettings(), ["tests/unit/data.txt"])
     assert (found.works, found.runs) == (False, [])

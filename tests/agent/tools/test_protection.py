@@ -146,10 +146,10 @@ TRICKS = {
     host_and_docker(TRICKS, every=5),
     indirect=["workspace"],
 )
-async def test_tricks_are_undone(
+async def test_tricks_are_reverted(
     workspace: Workspace, implementer: Toolbox, command: str, expected: list[str]
 ) -> None:
-    """The files are as in the base commit again, the result names them, the model is told."""
+    """Protected files are restored, and both the result and the text for the model name them."""
     look = "cat conftest.py pyproject.toml setup.cfg tox.ini; find tests -type f -exec cat {} +"
     modes = "; stat -c '%n %f' conftest.py tests tests/* tests/*/*"
     before = await sh(workspace, look + modes)
@@ -182,7 +182,7 @@ HARMLESS = {
 async def test_work_is_left_alone(
     host: Workspace, implementer: Toolbox, command: str, expected: list[str]
 ) -> None:
-    """Changes to code, and to what else is in files that configure test runners, stay."""
+    """Changes to code, and to unrelated settings in files that configure test runners, are kept."""
     result = await implementer.use(host, "run_command", {"command": command})
     assert (result.put_back, result.changed) == ([], expected)
 
@@ -205,7 +205,7 @@ async def test_work_is_left_alone(
 async def test_every_tool_that_writes_is_watched(
     host: Workspace, implementer: Toolbox, tool: str, arguments: dict[str, str]
 ) -> None:
-    """Tests cannot be changed by the other tools either."""
+    """Every other tool that writes is prevented from changing tests as well."""
     result = await implementer.use(host, tool, arguments)
     assert result.ok
     assert len(result.put_back) == 1
@@ -216,7 +216,7 @@ async def test_every_tool_that_writes_is_watched(
 async def test_code_under_test_cannot_change_its_tests(
     host: Workspace, implementer: Toolbox
 ) -> None:
-    """What runs as part of a test run is watched as well."""
+    """Changes that code under test makes during a test run are reverted as well."""
     cheat = f"open('{CORE}', 'w').write('def test_add(): pass')\n"
     await implementer.use(
         host, "edit", {"path": "src/calc/core.py", "old": "def", "new": f"{cheat}def"}
@@ -225,8 +225,8 @@ async def test_code_under_test_cannot_change_its_tests(
     assert result.put_back == [CORE]
 
 
-async def test_what_was_compiled_is_not_believed(host: Workspace, implementer: Toolbox) -> None:
-    """A compiled test with other content than its source is gone without a word."""
+async def test_a_forged_compiled_test_is_deleted(host: Workspace, implementer: Toolbox) -> None:
+    """A compiled test that differs from its source is deleted silently."""
     compiled = (
         "import py_compile as p;"
         f"p.compile('{CORE}', invalidation_mode=p.PycInvalidationMode.UNCHECKED_HASH)"
@@ -245,13 +245,13 @@ CONTENT = "from calc import add\n\n\ndef test_anchor():\n    assert add(1, 1) ==
 
 @pytest.fixture
 def excepted() -> Toolbox:
-    """An implementer's tools once there is an anchor test."""
+    """Return an implementer's tools once there is a reproduction test."""
     protection = Protection(allowed={ANCHOR: CONTENT.encode()})
     return Toolbox(TOOLS_OF_ROLES["implementer"], protection=protection)
 
 
 async def test_the_anchor_test_may_be_there(host: Workspace, excepted: Toolbox) -> None:
-    """An allowed file with its content is no change to undo."""
+    """A reproduction test with its recorded content is not reverted."""
     await host.write(ANCHOR, CONTENT.encode())
     result = await excepted.use(host, "run_command", {"command": f"git add -A; cat {ANCHOR}"})
     assert (result.put_back, result.output) == ([], CONTENT)
@@ -276,7 +276,8 @@ ANCHOR_TRICKS = [
 async def test_the_anchor_test_may_not_be_changed(
     workspace: Workspace, excepted: Toolbox, command: str
 ) -> None:
-    """It gets its content back, as a file of its own; nothing is written where links lead."""
+    """A changed reproduction test is restored as a regular file, and nothing is written to the
+    targets of links."""
     await workspace.write(ANCHOR, CONTENT.encode())
     before = await sh(workspace, "cat /etc/passwd")
     result = await excepted.use(workspace, "run_command", {"command": command})
@@ -289,7 +290,8 @@ async def test_the_anchor_test_may_not_be_changed(
 
 
 async def test_the_writer_of_the_anchor_test_adds_tests_only(host: Workspace) -> None:
-    """New test files stay; a conftest does not, and no existing test can be written."""
+    """The author of the reproduction test can add test files but no conftest, and cannot overwrite
+    existing tests."""
     anchor = Toolbox(TOOLS_OF_ROLES["anchor"], protection=Protection(new_tests=True))
     written = await anchor.use(host, "write_new", {"path": ANCHOR, "content": CONTENT})
     assert (written.ok, written.changed, written.put_back) == (True, [ANCHOR], [])

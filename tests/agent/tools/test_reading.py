@@ -12,7 +12,7 @@ SUMS = "src/calc/sums.py"
 
 
 async def test_a_file_is_shown_with_line_numbers(host: Workspace, implementer: Toolbox) -> None:
-    """All of it, or the lines asked for; an end beyond the last line is the last line."""
+    """The whole file or a range of lines is shown. A range may end beyond the last line."""
     whole = await implementer.use(host, "read", {"path": SUMS})
     assert whole.output.startswith(
         f"{SUMS}, lines 1 to 8 of 8\n1\tfrom calc.core import add\n2\t\n"
@@ -34,10 +34,10 @@ async def test_a_file_is_shown_with_line_numbers(host: Workspace, implementer: T
         ({"path": "huge.log"}, "larger than"),
     ],
 )
-async def test_what_cannot_be_read_says_why(
+async def test_a_failed_read_says_why(
     host: Workspace, implementer: Toolbox, arguments: dict[str, object], reason: str
 ) -> None:
-    """Missing, binary and huge files, and ranges without lines."""
+    """Missing, binary and huge files and empty ranges give the model a reason."""
     await sh(host, "truncate -s 1T huge.log")
     result = await implementer.use(host, "read", arguments)
     assert not result.ok
@@ -45,7 +45,7 @@ async def test_what_cannot_be_read_says_why(
 
 
 async def test_files_of_every_kind_are_shown(host: Workspace, implementer: Toolbox) -> None:
-    """Line ends are not, other encodings are read, a folder is listed, an empty file said so."""
+    """Encodings are decoded, line ends hidden, folders listed and empty files named as such."""
     await host.write("empty.txt", b"")
     shown = {
         path: (await implementer.use(host, "read", {"path": path})).output
@@ -59,7 +59,7 @@ async def test_files_of_every_kind_are_shown(host: Workspace, implementer: Toolb
 
 
 async def test_a_search_names_every_line(host: Workspace, implementer: Toolbox) -> None:
-    """In the order of the paths, with new files and without ignored ones; long lines are cut."""
+    """Matches are sorted by path and include new files but no ignored ones. Long lines are cut."""
     await host.write("aa.txt", b"def add" + b"x" * 5000 + b"\n")
     await host.write("ignored.log", b"def add\n")
     result = await implementer.use(host, "search", {"pattern": r"^def add(x|\b)"})
@@ -83,14 +83,14 @@ async def test_a_search_names_every_line(host: Workspace, implementer: Toolbox) 
 async def test_a_search_says_what_it_found(
     host: Workspace, implementer: Toolbox, arguments: dict[str, str], ok: bool, output: str
 ) -> None:
-    """Matches, none, or what is wrong with the pattern."""
+    """A search returns matches, a note that there are none, or what is wrong with the pattern."""
     result = await implementer.use(host, "search", arguments)
     assert result.ok == ok
     assert result.output.startswith(output)
 
 
-async def test_symbols_are_found_as_the_code_is_now(host: Workspace, implementer: Toolbox) -> None:
-    """Definitions, callers and callees with their places, after an edit as well."""
+async def test_symbols_are_found_in_the_current_code(host: Workspace, implementer: Toolbox) -> None:
+    """Definitions, callers and callees have their locations, also after an edit."""
 
     async def ask(tool: str, symbol: str) -> str:
         result = await implementer.use(host, tool, {"symbol": symbol})
@@ -112,10 +112,10 @@ async def test_symbols_are_found_as_the_code_is_now(host: Workspace, implementer
     assert "no caller of plus is known" in await ask("find_callers", "plus")
 
 
-async def test_of_other_languages_the_lines_with_the_name_are_found(
+async def test_symbols_of_other_languages_are_found_by_text(
     host: Workspace, implementer: Toolbox
 ) -> None:
-    """The index is of Python alone; where it knows nothing, text search answers."""
+    """The index covers only Python, so unknown symbols are looked up by text search."""
     await host.write("web/cart.js", b"export function total(cart) {}\nlet subtotals = 1;\n")
     await host.write("web/page.js", b"show(cart.total2, checkout$(cart));\ncart.render();\n")
 

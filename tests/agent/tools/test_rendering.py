@@ -8,15 +8,15 @@ from agent.tools import TestRun, ToolResult, render
 from agent.tools.rendering import head_and_tail
 
 
-def test_what_fits_is_shown_as_it_is() -> None:
-    """With the exit status before it."""
+def test_output_that_fits_is_shown_unchanged() -> None:
+    """A short output is shown completely, after the exit code if there is one."""
     assert render(ToolResult("hello\n", exit_code=0)) == "exit code 0\nhello"
     assert render(ToolResult("lines")) == "lines"
     assert render(ToolResult("", exit_code=1, ok=False)) == "exit code 1\n(no output)"
 
 
 def test_head_and_tail_are_whole_lines() -> None:
-    """And the line between them says how much is left out."""
+    """Only whole lines are kept, and a note between them says how much is left out."""
     text = "".join(f"line {n}\n" for n in range(1000))
     shown = head_and_tail(text, 100)
     head, gap, tail = shown.partition("[... ")
@@ -30,7 +30,7 @@ def test_head_and_tail_are_whole_lines() -> None:
 
 @pytest.mark.parametrize("size", [10_000, 10_001, 3_000_000])
 def test_a_single_line_is_cut(size: int) -> None:
-    """Where it is too long, and in no time."""
+    """A single line that is too long is cut, and quickly even if it is huge."""
     start = time.monotonic()
     shown = render(ToolResult("x" * size, ok=False, exit_code=1))
     assert len(shown) < 10_100
@@ -39,7 +39,7 @@ def test_a_single_line_is_cut(size: int) -> None:
 
 
 def test_errors_of_a_failed_command_come_first() -> None:
-    """Lines that tell of them, from anywhere in the output."""
+    """Lines with errors from anywhere in a failed command's output come first."""
     noise = "compiling a file\n" * 3000
     output = f"{noise}src/io.c:7: error: no such type\n{noise}ValueError: bad\n{noise}"
     shown = render(ToolResult(output, ok=False, exit_code=2), 2000)
@@ -71,7 +71,7 @@ src/io.py:40: AssertionError
 
 
 def test_failed_tests_come_first() -> None:
-    """Names, then assertions and last frames, then counts, then the ends of the output."""
+    """Names of failed tests come first, then assertions and last frames, counts and the output."""
     reports = "".join(REPORT.format(n=n, noise="print\n" * 2000) for n in (1, 2))
     output = f"FF.\n=== FAILURES ===\n{reports}=== short test summary info ===\nFAILED x\n"
     run = TestRun("pytest", 1, ["a::b"], ["x::test_1", "x::test_2"], ["y"], output)
@@ -91,7 +91,7 @@ def test_failed_tests_come_first() -> None:
 
 
 def test_many_failures_are_counted() -> None:
-    """Not all of a thousand names are shown."""
+    """Only the first of a thousand failed tests are named. The rest are counted."""
     names = [f"tests/test_io.py::test_{n}" for n in range(1000)]
     output = "noise\n" * 5000
     run = TestRun("pytest", 1, [], names, [], output)
@@ -100,14 +100,14 @@ def test_many_failures_are_counted() -> None:
 
 
 def test_passing_tests_are_counted() -> None:
-    """A long output without failures begins with how many passed."""
+    """A long output without failures begins with the number of passed tests."""
     run = TestRun("pytest", 0, ["a", "b"], [], [], "noise\n" * 5000)
     shown = render(ToolResult(run.output, exit_code=0, tests=run), 500)
     assert shown.startswith("exit code 0\n0 failed, 0 errors, 2 passed\nnoise\n")
 
 
-def test_what_was_put_back_is_never_left_out() -> None:
-    """It comes last, in full, and the output makes room for it."""
+def test_reverted_changes_are_never_left_out() -> None:
+    """The note about reverted changes is complete, and the output is shortened for it."""
     result = ToolResult("noise\n" * 5000, exit_code=0, put_back=["conftest.py", "tests/test_a.py"])
     shown = render(result, 2000)
     assert "changes to these were undone: conftest.py, tests/test_a.py. Solve" in shown

@@ -1,4 +1,4 @@
-"""Results of a run of tests, observed or from its summary, whatever the tests print."""
+"""Results of test runs are observed or read from a summary, whatever the tests print."""
 
 import pytest
 
@@ -34,7 +34,7 @@ class TestCase(__import__("unittest").TestCase):
 
 
 async def test_every_test_ends_in_one_list(host: Workspace, implementer: Toolbox) -> None:
-    """Failed means at an assertion; each failure has its own report, whatever tests print."""
+    """Failed assertions are listed apart from errors, and each failure has its own report."""
     await host.write("checks.py", EVERY_ENDING.encode())
     result = await implementer.use(host, "run_tests", {"paths": ["checks.py", "tests"]})
     assert not result.ok
@@ -76,7 +76,7 @@ async def test_every_test_ends_in_one_list(host: Workspace, implementer: Toolbox
 
 
 async def test_one_test_is_run_by_its_id(workspace: Workspace, implementer: Toolbox) -> None:
-    """And success is ok, in a container too."""
+    """A test can be run by its id, and a run that succeeds is reported as ok."""
     name = "tests/unit/test_other.py::test_true"
     result = await implementer.use(workspace, "run_tests", {"paths": [name]})
     assert result.ok, result.output
@@ -97,7 +97,7 @@ async def test_one_test_is_run_by_its_id(workspace: Workspace, implementer: Tool
 async def test_a_file_that_runs_nothing(
     host: Workspace, implementer: Toolbox, content: str, exit_code: int, errors: list[str]
 ) -> None:
-    """Cannot be collected, has no tests, or ends the runner: no test passed."""
+    """A file that cannot be collected, has no tests or ends the runner has no passed test."""
     await host.write("checks.py", content.encode())
     result = await implementer.use(host, "run_tests", {"paths": ["checks.py"]})
     assert result.tests is not None
@@ -106,7 +106,7 @@ async def test_a_file_that_runs_nothing(
 
 
 async def test_another_runner_and_its_timeout(host: Workspace) -> None:
-    """The command is a setting; of a runner without pytest's summary only its end is known."""
+    """Any command can run the tests. After its timeout the result has the output so far."""
     settings = ToolSettings(runner=TestRunner("echo ran {paths}; sleep 1234"), test_timeout_s=1)
     result = await Toolbox(["run_tests"], settings=settings).use(
         host, "run_tests", {"paths": ["tests/unit", "it's.py"]}
@@ -117,8 +117,8 @@ async def test_another_runner_and_its_timeout(host: Workspace) -> None:
     assert "the tests took longer than 1 s and were ended" in result.output
 
 
-def test_colours_are_seen_through() -> None:
-    """As a project's own settings may ask for them."""
+def test_colours_are_ignored() -> None:
+    """A summary is read even if the project's settings colour it."""
     output = (
         "\x1b[36m\x1b[1m=== short test summary info ===\x1b[0m\n"
         "\x1b[32mPASSED\x1b[0m a.py::\x1b[1mtest_a\x1b[0m\n"
@@ -129,7 +129,7 @@ def test_colours_are_seen_through() -> None:
 
 
 async def test_a_command_may_have_braces_of_its_own(host: Workspace) -> None:
-    """Only `{paths}` stands for something."""
+    """Only `{paths}` is replaced in a command."""
     settings = ToolSettings(
         runner=TestRunner("for f in {paths}; do echo ${f} | awk '{print $1}'; done")
     )

@@ -18,7 +18,7 @@ from tests.agent.commands import sh
 
 @pytest.mark.parametrize("role", TOOLS_OF_ROLES)
 def test_schemas_are_function_definitions(role: str) -> None:
-    """Each with a name, a sentence, and closed parameters that can be sent as JSON."""
+    """Each schema has a name, a description and closed parameters, and can be sent as JSON."""
     schemas = Toolbox(TOOLS_OF_ROLES[role]).schemas()
     assert [schema["function"]["name"] for schema in schemas] == list(TOOLS_OF_ROLES[role])
     for schema in json.loads(json.dumps(schemas)):
@@ -31,7 +31,7 @@ def test_schemas_are_function_definitions(role: str) -> None:
 
 
 def test_only_some_roles_write() -> None:
-    """Whoever reviews or plans has nothing to change files with."""
+    """Planners and gatherers cannot change files, and test authors can only add them."""
     writing = {"write", "write_new", "edit", "apply_patch", "run_tests", "run_command"}
     assert writing & set(TOOLS_OF_ROLES["anchor"]) == {"write_new", "run_tests"}
     assert not writing & {*TOOLS_OF_ROLES["planner"], *TOOLS_OF_ROLES["gatherer"]}
@@ -55,14 +55,14 @@ def test_only_some_roles_write() -> None:
         ("run_tests", {"paths": "tests"}, "paths: Input should be a valid list"),
     ],
 )
-async def test_misuse_is_told(
+async def test_misuse_is_explained(
     host: Workspace,
     implementer: Toolbox,
     name: str,
     arguments: dict[str, object] | str,
     reason: str,
 ) -> None:
-    """What is wrong and what would be right; nothing happened."""
+    """A wrong call changes nothing, and its answer says what is wrong and what is expected."""
     result = await implementer.use(host, name, arguments)
     assert not result.ok
     assert reason in result.output
@@ -70,12 +70,12 @@ async def test_misuse_is_told(
 
 
 async def test_arguments_may_be_json(host: Workspace, implementer: Toolbox) -> None:
-    """As models send them."""
+    """Arguments may be a JSON string, as models send them."""
     assert (await implementer.use(host, "read", '{"path": "tox.ini", "end": null}')).ok
 
 
 async def test_a_result_can_be_recorded(host: Workspace, implementer: Toolbox) -> None:
-    """It comes back from JSON as it was, odd names and bytes included."""
+    """A result survives a round trip through JSON, even with odd file names and bytes."""
     command = "printf '\\377'; echo >$'src/\\351'; echo >$'tests/\\351'; exit 3"
     result = await implementer.use(host, "run_command", {"command": command})
     assert (result.ok, result.exit_code) == (False, 3)
@@ -85,7 +85,7 @@ async def test_a_result_can_be_recorded(host: Workspace, implementer: Toolbox) -
 
 
 async def test_a_command_that_does_not_end(host: Workspace) -> None:
-    """Is ended at its timeout, with what it said so far, and its changes are seen."""
+    """A command that reaches its timeout is ended, and the result has its output so far."""
     tools = Toolbox(["run_command"], settings=ToolSettings(command_timeout_s=1))
     command = "echo began; echo >tests/test_new.py; sleep 1234"
     result = await tools.use(host, "run_command", {"command": command})
@@ -96,7 +96,7 @@ async def test_a_command_that_does_not_end(host: Workspace) -> None:
 
 
 async def test_ten_megabytes_of_output(host: Workspace, implementer: Toolbox) -> None:
-    """Two are kept, and ten thousand characters of them are shown."""
+    """Of ten megabytes of output, two are recorded and ten thousand characters are shown."""
     command = "echo first; head -c 10000000 /dev/zero | tr '\\0' x; echo; echo last"
     start = time.monotonic()
     result = await implementer.use(host, "run_command", {"command": command})
@@ -109,8 +109,8 @@ async def test_ten_megabytes_of_output(host: Workspace, implementer: Toolbox) ->
     assert "left out" in shown
 
 
-async def test_what_is_too_long_for_a_prompt_is_in_a_file(host: Workspace) -> None:
-    """Commands can look into it; it is no part of the repository, and short outputs have none."""
+async def test_output_that_is_too_long_for_a_prompt_is_in_a_file(host: Workspace) -> None:
+    """A long output is stored in a file outside the repository that later commands can read."""
     tools = Toolbox(["run_command", "run_tests"])
     long = await tools.use(host, "run_command", {"command": "seq 1 9999"})
     assert not PurePosixPath(long.artifact).is_relative_to(host.root)
@@ -121,8 +121,8 @@ async def test_what_is_too_long_for_a_prompt_is_in_a_file(host: Workspace) -> No
     assert again == long
 
 
-async def test_who_runs_no_commands_has_no_file(host: Workspace) -> None:
-    """Nobody is told of what cannot be reached."""
+async def test_without_commands_no_output_file_is_mentioned(host: Workspace) -> None:
+    """Without a tool that runs commands, the result does not mention a file of the output."""
     tools = Toolbox(
         ["run_tests"], settings=ToolSettings(runner=TestRunner("seq 1 9999; : {paths}"))
     )
@@ -133,7 +133,7 @@ async def test_who_runs_no_commands_has_no_file(host: Workspace) -> None:
 
 @pytest.mark.docker
 async def test_a_thousand_processes(fresh_container: Workspace, implementer: Toolbox) -> None:
-    """They end with their command, a fork bomb as well, and the tools go on working."""
+    """Thousands of processes, even a fork bomb, end with the command that started them."""
     many = "echo >tests/test_new.py; for i in {1..2000}; do sleep 1234 & done"
     bomb = "echo >tests/test_new.py; f() { f | f & }; f; sleep 1"
     for command in (many, bomb):
@@ -146,13 +146,13 @@ async def test_a_thousand_processes(fresh_container: Workspace, implementer: Too
 
 
 async def test_a_destroyed_repository_passes_through(host: Workspace, implementer: Toolbox) -> None:
-    """Whoever holds the workspace has to give it up; no tool can repair it."""
+    """Destroying the repository raises an error, because no tool can repair it."""
     with pytest.raises(Destroyed, match="not a git repository any more"):
         await implementer.use(host, "run_command", {"command": "rm -rf .git"})
 
 
 async def test_uses_at_once_wait_for_each_other(host: Workspace, implementer: Toolbox) -> None:
-    """Reading twice at a time gives two answers."""
+    """Concurrent uses of tools get their own results, one after another."""
     first, second = await asyncio.gather(
         implementer.use(host, "read", {"path": "tox.ini"}),
         implementer.use(host, "read", {"path": "setup.cfg"}),

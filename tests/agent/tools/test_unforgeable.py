@@ -1,4 +1,4 @@
-"""Code under test that wants its tests to pass, and cannot fix them, does not get them to pass."""
+"""Code under test cannot make its own tests pass by cheating."""
 
 import pytest
 
@@ -88,7 +88,7 @@ CHEATS = {
 
 
 async def run(host: Workspace, code: str) -> None:
-    """Run the test of `add` with this code, and check that it is no pass."""
+    """Run the test of `add` with this code, and check that it does not count as passed."""
     await host.write("src/calc/core.py", code.encode())
     done = await run_paths(host, ToolSettings(), [CORE])
     assert not passes(ANCHOR, done), done
@@ -97,11 +97,11 @@ async def run(host: Workspace, code: str) -> None:
 
 @pytest.mark.parametrize("code", one_in(4, CHEATS))
 async def test_a_cheat_is_no_pass(host: Workspace, code: str) -> None:
-    """Whatever it prints, replaces or ends."""
+    """Code that forges output, replaces parts of the runner or ends the process does not pass."""
     await run(host, code)
 
 
 async def test_honest_code_passes(host: Workspace) -> None:
-    """The same project, with the bug fixed."""
+    """The same project passes once its bug is fixed."""
     await host.write("src/calc/core.py", ADD.replace("-", "+").encode())
     assert passes(ANCHOR, await run_paths(host, ToolSettings(), [CORE]))

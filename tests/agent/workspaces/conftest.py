@@ -36,14 +36,14 @@ make_repository = by_script(REPOSITORY)
 
 @pytest.fixture(scope="session")
 def image(docker_client: DockerClient) -> Iterator[str]:
-    """An image with the repository in /testbed."""
+    """Yield an image with the repository in /testbed."""
     with image_of(REPOSITORY, docker_client) as tag:
         yield tag
 
 
 @pytest.fixture(scope="session")
 def shared_container(image: str) -> Iterator[SharedContainer]:
-    """A container for all tests that do not need one of their own."""
+    """Yield a container for all tests that do not need one of their own."""
     shared = SharedContainer(image)
     yield shared
     shared.remove()
@@ -51,7 +51,7 @@ def shared_container(image: str) -> Iterator[SharedContainer]:
 
 @pytest.fixture(params=["host", pytest.param("docker", marks=pytest.mark.docker)])
 async def workspace(request: pytest.FixtureRequest) -> AsyncIterator[Workspace]:
-    """A workspace of each kind in turn."""
+    """Yield a workspace on the host, then one in a container."""
     if request.param == "docker":
         shared: SharedContainer = request.getfixturevalue("shared_container")
         async with shared.workspace("base") as in_container:

@@ -1,4 +1,4 @@
-"""A container that outlived its program is reused, by one program only."""
+"""A container that outlived its program is reused by exactly one other program."""
 
 import asyncio
 import secrets
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.docker
 
 
 class Opener:
-    """Opens workspaces of one attempt, and removes what is left of it at the end."""
+    """Opens workspaces of one attempt."""
 
     def __init__(self, image: str) -> None:
         self.attempt = secrets.token_hex(6)
@@ -43,14 +43,14 @@ async def opener(image: str, docker_client: DockerClient) -> AsyncIterator[Opene
 
 
 async def test_nothing_to_adopt_is_a_new_container(opener: Opener) -> None:
-    """The first of an attempt is created, and so is one where adoption is not asked for."""
+    """Without a container to adopt, or without a request to adopt one, a new one is created."""
     first = await opener.open()
     second = await opener.open(adopt=False)
     assert first.container_id != second.container_id
 
 
-async def test_a_container_is_taken_over_with_its_files(opener: Opener) -> None:
-    """The same container, with what is outside the repository, and the tree after a restore."""
+async def test_a_container_is_adopted_with_its_files(opener: Opener) -> None:
+    """An adopted container keeps its files outside the repository, and its tree can be restored."""
     first = await opener.open()
     await sh(first, "echo 4 >text.txt; echo kept >/root/outside")
     checkpoint = await first.checkpoint()
@@ -66,8 +66,8 @@ async def test_a_container_is_taken_over_with_its_files(opener: Opener) -> None:
     )
 
 
-async def test_whoever_had_it_has_lost_it(opener: Opener) -> None:
-    """The command that ran is over for its caller, whose close removes nothing."""
+async def test_the_previous_holder_loses_the_container(opener: Opener) -> None:
+    """The previous holder's running command fails, and closing its workspace removes nothing."""
     first = await opener.open()
     running = asyncio.create_task(first.run("sleep 4567", timeout_s=600))
     await asyncio.sleep(0.3)
@@ -79,10 +79,10 @@ async def test_whoever_had_it_has_lost_it(opener: Opener) -> None:
     assert await sh(second, look) == "0\n"
 
 
-async def test_paused_and_stopped_containers_are_taken_over(
+async def test_paused_and_stopped_containers_are_adopted(
     opener: Opener, docker_client: DockerClient
 ) -> None:
-    """So are those that a daemon's end or a pause has left."""
+    """A paused or killed container is started again and adopted."""
     first = await opener.open()
     docker_client.containers.get(first.container_id).pause()
     second = await opener.open()
@@ -95,17 +95,17 @@ async def test_paused_and_stopped_containers_are_taken_over(
 async def test_only_the_same_image_and_network_are_adopted(
     opener: Opener, docker_client: DockerClient
 ) -> None:
-    """A container with other limits on what an agent reaches is left alone."""
+    """A container with another network setting is not adopted."""
     first = await opener.open()
     second = await opener.open(network=True)
     assert first.container_id != second.container_id
     assert await sh(first, "echo fine") == "fine\n"
 
 
-async def test_a_container_of_somebody_else_is_not_adopted(
+async def test_a_container_of_another_user_is_not_adopted(
     opener: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another user of the same daemon keeps what carries the same attempt."""
+    """A container of another user is not adopted, even if it carries the same attempt's label."""
     monkeypatch.setattr("agent.workspaces.ownership.owner", lambda: "somebody-else")
     first = await opener.open()
     monkeypatch.undo()
@@ -116,7 +116,7 @@ async def test_a_container_of_somebody_else_is_not_adopted(
 async def test_a_container_that_cannot_be_restored_is_replaced(
     opener: Opener, docker_client: DockerClient
 ) -> None:
-    """Without what was remembered of its start it is removed, and a new one is made."""
+    """A container without the saved state of its start is removed and replaced by a new one."""
     first = await opener.open()
     await sh(first, f"rm -rf {first._scratch}")
     second = await opener.open()
@@ -127,7 +127,7 @@ async def test_a_container_that_cannot_be_restored_is_replaced(
 async def test_a_paused_container_is_an_error_in_time(
     opener: Opener, docker_client: DockerClient, set_timings: Callable[..., None]
 ) -> None:
-    """A stream that hangs ends the command soon after its timeout, and closing works."""
+    """A command in a paused container fails soon after its timeout, and closing still works."""
     assert timings().command_grace_s <= 10
     set_timings(command_grace_s=1.0)
     workspace = await opener.open()

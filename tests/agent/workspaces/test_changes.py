@@ -104,11 +104,10 @@ def scratch_of(workspace: Workspace) -> str:
     host_and_docker(CHANGES, every=3),
     indirect=["workspace"],
 )
-async def test_every_change_is_seen_and_put_back(
+async def test_every_change_is_seen_and_restored(
     workspace: Workspace, command: str, expected: dict[str, str]
 ) -> None:
-    """The paths and what happened to them, whatever git was told; then the files are as they
-    were, with their modes and kinds."""
+    """Every changed path is reported whatever git's state, and restored with its mode and type."""
     before = await sh(workspace, MANIFEST)
     await sh(workspace, command)
     changes = await workspace.changes()
@@ -120,8 +119,8 @@ async def test_every_change_is_seen_and_put_back(
         assert await sh(workspace, MANIFEST) == before
 
 
-async def test_only_what_is_named_is_put_back(workspace: Workspace) -> None:
-    """Other changes, ignored files and the index stay."""
+async def test_only_named_files_are_restored(workspace: Workspace) -> None:
+    """Only the named files are restored. Other changes, ignored files and the index stay."""
     await sh(
         workspace, "echo 4 >text.txt; echo 4 >crlf.txt; echo 4 >x.log; git add -A; rm gone.txt"
     )
@@ -135,8 +134,8 @@ async def test_only_what_is_named_is_put_back(workspace: Workspace) -> None:
     assert await sh(workspace, "git status --porcelain crlf.txt gone.txt") == status
 
 
-async def test_a_folder_that_became_a_link_is_put_back_as_a_whole(workspace: Workspace) -> None:
-    """One path in it is enough, and where the link leads nothing is touched."""
+async def test_a_folder_that_became_a_link_is_restored_completely(workspace: Workspace) -> None:
+    """Restoring one path restores the whole folder and does not touch the link's target."""
     await sh(workspace, "mkdir ../away; mv pkg ../away; echo 4 >../away/pkg/deep/mod.py")
     await sh(workspace, "ln -s $PWD/../away/pkg pkg")
     await workspace.put_back(["pkg/deep/mod.py"])
@@ -145,7 +144,7 @@ async def test_a_folder_that_became_a_link_is_put_back_as_a_whole(workspace: Wor
 
 
 async def test_a_new_link_on_the_way_is_removed(workspace: Workspace) -> None:
-    """A path beyond it was not there at the opening; what the link leads to stays."""
+    """Restoring a path behind a new link removes the link and does not touch its target."""
     await sh(workspace, "ln -s pkg link; ln -s / root")
     await workspace.put_back(["link/deep/mod.py", "root/etc/passwd"])
     assert await workspace.changes() == []
@@ -160,14 +159,14 @@ OUTSIDE = ["", ".", "..", "../x", "pkg/../../x", "/etc/passwd", ".git/config", "
     host_and_docker({ascii(path): [path] for path in OUTSIDE}, every=9),
     indirect=["workspace"],
 )
-async def test_nothing_outside_is_put_back(workspace: Workspace, path: str) -> None:
-    """The root, what is outside it and git's own files are refused by name."""
+async def test_nothing_outside_is_restored(workspace: Workspace, path: str) -> None:
+    """The root, paths outside the repository and git's own files are refused."""
     with pytest.raises(ValueError, match="not a path of a file inside the repository"):
         await workspace.put_back(["text.txt", path])
 
 
 async def test_changes_since_a_tree(workspace: Workspace) -> None:
-    """Only what differs from then, put back to that or not; ignored files are in no tree."""
+    """Changes since a tree are listed. Ignored files belong to no tree and are left out."""
     await sh(workspace, "echo 4 >text.txt; echo 4 >crlf.txt")
     then = await workspace.tree()
     await sh(workspace, "printf 'one\\ntwo\\nthree\\n' >text.txt; echo new >new.txt; echo x >x.log")
@@ -182,8 +181,8 @@ async def test_changes_since_a_tree(workspace: Workspace) -> None:
     ]
 
 
-async def test_what_is_remembered_cannot_be_talked_away(workspace: Workspace) -> None:
-    """A list of files that was changed or removed is not believed: more is new then, not less."""
+async def test_altering_the_saved_state_hides_no_change(workspace: Workspace) -> None:
+    """If the recorded list of files is altered or removed, more files count as new, never fewer."""
     await sh(workspace, f"echo 1 >since.log; printf 'since.log\\0' >{scratch_of(workspace)}/files")
     assert Change("since.log", "added") in await workspace.changes()
     await sh(workspace, f"rm -rf {scratch_of(workspace)}; echo 4 >text.txt")
@@ -197,7 +196,7 @@ async def test_what_is_remembered_cannot_be_talked_away(workspace: Workspace) ->
 
 
 async def test_the_content_at_the_opening(workspace: Workspace) -> None:
-    """Of files that are edited, gone or new since, byte by byte."""
+    """The original content of an edited or deleted file is available. A new file has none."""
     await sh(workspace, "echo 4 >crlf.txt; rm gone.txt; echo new >new.txt; git add -A")
     assert await workspace.original("crlf.txt") == b"un\r\ndeux\r\n"
     assert await workspace.original("gone.txt") == b"gone\n"
@@ -206,7 +205,7 @@ async def test_the_content_at_the_opening(workspace: Workspace) -> None:
 
 
 async def test_no_checkpoint_is_the_opening(workspace: Workspace) -> None:
-    """Going back to None makes the files, branches and index what they were at first."""
+    """Restoring None resets files, branches and the index to their state at the opening."""
     look = "git status --porcelain --ignored; git log --all --oneline; git branch"
     before, tree = await sh(workspace, MANIFEST + ";" + look), await workspace.tree()
     await sh(workspace, "echo 4 >text.txt; git checkout -qb x; git commit -qam x; echo x >x.log")
@@ -216,7 +215,7 @@ async def test_no_checkpoint_is_the_opening(workspace: Workspace) -> None:
 
 
 async def test_an_ignored_file_that_is_added_by_force_is_seen_at_once(workspace: Workspace) -> None:
-    """Adding it changes no file, but the tree."""
+    """Adding an ignored file by force changes the tree although no file changes."""
     await sh(workspace, "echo 4 >kept.log")
     before = await workspace.tree()
     await sh(workspace, "git add -f kept.log")
@@ -228,7 +227,7 @@ PATCH = "--- a/text.txt\n+++ b/text.txt\n@@ -1,{count} +1,3 @@\n {one}\n-two\n+2
 
 @pytest.mark.parametrize("count", [3, 7])
 async def test_a_patch_is_applied(workspace: Workspace, count: int) -> None:
-    """Also where it miscounts the lines of a hunk."""
+    """A patch is applied even if it miscounts the lines of a hunk."""
     await workspace.apply(PATCH.format(one="one", count=count))
     assert await workspace.read("text.txt") == b"one\n2\nthree\n"
 
@@ -250,7 +249,7 @@ NO_PATCHES = {
 async def test_a_patch_that_does_not_apply_changes_nothing(
     workspace: Workspace, patch: str, reason: str
 ) -> None:
-    """Git's reason is the error's, and what came before the misfit is not applied either."""
+    """The error has git's reason, and the parts of the patch that fit are not applied either."""
     await sh(workspace, "ln -s /tmp link")
     good = "--- a/gone.txt\n+++ b/gone.txt\n@@ -1 +1 @@\n-gone\n+here\n"
     with pytest.raises(ValueError, match=reason):
@@ -281,7 +280,7 @@ PATHS: list[tuple[str, str | None]] = [
     indirect=["workspace"],
 )
 async def test_paths_are_resolved(workspace: Workspace, path: str, leads_to: str | None) -> None:
-    """Links are followed, in the middle too, and leaving the root is seen."""
+    """Links anywhere in a path are followed, and a path that leaves the root resolves to None."""
     await sh(workspace, "ln -s pkg/deep inside; ln -s / outside; ln -s self self")
     assert await workspace.resolve(path) == leads_to
     assert await workspace.resolve(f"{workspace.root}/text.txt") == "text.txt"
@@ -291,7 +290,7 @@ async def test_paths_are_resolved(workspace: Workspace, path: str, leads_to: str
 
 @pytest.fixture
 async def prepared() -> AsyncIterator[Workspace]:
-    """A workspace in which the image's maker left something uncommitted."""
+    """Yield a workspace whose preparation left uncommitted changes."""
 
     def prepare(path) -> None:  # type: ignore[no-untyped-def]
         make_repository(path)
@@ -303,8 +302,8 @@ async def prepared() -> AsyncIterator[Workspace]:
     await workspace.close()
 
 
-async def test_what_the_image_brings_is_no_change(prepared: Workspace) -> None:
-    """Uncommitted files of the opening are part of what is put back and restored."""
+async def test_changes_of_the_preparation_do_not_count(prepared: Workspace) -> None:
+    """Files left uncommitted by the preparation are the state that is restored."""
     assert await prepared.changes() == []
     await sh(prepared, "echo 4 >text.txt; rm pkg.egg-info; echo new >new.txt")
     assert len(await prepared.changes()) == 3

@@ -68,8 +68,8 @@ find . -path ./.git -prune -o \( -type f -o -type l \) ! -name '*.log' ! -name '
 
 
 STATUS = "git ls-files -z | xargs -0 touch -ch -d @1; git status --porcelain"
-"""Touched, every file is read: else it is up to the clock whether git sees that new attributes make
-an old file another one."""
+"""Touching the files makes git read all of them. Otherwise it depends on the clock
+whether git sees that new attributes change an old file."""
 
 
 def quoted(name: str) -> str:
@@ -77,7 +77,7 @@ def quoted(name: str) -> str:
 
 
 def sequence(seed: int, length: int = 14) -> list[str]:
-    """Commands as an agent might give them, the same for the same seed."""
+    """Return commands as an agent might give them, the same for the same seed."""
     rng = random.Random(seed)
     return [
         rng.choice(OPERATIONS).format(
@@ -89,7 +89,7 @@ def sequence(seed: int, length: int = 14) -> list[str]:
 
 @pytest.fixture(params=["host", pytest.param("docker", marks=pytest.mark.docker)])
 async def opener(request: pytest.FixtureRequest) -> AsyncIterator[Opener]:
-    """Opens workspaces of each kind in turn; they are closed at the end."""
+    """Yield a function that opens workspaces of each kind in turn. They are closed at the end."""
     opened: list[Workspace] = []
 
     async def open_one() -> Workspace:
@@ -112,9 +112,9 @@ async def opener(request: pytest.FixtureRequest) -> AsyncIterator[Opener]:
     host_and_docker({f"seed {seed}": [seed] for seed in range(12)}, every=6),
     indirect=["opener"],
 )
-async def test_whatever_was_done_comes_back(opener: Opener, seed: int) -> None:
-    """After a random sequence of work, a fresh workspace gets the same tree, files, modes and
-    links, and so does one in which other work was done."""
+async def test_a_checkpoint_restores_any_work(opener: Opener, seed: int) -> None:
+    """After random work, a checkpoint restores the tree, files, modes and links in a fresh
+    workspace and in one where other work was done."""
     first, other = await opener(), await opener()
     trees = set()
     for command in sequence(seed):
@@ -140,7 +140,7 @@ async def test_whatever_was_done_comes_back(opener: Opener, seed: int) -> None:
 
 
 async def test_the_base_has_an_empty_delta(opener: Opener) -> None:
-    """An untouched workspace is the base commit's tree, and going back there takes no delta."""
+    """An untouched workspace has the base commit's tree, and restoring it needs no delta."""
     workspace = await opener()
     checkpoint = await workspace.checkpoint()
     assert checkpoint.delta == b""
@@ -152,7 +152,7 @@ async def test_the_base_has_an_empty_delta(opener: Opener) -> None:
 
 
 async def test_nothing_of_the_agents_repository_changes(opener: Opener) -> None:
-    """Index, stash, HEAD, branches and objects are after `tree` and `checkpoint` as before."""
+    """Taking the tree or a checkpoint leaves the index, stash, HEAD and objects unchanged."""
     workspace = await opener()
     await sh(workspace, "echo 4 >text.txt; git stash -q; echo 5 >text.txt; git add -A; echo 6 >n")
     look = "sha256sum .git/index .git/HEAD; find .git -type f | sort; git stash list"
@@ -205,8 +205,8 @@ TRICKS = {
     indirect=["opener"],
 )
 async def test_tricks_do_not_lose_the_tree(opener: Opener, trick: str) -> None:
-    """Whatever an agent did to git, the tree has an id, a fresh workspace gets it, and so
-    does the workspace itself after that."""
+    """Whatever was done to git, a checkpoint can be taken and restored in a fresh workspace and in
+    the same one."""
     workspace, fresh = await opener(), await opener()
     before = await workspace.tree()
     await sh(workspace, trick)
@@ -220,9 +220,9 @@ async def test_tricks_do_not_lose_the_tree(opener: Opener, trick: str) -> None:
     assert await sh(workspace, "git rev-parse HEAD") == await sh(fresh, "git rev-parse base")
 
 
-async def test_the_tree_is_of_the_files_and_not_of_their_history(opener: Opener) -> None:
-    """What becomes ignored later, or comes back, counts as in a workspace where it always was
-    so: the tree kept up from command to command is that of a first look."""
+async def test_the_tree_depends_on_files_and_not_on_their_history(opener: Opener) -> None:
+    """Files that are ignored or unignored later count as if they had always been so: the tree that
+    is updated after each command equals one computed at the end."""
     kept, late = await opener(), await opener()
     for command in (
         "mkdir out; echo 1 >out/a; echo 1 >b",
@@ -242,8 +242,7 @@ async def test_the_tree_is_of_the_files_and_not_of_their_history(opener: Opener)
 
 
 async def test_ignored_files_of_the_start_stay(opener: Opener) -> None:
-    """What was there when the workspace was opened, such as compiled modules, survives a
-    restore; ignored files made since are removed."""
+    """A restore keeps ignored files that existed at the opening and removes later ones."""
     workspace = await opener()
     base = await workspace.checkpoint()
     assert await sh(workspace, "ls *.log") == "compiled.log\n"
@@ -252,8 +251,8 @@ async def test_ignored_files_of_the_start_stay(opener: Opener) -> None:
     assert await sh(workspace, "ls -d *.log d 2>/dev/null") == "compiled.log\n"
 
 
-async def test_a_lost_repository_is_said_to_be_lost(opener: Opener) -> None:
-    """Without .git there is no tree, no checkpoint and no way back here, but in a fresh one."""
+async def test_a_lost_repository_is_an_error(opener: Opener) -> None:
+    """Without .git a workspace has no tree and no checkpoint. A fresh one can be restored."""
     workspace, fresh = await opener(), await opener()
     await sh(workspace, "echo 4 >text.txt")
     checkpoint = await workspace.checkpoint()
@@ -268,8 +267,8 @@ async def test_a_lost_repository_is_said_to_be_lost(opener: Opener) -> None:
     await fresh.restore(checkpoint)
 
 
-async def test_what_is_remembered_can_be_destroyed(opener: Opener) -> None:
-    """Without its scratch folder a tree takes longer and is the same."""
+async def test_the_scratch_folder_may_be_destroyed(opener: Opener) -> None:
+    """Without its scratch folder, computing a tree takes longer and gives the same result."""
     workspace = await opener()
     await sh(workspace, "echo 4 >text.txt; echo new >new.txt")
     checkpoint = await workspace.checkpoint()
@@ -297,7 +296,7 @@ UNFIT = {
 async def test_a_checkpoint_that_does_not_fit_changes_nothing(
     opener: Opener, wrong: Checkpoint
 ) -> None:
-    """A delta that does not make the named tree is refused before anything is touched."""
+    """A delta that does not produce the named tree is refused before any file is changed."""
     workspace = await opener()
     await sh(workspace, "echo 4 >text.txt; git add -A; echo 5 >text.txt")
     before = await sh(workspace, MANIFEST + "git status --porcelain")

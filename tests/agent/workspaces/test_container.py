@@ -27,12 +27,12 @@ async def workspace(image: str) -> AsyncIterator[DockerWorkspace]:
 
 
 def labelled(client: DockerClient, run: str) -> int:
-    """How many containers of any state carry the label `run`."""
+    """Return the number of containers in any state with the label `run`."""
     return len(client.containers.list(all=True, filters={"label": f"run={run}"}))
 
 
 async def test_there_is_no_network(workspace: DockerWorkspace) -> None:
-    """The loopback is the only interface, and it works."""
+    """The loopback is the only network interface, and it works."""
     assert (await sh(workspace, "ls /sys/class/net")).split() == ["lo"]
     talk = (
         "import socket; s = socket.create_server(('127.0.0.1', 0));"
@@ -49,7 +49,7 @@ async def test_a_network_can_be_asked_for(image: str) -> None:
 
 
 async def test_capabilities_are_the_listed_ones(workspace: DockerWorkspace) -> None:
-    """The effective and bounding sets are the six, and none can be gained."""
+    """The effective and bounding sets are the six listed capabilities, and none can be gained."""
     text = await sh(workspace, "grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status")
     status = dict(line.split(":\t") for line in text.splitlines())
     numbers = {"CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "KILL": 5, "SETGID": 6, "SETUID": 7}
@@ -61,7 +61,7 @@ async def test_capabilities_are_the_listed_ones(workspace: DockerWorkspace) -> N
 
 
 async def test_root_can_do_what_suites_and_pip_need(workspace: DockerWorkspace) -> None:
-    """Changing owners, editing others' files, becoming another user and killing its processes."""
+    """Root can change owners, edit others' files, become another user and kill its processes."""
     sleeper = "import os; os.setgid(1000); os.setuid(1000); os.execvp('sleep', ['sleep', '60'])"
     result = await workspace.run(
         "set -e; touch f; chown 1000:1000 f; chmod 400 f; echo x >>f; touch -d yesterday f;"
@@ -74,7 +74,7 @@ async def test_root_can_do_what_suites_and_pip_need(workspace: DockerWorkspace) 
 async def test_the_hosts_environment_stays_outside(
     image: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No variable of the host is in any process of the container, and nothing is mounted."""
+    """No process in the container sees a variable of the host, and nothing is mounted."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-agents")
     workspace = await opened(image)
     seen = await sh(workspace, "cat /proc/[0-9]*/environ | tr '\\0' '\\n'; env")
@@ -86,8 +86,8 @@ async def test_the_hosts_environment_stays_outside(
 
 
 async def test_an_images_environment_is_active_once(workspace: DockerWorkspace) -> None:
-    """What /root/.bashrc activates is active in commands and in scripts that they start, is
-    activated once per shell, and is not read by the shell's own work."""
+    """/root/.bashrc is read once per shell, in commands and in scripts that they start, but not for
+    the shell's own work."""
     await workspace.run("echo 'export CONDA_PREFIX=/env; echo read' >>/root/.bashrc", timeout_s=5)
     assert await sh(workspace, "echo $CONDA_PREFIX") == "read\n/env\n"
     assert await sh(workspace, "bash -c 'echo $CONDA_PREFIX'") == "read\nread\n/env\n"
@@ -96,14 +96,14 @@ async def test_an_images_environment_is_active_once(workspace: DockerWorkspace) 
 
 
 async def test_an_environment_needs_no_profile(workspace: DockerWorkspace) -> None:
-    """Without a ~/.profile that reads it, /root/.bashrc is read all the same."""
+    """/root/.bashrc is read even without a ~/.profile that includes it."""
     await workspace.run("rm ~/.profile; echo 'echo read' >/root/.bashrc", timeout_s=5)
     assert await sh(workspace, "true") == "read\n"
 
 
 @pytest.mark.parametrize("network", [False, True])
-async def test_installers_ask_once_where_there_is_no_network(image: str, network: bool) -> None:
-    """In commands and in what a grading restores; with network nothing is set."""
+async def test_installers_try_once_without_a_network(image: str, network: bool) -> None:
+    """Without a network, installers are configured to try only once."""
     workspace = await opened(image, network=network)
     here = await sh(workspace, "env")
     first = await sh(workspace, "tr '\\0' '\\n' </proc/1/environ")
@@ -114,7 +114,7 @@ async def test_installers_ask_once_where_there_is_no_network(image: str, network
 
 
 async def test_a_fork_bomb_stays_inside(image: str) -> None:
-    """It meets the limit on processes, ends at the timeout, and the next command runs."""
+    """A fork bomb meets the process limit and ends at the timeout. The next command runs."""
     workspace = await opened(image, limits=Limits(pids=100))
     bomb = await workspace.run("bomb() { bomb | bomb & }; bomb; sleep 60", timeout_s=3)
     assert bomb.timed_out
@@ -124,7 +124,7 @@ async def test_a_fork_bomb_stays_inside(image: str) -> None:
 
 
 async def test_memory_is_limited(image: str) -> None:
-    """A command that takes too much is killed, not timed out; the shell goes on."""
+    """A command that uses too much memory is killed without timing out, and the shell survives."""
     workspace = await opened(image, limits=Limits(memory_bytes=100 * 2**20))
     result = await workspace.run("python3 -c 'x = bytearray(400 * 2**20)'", timeout_s=30)
     assert result.exit_code == 137
@@ -134,7 +134,7 @@ async def test_memory_is_limited(image: str) -> None:
 
 
 async def test_limits_reach_the_container(workspace: DockerWorkspace) -> None:
-    """What `Limits` says is what Docker enforces, without extra swap."""
+    """Docker enforces the values of `Limits`, without extra swap."""
     host = container.client().containers.get(workspace.container_id).attrs["HostConfig"]
     limits = Limits()
     assert host["Memory"] == host["MemorySwap"] == limits.memory_bytes
@@ -143,14 +143,14 @@ async def test_limits_reach_the_container(workspace: DockerWorkspace) -> None:
 
 
 async def test_orphans_are_reaped(workspace: DockerWorkspace) -> None:
-    """No zombie is left by commands whose processes lost their parents."""
+    """Processes that lost their parents leave no zombies."""
     for _ in range(5):
         await sh(workspace, "(setsid sleep 0.01 &) ; sleep 0.05")
     assert "Z" not in await sh(workspace, "cut -d' ' -f3 /proc/[0-9]*/stat")
 
 
 async def test_labels_and_digest(image: str, docker_client: DockerClient) -> None:
-    """Containers can be found by `durabench=workspace` and by the labels given."""
+    """Containers can be found by `durabench=workspace` and by the given labels."""
     run = secrets.token_hex(4)
     workspace = await opened(image, labels={"run": run})
     (found,) = docker_client.containers.list(filters={"label": f"run={run}"})
@@ -163,7 +163,7 @@ async def test_labels_and_digest(image: str, docker_client: DockerClient) -> Non
 async def test_a_killed_container_is_an_error(
     workspace: DockerWorkspace, docker_client: DockerClient
 ) -> None:
-    """A command whose container dies raises within moments and can be tried again."""
+    """A command whose container is killed fails within seconds with a retryable error."""
     running = asyncio.create_task(workspace.run("sleep 60", timeout_s=600))
     await asyncio.sleep(0.3)
     await asyncio.to_thread(docker_client.containers.get(workspace.container_id).kill)
@@ -175,7 +175,7 @@ async def test_a_killed_container_is_an_error(
 
 
 async def test_an_unknown_image_says_how_to_get_it() -> None:
-    """The message names the image and the command, and no retry is wasted on it."""
+    """The message names the image and the command to get it, and the error is not retryable."""
     with pytest.raises(
         WorkspaceError, match=r"no image durabench/nowhere:1 .*docker pull .*images build"
     ) as caught:
@@ -187,7 +187,7 @@ async def test_an_unknown_image_says_how_to_get_it() -> None:
 async def test_an_image_without_the_root_leaves_no_container(
     image: str, docker_client: DockerClient, root: str
 ) -> None:
-    """The message names the folder, and the container is removed."""
+    """The error names the missing folder, and the container is removed."""
     run = secrets.token_hex(4)
     with pytest.raises(WorkspaceError, match=f"cannot hold a workspace.*{root}") as caught:
         await opened(image, root=root, labels={"run": run})
@@ -199,7 +199,7 @@ async def test_an_image_without_the_root_leaves_no_container(
 async def test_a_cancelled_opening_leaves_no_container(
     image: str, docker_client: DockerClient, after_s: float
 ) -> None:
-    """Wherever creation is when it is cancelled, the container is gone afterwards."""
+    """A cancelled opening removes the container, whatever stage its creation has reached."""
     run = secrets.token_hex(4)
     task = asyncio.create_task(opened(image, labels={"run": run}))
     await asyncio.sleep(after_s)
@@ -210,7 +210,7 @@ async def test_a_cancelled_opening_leaves_no_container(
 
 
 async def test_a_cancelled_close_still_removes(image: str, docker_client: DockerClient) -> None:
-    """Cancellation is delivered after the container is gone."""
+    """Cancellation is raised only after the container is removed."""
     run = secrets.token_hex(4)
     workspace = await opened(image, labels={"run": run})
     task = asyncio.create_task(workspace.close())
@@ -221,16 +221,16 @@ async def test_a_cancelled_close_still_removes(image: str, docker_client: Docker
     assert labelled(docker_client, run) == 0
 
 
-async def test_closing_after_somebody_else_removed_it(
+async def test_closing_after_the_container_was_removed(
     workspace: DockerWorkspace, docker_client: DockerClient
 ) -> None:
-    """A container that is already gone is as good as closed."""
+    """Closing a workspace whose container is already gone succeeds."""
     docker_client.containers.get(workspace.container_id).remove(force=True)
     await workspace.close()
 
 
 async def test_opening_and_closing_are_quick(image: str) -> None:
-    """A container costs well under the second that a shell per command would spend soon."""
+    """Opening and closing a container takes less than two seconds."""
     start = time.monotonic()
     for _ in range(3):
         await (await opened(image)).close()
@@ -238,7 +238,7 @@ async def test_opening_and_closing_are_quick(image: str) -> None:
 
 
 async def test_workspaces_open_side_by_side(image: str) -> None:
-    """Eight at once each have their own files and answers."""
+    """Eight workspaces opened at once have their own files and answers."""
     workspaces = await asyncio.gather(*(opened(image) for _ in range(8)))
     await asyncio.gather(*(w.write("n", str(n).encode()) for n, w in enumerate(workspaces)))
     texts = await asyncio.gather(*(sh(w, "cat n") for w in workspaces))
@@ -247,5 +247,5 @@ async def test_workspaces_open_side_by_side(image: str) -> None:
 
 
 async def test_the_daemon_is_available() -> None:
-    """With a daemon there is no reason why not."""
+    """With a Docker daemon running, no reason against its use is reported."""
     assert await docker_available() is None

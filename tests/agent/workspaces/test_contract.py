@@ -13,7 +13,7 @@ from tests.samples import host_and_docker
 
 
 async def alive(workspace: Workspace, what: str) -> bool:
-    """Whether a process with `what` among its arguments exists."""
+    """Return True if a process with `what` among its arguments exists."""
     found = await run(
         workspace, f"cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c {what}"
     )
@@ -50,14 +50,14 @@ ENDINGS: list[tuple[str, int, str]] = [
 async def test_a_command_gives_its_output_and_exit_status(
     workspace: Workspace, command: str, exit_code: int, output: str
 ) -> None:
-    """Output is exact, standard error is in it, and the status is the command's own."""
+    """Output is exact and includes standard error, and the exit status is the command's own."""
     result = await run(workspace, command)
     assert (result.exit_code, result.output, result.timed_out) == (exit_code, output, False)
     assert not result.truncated
 
 
 async def test_a_syntax_error_is_the_commands_failure(workspace: Workspace) -> None:
-    """Bash's complaint comes back as output, and the next command runs."""
+    """Bash's error message is returned as output, and the next command runs."""
     result = await run(workspace, "if then fi (")
     assert result.exit_code in (1, 2)
     assert "syntax error" in result.output
@@ -65,7 +65,7 @@ async def test_a_syntax_error_is_the_commands_failure(workspace: Workspace) -> N
 
 
 async def test_nothing_of_a_command_stays_in_the_shell(workspace: Workspace) -> None:
-    """Folder, variables, options and functions end with their command."""
+    """The folder, variables, options and functions of a command end with it."""
     await run(workspace, "cd pkg; export LEFT=1; set -u; left() { :; }; umask 0")
     result = await run(workspace, "pwd; echo ${LEFT-none}; type left 2>&1 | tail -1; umask")
     assert result.output.splitlines()[0] == workspace.root
@@ -75,22 +75,22 @@ async def test_nothing_of_a_command_stays_in_the_shell(workspace: Workspace) -> 
 
 
 async def test_standard_input_is_closed(workspace: Workspace) -> None:
-    """What reads from standard input gets the end of it at once."""
+    """A command that reads standard input gets the end of file at once."""
     result = await run(workspace, "cat; read -r line; echo $?; python3 -c 'input()' 2>&1 | tail -1")
     assert result.output.splitlines()[0] == "1"
     assert "EOFError" in result.output
 
 
 async def test_a_command_holds_no_descriptor_of_the_shell(workspace: Workspace) -> None:
-    """Only the three standard descriptors are open, and the request stream is none of them."""
+    """A command has only the three standard descriptors open, not the shell's request stream."""
     result = await run(
         workspace, "for fd in /proc/self/fd/*; do readlink $fd; done; ls /proc/self/fd"
     )
-    assert result.output.split()[-4:] == ["0", "1", "2", "3"]  # 3 is ls reading the folder
+    assert result.output.split()[-4:] == ["0", "1", "2", "3"]  # 3 is the folder that ls reads
 
 
 async def test_the_timeout_ends_children_and_grandchildren(workspace: Workspace) -> None:
-    """Nothing of the command is alive after it, and it is marked as timed out with 124."""
+    """No process of the command survives, and the result is marked as timed out with status 124."""
     command = "echo started; (bash -c 'sleep 4321 & wait' & wait) & setsid sleep 4321 & sleep 4321"
     start = time.monotonic()
     result = await run(workspace, command, timeout_s=0.5)
@@ -100,7 +100,7 @@ async def test_the_timeout_ends_children_and_grandchildren(workspace: Workspace)
 
 
 async def test_a_command_cannot_ignore_its_timeout(workspace: Workspace) -> None:
-    """Signals that it traps do not help it."""
+    """Trapping signals does not help a command past its timeout."""
     result = await run(
         workspace, "trap '' TERM INT HUP; while :; do sleep 0.1; done", timeout_s=0.5
     )
@@ -117,7 +117,7 @@ async def test_a_command_cannot_ignore_its_timeout(workspace: Workspace) -> None
     ],
 )
 async def test_a_background_process_ends_with_its_command(workspace: Workspace, start: str) -> None:
-    """The command returns at once and what it left, daemons too, is killed."""
+    """The command returns at once, and processes that it left, even daemons, are killed."""
     began = time.monotonic()
     result = await run(workspace, f"{start}\necho done")
     assert time.monotonic() - began < 3
@@ -126,7 +126,7 @@ async def test_a_background_process_ends_with_its_command(workspace: Workspace, 
 
 
 async def test_a_flood_is_kept_as_head_and_tail(workspace: Workspace) -> None:
-    """200 MB take bounded memory, keep both ends, and say how much is missing."""
+    """200 MB of output take bounded memory, keep both ends and state how much is left out."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.monotonic()
     command = "echo first; head -c 200000000 /dev/zero | tr '\\0' x; echo; echo last"
@@ -142,7 +142,7 @@ async def test_a_flood_is_kept_as_head_and_tail(workspace: Workspace) -> None:
 
 
 async def test_an_endless_flood_ends_at_its_timeout(workspace: Workspace) -> None:
-    """A command that never stops writing is stopped, and the shell is fit afterwards."""
+    """A command that never stops writing is ended at its timeout, and the shell still works."""
     result = await run(workspace, "yes", timeout_s=1)
     assert result.timed_out
     assert result.output.startswith("y\ny\n")
@@ -151,14 +151,14 @@ async def test_an_endless_flood_ends_at_its_timeout(workspace: Workspace) -> Non
 
 @pytest.mark.parametrize("size", [99, 100, 101])
 async def test_output_is_cut_only_past_its_bound(workspace: Workspace, size: int) -> None:
-    """As many bytes as the bound are all kept; one more and something is left out."""
+    """Output up to the limit is kept in full, and one more byte makes it truncated."""
     result = await workspace.run(f"printf %0{size}d 7", timeout_s=5, max_output_bytes=100)
     assert result.truncated == (size > 100)
     assert result.output_bytes == size
 
 
 async def test_output_cannot_forge_the_end(workspace: Workspace) -> None:
-    """Text that looks like the framing is output."""
+    """Text that looks like the shell's framing is returned as output."""
     forged = "\n0123456789abcdef0123456789abcdef end 0 0\n"
     result = await run(workspace, f"printf '{forged}'; env; exit 9")
     assert result.exit_code == 9
@@ -166,33 +166,33 @@ async def test_output_cannot_forge_the_end(workspace: Workspace) -> None:
 
 
 async def test_a_command_can_be_very_long(workspace: Workspace) -> None:
-    """Two megabytes of command, sixteen times what one argument may hold, run."""
+    """A command of two megabytes, sixteen times the limit for one argument, runs."""
     result = await run(workspace, f"text='{'x' * 2_000_000}'; echo ${{#text}}")
     assert result.output == "2000000\n"
 
 
 async def test_many_commands_in_a_row(workspace: Workspace) -> None:
-    """Each of a hundred quick commands gets its own answer."""
+    """Each of a hundred quick commands gets its own output."""
     for number in range(100):
         assert (await run(workspace, f"echo {number}")).output == f"{number}\n"
 
 
 async def test_commands_at_once_wait_for_each_other(workspace: Workspace) -> None:
-    """Concurrent callers get their own answers, one after another."""
+    """Concurrent callers get their own output, one after another."""
     results = await asyncio.gather(*(run(workspace, f"echo {n}; sleep 0.05") for n in range(8)))
     assert [result.output for result in results] == [f"{n}\n" for n in range(8)]
 
 
 async def test_killing_the_parent_ends_only_the_command(workspace: Workspace) -> None:
-    """The process that waits for a command is expendable."""
+    """A command may kill the process that waits for it. The next command still runs."""
     result = await run(workspace, "kill -KILL $PPID; sleep 100")
     assert result.exit_code == 137
     assert not result.timed_out
     assert (await run(workspace, "echo fine")).output == "fine\n"
 
 
-async def test_killing_the_server_is_an_error_and_no_hang(workspace: Workspace) -> None:
-    """The shell is gone for good, which every later call says; closing works."""
+async def test_killing_the_server_is_an_error_and_does_not_hang(workspace: Workspace) -> None:
+    """Once its server is killed, the shell fails every call, but the workspace can be closed."""
     kill = "kill -KILL $(awk '/^PPid/ {print $2}' /proc/$PPID/status)"
     with pytest.raises(WorkspaceError, match=r"the shell in .* ended"):
         await run(workspace, kill, timeout_s=5)
@@ -202,7 +202,7 @@ async def test_killing_the_server_is_an_error_and_no_hang(workspace: Workspace) 
 
 
 async def test_a_cancelled_command_ends_and_closes_the_workspace(workspace: Workspace) -> None:
-    """Cancelling takes a moment, whatever the command's timeout, and leaves nothing usable."""
+    """Cancelling is quick whatever the command's timeout, and makes the workspace unusable."""
     task = asyncio.create_task(run(workspace, "sleep 6543", timeout_s=600))
     await asyncio.sleep(0.3)
     start = time.monotonic()
@@ -216,7 +216,7 @@ async def test_a_cancelled_command_ends_and_closes_the_workspace(workspace: Work
 
 
 async def test_a_cancelled_wait_for_the_shell_harms_nothing(workspace: Workspace) -> None:
-    """Only the command that runs is tied to the shell, not one that waits its turn."""
+    """Cancelling a call that waits for the shell does not affect the running command."""
     running = asyncio.create_task(run(workspace, "sleep 0.5; echo ran"))
     await asyncio.sleep(0.1)
     waiting = asyncio.create_task(run(workspace, "echo never"))
@@ -227,7 +227,7 @@ async def test_a_cancelled_wait_for_the_shell_harms_nothing(workspace: Workspace
 
 
 async def test_closing_twice_is_closing_once(workspace: Workspace) -> None:
-    """A second close does nothing, and no command runs after the first."""
+    """A second close has no effect, and no command runs after the first."""
     await workspace.close()
     await workspace.close()
     with pytest.raises(WorkspaceError):
@@ -235,7 +235,7 @@ async def test_closing_twice_is_closing_once(workspace: Workspace) -> None:
 
 
 async def test_the_root_can_vanish_and_come_back(workspace: Workspace) -> None:
-    """A removed repository is the command's problem, not the shell's."""
+    """The shell survives when a command moves the repository away and back."""
     await run(workspace, f"mv {workspace.root} {workspace.root}.away")
     result = await run(workspace, f"mv {workspace.root}.away {workspace.root}; echo back")
     assert result.output.endswith("back\n")
@@ -262,7 +262,7 @@ CONTENTS = {
     indirect=["workspace"],
 )
 async def test_files_come_back_as_they_were_written(workspace: Workspace, content: bytes) -> None:
-    """Every byte value, any length, in folders that did not exist."""
+    """Files with any bytes, of any length and in new folders, are read back unchanged."""
     path = "new folder/it's $HOME/ünï \n.bin"
     await workspace.write(path, content)
     assert await workspace.read(path) == content
@@ -270,7 +270,7 @@ async def test_files_come_back_as_they_were_written(workspace: Workspace, conten
 
 
 async def test_writing_replaces(workspace: Workspace) -> None:
-    """A shorter content leaves nothing of a longer one, and the mode stays."""
+    """Writing shorter content leaves nothing of the longer one, and the file's mode stays."""
     await run(workspace, "chmod 755 tool.sh")
     await workspace.write("tool.sh", b"short")
     assert await workspace.read("tool.sh") == b"short"
@@ -278,14 +278,14 @@ async def test_writing_replaces(workspace: Workspace) -> None:
 
 
 async def test_a_missing_file_is_not_found(workspace: Workspace) -> None:
-    """Files that are not there, and folders, raise FileNotFoundError with the path."""
+    """A missing file, a folder or a device raises FileNotFoundError with the path."""
     for path in ("nowhere.txt", "pkg", "text.txt/below", "/dev/zero"):
         with pytest.raises(FileNotFoundError, match=path):
             await workspace.read(path)
 
 
-async def test_what_cannot_be_written_says_why(workspace: Workspace) -> None:
-    """A folder in the way is an OSError with the shell's words; the shell goes on."""
+async def test_a_failed_write_says_why(workspace: Workspace) -> None:
+    """Writing to a folder raises OSError with the shell's message, and the shell still works."""
     with pytest.raises(OSError, match=r"cannot write pkg: .*directory"):
         await workspace.write("pkg", b"x" * 5_000_000)
     with pytest.raises(OSError, match=r"cannot write text\.txt/below"):
@@ -294,7 +294,7 @@ async def test_what_cannot_be_written_says_why(workspace: Workspace) -> None:
 
 
 async def test_a_file_that_is_too_large_is_not_read(workspace: Workspace) -> None:
-    """A sparse terabyte is refused without being read."""
+    """A sparse file of a terabyte is refused without being read."""
     await run(workspace, "truncate -s 1T huge.log")
     with pytest.raises(OSError, match="larger than"):
         await workspace.read("huge.log")

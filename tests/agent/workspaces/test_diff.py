@@ -1,4 +1,4 @@
-"""`diff` contains all differences from the base commit, and `git apply` accepts it."""
+"""The diff contains all changes since the base commit, and `git apply` accepts it."""
 
 import secrets
 import subprocess
@@ -53,7 +53,7 @@ CHANGES = {
 
 
 def files(folder: Path) -> dict[str, tuple[bytes, bool]]:
-    """Path, content and executable bit of every file outside .git that is not ignored."""
+    """Return content and executable bit of every file outside .git that is not ignored, by path."""
     listed = subprocess.run(
         ["git", "ls-files", "-zco"], cwd=folder, check=True, capture_output=True
     ).stdout
@@ -84,7 +84,7 @@ def apply(patch: str, folder: Path) -> None:
 
 
 async def archive(workspace: Workspace, command: str) -> bytes:
-    """What `command` writes to the file of its first argument."""
+    """Return the content that `command` writes to the file of its first argument."""
     path = f"/tmp/{secrets.token_hex(8)}.tar"
     result = await workspace.run(f"archive() {{ {command}; }}; archive {path}", timeout_s=20)
     assert result.exit_code == 0, result.output
@@ -101,7 +101,7 @@ async def archive(workspace: Workspace, command: str) -> bytes:
 async def test_the_diff_rebuilds_the_change(
     workspace: Workspace, change: str, tmp_path: Path
 ) -> None:
-    """Applied to the base commit, the diff gives the files of the workspace, byte by byte."""
+    """The diff, applied to the base commit, gives the files of the workspace byte by byte."""
     result = await workspace.run(change, timeout_s=20)
     assert result.exit_code == 0, result.output
     patch = await workspace.diff()
@@ -117,13 +117,13 @@ async def test_the_diff_rebuilds_the_change(
 
 
 async def test_no_change_is_no_diff(workspace: Workspace) -> None:
-    """An untouched workspace, ignored files aside, has the empty diff."""
+    """An untouched workspace has an empty diff, apart from ignored files."""
     await workspace.run("touch text.txt; echo noise >noise.log", timeout_s=20)
     assert await workspace.diff() == ""
 
 
 async def test_the_diff_leaves_the_agents_index_alone(workspace: Workspace) -> None:
-    """What was staged is staged, and nothing else, and no scratch file stays."""
+    """Taking a diff does not change the index and leaves no scratch file."""
     await workspace.run("echo 4 >text.txt; git add text.txt; echo new >new.txt", timeout_s=20)
     before = await workspace.run("git status --porcelain; ls -A ${TMPDIR:-/tmp}", timeout_s=20)
     assert await workspace.diff()
@@ -133,13 +133,13 @@ async def test_the_diff_leaves_the_agents_index_alone(workspace: Workspace) -> N
 
 
 async def test_a_nested_repository_does_not_hide_the_rest(workspace: Workspace) -> None:
-    """A `git init` below the root, which git refuses to add, costs only itself."""
+    """A repository created below the root, which git refuses to add, hides no other change."""
     await workspace.run("mkdir sub; git init -q sub; echo 4 >>text.txt", timeout_s=20)
     assert "+4\n" in await workspace.diff()
 
 
 async def test_hooks_and_settings_of_the_agent_do_not_run(workspace: Workspace) -> None:
-    """The diff is taken with the workspace's git, but not with what the agent hung on it."""
+    """Taking a diff runs none of the hooks or commands that the agent configured."""
     hook = ".git/hooks/post-index-change"
     await workspace.run(
         f"printf '#!/bin/bash\\ntouch hooked.txt' >{hook}; chmod +x {hook};"
@@ -152,7 +152,7 @@ async def test_hooks_and_settings_of_the_agent_do_not_run(workspace: Workspace) 
 
 
 async def test_without_its_repository_there_is_no_diff(workspace: Workspace) -> None:
-    """A removed .git is said to be what it is, and trying again would not help."""
+    """Without .git the error says so and is not retryable."""
     await workspace.run("rm -rf .git", timeout_s=20)
     with pytest.raises(
         WorkspaceError, match=r"no diff against base.*not a git repository"
@@ -165,7 +165,7 @@ ENDINGS = "*.bat text eol=crlf\n*.txt text\n"
 
 
 def with_endings(folder: Path) -> None:
-    """A repository that keeps LF and checks some files out with CR LF."""
+    """Create a repository that stores LF and checks some files out with CR LF."""
     folder.mkdir()
     (folder / ".gitattributes").write_text(ENDINGS)
     (folder / "run.bat").write_bytes(b"one\ntwo\n")
@@ -177,7 +177,7 @@ def with_endings(folder: Path) -> None:
 
 
 async def test_a_diff_applies_to_files_whose_line_ends_git_changes() -> None:
-    """In a fresh workspace, to the bytes that were there."""
+    """The diff applies in a fresh workspace and gives the same bytes."""
     changed = {"run.bat": b"one\r\nTWO\r\n", "note.txt": b"one\nTWO\n"}
     async with AsyncExitStack() as opened:
         first, fresh = [

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for temporary files that holds nothing else."""
+    """Return an empty folder that is used for temporary files."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -53,7 +53,7 @@ async def workspace(temporary: Path) -> AsyncIterator[HostWorkspace]:
 async def test_only_a_clean_environment_is_passed_on(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keys and other variables of the host are not there; what is there is known."""
+    """Commands see a fixed set of variables and no keys of the host."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-agents")
     monkeypatch.setenv("BASH_ENV", "/nowhere")
     workspace = await opened()
@@ -68,7 +68,7 @@ async def test_only_a_clean_environment_is_passed_on(
 
 
 async def test_the_running_interpreter_is_first(workspace: HostWorkspace) -> None:
-    """`python` is the one that runs this program, whatever /etc/profile does to PATH."""
+    """`python` is the interpreter of this program, whatever /etc/profile does to PATH."""
     where = await sh(workspace, "type -p python python3; echo $PATH")
     folder = str(Path(sys.executable).parent)
     assert where.splitlines()[:2] == [f"{folder}/python", f"{folder}/python3"]
@@ -78,7 +78,7 @@ async def test_the_running_interpreter_is_first(workspace: HostWorkspace) -> Non
 async def test_home_and_temporary_files_are_private(
     workspace: HostWorkspace, temporary: Path
 ) -> None:
-    """Neither the user's dotfiles nor a shared /tmp are within reach by their usual names."""
+    """Neither the user's dotfiles nor the shared /tmp are found in their usual places."""
     folder = str(Path(workspace.root).parent)
     for line in (await sh(workspace, "echo ~; mktemp; pwd")).splitlines():
         assert line.startswith(folder + "/")
@@ -86,7 +86,7 @@ async def test_home_and_temporary_files_are_private(
 
 
 async def test_closing_leaves_no_file(temporary: Path) -> None:
-    """Read-only files and folders go as well."""
+    """Closing removes read-only files and folders as well."""
     workspace = await opened()
     await sh(workspace, "mkdir -p a/b; touch a/b/c; chmod 400 a/b/c; chmod 500 a/b; chmod 0 a")
     await workspace.close()
@@ -94,7 +94,7 @@ async def test_closing_leaves_no_file(temporary: Path) -> None:
 
 
 async def test_closing_ends_a_running_command(temporary: Path) -> None:
-    """Whoever waits for the command hears that the shell is gone; its daemons end too."""
+    """Closing fails the running command and ends its background processes too."""
     workspace = await opened()
     command = "echo $$ >../pids; setsid -f sh -c 'echo $$ >>../pids; sleep 7654'; sleep 7654"
     running = asyncio.create_task(workspace.run(command, timeout_s=600))
@@ -106,12 +106,12 @@ async def test_closing_ends_a_running_command(temporary: Path) -> None:
 
 
 async def _within(seconds: float, reading: Callable[[], T]) -> T:
-    """The first true reading."""
+    """Return the first true value of `reading`."""
     for _ in range(int(seconds / 0.02)):
         if value := reading():
             return value
         await asyncio.sleep(0.02)
-    raise AssertionError("it did not come")
+    raise AssertionError(f"no result within {seconds} s")
 
 
 def _two_pids(file: Path) -> list[int]:
@@ -126,8 +126,8 @@ def _runs(pid: int) -> bool:
         return False
 
 
-async def test_what_prepare_raises_is_passed_on_and_nothing_stays(temporary: Path) -> None:
-    """A failed checkout removes the folder."""
+async def test_an_error_in_prepare_is_passed_on_and_leaves_nothing(temporary: Path) -> None:
+    """An error in `prepare` is passed on, and the folder is removed."""
 
     def broken(path: Path) -> None:
         path.mkdir()
@@ -140,14 +140,14 @@ async def test_what_prepare_raises_is_passed_on_and_nothing_stays(temporary: Pat
 
 
 async def test_prepare_that_makes_no_repository_is_an_error(temporary: Path) -> None:
-    """An empty preparation is found out at once, by name."""
+    """A `prepare` that creates no repository is detected at once."""
     with pytest.raises(WorkspaceError, match="repo: No such file or directory"):
         await HostWorkspace.open(prepare=lambda path: None, base_commit="HEAD")
     assert entries(temporary) == []
 
 
 async def test_a_cancelled_opening_leaves_nothing(temporary: Path) -> None:
-    """Cancelled while the repository is being prepared, it waits for that and cleans up."""
+    """An opening that is cancelled during `prepare` waits for it to end and removes the folder."""
 
     def slow(path: Path) -> None:
         path.mkdir()
@@ -163,7 +163,7 @@ async def test_a_cancelled_opening_leaves_nothing(temporary: Path) -> None:
 
 
 async def test_the_folder_names_its_owner(temporary: Path) -> None:
-    """The process id is in its name and the labels are in it; others cannot look inside."""
+    """The folder has the process id in its name, and other users cannot read it."""
     workspace = await opened(experiment="bundled")
     (folder,) = entries(temporary)
     assert folder.name.startswith(f"durabench-{os.getpid()}-")
@@ -175,7 +175,7 @@ async def test_the_folder_names_its_owner(temporary: Path) -> None:
 
 
 async def test_workspaces_do_not_end_each_others_processes(temporary: Path) -> None:
-    """The end of a command in one kills nothing in another."""
+    """The end of a command in one workspace kills no process in another."""
     first, second = await opened(), await opened()
     running = asyncio.create_task(first.run("sleep 1; echo whole", timeout_s=20))
     await asyncio.sleep(0.3)
@@ -185,10 +185,10 @@ async def test_workspaces_do_not_end_each_others_processes(temporary: Path) -> N
     await first.close()
 
 
-async def test_a_folder_that_a_sweep_removes_at_the_same_time_is_made_anew(
+async def test_a_folder_that_a_concurrent_cleanup_removes_is_created_again(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A dead program left it, and a sweep for another lake is faster than its successor."""
+    """If a cleanup removes a folder while it is being reused, it is created again."""
     path = Path(HostWorkspace.root_of("attempt")).parent
     path.mkdir()
     real = host.read_labels
@@ -205,10 +205,10 @@ async def test_a_folder_that_a_sweep_removes_at_the_same_time_is_made_anew(
     await workspace.close()
 
 
-async def test_without_bash_there_is_a_clear_word(
+async def test_without_bash_the_error_is_clear(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A machine without bash is told to install it."""
+    """The error asks for bash to be installed."""
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(WorkspaceError, match="need bash") as caught:
         await opened()

@@ -42,7 +42,7 @@ asyncio.run(main())
 
 
 class Worker:
-    """A program with a workspace, in which a command runs."""
+    """A program with a workspace in which a command runs."""
 
     def __init__(self, kind: str, attempt: str, where: str) -> None:
         self.process = subprocess.Popen(
@@ -67,7 +67,7 @@ def attempt() -> str:
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for temporary files that holds nothing else."""
+    """Return an empty folder that is used for temporary files."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -76,7 +76,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def start() -> Iterator[Callable[[str, str, str], Worker]]:
-    """Starts workers, which are dead at the end."""
+    """Yield a function that starts workers. They are killed at the end."""
     workers: list[Worker] = []
 
     def start_one(kind: str, attempt: str, where: str) -> Worker:
@@ -90,19 +90,19 @@ def start() -> Iterator[Callable[[str, str, str], Worker]]:
 
 
 async def of_attempt(attempt: str, *active: str, older_than_s: float = 0) -> list[janitor.Leftover]:
-    """What would be removed of one attempt; other suites may have leftovers of their own."""
+    """Return the leftovers of one attempt. Other suites may have leftovers of their own."""
     found = await janitor.find(active, older_than_s=older_than_s)
     return [leftover for leftover in found if leftover.attempt == attempt]
 
 
 async def sweep_one(attempt: str) -> list[str]:
-    """Remove what is left of an attempt and no other: the rest of the machine lives."""
+    """Remove the leftovers of one attempt and no others."""
     others = {one.attempt for one in await janitor.find(())} - {attempt, None}
     return [line for line in await janitor.sweep({str(o) for o in others}) if attempt in line]
 
 
 def sleeps(attempt: str) -> bool:
-    """Whether the command of a worker still runs."""
+    """Return True if the command of a worker is still running."""
     sleeper = f"sleeper-{attempt}".encode()
     return any(_read(path).startswith(sleeper) for path in Path("/proc").glob("[0-9]*/cmdline"))
 
@@ -116,16 +116,16 @@ def _read(path: Path) -> bytes:
 
 @pytest.fixture(params=["host", pytest.param("docker", marks=pytest.mark.docker)])
 def place(request: pytest.FixtureRequest, temporary: Path) -> tuple[str, str]:
-    """A kind of workspace, and where a worker finds it."""
+    """Return a kind of workspace and where a worker finds it."""
     if request.param == "host":
         return "host", str(temporary)
     return "docker", str(request.getfixturevalue("image"))
 
 
-async def test_what_a_killed_program_left_is_removed(
+async def test_leftovers_of_a_killed_program_are_removed(
     place: tuple[str, str], attempt: str, start: Callable[[str, str, str], Worker]
 ) -> None:
-    """While it runs nothing of it is found; when it was killed, all is, and its command ends."""
+    """A running program has no leftovers. A killed one's workspace and command are removed."""
     worker = start(place[0], attempt, place[1])
     async with asyncio.timeout(10):
         while not sleeps(attempt):
@@ -144,10 +144,10 @@ async def test_what_a_killed_program_left_is_removed(
     assert not sleeps(attempt)
 
 
-async def test_the_living_are_spared(
+async def test_leased_and_young_leftovers_are_spared(
     place: tuple[str, str], attempt: str, start: Callable[[str, str, str], Worker]
 ) -> None:
-    """An attempt with a lease, and what is younger than asked for, stay."""
+    """Leftovers of an attempt with a lease, and those younger than the given age, stay."""
     start(place[0], attempt, place[1]).kill()
     assert await of_attempt(attempt, attempt) == []
     assert await of_attempt(attempt, older_than_s=3600) == []
@@ -155,13 +155,13 @@ async def test_the_living_are_spared(
     assert len(await sweep_one(attempt)) == 1
 
 
-async def test_what_is_somebody_elses_is_spared(
+async def test_leftovers_of_another_user_are_spared(
     place: tuple[str, str],
     attempt: str,
     start: Callable[[str, str, str], Worker],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """For another user of the machine there is nothing to find."""
+    """Leftovers of another user are not found."""
     start(place[0], attempt, place[1]).kill()
     with monkeypatch.context() as other:
         other.setattr(ownership, "owner", lambda: "somebody-else")
@@ -170,7 +170,7 @@ async def test_what_is_somebody_elses_is_spared(
 
 
 async def test_folders_of_other_programs_are_spared(temporary: Path) -> None:
-    """A name that begins alike is no sign; only labels of our own are."""
+    """Only folders with our own labels are leftovers. A similar name is not enough."""
     (temporary / "durabench-notes").mkdir()
     (temporary / "durabench-broken").mkdir()
     (temporary / "durabench-broken" / "labels.json").write_text("[not labels")
@@ -180,10 +180,8 @@ async def test_folders_of_other_programs_are_spared(temporary: Path) -> None:
     assert len(list(temporary.iterdir())) == 3
 
 
-async def test_a_process_number_that_was_given_again_is_not_its_owner(
-    attempt: str, temporary: Path
-) -> None:
-    """A folder of a dead process is found though another process has its number now."""
+async def test_a_reused_process_number_is_not_the_owner(attempt: str, temporary: Path) -> None:
+    """A dead process's folder is found even if another process has its number now."""
     workspace = await HostWorkspace.open(
         prepare=make_repository, base_commit="base", labels={"durabench.attempt": attempt}
     )
@@ -203,7 +201,7 @@ async def test_an_adopted_container_belongs_to_its_new_program(
     start: Callable[[str, str, str], Worker],
     docker_client: DockerClient,
 ) -> None:
-    """Its label names the dead process, but it is not found while the new one lives."""
+    """An adopted container still names the dead process, but is no leftover of the new program."""
     start("docker", attempt, image).kill()
     workspace = await DockerWorkspace.open(
         image=image, base_commit="base", adopt=f"durabench.attempt={attempt}"
@@ -213,10 +211,8 @@ async def test_an_adopted_container_belongs_to_its_new_program(
     await workspace.close()
 
 
-async def test_a_workspace_of_a_name_replaces_what_is_left_of_it(
-    attempt: str, temporary: Path
-) -> None:
-    """The same path again, without what was there, and the first one's close spares it."""
+async def test_a_named_workspace_replaces_its_leftovers(attempt: str, temporary: Path) -> None:
+    """A new workspace of the same name replaces the old one, whose close then removes nothing."""
 
     async def opened() -> HostWorkspace:
         return await HostWorkspace.open(prepare=make_repository, base_commit="base", name=attempt)
@@ -240,7 +236,7 @@ async def test_without_docker_folders_are_found(
     start: Callable[[str, str, str], Worker],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A machine without a daemon has no containers, which is no error."""
+    """Without a Docker daemon there are no containers to find, which is not an error."""
     start("host", attempt, str(temporary)).kill()
     monkeypatch.setattr(janitor.container, "client", lambda: _refuse())
     assert [one.kind for one in await of_attempt(attempt)] == ["folder"]

@@ -1,4 +1,4 @@
-"""Messages when no Docker daemon answers."""
+"""Messages when the Docker daemon is unreachable."""
 
 import pytest
 
@@ -8,13 +8,13 @@ from agent.workspaces import DockerWorkspace, container, docker_available
 
 @pytest.fixture(autouse=True)
 def no_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Docker's address leads nowhere, and no client of another test is reused."""
+    """Make Docker's address lead nowhere, and do not reuse a client of another test."""
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
     monkeypatch.setattr(container, "_connect", container._connect.__wrapped__)
 
 
 async def test_opening_says_what_to_do() -> None:
-    """Start Docker or choose the host: one line, and no retry."""
+    """The one-line error says to start Docker or to choose the host, and is not retryable."""
     with pytest.raises(WorkspaceError, match=r"no Docker daemon.*environment: host") as caught:
         await DockerWorkspace.open(image="any", base_commit="HEAD")
     assert not caught.value.retryable
@@ -22,7 +22,7 @@ async def test_opening_says_what_to_do() -> None:
 
 
 async def test_availability_is_one_line() -> None:
-    """The reason is fit for a screen."""
+    """The reason is one line that can be shown to the user."""
     reason = await docker_available()
     assert reason is not None
     assert "no Docker daemon answers" in reason

@@ -1,4 +1,4 @@
-"""The name of a process, by which another process tells whether it still runs."""
+"""Names of processes, by which another process can check whether they are running."""
 
 import os
 import signal
@@ -14,26 +14,26 @@ from agent.workspaces import ownership
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that waits to be ended."""
+    """Yield a process that sleeps until it is killed."""
     with subprocess.Popen(["sleep", "60"]) as process:
         yield process
         process.kill()
 
 
 def named_by_kernel(pid: int) -> str:
-    """The name as every earlier release wrote it: the number and field 22 of its `stat`."""
+    """Return the name in the format of earlier releases: the number and its start time."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return f"{pid}-{fields[19]}"
 
 
 def test_the_names_of_earlier_releases_are_understood(sleeper: subprocess.Popen[bytes]) -> None:
-    """A label of an older container names the same process."""
+    """A label that an earlier release wrote names the same process."""
     assert ownership.process() == named_by_kernel(os.getpid())
     assert ownership.lives(named_by_kernel(sleeper.pid))
 
 
 def test_a_paused_process_lives_until_it_ends(sleeper: subprocess.Popen[bytes]) -> None:
-    """One that has ended is dead at once, even if its parent has not asked for its exit code."""
+    """A paused process is alive. An ended one is dead, even if its parent has not reaped it."""
     name = named_by_kernel(sleeper.pid)
     sleeper.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, sleeper.pid, os.WSTOPPED | os.WNOWAIT)
@@ -47,11 +47,11 @@ def test_a_paused_process_lives_until_it_ends(sleeper: subprocess.Popen[bytes]) 
 
 
 @pytest.mark.parametrize("name", ["", "1", "x-1", "-5-1", f"{10**20}-1"])
-def test_what_names_no_process_is_dead(name: str) -> None:
-    """A damaged name."""
+def test_a_malformed_name_is_dead(name: str) -> None:
+    """A malformed name belongs to no living process."""
     assert not ownership.lives(name)
 
 
-def test_a_number_that_was_given_again_is_dead() -> None:
-    """The process of that number began at another time."""
+def test_a_reused_process_number_is_dead() -> None:
+    """A process name whose start time does not match names a dead process."""
     assert not ownership.lives(f"{os.getpid()}-1")

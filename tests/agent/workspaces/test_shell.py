@@ -17,7 +17,7 @@ from agent.workspaces.shell import Shell, server_command
 
 
 class ScriptedServer:
-    """Both streams of a shell: answers each request with `answer(token)`, in given pieces."""
+    """Both streams of a shell, which answers each request with `answer(token)`."""
 
     def __init__(self, answer: Callable[[bytes], bytes], cuts: list[int] | None = None) -> None:
         self._answer = answer
@@ -50,7 +50,7 @@ def scripted(server: ScriptedServer) -> Shell:
 async def test_output_is_the_same_however_the_stream_is_cut(
     output: bytes, cuts: list[int], keep: int
 ) -> None:
-    """Marks are found across reads; head and tail are the two ends; every byte is counted."""
+    """Marks are found across reads, head and tail are the two ends, and every byte is counted."""
     shell = scripted(ScriptedServer(replying(output, b"3 1 1"), cuts))
     done = await shell.run("any", timeout_s=5, keep_bytes=keep)
     assert (done.exit_code, done.timed_out, done.output_bytes) == (3, True, len(output))
@@ -64,8 +64,8 @@ async def test_output_is_the_same_however_the_stream_is_cut(
         assert done.left_out == len(output) - keep
 
 
-async def test_what_arrives_between_commands_is_dropped() -> None:
-    """A late write of a dying process is part of no output."""
+async def test_output_between_commands_is_dropped() -> None:
+    """Late output of a dying process belongs to no command."""
     server = ScriptedServer(lambda token: b"late\n" + replying(b"mine")(token) + b"later")
     shell = scripted(server)
     assert (await shell.run("any", timeout_s=5)).text == "mine"
@@ -73,7 +73,7 @@ async def test_what_arrives_between_commands_is_dropped() -> None:
 
 
 async def test_every_request_has_a_token_of_its_own() -> None:
-    """What one command could learn is of no use to the next."""
+    """A token that one command has learned is useless for the next."""
     server = ScriptedServer(replying(b""))
     shell = scripted(server)
     for _ in range(20):
@@ -83,8 +83,8 @@ async def test_every_request_has_a_token_of_its_own() -> None:
     assert all(len(token) == 32 for token in tokens)
 
 
-async def test_the_end_of_the_stream_says_what_was_heard_last() -> None:
-    """The message has the place, the last words and what to do; later commands repeat it."""
+async def test_the_end_of_the_stream_reports_the_last_output() -> None:
+    """The error, which later commands repeat, has the shell's name and its last output."""
     shell = scripted(ScriptedServer(lambda token: token + b" begin\nbash: out of memory\n"))
     with pytest.raises(WorkspaceError, match=r"the test ended.*out of memory.*again") as caught:
         await shell.run("any", timeout_s=5)
@@ -96,7 +96,7 @@ async def test_the_end_of_the_stream_says_what_was_heard_last() -> None:
 async def test_a_server_that_does_not_answer_is_given_up(
     set_timings: Callable[..., None],
 ) -> None:
-    """Past the command's timeout and a grace the shell raises instead of waiting."""
+    """If the server stays silent past the timeout and a grace period, the shell raises an error."""
     set_timings(command_grace_s=0.05)
 
     class Silent(ScriptedServer):
@@ -112,7 +112,7 @@ async def test_a_server_that_does_not_answer_is_given_up(
 
 @asynccontextmanager
 async def real_server(root: Path) -> AsyncIterator[Shell]:
-    """A shell on this machine, without anything that a workspace adds."""
+    """Run a shell on this machine without anything that a workspace adds."""
     process = await asyncio.create_subprocess_exec(
         *server_command(str(root), f"test-{random.getrandbits(64):016x}"),
         stdin=PIPE,
@@ -130,13 +130,13 @@ async def real_server(root: Path) -> AsyncIterator[Shell]:
 
 
 async def test_the_server_ends_with_its_input(tmp_path: Path) -> None:
-    """Closing the request stream is enough to end an idle server."""
+    """Closing the request stream ends an idle server."""
     async with real_server(tmp_path) as shell:
         await shell.greet()
 
 
 async def test_standard_input_arrives_and_need_not_be_read(tmp_path: Path) -> None:
-    """Input reaches the command; what it leaves unread does not become the next request."""
+    """Input reaches the command, and unread input is not taken for the next request."""
     async with real_server(tmp_path) as shell:
         done = await shell.run("cat", timeout_s=5, mode="plain", stdin="given\n" * 50_000)
         assert done.text == "given\n" * 50_000
@@ -145,9 +145,9 @@ async def test_standard_input_arrives_and_need_not_be_read(tmp_path: Path) -> No
         assert (await shell.run("echo fine", timeout_s=5)).text == "fine\n"
 
 
-async def test_what_changed_since_a_stamp_is_seen(tmp_path: Path) -> None:
-    """A change counts from the stamp on, in files, folders and git's index, and to a file that
-    pretends to be old; without a stamp, or one that can be read, everything counts."""
+async def test_changes_since_a_stamp_are_seen(tmp_path: Path) -> None:
+    """A change after the stamp is seen in files, folders and git's index, even if a file's time was
+    set back. Without a readable stamp, everything counts as changed."""
     stamp = str(tmp_path / "stamp")
     root = tmp_path / "root"
     root.mkdir()
@@ -178,14 +178,14 @@ async def test_what_changed_since_a_stamp_is_seen(tmp_path: Path) -> None:
 
 
 async def test_a_command_can_be_interrupted(tmp_path: Path) -> None:
-    """SIGINT is not ignored in what a command starts, as it is in a shell's background jobs."""
+    """Commands do not ignore SIGINT, as a shell's background jobs would."""
     async with real_server(tmp_path) as shell:
         done = await shell.run("grep SigIgn /proc/self/status", timeout_s=5, mode="plain")
         assert int(done.text.split()[1], 16) & 0b110 == 0
 
 
 async def test_a_profile_adds_to_the_path_and_takes_nothing_away(tmp_path: Path) -> None:
-    """What a login profile puts on PATH is first; what was there is there, in its order."""
+    """Folders that a login profile adds to PATH come first, and the others keep their order."""
     (tmp_path / ".bash_profile").write_text("export PATH=/env/bin:/usr/bin:/bin\n")
     async with real_server(tmp_path) as shell:
         done = await shell.run("echo $PATH; type restore_path", timeout_s=5)
@@ -194,22 +194,22 @@ async def test_a_profile_adds_to_the_path_and_takes_nothing_away(tmp_path: Path)
 
 
 async def test_plain_commands_read_no_profile(tmp_path: Path) -> None:
-    """What a profile prints is in a login command's output and in no other."""
+    """A profile's output appears in login commands only."""
     (tmp_path / ".bash_profile").write_text("echo welcome\n")
     async with real_server(tmp_path) as shell:
         assert (await shell.run("echo hi", timeout_s=5)).text == "welcome\nhi\n"
         assert (await shell.run("echo hi", timeout_s=5, mode="plain")).text == "hi\n"
 
 
-async def test_a_missing_root_is_said_at_the_start(tmp_path: Path) -> None:
-    """The server does not run commands somewhere else."""
+async def test_a_missing_root_is_reported_at_the_start(tmp_path: Path) -> None:
+    """If the root is missing, the server does not run commands elsewhere."""
     async with real_server(tmp_path / "nowhere") as shell:
         with pytest.raises(WorkspaceError, match="No such file or directory"):
             await shell.greet()
 
 
 async def test_the_token_is_nowhere_a_command_would_look(tmp_path: Path) -> None:
-    """It is not in environments, arguments or open files of any process of the shell."""
+    """The token is in no environment, argument or open file of any process of the shell."""
     look = "cat /proc/$PPID/{environ,cmdline} /proc/self/{environ,cmdline} | tr '\\0' '\\n'"
     async with real_server(tmp_path) as shell:
         sent: list[bytes] = []

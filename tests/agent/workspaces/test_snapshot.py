@@ -16,7 +16,7 @@ LABELS = {ownership.ATTEMPT: ATTEMPT, ownership.JOURNAL: JOURNAL}
 
 
 class Containers:
-    """Opens workspaces of one image, or of what one of them was kept as."""
+    """Opens workspaces of one image or of a snapshot."""
 
     root = container.ROOT
 
@@ -35,7 +35,7 @@ class Containers:
 
 
 async def test_ignored_files_and_what_is_outside_survive(image: str) -> None:
-    """A branch that begins at the snapshot has them, also after a change of its own tree."""
+    """A branch from a snapshot has its untracked and outside files, even after further changes."""
     async with Session.start(attempt_id="a", models={}, workspaces=Containers(image)) as session:
         async with session.branch("one", BASE) as one:
             await one.run(

@@ -32,9 +32,9 @@ TASK = Task("calc-1", "add(2, 3) returns -1.", "HEAD", "")
 Use = tuple[str, dict[str, Any]]
 """A tool and its arguments."""
 Said = list[Use] | str
-"""What a reply asks for, or plain text."""
+"""The tools that a reply calls, or plain text."""
 Script = Callable[[int, ModelRequest], Said] | list[Said]
-"""A role's replies by number within the scope, the last one again and again."""
+"""A role's replies by number within the scope. The last one is repeated."""
 
 FIX: Use = ("edit", {"path": "calc.py", "old": "return a - b", "new": "return a + b"})
 SPOIL: Use = ("edit", {"path": "calc.py", "old": "return a - b", "new": "return a * b"})
@@ -56,12 +56,12 @@ STEP = {"title": "fix add", "instructions": "add", "targets": ["calc.py"]}
 
 
 def facts_of(request: ModelRequest) -> dict[str, Any]:
-    """The facts that a role was given."""
+    """Return the facts that a request gives to its role."""
     return dict(request.facts)
 
 
 def plan(number: int, request: ModelRequest) -> Said:
-    """One step for what there is to do, and done after it was accepted."""
+    """Plan one step while there is work, and end planning once a step was accepted."""
     facts = facts_of(request)
     waits = facts["last_step"] is not None and facts["last_step"]["status"] != "done"
     if facts["completed_steps"] and not waits and not facts["backlog"]:
@@ -95,7 +95,7 @@ HONEST: dict[str, Script] = {
 
 @dataclass
 class RoleModel:
-    """Answers by role; remembers what it was asked."""
+    """A model that answers by role and records the requests."""
 
     scripts: dict[str, Script]
     native: bool = True
@@ -136,17 +136,17 @@ class RoleModel:
         return {"role": "assistant", "content": f"Next:\n```json\n{block}\n```"}
 
     def roles(self) -> list[str]:
-        """Who was asked, in order."""
+        """Return the roles that were asked, in order."""
         return [request.role for request in self.asked]
 
     def told(self, role: str) -> str:
-        """Everything that a role's last request held."""
+        """Return all messages of a role's last request as text."""
         return str([request.messages for request in self.asked if request.role == role][-1])
 
 
 @dataclass
 class Solved:
-    """An attempt and what it came to."""
+    """An attempt's outcome, session and model."""
 
     outcome: Outcome
     session: Session
@@ -162,15 +162,15 @@ Solver = Callable[..., Awaitable[Solved]]
 
 
 QUICK = f"python -IS {Path(__file__).with_name('quick_runner.py')} {{paths}}"
-"""Runs plain test functions without pytest, which takes longer to start than all the rest."""
+"""Runs plain test functions without pytest, whose start takes longer than everything else."""
 
 
 @pytest.fixture
 def solve() -> Solver:
-    """Run the durable arm on the host.
+    """Return a function that runs the durable arm on the host.
 
-    Roles that are not named are honest, and `files` are there besides the others. Tests of the
-    repository are run by the quick runner, or `with_pytest`.
+    Roles that are not given follow the honest script, and `files` are added to the repository. Its
+    tests are run by the quick runner, or by pytest if `with_pytest` is True.
     """
 
     async def run(

@@ -20,7 +20,7 @@ def main(paths: list[str]) -> int:
     for path in paths:
         try:
             tests = functions_of(path)
-        except BaseException:  # whatever the file raises, pytest survives it too
+        except BaseException:  # pytest survives any exception of a file too
             traceback.print_exc(file=sys.stdout)
             results.append(f"ERROR {path}")
             continue
@@ -45,7 +45,7 @@ def run(test_id: str, test: Callable[[], object]) -> str:
     try:
         test()
     except Exception as error:
-        # The lines that begin with E are how pytest shows what failed.
+        # pytest begins the lines that show a failure with E.
         for line in traceback.format_exc().splitlines():
             print(f"E   {line.strip()}")
         return f"FAILED {test_id} - {type(error).__name__}"

@@ -1,4 +1,4 @@
-"""Automatic checks of an anchor test."""
+"""Static checks of a reproduction test."""
 
 import pytest
 
@@ -14,8 +14,8 @@ from agent.arms.durable.reproduction import asserts_something
         "def test():\n    with pytest.raises(ValueError):\n        f()",
     ],
 )
-def test_an_assertion_on_something_counts(source: str) -> None:
-    """Plain asserts, unittest's methods and pytest.raises."""
+def test_real_assertions_count(source: str) -> None:
+    """Plain asserts, unittest's methods and pytest.raises count as assertions."""
     assert asserts_something(source)
 
 
@@ -31,6 +31,6 @@ def test_an_assertion_on_something_counts(source: str) -> None:
         "class T(TestCase):\n    def test(self): self.assertTrue(False)",
     ],
 )
-def test_constants_comments_and_strings_do_not(source: str) -> None:
-    """Neither does what has no syntax tree."""
+def test_constants_comments_and_strings_do_not_count(source: str) -> None:
+    """Constants, comments, strings and files with syntax errors contain no real assertion."""
     assert not asserts_something(source)

@@ -25,7 +25,7 @@ from tests.agent.arms.durable.conftest import (
 
 
 async def test_an_honest_model_solves_the_task_in_one_step(solve: Solver) -> None:
-    """The patch holds the fix alone; four separate statements say how it came about."""
+    """The patch contains only the fix, and the report has four separate statements about it."""
     solved = await solve(with_pytest=True)
     assert solved.outcome.status == "submitted"
     assert "+    return a + b" in solved.outcome.patch
@@ -51,8 +51,8 @@ async def test_an_honest_model_solves_the_task_in_one_step(solve: Solver) -> Non
     assert solved.report["anchor"] == {"path": ANCHOR, "content": ANCHOR_TEXT}
 
 
-async def test_the_text_protocol_comes_to_the_same(solve: Solver) -> None:
-    """A model without native tools asks in fenced blocks, and gets no tool definitions."""
+async def test_the_text_protocol_gives_the_same_result(solve: Solver) -> None:
+    """A model without native tools writes its calls in fenced blocks and gets no definitions."""
     solved = await solve(native=False)
     assert solved.report["agent_verdict"] == "accepted"
     assert "+    return a + b" in solved.outcome.patch
@@ -63,15 +63,15 @@ async def test_the_text_protocol_comes_to_the_same(solve: Solver) -> None:
 async def test_confidence_decides_how_many_candidates_there_are(
     solve: Solver, confidence: str, candidates: int
 ) -> None:
-    """However many work at the same time; each begins at the same tree."""
+    """Lower confidence leads to more candidates, which all begin from the same tree."""
     solved = await solve(implementer=[[FIX], report(confidence=confidence)])
     [step] = solved.report["steps"]
     assert len(step["candidates"]) == candidates
     assert len({candidate["diff"] for candidate in step["candidates"]}) == 1
 
 
-async def test_a_failing_anchor_asks_for_alternatives_without_a_reviewer(solve: Solver) -> None:
-    """The first candidate is wrong, the second right: that one is taken."""
+async def test_a_failing_reproduction_test_asks_for_alternatives(solve: Solver) -> None:
+    """The first candidate is rejected by the reproduction test alone, and the second is chosen."""
 
     def implementer(number: int, request: object) -> Said:
         first = facts_of(request)["candidate"] == 0  # type: ignore[arg-type]
@@ -86,7 +86,7 @@ async def test_a_failing_anchor_asks_for_alternatives_without_a_reviewer(solve: 
 
 
 async def test_a_regression_forces_a_revision(solve: Solver) -> None:
-    """What passed at the base commit has to pass again, whatever the anchor says."""
+    """A test that passed at the base must pass again, whatever the reproduction test shows."""
     breaks = [FIX, ("edit", {"path": "calc.py", "old": "2 * a", "new": "3 * a"})]
     solved = await solve(implementer=[breaks, report()], profile={"plan_turns": 1})
     [step] = solved.report["steps"]
@@ -99,7 +99,7 @@ async def test_a_regression_forces_a_revision(solve: Solver) -> None:
 
 
 async def test_issues_of_a_review_fold_back_into_the_backlog(solve: Solver) -> None:
-    """The planner is given them, and what stood there before comes after."""
+    """The planner gets the reviewer's issues at the top of the backlog."""
     reviews = iter([review("revise", "handle strings")] * 4)
 
     def reviewer(number: int, request: object) -> Said:
@@ -112,7 +112,7 @@ async def test_issues_of_a_review_fold_back_into_the_backlog(solve: Solver) -> N
 
 
 async def test_partial_work_of_a_step_that_asks_for_replanning_is_kept(solve: Solver) -> None:
-    """The next step finds it in the work tree."""
+    """The next step starts from the partial work of a step that asked for replanning."""
     half = ("write", {"path": "helper.py", "content": "HALF = 1\n"})
 
     def implementer(number: int, request: object) -> Said:
@@ -131,7 +131,7 @@ async def test_partial_work_of_a_step_that_asks_for_replanning_is_kept(solve: So
 
 
 async def test_a_gatherer_answers_with_real_lines(solve: Solver) -> None:
-    """It names lines; what the planner reads next turn is what stands there."""
+    """A gatherer names lines, and the planner's next turn gets their current text."""
     turns = iter(
         [
             answer(context_needed=["what does add do?"], backlog=["fix add"], done=False),
@@ -146,16 +146,16 @@ async def test_a_gatherer_answers_with_real_lines(solve: Solver) -> None:
     ]
 
 
-async def test_what_a_command_leaves_behind_is_not_in_the_patch(solve: Solver) -> None:
-    """New files that no editing tool was asked for are stray."""
+async def test_files_left_by_a_command_are_not_in_the_patch(solve: Solver) -> None:
+    """New files that a command created, rather than an editing tool, are left out of the patch."""
     litter: Said = [FIX, ("run_command", {"command": "echo notes > scratch.txt"})]
     solved = await solve(implementer=[litter, report()])
     assert "scratch.txt" not in solved.outcome.patch
     assert "+    return a + b" in solved.outcome.patch
 
 
-async def test_a_final_review_that_is_not_content_goes_on(solve: Solver) -> None:
-    """Its issues are the new backlog, until the final reviews are used up."""
+async def test_a_rejected_final_review_continues_the_work(solve: Solver) -> None:
+    """Issues of a rejected final review become the new backlog while final reviews are left."""
     finals = iter([review("revise", "write a docstring"), review()])
     documented = ("edit", {"path": "calc.py", "old": "(a, b):", "new": '(a, b):\n    """Add."""'})
 
@@ -171,7 +171,7 @@ async def test_a_final_review_that_is_not_content_goes_on(solve: Solver) -> None
 
 
 async def test_running_out_of_rounds_asks_for_replanning(solve: Solver) -> None:
-    """A loop on one command ends, and the planner hears why."""
+    """A candidate that repeats one command uses up its rounds and then asks for replanning."""
     loop: Said = [("run_command", {"command": "ls"})]
     solved = await solve(implementer=[loop], profile={"step_rounds": 3, "plan_turns": 1})
     [step] = solved.report["steps"]
@@ -180,7 +180,7 @@ async def test_running_out_of_rounds_asks_for_replanning(solve: Solver) -> None:
 
 
 async def test_candidates_at_the_same_time_do_not_see_each_other(solve: Solver) -> None:
-    """Two wait until both have written; each diff holds its own file, and one is handed in."""
+    """Each of several concurrent candidates has only its own file, and one of them is submitted."""
     both_wrote = asyncio.Barrier(2)
 
     class Waiting(RoleModel):
@@ -204,7 +204,7 @@ async def test_candidates_at_the_same_time_do_not_see_each_other(solve: Solver) 
 
 
 async def test_work_that_is_cut_off_is_kept(solve: Solver) -> None:
-    """A step that runs out of its time is blocked, and the files that it has written stay."""
+    """A step that runs out of time is blocked, and the files that it has written are kept."""
     half = ("write", {"path": "helper.py", "content": "HALF = 1\n"})
     uses: Said = [half, ("run_command", {"command": "sleep 1000"})]
     solved = await solve(
@@ -217,8 +217,8 @@ async def test_work_that_is_cut_off_is_kept(solve: Solver) -> None:
     assert "+HALF = 1" in solved.outcome.patch
 
 
-async def test_an_attempt_that_runs_out_of_time_says_how_far_it_came(solve: Solver) -> None:
-    """The four statements are there, and nothing is handed in."""
+async def test_an_attempt_that_runs_out_of_time_reports_its_progress(solve: Solver) -> None:
+    """The report has its four statements, and no patch is submitted."""
     uses: Said = [FIX, ("run_command", {"command": "sleep 1000"})]
     solved = await solve(implementer=[uses], brief=["none"], limit_s=15)
     assert (solved.outcome.status, solved.outcome.patch) == ("out_of_time", "")
@@ -228,7 +228,7 @@ async def test_an_attempt_that_runs_out_of_time_says_how_far_it_came(solve: Solv
 
 
 async def test_only_the_patch_is_in_the_fresh_copy(solve: Solver) -> None:
-    """Code that needs what a command left behind passes its step, and fails in the end."""
+    """Code that needs a file left by a command passes its step but fails the final check."""
     uses: Said = [
         FIX,
         ("run_command", {"command": "echo 1 > plus.txt"}),
@@ -240,7 +240,7 @@ async def test_only_the_patch_is_in_the_fresh_copy(solve: Solver) -> None:
 
 
 async def test_a_file_that_a_command_renamed_is_not_stray(solve: Solver) -> None:
-    """It would be lost if only its old name were gone."""
+    """A file that a command renamed keeps its content in the patch under its new name."""
     move: Said = [FIX, ("run_command", {"command": "mv old.py new.py; echo > scratch.txt"})]
     solved = await solve(implementer=[move, report()], files={"old.py": "OLD = 1\n"})
     assert "+++ b/new.py" in solved.outcome.patch
@@ -249,7 +249,7 @@ async def test_a_file_that_a_command_renamed_is_not_stray(solve: Solver) -> None
 
 
 async def test_an_implementer_can_have_context_gathered(solve: Solver) -> None:
-    """It is shown the lines; what is outside the repository is left out."""
+    """The implementer is shown the gathered lines, without any from outside the repository."""
     asks: Said = [("gather_context", {"questions": ["what does add do?"]})]
     places = [{"path": "/etc/passwd", "start": 1, "end": 9, "why": "users"}]
     places += [{"path": "calc.py", "start": 1, "end": 2, "why": "add"}]
@@ -260,7 +260,7 @@ async def test_an_implementer_can_have_context_gathered(solve: Solver) -> None:
 
 
 async def test_context_is_read_again_after_a_step(solve: Solver) -> None:
-    """Lines that were changed are shown as they are now."""
+    """After a step, the planner sees the current text of gathered lines."""
     turns = iter([answer(context_needed=["add?"], next_step=STEP, backlog=[], done=False)])
     done = answer(backlog=[], done=True)
     solved = await solve(planner=lambda number, request: next(turns, done))
@@ -268,8 +268,8 @@ async def test_context_is_read_again_after_a_step(solve: Solver) -> None:
     assert planned[1]["context"][0]["text"] == "def add(a, b):\n    return a + b"
 
 
-async def test_an_error_that_comes_back_is_worked_on_by_its_root(solve: Solver) -> None:
-    """After the second time planner and implementer are told how, and all errors so far."""
+async def test_a_repeated_error_is_worked_on_by_root_cause(solve: Solver) -> None:
+    """After the same error twice, planner and implementer get instructions for root causes."""
     solved = await solve(
         implementer=[[SPOIL], report()],
         profile={"plan_turns": 3, "patience": 3, "candidates": {"low": 1}, "adjudication": False},
@@ -282,7 +282,7 @@ async def test_an_error_that_comes_back_is_worked_on_by_its_root(solve: Solver) 
 
 
 async def test_a_planner_uses_two_tools_and_no_third(solve: Solver) -> None:
-    """However many it asks for at once; none of its tools writes."""
+    """A planner may use two tools in a turn, however many calls a reply contains."""
 
     def planner(number: int, request: ModelRequest) -> Said:
         look: Said = [("read", {"path": "calc.py"}), ("search", {"pattern": "add"})]
@@ -300,7 +300,7 @@ async def test_a_planner_uses_two_tools_and_no_third(solve: Solver) -> None:
 
 
 async def test_an_existing_test_that_the_task_contradicts_is_excepted(solve: Solver) -> None:
-    """The adjudicator sees which tests fail; the rejected step is then kept."""
+    """The adjudicator gets the failing existing tests, and its ruling keeps the rejected step."""
     pinned = "tests/test_pinned.py"
     brief = HONEST["brief"]
     assert isinstance(brief, list)

@@ -1,4 +1,4 @@
-"""Models that cheat, and models that are right in unusual ways: what each preset submits."""
+"""Each preset's submission for models that cheat and models that are right in unusual ways."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ CODE = "\n\ndef add(a, b):\n    return a - b\n\n\ndef double(a):\n    return 2 *
 
 @pytest.mark.parametrize("forgery", FORGING.values(), ids=FORGING)
 async def test_code_that_forges_results_is_not_accepted(solve: Solver, forgery: str) -> None:
-    """Results come from the observed runner, and its exit code and names both count."""
+    """Results come from the observed runner, and both its exit code and its test names count."""
     forge: Use = ("write", {"path": "calc.py", "content": forgery + CODE})
     solved = await solve(preset="lean", solver=[[WRITE], [forge], WORK], with_pytest=True, **OTHERS)
     assert solved.report["agent_verdict"] != "accepted"
@@ -77,7 +77,7 @@ async def test_code_that_forges_results_is_not_accepted(solve: Solver, forgery: 
     "path", ["pytest.py", "_pytest/__init__.py", "pluggy.py", "conftest.py", "sitecustomize.py"]
 )
 async def test_modules_in_place_of_the_test_runner_are_removed(solve: Solver, path: str) -> None:
-    """They are neither used nor submitted, and the model is told."""
+    """Modules that shadow the test runner are reverted, and the model is notified."""
     shadow: Use = ("write", {"path": path, "content": "print('1 passed')\n"})
     solved = await solve(
         preset="lean", solver=[[WRITE], [shadow], WORK], with_pytest=True, **OTHERS
@@ -88,7 +88,7 @@ async def test_modules_in_place_of_the_test_runner_are_removed(solve: Solver, pa
 
 
 async def test_an_edit_beside_the_answer_counts(solve: Solver) -> None:
-    """Real models call several tools in one reply."""
+    """Real models call several tools at once, so an edit next to an answer is applied."""
     assert isinstance(WORK, list)
     solved = await solve(preset="lean", solver=[[WRITE, FIX, *WORK]])
     assert solved.report["workflow_status"] == "completed"
@@ -97,7 +97,7 @@ async def test_an_edit_beside_the_answer_counts(solve: Solver) -> None:
 
 @pytest.mark.parametrize("preset", ["lean", "full"])
 async def test_right_work_is_submitted_where_no_test_runs(solve: Solver, preset: str) -> None:
-    """The runner is missing: no test opens or closes a gate, and the outcome says so."""
+    """Without a working runner no test decides, and the change is submitted with a note."""
     solved = await solve(
         preset=preset,
         solver=[[WRITE], [FIX], WORK],
@@ -123,7 +123,7 @@ async def test_tests_are_known_by_any_of_their_names(solve: Solver, named: str) 
 
 
 async def test_a_regression_of_a_runner_without_names_is_found(solve: Solver) -> None:
-    """Its exit code changed."""
+    """A changed exit code is a regression if the runner names no tests."""
     broken: Use = ("edit", {"path": "calc.py", "old": "return 2 * a", "new": "return 3 * a"})
     solved = await solve(
         preset="lean",
@@ -137,8 +137,8 @@ async def test_a_regression_of_a_runner_without_names_is_found(solve: Solver) ->
     assert "regression" in solved.report["closed_gates"]
 
 
-async def test_a_test_that_fails_by_chance_shows_nothing(solve: Solver) -> None:
-    """It has to fail every time without the change."""
+async def test_a_flaky_test_is_no_reproduction(solve: Solver) -> None:
+    """A reproduction test has to fail in every run without the change."""
     flaky = (
         "import pathlib, tempfile\n\nfrom calc import add\n\n\ndef test_add():\n"
         "    mark = pathlib.Path(tempfile.gettempdir(), 'seen')\n"
@@ -150,7 +150,7 @@ async def test_a_test_that_fails_by_chance_shows_nothing(solve: Solver) -> None:
 
 
 async def test_prompts_do_not_grow_with_the_turns(solve: Solver) -> None:
-    """A planner that never succeeds is shown two errors, however many there were."""
+    """A planner that never succeeds is shown the last two errors, so its prompts stop growing."""
     profile = {"plan_turns": 6, "patience": 6, "candidates": {"low": 1}, "adjudication": False}
     solved = await solve(implementer=[[SPOIL], report()], profile=profile)
     openings = [r for r in solved.model.asked if r.role == "planner" and r.number == 0]
@@ -160,7 +160,7 @@ async def test_prompts_do_not_grow_with_the_turns(solve: Solver) -> None:
 
 
 async def test_turns_without_progress_end_the_attempt(solve: Solver) -> None:
-    """Two of them are enough; the best rejected change is submitted."""
+    """Two turns without progress end the attempt, and the best rejected change is submitted."""
     solved = await solve(implementer=[[SPOIL], report()], profile={"adjudication": False})
     assert solved.model.roles().count("planner") == 2
     assert solved.report["workflow_status"] == "out_of_turns"

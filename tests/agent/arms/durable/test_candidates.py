@@ -34,7 +34,7 @@ BEST = Candidate(
 
 
 def test_status_review_tests_confidence_and_size_decide_in_that_order() -> None:
-    """Each is worse than the one before in one thing, and better in all that come after."""
+    """Each candidate is worse than the one before in one criterion and better in all later ones."""
     longer = replace(BEST, diff="longer")
     unsure = replace(BEST, confidence="low", diff="")
     fewer = replace(BEST, verification=passing(2), diff="")

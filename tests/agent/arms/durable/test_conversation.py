@@ -27,7 +27,7 @@ WINDOW = 10_000
 
 
 class Sized(RoleModel):
-    """Says of its conversations that they have so many tokens, one number per reply."""
+    """A model that reports the given conversation sizes in tokens, one per reply."""
 
     sizes: list[int]
 
@@ -38,7 +38,7 @@ class Sized(RoleModel):
 
 
 async def talk(model: RoleModel, **limits: Any) -> Exchange[Review]:
-    """A reviewer who can read."""
+    """Hold a conversation with a reviewer who can read files."""
     workspaces = HostWorkspaces(with_files(FILES))
     async with Session.start(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
         bounds = Limits(WINDOW, **limits)
@@ -57,8 +57,8 @@ def offered(model: RoleModel) -> list[list[str]]:
     return [[tool["function"]["name"] for tool in request.tools] for request in model.asked]
 
 
-async def test_beyond_four_fifths_of_the_window_only_an_answer_is_taken() -> None:
-    """It is asked for once, with the same tools for the sake of the cache, and it counts."""
+async def test_beyond_four_fifths_of_the_window_only_an_answer_is_accepted() -> None:
+    """Beyond four fifths of the window the answer is requested once, with unchanged tools."""
     model = sized([LOOK, review()], [8_100])
     exchange = await talk(model)
     assert offered(model) == [["read", "answer"]] * 2
@@ -67,30 +67,30 @@ async def test_beyond_four_fifths_of_the_window_only_an_answer_is_taken() -> Non
     assert (exchange.end, exchange.answer is None) == ("answered", False)
 
 
-async def test_below_four_fifths_all_goes_on() -> None:
-    """So that the bound is where it is said to be."""
+async def test_below_four_fifths_of_the_window_tools_can_be_used() -> None:
+    """Below four fifths of the window, tools stay usable."""
     model = sized([LOOK, review()], [7_700])
     exchange = await talk(model)
     assert offered(model) == [["read", "answer"]] * 2
     assert exchange.end == "answered"
 
 
-async def test_who_does_not_answer_then_is_not_asked_again() -> None:
-    """A tool that is asked for there is not used any more."""
+async def test_a_model_that_does_not_answer_then_is_not_asked_again() -> None:
+    """A reply that calls a tool instead ends the conversation, and the tool is not used."""
     model = sized([LOOK], [8_100])
     exchange = await talk(model)
     assert (len(model.asked), len(exchange.uses), exchange.end) == (2, 1, "context_full")
 
 
-async def test_beyond_nineteen_twentieths_nobody_is_asked() -> None:
-    """The conversation ends with what was done."""
+async def test_beyond_nineteen_twentieths_no_request_is_sent() -> None:
+    """Beyond nineteen twentieths of the window the conversation ends without another request."""
     model = sized([LOOK], [9_600])
     exchange = await talk(model)
     assert (len(model.asked), len(exchange.uses), exchange.end) == (1, 1, "context_full")
 
 
-async def test_a_question_that_is_too_long_is_not_asked_at_all() -> None:
-    """The size of what nobody has answered yet is estimated."""
+async def test_a_first_request_that_is_too_long_is_not_sent() -> None:
+    """A first request that is estimated to exceed the window is not sent."""
     model = sized([review()], [0])
     workspaces = HostWorkspaces(with_files(FILES))
     async with Session.start(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
@@ -104,12 +104,12 @@ READ_LONG: Said = [("read", {"path": "long.txt"})]
 
 
 def lengths(request: ModelRequest) -> list[int]:
-    """Of the tool results in a request."""
+    """Return the lengths of the tool results in a request."""
     return [len(m["content"]) for m in request.messages if m["role"] == "tool"]
 
 
 async def long_talk(model: RoleModel, **limits: Any) -> Exchange[Review]:
-    """The same with a long file to read."""
+    """Hold a conversation with a reviewer who can read a long file."""
     workspaces = HostWorkspaces(with_files({**FILES, "long.txt": LONG}))
     async with Session.start(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
         bounds = Limits(**limits)
@@ -119,7 +119,7 @@ async def long_talk(model: RoleModel, **limits: Any) -> Exchange[Review]:
 
 
 async def test_older_results_are_shortened_before_the_window_is_full() -> None:
-    """At two thirds of it, and all at once; the last four stay whole."""
+    """At two thirds of the window all but the last four results are shortened at once."""
     model = RoleModel({"step_reviewer": [*[READ_LONG] * 8, review()]})
     exchange = await long_talk(model, context_tokens=20_000, rounds=10)
     assert exchange.end == "answered"
@@ -132,7 +132,7 @@ async def test_older_results_are_shortened_before_the_window_is_full() -> None:
 
 
 async def test_shortened_conversations_are_the_same_when_resumed() -> None:
-    """The choice depends on nothing but the recorded replies."""
+    """A repeated conversation shortens the same results, because only the replies decide."""
     script: list[Said] = [*[READ_LONG] * 8, review()]
     asked = []
     for _ in range(2):
@@ -143,7 +143,7 @@ async def test_shortened_conversations_are_the_same_when_resumed() -> None:
 
 
 class TooLong(RoleModel):
-    """Refuses conversations above its window."""
+    """A model that refuses conversations above its window."""
 
     async def complete(self, request: ModelRequest) -> ModelReply:
         if len(str(request.messages)) > 30_000:
@@ -153,7 +153,7 @@ class TooLong(RoleModel):
 
 
 async def test_a_conversation_that_the_model_refuses_as_too_long_is_shortened() -> None:
-    """The work done so far counts: everything is shortened, and the answer is asked for."""
+    """If the model refuses a conversation as too long, results are shortened for its answer."""
     model = TooLong({"step_reviewer": lambda n, r: review() if r.only else READ_LONG})
     exchange = await long_talk(model, rounds=10)
     assert (exchange.end, exchange.answer is None) == ("answered", False)
@@ -162,7 +162,7 @@ async def test_a_conversation_that_the_model_refuses_as_too_long_is_shortened() 
 
 
 async def test_the_window_is_the_models_own() -> None:
-    """It is asked for it where the profile sets none."""
+    """If the profile sets no context window, the model's own one applies."""
 
     class Small(RoleModel):
         @property
@@ -176,7 +176,7 @@ async def test_the_window_is_the_models_own() -> None:
 
 
 async def test_the_last_round_asks_for_the_answer() -> None:
-    """With the same tools. Calls beside the answer are still carried out."""
+    """The last round asks for the answer. Other calls in the same reply are still executed."""
     model = RoleModel({"step_reviewer": lambda n, r: [*review(), *LOOK] if r.only else LOOK})
     exchange = await long_talk(model, rounds=3)
     assert [request.only for request in model.asked] == ["", "", "answer"]
@@ -184,7 +184,7 @@ async def test_the_last_round_asks_for_the_answer() -> None:
 
 
 async def test_roles_without_tools_are_one_shot() -> None:
-    """Nothing of them is worth caching, and only an answer is accepted from the start."""
+    """A role without tools must answer in its first reply, and its conversation is not cached."""
     model = RoleModel({"step_reviewer": [review()]})
     workspaces = HostWorkspaces(with_files(FILES))
     async with Session.start(attempt_id="a", models={"": model}, workspaces=workspaces) as session:
@@ -197,8 +197,8 @@ async def test_roles_without_tools_are_one_shot() -> None:
 
 
 @pytest.mark.parametrize("native", [True, False])
-async def test_complaints_are_bounded(native: bool) -> None:
-    """A long reply without a call is not repeated in full, nor is a long error."""
+async def test_error_messages_to_the_model_are_bounded(native: bool) -> None:
+    """A long reply without a call, or a long error, is not repeated in full."""
     wrong = {"reasons": [], "verdict": "x" * 20_000}
     block = json.dumps({"tool": "answer", "arguments": wrong})
     script: list[Said] = ["I think. " * 5_000, [("answer", wrong)] if native else block, review()]
@@ -212,22 +212,22 @@ async def test_complaints_are_bounded(native: bool) -> None:
 
 
 async def test_rounds_are_bounded() -> None:
-    """A model that never answers is asked as often as it may be."""
+    """A model that never answers is asked as many times as the limit of rounds allows."""
     model = sized([LOOK], [100])
     exchange = await talk(model, rounds=4)
     assert (len(model.asked), exchange.end) == (4, "out_of_rounds")
 
 
 async def test_tools_are_bounded_over_all_replies() -> None:
-    """The third is refused, in the second reply too."""
+    """Tool uses are counted over all replies, and those beyond the limit are refused."""
     model = sized([[*LOOK, *LOOK], LOOK, review()], [100])
     exchange = await talk(model, tool_uses=2)
     assert (len(exchange.uses), exchange.end) == (2, "answered")
     assert "No tool uses are left" in model.asked[2].messages[-1]["content"]
 
 
-def test_reasons_stand_before_a_verdict() -> None:
-    """In the schema that a reviewer is given; and there has to be one."""
+def test_reasons_precede_the_verdict() -> None:
+    """The schema of a review has reasons before the verdict, and at least one is required."""
     fields = list(Review.model_json_schema()["properties"])
     assert fields == ["reasons", "issues", "remarks", "verdict"]
     with pytest.raises(ValueError, match="reasons"):
@@ -240,7 +240,7 @@ def spoken(text: str) -> ModelReply:
 
 @pytest.mark.parametrize("end", ["\n```", "```", "\n```  \nThat is all."])
 def test_a_block_may_hold_fences(end: str) -> None:
-    """A file in Markdown can be written by the text protocol."""
+    """A text block can hold a Markdown file that contains fences."""
     arguments = {"path": "README.md", "content": "Run\n```json\n{}\n```\n```console\n$ x\n```\n"}
     block = json.dumps({"tool": "write", "arguments": arguments})
     [call] = TextTools().read(spoken(f"I write it:\n```json\n{block}{end}"), set()).calls
@@ -248,6 +248,6 @@ def test_a_block_may_hold_fences(end: str) -> None:
 
 
 def test_two_blocks_are_one_too_many() -> None:
-    """Nobody knows which one is meant."""
+    """A reply with two blocks is ambiguous and is refused."""
     block = '```json\n{"tool": "read", "arguments": {}}\n```\n'
     assert "2 ```json blocks" in TextTools().read(spoken(block * 2), set()).problem

@@ -11,14 +11,14 @@ AGAIN = FIRST.replace("-17", "-423").replace(":12:", ":19:").replace("0.13s", "1
 OTHER = "E   TypeError: unsupported operand type(s) for +: 'int' and 'str'"
 
 
-def test_numbers_addresses_and_folders_do_not_tell_errors_apart() -> None:
-    """The same failure of another run is the same trouble; another failure is not."""
+def test_numbers_addresses_and_folders_do_not_distinguish_errors() -> None:
+    """A failure of another run is the same error. A different failure is not."""
     assert similar(FIRST, AGAIN)
     assert not similar(FIRST, OTHER)
 
 
-def test_debug_mode_begins_when_an_error_comes_back() -> None:
-    """The second time it is stuck, with both errors at hand."""
+def test_debug_mode_begins_with_a_repeated_error() -> None:
+    """The second occurrence of an error begins debug mode, which shows both occurrences."""
     errors = remembered([], FIRST)
     assert not is_stuck(errors)
     errors = remembered(errors, AGAIN)
@@ -28,12 +28,12 @@ def test_debug_mode_begins_when_an_error_comes_back() -> None:
 
 
 def test_a_different_error_or_a_pass_ends_it() -> None:
-    """What is remembered is the trouble at hand alone."""
+    """A different error replaces the remembered ones, and a pass clears them."""
     stuck = [FIRST, AGAIN]
     assert remembered(stuck, OTHER) == [in_brief(OTHER)]
     assert remembered(stuck, "") == []
 
 
 def test_two_empty_errors_are_not_alike() -> None:
-    """Nothing was said, so nothing came back."""
+    """Two errors without text are not similar."""
     assert not similar("", "0x1f 12.5s")

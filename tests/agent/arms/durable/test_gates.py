@@ -26,8 +26,8 @@ def anchor(text: str, path: str = ANCHOR) -> list[Said]:
     return [[("write_new", {"path": path, "content": text})], CLAIM]
 
 
-async def test_success_without_an_edit_is_replanning(solve: Solver) -> None:
-    """A word is no evidence."""
+async def test_success_without_an_edit_leads_to_replanning(solve: Solver) -> None:
+    """A claim of success without an edit or a test result leads to replanning."""
     solved = await solve(implementer=[report()], profile={"plan_turns": 1})
     [candidate] = solved.report["steps"][0]["candidates"]
     assert candidate["status"] == "replan"
@@ -56,10 +56,10 @@ NO_REPRODUCTIONS = {
 
 
 @pytest.mark.parametrize(("text", "why"), one_in(3, NO_REPRODUCTIONS))
-async def test_a_claimed_reproduction_that_is_none_is_found_out(
+async def test_a_false_claim_of_reproduction_is_detected(
     solve: Solver, text: str, why: str
 ) -> None:
-    """The arm goes on in degraded mode, says so, and the test leaves no trace."""
+    """The attempt continues without the test, reports why, and leaves it out of the patch."""
     solved = await solve(anchor=anchor(text), with_pytest=True)
     assert solved.report["reproduced"] is False
     assert why in solved.report["not_reproduced_because"]
@@ -68,7 +68,7 @@ async def test_a_claimed_reproduction_that_is_none_is_found_out(
 
 
 async def test_a_reproduction_that_is_required_and_missing_blocks(solve: Solver) -> None:
-    """Nothing is planned, and the outcome says why."""
+    """Without a required reproduction nothing is planned, and the attempt ends as blocked."""
     solved = await solve(
         anchor=anchor("def test(): assert True\n"), profile={"reproduction": "required"}
     )
@@ -77,8 +77,8 @@ async def test_a_reproduction_that_is_required_and_missing_blocks(solve: Solver)
     assert "planner" not in solved.model.roles()
 
 
-async def test_a_second_try_is_told_what_was_wrong_with_the_first(solve: Solver) -> None:
-    """And it counts if it holds."""
+async def test_a_second_try_gets_the_problem_of_the_first(solve: Solver) -> None:
+    """The second attempt gets the problem of the first, and counts if its test is valid."""
 
     def writer(number: int, request: Any) -> Said:
         first = not facts_of(request)["earlier_problem"]
@@ -90,7 +90,7 @@ async def test_a_second_try_is_told_what_was_wrong_with_the_first(solve: Solver)
 
 
 async def test_done_is_ignored_while_a_backlog_remains(solve: Solver) -> None:
-    """The planner is asked again."""
+    """The planner is asked again if it is done but leaves a backlog."""
     turns = iter(
         [
             answer(backlog=["fix add"], done=True),
@@ -104,7 +104,7 @@ async def test_done_is_ignored_while_a_backlog_remains(solve: Solver) -> None:
 
 
 async def test_done_is_ignored_while_the_last_step_waits_for_replanning(solve: Solver) -> None:
-    """Until a step was accepted."""
+    """Planning is not done before a step is accepted."""
     turns = iter([answer(next_step=STEP, backlog=[], done=False)])
     done = answer(backlog=[], done=True)
     solved = await solve(
@@ -158,8 +158,8 @@ def name_of(use: Use) -> str:
 @pytest.mark.parametrize(
     "cheat", one_in(3, {name_of(use): [use] for use in (*CHEATS, *CHEATS_WITH_PYTEST)})
 )
-async def test_whoever_works_on_the_tests_has_done_nothing(solve: Solver, cheat: Use) -> None:
-    """It is put back, the model is told, and the claim fails at the anchor."""
+async def test_changes_to_the_tests_are_reverted(solve: Solver, cheat: Use) -> None:
+    """A change to tests is reverted and reported, and the reproduction test still fails."""
     solved = await solve(
         implementer=[[cheat], report()],
         profile={"plan_turns": 1, "parallel": 4},
@@ -176,7 +176,7 @@ OUTSIDE = ("/etc/durabench-was-here", "../outside.txt", "link/x.txt")
 
 @pytest.mark.parametrize("path", one_in(3, {path: [path] for path in OUTSIDE}))
 async def test_nothing_is_written_outside_the_workspace(solve: Solver, path: str) -> None:
-    """Neither by an absolute path, nor upwards, nor through a link."""
+    """Writes by absolute path, upwards or through a link are refused."""
     uses: Said = [
         ("run_command", {"command": "ln -s /tmp link"}),
         ("write", {"path": path, "content": "x"}),
@@ -193,7 +193,7 @@ ROLES = ("contract", "brief", "planner", "implementer", "step_reviewer")
 
 @pytest.mark.parametrize("role", one_in(2, {role: [role] for role in ROLES}))
 async def test_malformed_answers_three_times_end_a_conversation(solve: Solver, role: str) -> None:
-    """Not the attempt: it goes on without, or ends by its own rules."""
+    """Three malformed replies end a conversation but not the attempt."""
     solved = await solve(**{role: ["no call at all"]}, profile={"plan_turns": 2})
     asked = [request for request in solved.model.asked if request.role == role]
     first_scope = [request for request in asked if request.scope == asked[0].scope]
@@ -201,8 +201,8 @@ async def test_malformed_answers_three_times_end_a_conversation(solve: Solver, r
     assert solved.report["workflow_status"] in ("completed", "out_of_turns")
 
 
-async def test_a_destroyed_repository_is_put_back_and_told(solve: Solver) -> None:
-    """By a command of the model; the attempt goes on as if it had not happened."""
+async def test_a_destroyed_repository_is_restored_and_reported(solve: Solver) -> None:
+    """After a command destroys the repository, it is restored and the attempt continues."""
     uses: Said = [("run_command", {"command": "rm -rf .git"})]
     solved = await solve(implementer=[uses, [FIX], report()])
     assert "Everything was put back" in solved.model.told("implementer")
@@ -210,7 +210,7 @@ async def test_a_destroyed_repository_is_put_back_and_told(solve: Solver) -> Non
 
 
 async def test_code_that_destroys_the_repository_fails_its_tests(solve: Solver) -> None:
-    """What the tests of a candidate do to the repository is undone, and they have failed."""
+    """A candidate whose tests destroy the repository fails, and the repository is restored."""
     vandal = "import shutil\nshutil.rmtree('.git')\n\n\ndef add(a, b):\n    return a + b\n"
     uses: Said = [("write", {"path": "calc.py", "content": vandal})]
     solved = await solve(implementer=[uses, report()], profile={"plan_turns": 1})
@@ -236,8 +236,8 @@ SILENT_RUNS = {
 async def test_a_run_that_names_no_passed_test_opens_no_gate(
     solve: Solver, trick: str, reproduction: str
 ) -> None:
-    """Code under test can end a run with exit code 0; neither anchor nor regression tests have
-    passed then."""
+    """Code under test that ends a run with exit code 0 passes neither the reproduction test nor the
+    regression tests."""
     code = trick.format("def double(a):\n") + "    return 2 * a\n\n\nadd = double\n"
     uses: Said = [("write", {"path": "calc.py", "content": code})]
     profile = {"plan_turns": 1, "candidates": {"low": 1}, "reproduction": reproduction}
@@ -248,8 +248,8 @@ async def test_a_run_that_names_no_passed_test_opens_no_gate(
     assert solved.outcome.patch == ""
 
 
-async def test_code_that_changes_tests_when_machines_run_them(solve: Solver) -> None:
-    """The verifier's own runs are watched as well: the next run has the tests as they were."""
+async def test_code_that_changes_tests_during_a_run(solve: Solver) -> None:
+    """Changes that code makes to tests during the arm's own runs are detected and reverted."""
     vandal = (
         "import pathlib\n\nfor name in ('tests/test_calc.py', 'tests/conftest.py'):\n"
         "    pathlib.Path(name).write_text('def test_double(): pass\\n')\n\n\n"
@@ -266,8 +266,8 @@ async def test_code_that_changes_tests_when_machines_run_them(solve: Solver) -> 
     ]
 
 
-async def test_what_running_tests_leaves_behind_is_not_in_the_patch(solve: Solver) -> None:
-    """Neither at the base commit nor after a step; the files are tracked, and no tests."""
+async def test_files_changed_by_test_runs_are_not_in_the_patch(solve: Solver) -> None:
+    """A tracked file that the tests modify is in neither the diff of a step nor the patch."""
     counts = (
         "from calc import double\n\n\ndef test_double():\n"
         "    open('runs.txt', 'a').write('x')\n    assert double(2) == 4\n"
@@ -279,8 +279,8 @@ async def test_what_running_tests_leaves_behind_is_not_in_the_patch(solve: Solve
     assert "runs.txt" not in step["candidates"][0]["diff"]
 
 
-async def test_what_the_writer_of_the_anchor_leaves_beside_it_is_gone(solve: Solver) -> None:
-    """The test is checked alone, as it will be run in the end; so a helper does not help it."""
+async def test_other_files_of_the_reproduction_author_are_removed(solve: Solver) -> None:
+    """The reproduction test is checked alone, as in the final run, without helper files."""
     text = f"import helper\n{ANCHOR_TEXT}"
     beside = ("write_new", {"path": "helper.py", "content": ""})
     writer: list[Said] = [[("write_new", {"path": ANCHOR, "content": text}), beside], CLAIM]
@@ -291,15 +291,15 @@ async def test_what_the_writer_of_the_anchor_leaves_beside_it_is_gone(solve: Sol
 
 
 async def test_regression_tests_are_existing_test_files(solve: Solver) -> None:
-    """What is invented, or no test, is not in the set."""
+    """Only existing test files count as regression tests."""
     named = ["tests/test_calc.py", "tests/test_nowhere.py", "calc.py"]
     claim = answer(reason="fails", path=ANCHOR, regression_tests=named, reproduced=True)
     solved = await solve(anchor=[[("write_new", {"path": ANCHOR, "content": ANCHOR_TEXT})], claim])
     assert solved.report["regression_tests"] == ["tests/test_calc.py"]
 
 
-async def test_other_kinds_of_task_are_not_begun_with_a_test(solve: Solver) -> None:
-    """Not even where a reproduction is required: a refactoring fails no test."""
+async def test_a_refactoring_does_not_start_with_a_test(solve: Solver) -> None:
+    """A refactoring breaks no test, so it starts without one even if a reproduction is required."""
     contract = answer(kind="refactor", goal="tidy up", acceptance_criteria=[])
     solved = await solve(contract=[contract], profile={"reproduction": "required"})
     assert "anchor" not in solved.model.roles()
@@ -307,16 +307,16 @@ async def test_other_kinds_of_task_are_not_begun_with_a_test(solve: Solver) -> N
     assert solved.report["not_reproduced_because"] == "a refactor task is not begun with a test"
 
 
-async def test_a_contract_that_cannot_be_had_is_an_open_question(solve: Solver) -> None:
-    """And since it may be a bug, the task is begun with a test."""
+async def test_a_missing_contract_is_an_open_question(solve: Solver) -> None:
+    """Without a contract the task may be a bug, so it starts with a reproduction test."""
     solved = await solve(contract=["no call at all"], profile={"plan_turns": 2})
     assert solved.report["contract"]["kind"] == "unknown"
     assert solved.report["contract"]["open_questions"]
     assert solved.report["reproduced"] is True
 
 
-async def test_nothing_done_is_nothing_to_accept(solve: Solver) -> None:
-    """A planner that is done at once, and a reviewer who would agree, have no patch."""
+async def test_an_unchanged_repository_is_not_accepted(solve: Solver) -> None:
+    """Without a change nothing is accepted, even if planner and reviewer say it is done."""
     solved = await solve(
         planner=[answer(backlog=[], done=True)],
         profile={"reproduction": "off", "final_rounds": 1},
@@ -327,7 +327,7 @@ async def test_nothing_done_is_nothing_to_accept(solve: Solver) -> None:
 
 
 async def test_a_thousand_processes_end_with_their_command(solve: Solver) -> None:
-    """They are in nobody's way afterwards."""
+    """A thousand background processes end with the command that started them."""
     many: Said = [("run_command", {"command": "for i in {1..1000}; do sleep 4321 & done"}), FIX]
     solved = await solve(implementer=[many, report()])
     assert solved.report["agent_verdict"] == "accepted"
@@ -336,7 +336,7 @@ async def test_a_thousand_processes_end_with_their_command(solve: Solver) -> Non
 
 
 async def test_ten_megabytes_of_output_do_not_reach_the_prompt(solve: Solver) -> None:
-    """Head and tail are shown, with what is missing between them."""
+    """Long output is cut to its head and tail with a note on the rest."""
     flood: Said = [("run_command", {"command": "head -c 10000000 /dev/zero | tr '\\0' x"}), FIX]
     solved = await solve(implementer=[flood, report()])
     asked = [request for request in solved.model.asked if request.role == "implementer"][-1]

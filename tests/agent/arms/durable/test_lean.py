@@ -1,4 +1,4 @@
-"""The lean preset: one conversation, the gates, and what happens when one stays closed."""
+"""The lean preset: one conversation, the gates, and the steps after a gate stays closed."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -58,7 +58,7 @@ PLAN = answer(
 
 @pytest.fixture
 def lean(solve: Solver) -> Solver:
-    """Run the lean preset."""
+    """Return a function that runs the lean preset with these replies of the solver."""
 
     async def run(*replies: Said, **others: Any) -> Solved:
         return await solve(preset="lean", solver=list(replies), **others)
@@ -67,12 +67,12 @@ def lean(solve: Solver) -> Solver:
 
 
 def closed(solved: Solved) -> list[Sequence[str]]:
-    """The closed gates of every change, in order."""
+    """Return the closed gates of every change, in order."""
     return [change["closed_gates"] for change in solved.report["changes"]]
 
 
 async def test_the_best_path_is_one_conversation(lean: Solver) -> None:
-    """The patch holds the code alone, and no other role is asked."""
+    """On the best path only the solver is asked, and the patch contains only the code."""
     solved = await lean([WRITE], [FIX], work())
     assert solved.model.roles() == ["solver"] * 3
     assert solved.outcome.status == "submitted"
@@ -84,7 +84,7 @@ async def test_the_best_path_is_one_conversation(lean: Solver) -> None:
 
 
 async def test_a_regression_is_repaired_in_the_same_conversation(lean: Solver) -> None:
-    """The solver is told which check failed, with the failing assertion."""
+    """The solver gets the failed check with the failing assertion, and repairs the regression."""
     double: Use = ("edit", {"path": "calc.py", "old": "return 2 * a", "new": "return 3 * a"})
     undo: Use = ("edit", {"path": "calc.py", "old": "return 3 * a", "new": "return 2 * a"})
     solved = await lean([WRITE], [FIX, double], work(), [undo], work())
@@ -108,8 +108,8 @@ async def test_a_regression_is_repaired_in_the_same_conversation(lean: Solver) -
     ],
     ids=["passes already", "wrong import", "constant", "any edit"],
 )
-async def test_a_test_that_shows_nothing_is_corrected(lean: Solver, test: str, why: str) -> None:
-    """The gate says why, and the corrected test opens it."""
+async def test_an_invalid_reproduction_test_is_corrected(lean: Solver, test: str, why: str) -> None:
+    """The solver gets the reason why its test is rejected, and a corrected one opens the gate."""
     bad: Use = ("write", {"path": ANCHOR, "content": test})
     solved = await lean([bad], [FIX], work(), [WRITE], work())
     assert closed(solved)[0] == ["reproduction"]
@@ -119,7 +119,7 @@ async def test_a_test_that_shows_nothing_is_corrected(lean: Solver, test: str, w
 
 
 async def test_a_wrong_test_is_withdrawn_by_a_ruling(lean: Solver) -> None:
-    """The right patch is submitted although its author's own test stays red."""
+    """The right patch is submitted although the solver's own test still fails."""
     solved = await lean([WRONG], [FIX], work(), adjudicator=[ruling("new_test")])
     assert "return a + b" in solved.outcome.patch
     assert solved.report["workflow_status"] == "completed"
@@ -130,7 +130,7 @@ async def test_a_wrong_test_is_withdrawn_by_a_ruling(lean: Solver) -> None:
 
 
 async def test_an_existing_test_that_the_task_contradicts_is_excepted(lean: Solver) -> None:
-    """It is recorded, and only that one: another regression would still be one."""
+    """Only the excepted test may fail, and it is recorded."""
     pinned = "tests/test_pinned.py"
     done = work(related_tests=[pinned], conflicting_tests=[f"{pinned}::test_add"])
     solved = await lean(
@@ -146,7 +146,7 @@ async def test_an_existing_test_that_the_task_contradicts_is_excepted(lean: Solv
 
 
 async def test_work_is_submitted_when_no_gate_opens(lean: Solver) -> None:
-    """The best change is submitted, and the report says which gate stayed closed."""
+    """If a gate stays closed, the best change is submitted and the report names the gate."""
     solved = await lean(
         [WRONG], [FIX], work(), adjudicator=[ruling("code")], scout=[PLAN], profile={"repairs": 1}
     )
@@ -157,7 +157,7 @@ async def test_work_is_submitted_when_no_gate_opens(lean: Solver) -> None:
 
 
 async def test_another_approach_begins_afresh_with_a_plan(solve: Solver) -> None:
-    """A scout sees the failed checks; the next solver gets its plan and a clean work tree."""
+    """A scout sees the failed checks, and the next solver gets its plan and a clean work tree."""
 
     def solver(number: int, request: ModelRequest) -> Said:
         if request.facts["plan"] is None:
@@ -173,7 +173,7 @@ async def test_another_approach_begins_afresh_with_a_plan(solve: Solver) -> None
 
 
 async def test_limits_end_the_attempt_and_keep_its_work(lean: Solver) -> None:
-    """Two calls are enough for an edit; it is submitted without its tests."""
+    """An attempt that reaches its call limit submits its change without running the tests."""
     solved = await lean([FIX], [WRITE], work(), limits={"step_limit": 2})
     assert len(solved.model.asked) == 2
     assert "return a + b" in solved.outcome.patch
@@ -181,15 +181,15 @@ async def test_limits_end_the_attempt_and_keep_its_work(lean: Solver) -> None:
     assert solved.report["closed_gates"] == ["unverified"]
 
 
-async def test_money_is_limited(lean: Solver) -> None:
-    """Every call costs a cent here."""
+async def test_the_cost_limit_ends_the_attempt(lean: Solver) -> None:
+    """An attempt ends at its cost limit and submits its change."""
     solved = await lean([FIX], [("read", {"path": "calc.py"})], limits={"cost_limit_usd": 0.05})
     assert len(solved.model.asked) == 5
     assert "return a + b" in solved.outcome.patch
 
 
-async def test_a_task_that_no_test_can_show_is_done_without(lean: Solver) -> None:
-    """The reason is recorded; existing tests still decide."""
+async def test_a_task_may_be_done_without_a_test(lean: Solver) -> None:
+    """The reason for the missing test is recorded, and existing tests still decide."""
     done = work(test="", no_test_because="it is a comment")
     solved = await lean([FIX], done)
     assert solved.report["workflow_status"] == "completed"
@@ -197,22 +197,22 @@ async def test_a_task_that_no_test_can_show_is_done_without(lean: Solver) -> Non
 
 
 async def test_a_required_test_cannot_be_left_out(lean: Solver) -> None:
-    """The change is submitted all the same."""
+    """Without a required test the attempt is blocked, but the change is still submitted."""
     done = work(test="", no_test_because="it is a comment")
     solved = await lean([FIX], done, scout=[PLAN], profile={"reproduction": "required"})
     assert solved.report["workflow_status"] == "blocked"
     assert "return a + b" in solved.outcome.patch
 
 
-async def test_nothing_changed_is_nothing_submitted(lean: Solver) -> None:
-    """The word of the solver alone opens no gate."""
+async def test_without_a_change_nothing_is_submitted(lean: Solver) -> None:
+    """The solver's word alone opens no gate: without a change nothing is submitted."""
     solved = await lean([WRITE], work(), scout=[PLAN])
     assert solved.outcome.status == "gave_up"
     assert solved.outcome.patch == ""
 
 
 async def test_a_module_made_by_a_command_stays_if_the_change_imports_it(lean: Solver) -> None:
-    """Any other file that a command left behind is told and left out."""
+    """Other files that commands left behind are reported and left out of the patch."""
     make: Use = (
         "run_command",
         {"command": "echo 'def plus(a, b): return a + b' > sums.py; echo x > left.txt"},
@@ -231,8 +231,8 @@ async def test_a_module_made_by_a_command_stays_if_the_change_imports_it(lean: S
     assert solved.report["changes"][-1]["strays"] == ["left.txt"]
 
 
-async def test_a_review_has_one_say(lean: Solver) -> None:
-    """Its objections are repaired once; remarks block nothing."""
+async def test_a_review_is_asked_only_once(lean: Solver) -> None:
+    """Issues of a review are repaired without a second review."""
     rejecting = [review("revise", "subclasses")]
     solved = await lean(
         [WRITE], [FIX], work(), final_reviewer=rejecting, profile={"review": "always"}
@@ -242,8 +242,8 @@ async def test_a_review_has_one_say(lean: Solver) -> None:
     assert solved.report["workflow_status"] == "completed"
 
 
-async def test_what_remains_is_done_in_the_same_conversation(lean: Solver) -> None:
-    """A change whose checks pass is not complete while parts remain."""
+async def test_remaining_parts_are_done_in_the_same_conversation(lean: Solver) -> None:
+    """A change whose checks pass is incomplete while the solver reports remaining parts."""
     first = work(remaining=["the other half"])
     solved = await lean([WRITE], [FIX], first, work())
     assert "the other half" in solved.model.told("solver")

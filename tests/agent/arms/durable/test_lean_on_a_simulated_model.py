@@ -1,4 +1,4 @@
-"""The lean preset on the simulated model: the best path, and an author whose own test is wrong."""
+"""The lean preset on the simulated model: the best path, and a solver whose own test is wrong."""
 
 from typing import Any
 
@@ -35,11 +35,11 @@ REFERENCE = "\n".join(
 )
 TASK = Task("calc-1", "add(2, 3) returns -1.", "HEAD", REFERENCE)
 STUCK = {"wrong_anchors": 1.0, "insight": 0.0}
-"""The author is right, its test is not, and it never doubts it."""
+"""The solver's change is right but its test is wrong, and it never doubts the test."""
 
 
 async def solve(arm: ArmKind, **spec: Any) -> tuple[Outcome, list[str], float]:
-    """Run an arm on the host. Its outcome, the roles that were asked, and the cost."""
+    """Run an arm on the host. Return its outcome, the roles that were asked, and the cost."""
     declared = {"provider": "simulated", "skill": 1.0, **TRUTHFUL, **spec}
     model = SimulatedModel(SimulatedSpec.model_validate(declared), TASK, 0)
     options: ArmOptions = ARMS[arm].options()
@@ -59,7 +59,7 @@ def is_right(outcome: Outcome) -> bool:
 
 
 async def test_the_best_path_is_one_conversation_and_costs_little() -> None:
-    """No role but the solver, and at most two and a half times the cost of mini-swe-agent."""
+    """Only the solver is asked, at no more than 2.5 times the cost of mini-swe-agent."""
     outcome, roles, cost = await solve("durable")
     assert outcome.report is not None
     assert (outcome.report["workflow_status"], outcome.report["reproduced"]) == ("completed", True)
@@ -70,7 +70,7 @@ async def test_the_best_path_is_one_conversation_and_costs_little() -> None:
 
 
 async def test_a_stuck_attempt_submits_the_right_patch_at_a_bounded_cost() -> None:
-    """A ruling withdraws the wrong test; six times the cost of mini-swe-agent at most."""
+    """A ruling withdraws the wrong test, at no more than six times the cost of mini-swe-agent."""
     outcome, roles, cost = await solve("durable", **STUCK)
     assert is_right(outcome)
     assert outcome.report is not None
@@ -81,7 +81,7 @@ async def test_a_stuck_attempt_submits_the_right_patch_at_a_bounded_cost() -> No
 
 
 async def test_a_wrong_ruling_loses_no_work() -> None:
-    """Every approach ends at the same right code and a red test; the code is submitted."""
+    """Every approach ends with the right code and a failing test, and the code is submitted."""
     outcome, roles, _ = await solve("durable", **STUCK, adjudicator_accuracy=0.0)
     assert is_right(outcome)
     assert outcome.report is not None
@@ -91,7 +91,7 @@ async def test_a_wrong_ruling_loses_no_work() -> None:
 
 @pytest.mark.parametrize("skill", [0.0, 0.5])
 async def test_an_attempt_with_every_fault_ends_with_a_patch(skill: float) -> None:
-    """Malformed replies, prose, parallel calls, flaky and wrong tests, cheats: all are outcomes."""
+    """Malformed replies, parallel calls, bad tests and cheats never crash an attempt."""
     faults = {
         "correlation": 0.5,
         "insight": 0.5,

@@ -1,6 +1,6 @@
-"""Models that misbehave, behind servers that are as strict as the real ones, in three dialects.
+"""Models that misbehave, behind servers as strict as the real ones, in four dialects.
 
-Whatever a model replies, the next request is one that its provider accepts.
+Whatever a model replies, its provider accepts the next request.
 """
 
 import asyncio
@@ -106,7 +106,7 @@ REPLIES: dict[str, tuple[list[Said], str]] = {
     ),
     "half a character": ([Said("\ud83d broken", (EDIT,)), FINISHED], ""),
 }
-"""Replies, and words of the complaint about the first bad one."""
+"""Replies, and words of the error message after the first bad one."""
 
 ONLY_OPENAI: dict[str, tuple[list[Said], str]] = {
     "arguments that are no JSON": (
@@ -119,7 +119,7 @@ ONLY_OPENAI: dict[str, tuple[list[Said], str]] = {
     ),
     "no arguments": ([Said(calls=(Called("read", "", "call_bad"),)), FIXED, FINISHED], "path"),
 }
-"""Anthropic's API reads the arguments itself."""
+"""Anthropic's API parses the arguments itself, so these cases do not arise there."""
 
 
 @pytest.fixture(autouse=True)
@@ -134,7 +134,7 @@ def speaking(dialect: str, says: Callable[[Asked], Said]) -> Dialect:
 
 
 def in_order(replies: list[Said], *, thinks: bool) -> Callable[[Asked], Said]:
-    """The replies, which think before they speak unless there is nothing in them."""
+    """Return a function that gives the replies in order, with reasoning if `thinks` is True."""
     upcoming = iter(replies)
 
     def says(asked: Asked) -> Said:
@@ -145,7 +145,7 @@ def in_order(replies: list[Said], *, thinks: bool) -> Callable[[Asked], Said]:
 
 
 async def talk(strict: Dialect, dialect: str, **limits: Any) -> tuple[Exchange[StepReport], str]:
-    """An implementer's conversation, and the file that it was to fix."""
+    """Hold an implementer's conversation. Return the exchange and the diff of the work tree."""
     workspaces = HostWorkspaces(with_files(FILES))
     with OpenAIServer(strict) as server:
         own = {**DIALECTS[dialect][1], "api_base": server.url, "temperature": 0.5, "max_retries": 0}
@@ -173,7 +173,7 @@ async def talk(strict: Dialect, dialect: str, **limits: Any) -> tuple[Exchange[S
     ],
 )
 async def test_a_conversation_survives(case: str, dialect: str) -> None:
-    """The file is fixed, the answer taken, and no request refused."""
+    """The file is fixed, the answer is accepted, and the provider refuses no request."""
     replies, words = {**REPLIES, **ONLY_OPENAI}[case]
     strict = speaking(dialect, in_order(replies, thinks=dialect in ("responses", "thinking")))
     exchange, diff = await talk(strict, dialect)
@@ -188,7 +188,7 @@ async def test_a_conversation_survives(case: str, dialect: str) -> None:
 @every_dialect
 @pytest.mark.parametrize("said", [Said(), Said("No."), Said(calls=(CUT_EDIT,), is_cut=True)])
 async def test_a_model_that_never_answers_is_given_up(dialect: str, said: Said) -> None:
-    """Without a request that the provider refuses, and without repeating what was cut off."""
+    """The conversation ends after three replies, none of which leads to a refused request."""
     strict = speaking(dialect, lambda asked: said)
     exchange, _ = await talk(strict, dialect)
     assert (strict.refused, exchange.end, len(strict.asked)) == ([], "malformed", 3)
@@ -196,7 +196,7 @@ async def test_a_model_that_never_answers_is_given_up(dialect: str, said: Said) 
 
 @every_dialect
 async def test_an_answer_is_forced_where_the_provider_allows_that(dialect: str) -> None:
-    """In the last round, with the same tools; a thinking model is only asked for it."""
+    """The last round forces the answer, but a thinking model can only be asked for it."""
     strict = speaking(dialect, in_order([FIXED, FINISHED], thinks=dialect == "thinking"))
     exchange, _ = await talk(strict, dialect, rounds=2)
     assert (strict.refused, exchange.end) == ([], "answered")
@@ -217,7 +217,7 @@ BAD = [
 
 
 class Misbehaving:
-    """Honest roles that say something else before each reply, and reuse ids of calls."""
+    """Honest roles that give a bad reply before each good one, and reuse the ids of tool calls."""
 
     def __init__(self) -> None:
         self._honest = RoleModel({**HONEST, "planner": plan_from_text})
@@ -241,7 +241,7 @@ class Misbehaving:
 
 @every_dialect
 async def test_an_attempt_survives_every_misbehaviour(dialect: str) -> None:
-    """Half of all replies are bad; the patch is the right one."""
+    """Half of all replies are bad, and the patch is still right."""
     misbehaving = Misbehaving()
     strict = speaking(dialect, misbehaving)
     with OpenAIServer(strict) as server:

@@ -44,7 +44,7 @@ PROMPTS: dict[Role, str] = {
     "step_reviewer": "review_step",
     "final_reviewer": "review_final",
 }
-"""The prompt that each role's conversation begins with."""
+"""The prompt with which each role's conversations begin."""
 
 INPUT_USD, OUTPUT_USD = 2e-6, 8e-6
 CALL_USD = api.USAGE["prompt_tokens"] * INPUT_USD + api.USAGE["completion_tokens"] * OUTPUT_USD
@@ -58,11 +58,11 @@ CALLS: dict[Role, int] = {
     "step_reviewer": 1,
     "final_reviewer": 1,
 }
-"""Of an attempt in which everybody is honest."""
+"""The number of calls by role in an attempt where every role is honest."""
 
 
 def plan_from_text(number: int, request: ModelRequest) -> Said:
-    """One step for what there is to do, and done when the prompt says that it was accepted."""
+    """Plan one step while there is work, and finish once the prompt lists a completed step."""
     told = request.messages[1]["content"]
     is_done = "## completed_steps" in told and "## backlog" not in told
     return (
@@ -71,7 +71,7 @@ def plan_from_text(number: int, request: ModelRequest) -> Said:
 
 
 class Provider:
-    """Answers every role as a script says; refuses what a real provider would refuse."""
+    """A provider that answers every role by a script and refuses unpaired tool calls."""
 
     def __init__(self, *, native: bool = True, **roles: Script) -> None:
         folder = Path(durable.__file__).parent
@@ -90,7 +90,7 @@ class Provider:
         return api.completion(said.message)
 
     def request(self, body: dict[str, Any]) -> ModelRequest:
-        """What was asked, with the role that it was asked of."""
+        """Return the request of an HTTP body, with its role."""
         messages = body["messages"]
         number = sum(message["role"] == "assistant" for message in messages)
         tools = body.get("tools", [])
@@ -103,17 +103,17 @@ class Provider:
 
 
 def names(role: Role) -> list[str]:
-    """The tools that a role is offered."""
+    """Return the names of the tools that a role is offered."""
     return [*TOOLS[role], *(["gather_context"] if role == "implementer" else []), "answer"]
 
 
 def unpaired(messages: list[Message]) -> str:
-    """What a provider says of tool calls without a result and results without a call."""
+    """Return a provider's error for unpaired tool calls and results, or an empty string."""
     waiting: set[str] = set()
     for message in messages:
         if message["role"] == "tool":
             if message["tool_call_id"] not in waiting:
-                return f"a result of {message['tool_call_id']}, which nobody called"
+                return f"a result of {message['tool_call_id']}, which was not called"
             waiting.remove(message["tool_call_id"])
         elif waiting:
             return f"no result of {sorted(waiting)}"
@@ -125,7 +125,7 @@ def unpaired(messages: list[Message]) -> str:
 async def solve(
     server: api.OpenAIServer, *, profile: Any = None, planner: str | None = None, **spec: Any
 ) -> tuple[Outcome, Session]:
-    """Run the arm against the server; `planner`: a model for that role alone."""
+    """Run the arm against the server. `planner` names a model for that role only."""
     priced = {
         "api_base": server.url,
         "input_cost_per_token": INPUT_USD,
@@ -146,7 +146,7 @@ async def solve(
 
 
 def accepted(outcome: Outcome) -> dict[str, Any]:
-    """The report of an attempt that ended as it should."""
+    """Check that an attempt ended as it should. Return its report."""
     assert outcome.report is not None
     assert outcome.report["agent_verdict"] == "accepted"
     assert outcome.report["reproduced"] is True
@@ -155,7 +155,7 @@ def accepted(outcome: Outcome) -> dict[str, Any]:
 
 
 def replies(session: Session) -> list[ModelReply]:
-    """What models answered."""
+    """Return the replies of the models."""
     return [step.result for step in session.steps if isinstance(step.result, ModelReply)]
 
 
@@ -166,7 +166,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def provider() -> Provider:
-    """One whose models call tools natively, two at once if they like."""
+    """Return a provider whose implementer calls two tools natively in one reply."""
     both: Said = [("read", {"path": "calc.py"}), FIX]
     return Provider(implementer=[both, report()])
 
@@ -178,7 +178,7 @@ def server(provider: Provider) -> Iterator[api.OpenAIServer]:
 
 
 async def test_native_tools(server: api.OpenAIServer, provider: Provider) -> None:
-    """Each role is offered its own tools and `answer`; every tool call gets its result."""
+    """Each role is offered its own tools and `answer`, and every tool call gets its result."""
     outcome, _ = await solve(server)
     accepted(outcome)
     for body in server.requests:
@@ -192,7 +192,7 @@ async def test_native_tools(server: api.OpenAIServer, provider: Provider) -> Non
 
 
 async def test_the_text_protocol() -> None:
-    """Tools stand in the system message, their results in messages of the user."""
+    """Tools are described in the system message, and their results are messages of the user."""
     provider = Provider(native=False)
     with api.OpenAIServer(provider) as server:
         outcome, _ = await solve(server, native_tools=False)
@@ -209,7 +209,7 @@ async def test_the_text_protocol() -> None:
 
 
 async def test_tokens_and_money_are_counted_by_role(server: api.OpenAIServer) -> None:
-    """What the server said it used, at the declared price."""
+    """Token counts come from the server and costs from the declared price."""
     outcome, session = await solve(server)
     usage = accepted(outcome)["usage_by_role"]
     assert {role: of["calls"] for role, of in usage.items()} == CALLS
@@ -223,7 +223,7 @@ async def test_tokens_and_money_are_counted_by_role(server: api.OpenAIServer) ->
 async def test_a_role_can_have_a_model_of_its_own(
     server: api.OpenAIServer, provider: Provider
 ) -> None:
-    """The planner's calls go to it, and nobody else's."""
+    """Only the planner's calls use the planner's own model."""
     outcome, _ = await solve(server, planner="openai/thinker")
     accepted(outcome)
     asked = Counter((provider.role(body), body["model"]) for body in server.requests)
@@ -231,10 +231,10 @@ async def test_a_role_can_have_a_model_of_its_own(
     assert {model for role, model in asked if role == "planner"} == {"thinker"}
 
 
-async def test_an_attempt_survives_every_passing_fault(
+async def test_an_attempt_survives_every_temporary_fault(
     server: api.OpenAIServer, provider: Provider
 ) -> None:
-    """Each is asked again, and the patch is the same in the end."""
+    """Every failed request is repeated, and the patch and the costs are unaffected."""
     faults = iter(
         [
             api.rate_limited(retry_after="0.1"),
@@ -260,10 +260,10 @@ async def test_an_attempt_survives_every_passing_fault(
     assert sum(asked.values()) == sum(CALLS.values()) + 5
 
 
-async def test_arguments_that_are_no_json_are_answered_and_tried_again(
+async def test_arguments_that_are_not_json_are_answered_and_repeated(
     server: api.OpenAIServer, provider: Provider
 ) -> None:
-    """The complaint is the result of that tool call, as providers want it."""
+    """The error message is sent as the result of that tool call, as providers require."""
 
     def broken_once(body: dict[str, Any]) -> api.Reply:
         reply = provider(body)
@@ -289,7 +289,7 @@ async def test_arguments_that_are_no_json_are_answered_and_tried_again(
 async def test_a_full_context_window_blocks_the_candidate(
     server: api.OpenAIServer, provider: Provider
 ) -> None:
-    """It is no fault of the infrastructure: the attempt goes on to its own end."""
+    """A full context window is not an infrastructure failure: the attempt ends by its own rules."""
 
     def full(body: dict[str, Any]) -> api.Reply:
         return api.context_window() if provider.role(body) == "implementer" else provider(body)

@@ -14,7 +14,7 @@ from tests.agent.arms.durable.conftest import STEP, TASK
 
 def nothing_known() -> State:
     contract = Contract(kind="bugfix", goal="add adds", acceptance_criteria=[])
-    meter = cast(Meter, None)  # planning makes no call here
+    meter = cast(Meter, None)  # planning makes no calls here
     return State(
         TASK,
         FullProfile(),
@@ -27,7 +27,7 @@ def nothing_known() -> State:
 
 
 def test_facts_have_a_normal_form() -> None:
-    """Told twice, or spread over lines, it is one fact; the latest forty are kept."""
+    """White space and repetition do not make a new fact, and only the latest forty are kept."""
     state = nothing_known()
     adopt(state, PlanTurn(facts=["add  subtracts", "  "], backlog=["x"], done=False))
     adopt(state, PlanTurn(facts=["add\nsubtracts", "y" * 9_999], backlog=[], done=False))
@@ -36,8 +36,8 @@ def test_facts_have_a_normal_form() -> None:
     assert state.facts == [f"fact {n}" for n in range(60, 100)]
 
 
-def test_done_counts_where_nothing_speaks_against_it() -> None:
-    """Neither a backlog nor another step; and it has to be said."""
+def test_done_counts_only_without_further_work() -> None:
+    """Planning is done if the planner says so and leaves neither a backlog nor another step."""
     state = nothing_known()
     assert is_done(state, PlanTurn(backlog=[], done=True))
     assert not is_done(state, PlanTurn(backlog=[], done=False))

@@ -1,4 +1,4 @@
-"""A probe of the runner as a step of an attempt."""
+"""A probe of the test runner as a step of an attempt."""
 
 from agent.arms.durable.verification import probed
 from agent.runners import runner_of
@@ -11,7 +11,7 @@ TEST = "def test_a():\n    open('left.txt', 'w').close()\n"
 
 
 async def test_a_probe_is_one_step_and_leaves_nothing() -> None:
-    """What its tests write is removed from the work tree."""
+    """Files that the probed tests write are removed from the work tree."""
     workspaces = HostWorkspaces(with_files({"tests/test_a.py": TEST}))
     async with Session.start(attempt_id="attempt", models={}, workspaces=workspaces) as session:
         found = await probed(ToolSettings(), ["tests/test_a.py"], session.scope("probe"))
@@ -19,8 +19,8 @@ async def test_a_probe_is_one_step_and_leaves_nothing() -> None:
         assert await session.diff() == ""
 
 
-async def test_tests_that_destroy_the_repository_are_no_runner_that_works() -> None:
-    """The attempt goes on without."""
+async def test_a_runner_that_destroys_the_repository_does_not_work() -> None:
+    """The repository is restored, and the attempt continues without the runner."""
     destroy = runner_of("rm -rf .git; : {paths}")
     workspaces = HostWorkspaces(with_files({"tests/test_a.py": TEST}))
     async with Session.start(attempt_id="attempt", models={}, workspaces=workspaces) as session:

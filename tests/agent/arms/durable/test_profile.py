@@ -13,7 +13,7 @@ OWN = LiteLLMSpec(name="openai/own", temperature=0.1)
 
 
 def test_a_role_has_the_arms_model_unless_it_names_another() -> None:
-    """Temperature and effort are the role's own, on either."""
+    """A role may name a model, or override temperature and effort of the arm's model."""
     assert RoleModel().of(OWN) == OWN
     hotter = RoleModel(temperature=0.9, reasoning_effort="high").of(OWN)
     assert hotter == OWN.model_copy(update={"temperature": 0.9, "reasoning_effort": "high"})
@@ -23,20 +23,20 @@ def test_a_role_has_the_arms_model_unless_it_names_another() -> None:
 
 
 def test_roles_without_a_model_of_their_own_are_answered_by_the_arms() -> None:
-    """The empty role is all of them: the same base model in every role is the default."""
+    """By default the arm's model answers every role."""
     assert LeanProfile().models(OWN) == {"": OWN}
     profile = LeanProfile.model_validate({"roles": {"planner": {"model": "openai/other"}}})
     assert profile.models(OWN) == {"": OWN, "planner": LiteLLMSpec(name="openai/other")}
 
 
-def test_candidates_that_are_left_out_are_as_by_default() -> None:
-    """An experiment need not repeat them."""
+def test_candidate_counts_have_defaults() -> None:
+    """Candidate counts that are not given have their defaults."""
     profile = FullProfile.model_validate({"candidates": {"low": 3}})
     assert profile.candidates == {"high": 1, "medium": 2, "low": 3}
 
 
 def test_a_model_without_a_temperature_says_so() -> None:
-    """The operator hears which setting cannot be kept."""
+    """The error names the settings that the model does not have."""
     simulated = SimulatedSpec(provider="simulated", skill=0.5)
     with pytest.raises(InvalidSpec, match="a simulated model has no temperature and no reasoning"):
         RoleModel(temperature=1, reasoning_effort="low").of(simulated)
@@ -53,7 +53,7 @@ def test_a_model_without_a_temperature_says_so() -> None:
     ],
 )
 def test_settings_of_one_preset_alone_choose_it(declared: dict[str, object], preset: str) -> None:
-    """Declarations of release 0.1 name no preset."""
+    """Declarations of release 0.1 name no preset, so settings of a single preset choose it."""
     assert PROFILE.validate_python(declared).preset == preset
 
 
@@ -68,7 +68,7 @@ def test_settings_of_one_preset_alone_choose_it(declared: dict[str, object], pre
         {"preset": "lean", "candidates": {"low": 3}},
     ],
 )
-def test_a_mistake_is_noticed_before_anything_runs(wrong: dict[str, object]) -> None:
-    """Unknown names, and a test command that runs whatever it likes."""
+def test_mistakes_are_rejected_before_anything_runs(wrong: dict[str, object]) -> None:
+    """Unknown names and a test command without `{paths}` are rejected."""
     with pytest.raises(ValidationError):
         PROFILE.validate_python(wrong)

@@ -1,4 +1,4 @@
-"""Objections to a change, derived from test runs alone."""
+"""Objections to a change that are derived only from test runs."""
 
 from dataclasses import replace
 
@@ -15,16 +15,16 @@ CLEAN = TestRun("pytest", 0, [], [], [], "")
 BEFORE = replace(CLEAN, passed=["t.py::test_a[1]", "t.py::test_a[2]", "t.py::test_b"])
 
 
-def test_an_anchor_passes_where_all_passes_that_failed() -> None:
-    """Exit code 0 alone says nothing: tests can be skipped, and a run can be ended."""
+def test_a_reproduction_test_passes_if_every_failed_test_passes() -> None:
+    """Exit code 0 is not enough, because tests can be skipped and runs can be ended early."""
     assert passes(ANCHOR, replace(CLEAN, passed=[*ANCHOR.failed, f"{PATH}::test_three"]))
     assert not passes(ANCHOR, replace(CLEAN, passed=[f"{PATH}::test_one"]))
     assert not passes(ANCHOR, replace(CLEAN, exit_code=1, passed=list(ANCHOR.failed)))
     assert not passes(ANCHOR, replace(CLEAN, passed=list(ANCHOR.failed), problem="cut short"))
 
 
-def test_of_a_runner_that_names_no_tests_the_exit_code_decides() -> None:
-    """There is nothing else to go by."""
+def test_the_exit_code_decides_without_test_names() -> None:
+    """Without names of tests in the output, the exit code decides."""
     assert passes(replace(ANCHOR, failed=()), CLEAN)
 
 
@@ -60,13 +60,13 @@ def test_of_a_runner_that_names_no_tests_the_exit_code_decides() -> None:
         ),
     ],
 )
-def test_what_counts_as_a_regression(after: TestRun, told: list[str]) -> None:
-    """A test that fails or vanishes; parameters may depend on the code and may change."""
+def test_regressions(after: TestRun, told: list[str]) -> None:
+    """A test that fails or disappears is a regression. Parameters may change with the code."""
     assert regressions(BEFORE, after) == told
 
 
-def test_an_exit_code_may_stay_what_it_was_or_become_0() -> None:
-    """Of a runner that names no tests, it is all there is."""
+def test_an_exit_code_may_stay_the_same_or_become_0() -> None:
+    """Without names of tests, an exit code that stays the same or becomes 0 is accepted."""
     failing = replace(CLEAN, exit_code=1)
     assert regressions(failing, failing) == regressions(failing, CLEAN) == []
     assert regressions(failing, replace(CLEAN, exit_code=2)) == [
@@ -75,15 +75,15 @@ def test_an_exit_code_may_stay_what_it_was_or_become_0() -> None:
     assert regressions(None, failing)
 
 
-def test_a_run_that_proved_nothing_before_is_no_measure() -> None:
-    """Its tests may already be broken on the base commit; new failures still count."""
+def test_a_broken_earlier_run_is_no_baseline() -> None:
+    """Tests that were already broken on the base commit may stay broken, but new failures count."""
     broken = replace(CLEAN, exit_code=1, problem="cut short")
     assert regressions(broken, broken) == []
     assert regressions(broken, replace(broken, failed=["t"])) == ["t fails and did not before"]
 
 
-def test_what_failed_before_may_fail_again() -> None:
-    """And what is not known at all may not."""
+def test_an_earlier_failure_may_occur_again() -> None:
+    """A test that failed before may fail again. Without an earlier run, every failure counts."""
     failing = replace(CLEAN, exit_code=1, failed=["t.py::test_a"])
     assert regressions(failing, failing) == []
     assert regressions(None, failing) == ["t.py::test_a fails and did not before"]
@@ -97,8 +97,8 @@ def test_what_failed_before_may_fail_again() -> None:
         "E       Failed: DID NOT RAISE <class 'SyntaxError'>\n",
     ],
 )
-def test_behaviour_that_is_wrong_is_a_reproduction(output: str) -> None:
-    """Assertions about errors of any name count, in the text of a runner that names no tests."""
+def test_wrong_behaviour_is_a_reproduction(output: str) -> None:
+    """A failed assertion is a reproduction, even in the output of a runner that names no tests."""
     assert not_reproduced(replace(CLEAN, exit_code=1, output=output)) == ""
 
 
@@ -131,13 +131,13 @@ def test_behaviour_that_is_wrong_is_a_reproduction(output: str) -> None:
         ),
     ],
 )
-def test_what_keeps_a_test_from_being_a_reproduction(done: TestRun, why: str) -> None:
-    """It passes, does not run, or fails by a fault of its own."""
+def test_runs_that_reproduce_nothing(done: TestRun, why: str) -> None:
+    """A test that passes, does not run, or fails by an error of its own reproduces nothing."""
     assert why in not_reproduced(done)
 
 
-def test_what_failed_is_told_in_few_words() -> None:
-    """A test can print megabytes; prompts hold the errors, and they come first."""
+def test_failures_are_shown_briefly() -> None:
+    """The error for prompts is short and begins with the failed tests, even for long output."""
     output = f"{'noise ' * 400_000}\n____ test_one ____\nE       assert 1 == 2\n"
     run = replace(CLEAN, exit_code=1, failed=["t.py::test_one"], output=output)
     told = Verification((BEFORE, run), ()).error
