@@ -311,7 +311,7 @@ def test_no_reference_patch_of_the_bundled_tasks_is_suspect() -> None:
 
 @pytest.mark.slow
 def test_reference_patches_of_real_rows_are_not_suspect(shared_data: Path) -> None:
-    """No reference patch of SWE-bench Lite is suspicious, and one of Verified: it adds a dependency
+    """Only one reference patch of SWE-bench Lite and Verified is suspicious: it adds a dependency
     to setup.cfg."""
     doubted = {
         instance.instance_id

@@ -136,7 +136,7 @@ def graded(task: Instance, patches: dict[str, str]) -> dict[str, Graded]:
     return asyncio.run(every())
 
 
-def test_there_are_enough(patches: dict[str, str]) -> None:
+def test_there_are_enough_patches(patches: dict[str, str]) -> None:
     """There are at least 25 patches."""
     assert len(patches) >= 25
 

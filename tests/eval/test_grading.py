@@ -55,7 +55,7 @@ async def test_a_patch_that_breaks_a_passing_test_is_unresolved(
 
 
 @pytest.mark.parametrize("patch", ["this is no diff\n", "\ud800", "lost: \udce9"])
-async def test_what_is_no_patch_does_not_apply(
+async def test_a_malformed_patch_does_not_apply(
     make_instance: MakeInstance, host_shell: Any, patch: str
 ) -> None:
     """A malformed patch is `patch_failed`, and the one-line reason says so."""
@@ -146,7 +146,7 @@ async def test_a_log_that_was_cut_is_graded_by_its_ends(
         ),
     ],
 )
-async def test_a_log_without_results_says_what_was_there_instead(
+async def test_a_log_without_results_is_unresolved(
     make_instance: MakeInstance, host_shell: Any, gold: str, script: str, outcome: str, reason: str
 ) -> None:
     """A log without test results is unresolved, and the reason quotes swebench's guess at the

@@ -1,4 +1,4 @@
-"""Gradings that infrastructure ends, in real containers: recorded with a reason, never final."""
+"""Gradings lost to infrastructure, in real containers: recorded with a reason, never final."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -107,7 +107,7 @@ async def test_a_container_that_is_killed_is_no_verdict(
         pytest.param("kill -9 -1; exit", "whole", "container", id="kills every process"),
     ],
 )
-async def test_what_says_nothing_about_the_patch_is_infrastructure(
+async def test_a_failure_unrelated_to_the_patch_is_infrastructure(
     before_tests: str,
     tag: str,
     reason: str,

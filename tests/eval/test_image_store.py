@@ -75,7 +75,7 @@ class TestSize:
         assert store.size({a, b}) == 6 * MB
         assert store.size(set()) == 0
 
-    def test_what_another_image_has_is_not_freed(self, store: ImageStore, build: Build) -> None:
+    def test_a_layer_of_another_image_is_not_freed(self, store: ImageStore, build: Build) -> None:
         """A layer that another image uses does not count as freed."""
         a, b = (
             image_id(store, build(*args)) for args in (("a", 2 * MB, MB), ("b", 2 * MB, 3 * MB))

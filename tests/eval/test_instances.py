@@ -26,7 +26,7 @@ def one_line(failure: pytest.ExceptionInfo[DatasetError]) -> str:
 @pytest.mark.parametrize(
     ("name", "rows"), [("lite_dev", 23), ("lite_test", 300), ("verified_test", 500)]
 )
-def test_the_real_datasets_load_whole(shared_data: Path, name: str, rows: int) -> None:
+def test_real_datasets_load_completely(shared_data: Path, name: str, rows: int) -> None:
     """Every row of SWE-bench Lite and Verified in the swebench 5 form loads without correction."""
     instances = load(str(shared_data / "swebench" / f"{name}.parquet"))
     assert len(instances) == rows
@@ -75,7 +75,7 @@ def test_a_task_repo_gives_the_tasks_of_one_split(tiny_task_repo: Path) -> None:
     assert task_repo(str(tiny_task_repo)) == tiny_task_repo
 
 
-def test_an_unknown_split_of_a_task_repo_names_those_there_are(tiny_task_repo: Path) -> None:
+def test_an_unknown_split_of_a_task_repo_lists_the_existing_ones(tiny_task_repo: Path) -> None:
     """An unknown split is an error that lists the existing splits."""
     with pytest.raises(DatasetError, match="no task in split 'validation'; there is dev, test"):
         load(str(tiny_task_repo), split="validation")
@@ -88,9 +88,7 @@ def test_a_folder_that_is_no_task_repo_is_refused(tmp_path: Path) -> None:
     one_line(failure)
 
 
-def test_rows_from_before_swebench_5_say_what_to_use_instead(
-    tmp_path: Path, make_row: MakeRow
-) -> None:
+def test_rows_older_than_swebench_5_are_refused(tmp_path: Path, make_row: MakeRow) -> None:
     """Rows older than swebench 5 are refused. The line names the missing columns and a dataset that
     has them."""
     row = make_row(image=None, eval_script=None, log_parser=None, eval_type=None)
@@ -174,7 +172,7 @@ def test_hugging_face_out_of_reach_is_one_line(monkeypatch: pytest.MonkeyPatch) 
     one_line(failure)
 
 
-def test_a_digest_stands_for_the_content_of_the_row(make_instance: Callable[..., Instance]) -> None:
+def test_a_digest_depends_on_the_content_of_the_row(make_instance: Callable[..., Instance]) -> None:
     """Any changed column changes the digest of a row. The digest of a dataset ignores row order."""
     one, other = make_instance(), make_instance(hints_text="look at add")
     third = make_instance(instance_id="tiny__calc-3")

@@ -115,7 +115,7 @@ def test_no_log_breaks_the_audit(parser: str, make_instance: MakeInstance) -> No
         assert audit(instance, "", evaluation).verdict in ("resolved", "suspect")
 
 
-def test_marks_of_the_script_are_expected_as_often_as_it_prints_them(
+def test_markers_are_expected_as_often_as_the_script_prints_them(
     make_instance: MakeInstance,
 ) -> None:
     """A script that prints the markers by `echo` has each twice in a traced log, which is not

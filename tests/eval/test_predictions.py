@@ -36,7 +36,7 @@ def test_no_patch_is_the_empty_patch(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.text(), max_size=5))
-def test_what_is_written_is_read_again(
+def test_predictions_survive_a_round_trip(
     tmp_path_factory: pytest.TempPathFactory, patches: list[str]
 ) -> None:
     """Any text survives a round trip: line separators, carriage returns, lone surrogates."""

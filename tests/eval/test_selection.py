@@ -59,13 +59,13 @@ def test_a_sample_depends_on_its_seed_alone(lite: list[Instance]) -> None:
     assert select(lite, Selection(sample=5, seed=2)) != drawn
 
 
-def test_a_growing_sample_keeps_what_it_had(lite: list[Instance]) -> None:
+def test_a_larger_sample_contains_the_smaller_one(lite: list[Instance]) -> None:
     """A larger sample contains every instance of a smaller one."""
     small = select(lite, Selection(sample=5))
     assert set(ids(small)) < set(ids(select(lite, Selection(sample=10))))
 
 
-def test_an_unknown_id_is_answered_with_near_ones(lite: list[Instance]) -> None:
+def test_an_unknown_id_is_refused_with_suggestions(lite: list[Instance]) -> None:
     """An unknown id is refused with similar ids as suggestions."""
     with pytest.raises(DatasetError, match="django__djanga-2; did you mean django__django-2"):
         select(lite, Selection(ids=["django__djanga-2"]))
@@ -91,7 +91,7 @@ def test_a_selection_of_nothing_is_refused(
     ("field", "text"),
     [("regex", "("), ("slice", "five"), ("slice", "1"), ("slice", "::0"), ("slice", "::-1")],
 )
-def test_what_cannot_be_understood_is_one_line(field: str, text: str) -> None:
+def test_an_invalid_filter_is_one_line(field: str, text: str) -> None:
     """An invalid filter fails in one line when the selection is declared."""
     with pytest.raises(DatasetError) as failure:
         Selection.model_validate({field: text})
@@ -105,7 +105,7 @@ def test_unknown_keys_are_refused() -> None:
         Selection.model_validate({"instance_ids": ["a"]})
 
 
-def test_real_datasets_are_selected_from(shared_data: Path) -> None:
+def test_a_real_dataset_is_sampled(shared_data: Path) -> None:
     """A sample of a slice of Verified's Django instances can be drawn."""
     verified = load(str(shared_data / "swebench" / "verified_test.parquet"))
     django = select(verified, Selection(regex="^django__"))

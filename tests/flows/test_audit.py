@@ -126,7 +126,7 @@ async def test_an_existing_verdict_is_only_confirmed(lake_path: str, tmp_path: P
 
 
 @pytest.mark.usefixtures("audited")
-async def test_a_verdict_whose_row_was_removed_is_given_again(
+async def test_a_verdict_whose_row_was_removed_is_recorded_again(
     lake_path: str, tmp_path: Path
 ) -> None:
     """A verdict whose row was removed is written again, although Prefect still has its result."""

@@ -76,7 +76,8 @@ async def test_a_finished_experiment_is_not_paid_for_again(
 async def test_broken_infrastructure_is_no_result_and_is_tried_again(
     lake_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cell that infrastructure ends leaves no prediction, and the next run completes it."""
+    """A cell that fails because of infrastructure leaves no prediction, and the next run completes
+    it."""
     real = workspaces._open
     victim = instances.load("bundled")[0].instance_id
     gold = [{"name": "gold", "agent": "gold"}]

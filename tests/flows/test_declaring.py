@@ -70,7 +70,7 @@ async def test_a_plan_that_was_declared_before_the_run_is_followed(lake_path: st
     assert report.non_inferiority.margin == 0.2
 
 
-async def test_a_verdict_of_another_experiment_does_not_date_the_results(
+async def test_a_reused_verdict_does_not_make_a_plan_late(
     finished: Finished, lake_path: str
 ) -> None:
     """A verdict that is reused from an earlier experiment does not make the second one's plan

@@ -137,7 +137,7 @@ def test_one_arm_has_no_discordance(lake_path: str) -> None:
         ("--instances 9 --from trial --lake absent", "there is no lake"),
     ],
 )
-def test_what_cannot_be_answered_is_refused(arguments: str, reason: str) -> None:
+def test_a_question_without_an_answer_is_refused(arguments: str, reason: str) -> None:
     """A question without an answer is refused in one line that says what to change."""
     assert reason in refused(*arguments.split())
 

@@ -185,7 +185,7 @@ def test_labels_that_look_alike_stay_apart(tmp_path: Path) -> None:
     assert names == arm_names(reversed(labels))
 
 
-def test_a_label_does_not_take_the_name_of_an_arm_that_came_before() -> None:
+def test_a_label_does_not_take_the_name_of_an_earlier_arm() -> None:
     """A label keeps the arm name that it got before, and another label cannot take it."""
     earlier = ImportedArm("model-a", "imported", "", "imported", "", "", (), label="Model A")
     assert arm_names(["Model A"], [earlier]) == {"Model A": "model-a"}

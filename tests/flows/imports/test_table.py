@@ -147,7 +147,7 @@ def test_an_instance_without_a_row_was_never_run(table: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
-def test_every_format_says_the_same(table: Path, suffix: str, tmp_path: Path) -> None:
+def test_every_format_gives_the_same_report(table: Path, suffix: str, tmp_path: Path) -> None:
     """Parquet and JSON lines with other column names give the same report as CSV."""
     frame = pd.read_csv(table).astype({"resolved": bool})
     frame = frame.rename(columns={"model": "who", "resolved": "done"})
@@ -194,7 +194,7 @@ def test_the_same_table_again_changes_nothing(table: Path, tmp_path: Path) -> No
         ("a__c-1,", ",", "row 3: instance_id must be text, not ''"),
     ],
 )
-def test_a_table_that_cannot_be_used_says_where(
+def test_an_unusable_table_is_refused(
     old: str, new: str, message: str, table: Path, tmp_path: Path
 ) -> None:
     """An unusable table is refused in one line with the row or the columns, and nothing is
@@ -207,7 +207,7 @@ def test_a_table_that_cannot_be_used_says_where(
     assert not (tmp_path / "lake").exists()
 
 
-def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
     """A missing, empty or broken file and one of another kind are refused."""
     for name, content, message in [
         ("absent.csv", None, "cannot be read"),

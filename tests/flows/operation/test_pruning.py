@@ -303,8 +303,8 @@ async def test_nothing_of_a_running_experiment_is_removed(finished: Finished, la
 
 
 async def test_young_files_and_those_of_others_stay(finished: Finished, lake: Lake) -> None:
-    """Young files, the operator's hidden files and Prefect's results stay. Day-old bodies without a
-    row and leftovers of killed writers are removed."""
+    """Young files, the operator's hidden files and results of gradings stay. Older bodies without a
+    step, leftovers of killed writers and results without a row are removed."""
     await finished.copy(one(), str(lake.root))
     root, store = Path(lake.root), blobs(lake)
     young, old = store.put(b"young"), store.put(b"old")
@@ -365,9 +365,7 @@ async def test_bodies_stay_if_another_journal_may_refer_to_them(
     assert files(lake) == before
 
 
-async def test_an_experiment_is_removed_whole_when_it_is_named(
-    finished: Finished, lake: Lake
-) -> None:
+async def test_a_named_experiment_is_removed(finished: Finished, lake: Lake) -> None:
     """Removing a named experiment deletes its rows, reports, attempts and bills, but no other
     experiment's. A later run pays again."""
     await finished.copy(one(), str(lake.root))
@@ -412,7 +410,7 @@ async def test_an_unfinished_fork_keeps_its_source(finished: Finished, lake: Lak
     assert (await prune(lake, "--experiment", "trial", "--results", "--remove")).exit_code == 0
 
 
-async def test_of_each_artifact_the_latest_version_stays(lake: Lake) -> None:
+async def test_the_latest_version_of_each_artifact_stays(lake: Lake) -> None:
     """The latest version of each artifact stays on the server. Without a server, a line says so."""
     declared = one(name="published", arms=[GOLD])
     for _ in range(2):

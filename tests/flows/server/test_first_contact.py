@@ -103,7 +103,7 @@ def test_an_address_without_a_prefect_api_fails_in_time(
 
 @pytest.mark.parametrize("url", ["localhost:4200/api", "127.0.0.1", "http://[::1", "nonsense"])
 def test_an_invalid_address_is_refused(url: str) -> None:
-    """An invalid address fails with the form of a valid one."""
+    """An invalid address is refused, and the error shows the form of a valid one."""
     with pytest.raises(InfrastructureError, match="is no address: give it as http://HOST:4200/api"):
         contact(url)
 
@@ -233,9 +233,9 @@ class TestDoctor:
         assert sum(line.startswith("problem") for line in lines) >= 2
         assert took_s < 60
 
-    def test_a_journal_of_another_lake(self, tmp_path: Path) -> None:
-        """A journal that is not the lake's is a problem that names the journal in use. The right
-        one is shown with its id."""
+    def test_a_journal_that_is_not_bound_to_the_lake(self, tmp_path: Path) -> None:
+        """A journal to which the lake is not bound is a problem that names it. The right one is
+        shown with its id."""
         from flows.storage import journals
         from flows.storage.lake import Lake
 

@@ -186,7 +186,7 @@ async def test_each_kind_of_event_is_notified_once(server: PrefectServer) -> Non
         await client.delete_automation(UUID(str(automation.id)))
 
 
-def test_setup_says_in_one_line_what_is_missing(server: PrefectServer, tmp_path: Path) -> None:
+def test_setup_names_what_is_missing(server: PrefectServer, tmp_path: Path) -> None:
     """An unset server address and an unknown block are wrong usage; an unreachable server is
     infrastructure. Each is one line."""
     unknown = server.run("durabench", "setup", "--notify", "slack-webhook/nobody")

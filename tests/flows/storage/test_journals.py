@@ -191,7 +191,7 @@ def test_prefixes_of_an_object_store_are_lakes_of_their_own(
 
 
 @pytest.mark.parametrize("where", ["folder", "store"])
-def test_of_concurrent_first_runs_one_binds_the_lake(
+def test_concurrent_first_runs_bind_one_journal(
     where: str, new_url: Callable[[], str], tmp_path: Path
 ) -> None:
     """If runs with different journals start at the same moment on a new lake, exactly one journal
@@ -270,7 +270,7 @@ class TestWithAttempts:
         assert f"sqlite:///{tmp_path}/bare/journal.sqlite, and there is another or none" in told
         assert not (tmp_path / "bare/journal.sqlite").exists()
 
-    async def test_what_needs_no_journal_works_without_it(
+    async def test_reports_and_exports_work_without_the_journal(
         self, enter: Enter, tmp_path: Path
     ) -> None:
         """Reports and exports work on a lake whose journal is missing."""
