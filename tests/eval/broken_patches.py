@@ -1,7 +1,7 @@
-"""Patches that break the tests or forge their output, for a package whose import they spoil.
+"""Patches that break a package's import, and with it the tests, or that forge test output.
 
-Each is Python code that goes in front of the package's first line. None of them repairs
-anything, so that each verdict is swebench's on output that says nothing, or lies.
+Each patch is Python code to insert before the package's first line. None of them repairs anything,
+so swebench has to decide on output that is empty, broken or forged.
 """
 
 from collections.abc import Iterable
@@ -21,11 +21,11 @@ _INFRASTRUCTURE = {
     "no display": "cannot open display",
     "no browser": "Failed to launch chromium",
 }
-"""Messages that swebench takes for broken infrastructure where a log has no results."""
+"""Messages that swebench attributes to broken infrastructure if a log has no results."""
 
 
 def code(tests: Iterable[str]) -> dict[str, str]:
-    """The code of every patch by name. `tests` are those that have to pass."""
+    """Return the code of every patch by name. `tests` are the tests that have to pass."""
     passed = "".join(f"PASSED {test}\n" for test in tests)
     written = f"import os\nos.write(1, {passed.encode()!r})\n"
     assembled = f"import os\nos.write(1, {passed.encode().hex()!r} and bytes.fromhex({{!r}}))\n"
@@ -44,7 +44,7 @@ def code(tests: Iterable[str]) -> dict[str, str]:
         "recursion": "def f():\n    return f()\nf()\n",
         "exception": "raise BaseException('no')\n",
         "interrupt": "raise KeyboardInterrupt\n",
-        # The runner does not live to its end.
+        # The runner dies before it has finished.
         "exit": "raise SystemExit(0)\n",
         "exit at once": "import os\nos._exit(0)\n",
         "abort": "import os\nos.abort()\n",

@@ -1,4 +1,4 @@
-"""A tiny real repository to grade patches on, and two real shells to grade them in."""
+"""A tiny real repository to grade patches on, and real shells to grade them in."""
 
 import asyncio
 import subprocess
@@ -64,7 +64,7 @@ rm -f test_calc.py
 
 @dataclass(frozen=True)
 class Finished:
-    """A command's end, as grading wants to know it."""
+    """The result of a command, in the form that grading expects."""
 
     exit_code: int
     output: str
@@ -79,7 +79,7 @@ def gold() -> str:
 
 @pytest.fixture(scope="session")
 def make_row() -> Callable[..., dict[str, Any]]:
-    """A complete swebench 5 row; keywords replace columns, and None removes one."""
+    """Return a factory of complete swebench 5 rows. Keywords replace columns; None removes one."""
 
     def make(**columns: Any) -> dict[str, Any]:
         row = {
@@ -122,7 +122,7 @@ def _commit(folder: Path, message: str) -> None:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A git repository with the broken package, alone in its folder."""
+    """Return a git repository with the broken package. Its parent folder is otherwise empty."""
     root = tmp_path / "place" / "repo"
     root.mkdir(parents=True)
     (root / "calc.py").write_text(BROKEN)
@@ -133,14 +133,14 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def repaired_repository(repository: Path) -> Path:
-    """The same repository with the reference patch committed."""
+    """Return the same repository with the reference patch committed."""
     (repository / "calc.py").write_text(REPAIRED)
     _commit(repository, "repaired")
     return repository
 
 
 class HostShell:
-    """Commands in a login shell in a folder of this machine."""
+    """A login shell in a folder of the host."""
 
     environment = "host"
 
@@ -151,7 +151,7 @@ class HostShell:
     async def run(
         self, command: str, *, timeout_s: float, max_output_bytes: int | None = None
     ) -> Finished:
-        # The profile replaces PATH, and this interpreter is the one that has pytest.
+        # The login profile replaces PATH, and only this interpreter has pytest.
         path = f"export PATH={Path(sys.executable).parent}:$PATH; "
         return await asyncio.to_thread(self._run, path + command, timeout_s)
 
@@ -195,7 +195,7 @@ ENV FROM_IMAGE=yes PATH=/opt/image/bin:/usr/local/bin:/usr/bin:/bin
 
 @pytest.fixture(scope="session")
 def make_task_repo() -> Callable[..., Path]:
-    """A task repo whose image holds the package, broken or repaired."""
+    """Return a factory of task repos whose image contains the package, broken or repaired."""
 
     def make(root: Path, instance: Instance, *, repaired: bool = False) -> Path:
         folder = root / "tasks" / instance.instance_id

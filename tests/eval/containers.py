@@ -4,7 +4,7 @@ from typing import Any
 
 
 def output_of(image: str, command: str, client: Any) -> bytes:
-    """Read when it has ended: following the output of something so short can miss all of it."""
+    """Read the output after the command has ended: following a short command can miss all of it."""
     container = client.containers.run(image, command, detach=True)
     try:
         assert container.wait()["StatusCode"] == 0, container.logs()

@@ -1,7 +1,7 @@
-"""Example logs in the formats of all of swebench's parsers: clean ones and forged ones.
+"""Example logs for all of swebench's parsers: clean ones and forged ones.
 
-A clean log is from a run that resolves; tests outside the two lists may fail in it. In a forged log
-the same tests pass by swebench's rules although the runner reports otherwise.
+A clean log is from a run that resolves its instance; tests outside the two lists may fail in it. In
+a forged log the same tests pass by swebench's rules although the runner reports otherwise.
 """
 
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ _FAILURE_PARSERS = (
 
 @dataclass(frozen=True)
 class Example:
-    """A clean log of some parsers, and what forgers make of it."""
+    """A clean log that some parsers read, and forged versions of it."""
 
     parsers: tuple[str, ...]
     clean: str
@@ -126,7 +126,7 @@ DO *NOT* COMMIT!
 _SYMPY_TOTALS = """\
  tests finished: 4 passed, 1 failed, 1 expected to fail, 12 skipped, 1 expected
 to fail but passed, 1 exceptions, in 62.31 seconds"""
-# As the runner breaks it, between two parts.
+# The runner itself breaks this line between two parts.
 _SYMPY_BROKEN = """\
  tests finished: 4 passed, 1 failed, 1 expected to fail, 
 1 expected to fail but passed, 5 exceptions, in 62.31 seconds """  # noqa: W291
@@ -367,7 +367,7 @@ FAIL\texample.org/web/other\t0.010s
 ?   \texample.org/web/none\t[no test files]
 FAIL
 """
-# Packages are printed in their order; that of the test that passes comes last here.
+# Packages are printed in order; here the package with the passing test comes last.
 _GO_LAST_PASSES = (
     _GO.partition("=== RUN   TestOther")[2]
     + "=== RUN   TestAdd\n--- PASS: TestAdd (0.00s)\n"
@@ -481,7 +481,7 @@ EXAMPLES = {
         (
             f"{_PYTEST}PASSED tests/test_a.py::test_b\n",
             _PYTEST.replace("FAILED tests", "PASSED tests").replace(" - assert 1 == 2", ""),
-            # Printed by what then ends the run at once.
+            # Printed by code that then ends the run at once.
             "collected 3 items\nPASSED tests/test_a.py::test_a\nPASSED tests/test_a.py::test_b\n"
             "PASSED tests/test_a.py::test_c[x-1]\n",
         ),

@@ -17,7 +17,7 @@ FILES = {
     "latin.py": "# caf\xe9\nname = 'a'\n".encode("latin-1"),
     "logo.bin": bytes(range(256)),
 }
-"""What the images hold beside the package."""
+"""Files that the images contain besides the package."""
 
 TESTS = """\
 import pytest, unittest
@@ -53,7 +53,7 @@ class Case(unittest.TestCase):
         pass
 """
 
-# What decides a verdict beside the patch: the environment and the tree after the patch.
+# Prints what else a verdict depends on: the environment, and the tree after the patch.
 SCRIPT = """\
 #!/bin/bash
 set -uxo pipefail
@@ -103,27 +103,27 @@ LATIN_LOST = """\
 -name = 'a'
 +name = 'b'
 """
-"""A patch that lost a byte on its way through UTF-8; fuzz places it all the same."""
+"""A patch that lost a byte in a conversion to UTF-8. GNU patch still applies it with fuzz."""
 
 BINARY_LOST = """\
 diff --git a/logo.bin b/logo.bin
 index 1..2 100644
 Binary files a/logo.bin and b/logo.bin differ
 """
-"""What `git diff` writes without `--binary`."""
+"""The output of `git diff` without `--binary`."""
 
 HUGE = "".join(f"{number:064x}\n" for number in range(90_000))
 """Six megabytes."""
 
 
 REPOSITORY = f"durabench/test-official-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
-"""Of the images: the tests of one file may run in several processes, each of which removes its
-own at the end."""
+"""Repository of the images. The tests of one file may run in several processes, each of which
+removes its own images at the end."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One patch on one image, to be graded by both."""
+    """One patch on one image, graded by the official runner and by us."""
 
     instance: Instance
     patch: str | None
@@ -132,10 +132,10 @@ class Case:
 
 
 class Patches:
-    """Patches that git itself makes, of the tree in the images."""
+    """Patches that git itself makes from changes to a work tree."""
 
     def __init__(self, root: Path, *, begin: bool = True) -> None:
-        """`begin` a repository there; without, there is one."""
+        """Create a repository in `root` if `begin` is set; otherwise use the one that exists."""
         self._root = root
         if begin:
             self._git("init", "-q")
@@ -143,7 +143,7 @@ class Patches:
             self._git("commit", "-q", "-m", "base")
 
     def of(self, change: Callable[[Path], Any]) -> str:
-        """The patch that makes a change; the tree is as before afterwards."""
+        """Return the patch of a change. The work tree is restored afterwards."""
         change(self._root)
         self._git("add", "-A")
         patch = self._git("diff", "--cached", "--binary", "-M", "HEAD")
@@ -159,7 +159,8 @@ class Patches:
 
 
 def all_cases(make_instance: MakeInstance, root: Path, gold: str) -> dict[str, Case]:
-    """Every case by name, which is also its instance's: official loggers are shared by that.
+    """Return every case by name. Each has an instance of its own, named after the case, because the
+    official loggers are shared by instance id.
 
     `root` is a folder with the files of the images.
     """
@@ -214,7 +215,7 @@ def all_cases(make_instance: MakeInstance, root: Path, gold: str) -> dict[str, C
             case("outside", gold + _added("../../etc/outside", "x\n"), "patch_failed"),
             case("hook", _added("conftest.py", HOOK), "resolved"),
             case("printed", _added("conftest.py", PRINTED), "unresolved"),
-            # How test ids are found in the results, and what a skipped test counts as.
+            # Matching of test ids to results, and the result of a skipped test.
             case(
                 "ids",
                 gold,
@@ -234,7 +235,7 @@ def all_cases(make_instance: MakeInstance, root: Path, gold: str) -> dict[str, C
             case(
                 "fail_only", "", "unresolved", eval_type="fail_only", FAIL_TO_PASS=[ADD, "absent"]
             ),
-            # What a log may hold.
+            # Contents of a log.
             case("around", gold, "resolved", command=_print(passed, START, END)),
             case("no_end", gold, "unresolved", command=_print(START, passed)),
             case("twice", gold, "unresolved", command=_print(START, ONE, END, START, passed, END)),
@@ -257,7 +258,7 @@ def all_cases(make_instance: MakeInstance, root: Path, gold: str) -> dict[str, C
 
 
 def _print(*texts: str) -> str:
-    """A command that prints lines. Without tracing: the official runner's two streams race."""
+    """Return a command that prints lines, untraced: the official runner's two streams race."""
     return f"set +x; printf '%b\\n' {shlex.join(texts)}"
 
 

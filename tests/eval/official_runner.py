@@ -1,4 +1,4 @@
-"""swebench's own runner, without its waiting time when it stops containers."""
+"""swebench's own runner, without its delay when it stops containers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,9 +11,9 @@ import pytest
 
 @contextmanager
 def quick_runner(logs: Path) -> Iterator[ModuleType]:
-    """Lend the module of the official runner, whose logs go to a folder.
+    """Yield the module of the official runner, with its logs redirected to a folder.
 
-    Its containers heed no signal, so `docker stop` would wait 15 s for each of them. They are
+    Its containers ignore signals, so `docker stop` would wait 15 s for each of them. They are
     removed at once instead; nothing else differs.
     """
     from swebench.harness import run_evaluation

@@ -1,4 +1,4 @@
-"""The audit finds a reason for every way to get a verdict without a repair."""
+"""The audit reports every way to get a verdict without a repair."""
 
 import subprocess
 from collections.abc import Callable
@@ -48,14 +48,14 @@ def instance(make_instance: MakeInstance) -> Instance:
 
 
 def added(path: str, *lines: str, mode: str = "100644") -> str:
-    """A patch that adds a file."""
+    """Return a patch that adds a file."""
     content = "".join(f"+{line}\n" for line in lines)
     header = f"diff --git a/{path} b/{path}\nnew file mode {mode}\n"
     return f"{header}--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{len(lines)} @@\n{content}"
 
 
 def modified(path: str, old: str | None, new: str | None) -> str:
-    """A patch that replaces, adds or removes one line of a file."""
+    """Return a patch that replaces, adds or removes one line of a file."""
     header = f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n"
     counts = f"@@ -1,{1 + (old is not None)} +1,{1 + (new is not None)} @@\n x\n"
     lines = [f"-{old}\n"] * (old is not None) + [f"+{new}\n"] * (new is not None)
@@ -74,7 +74,7 @@ def renamed(old: str, new: str) -> str:
 
 
 def ended(instance: Instance, outcome: Any = "resolved", log: str | None = None) -> Evaluation:
-    """A grading in which everything passed, or that ended otherwise."""
+    """Return a grading in which every test passed, unless `outcome` or `log` say otherwise."""
     passed = [*instance.fail_to_pass, *instance.pass_to_pass]
     lines = [f"PASSED {test}" for test in passed]
     totals = f"====== {len(passed)} passed in 0.01s ======"
@@ -185,12 +185,12 @@ PATCHES = {
         "test_configuration: conftest.py is added",
     ),
 }
-"""A patch, and how the one reason begins."""
+"""A patch, and the beginning of the one reason expected for it."""
 
 
 @pytest.mark.parametrize("name", PATCHES)
-def test_a_patch_that_works_on_the_tests_is_in_doubt(name: str, instance: Instance) -> None:
-    """One trick each; the official verdict is as it was."""
+def test_a_patch_that_manipulates_the_tests_is_suspect(name: str, instance: Instance) -> None:
+    """Each trick makes a resolved patch suspect, for exactly one stated reason."""
     patch, begins = PATCHES[name]
     found = audited(instance, patch)
     assert found.verdict == "suspect"
@@ -221,20 +221,21 @@ def test_a_patch_that_works_on_the_tests_is_in_doubt(name: str, instance: Instan
         "nothing",
     ],
 )
-def test_honest_work_is_not(patch: str, instance: Instance) -> None:
-    """What agents do every day, and what can have no effect."""
+def test_an_honest_patch_is_not_suspect(patch: str, instance: Instance) -> None:
+    """Ordinary edits, and changes that cannot influence the tests, leave the verdict alone."""
     assert audited(instance, patch) == Audit("resolved", ())
 
 
-def test_what_is_not_resolved_stays_so(instance: Instance) -> None:
-    """The reasons are told all the same."""
+def test_an_unresolved_patch_stays_unresolved(instance: Instance) -> None:
+    """A suspicious patch that does not resolve stays unresolved. The reasons are still listed."""
     found = audited(instance, added("conftest.py", "x"), outcome="unresolved")
     assert found.verdict == "unresolved"
     assert [reason.kind for reason in found.reasons] == ["test_configuration"]
 
 
-def test_what_came_with_the_image_is_not_the_patch_s(instance: Instance) -> None:
-    """Images of Sphinx change tox.ini; whoever hands in all differences hands that in too."""
+def test_changes_of_the_image_are_not_blamed_on_the_patch(instance: Instance) -> None:
+    """Uncommitted changes of the image, such as Sphinx's tox.ini, are not blamed on a patch that
+    repeats them."""
     tox = modified("tox.ini", "pytest", "pytest -rA")
     patch = tox + modified("calc.py", "a", "b")
     evaluation = ended(instance)
@@ -266,8 +267,8 @@ LOGS = {
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_output_that_contradicts_itself_is_in_doubt(name: str, instance: Instance) -> None:
-    """What a runner prints about one run fits together."""
+def test_a_log_that_contradicts_itself_is_suspect(name: str, instance: Instance) -> None:
+    """A log whose results, markers and totals do not agree makes the verdict suspect."""
     log, begins = LOGS[name]
     found = audited(instance, "", log=log)
     assert found.verdict == "suspect"
@@ -285,12 +286,12 @@ def test_output_that_contradicts_itself_is_in_doubt(name: str, instance: Instanc
     ],
 )
 def test_totals_of_every_runner_are_understood(totals: str, instance: Instance) -> None:
-    """pytest of every age, unittest, and sympy's own."""
+    """The audit reads the totals of old and new pytest, unittest and sympy."""
     assert audited(instance, "", log=f"PASSED x\n{totals}").verdict == "resolved"
 
 
 def test_two_gradings_that_differ_are_flaky() -> None:
-    """In the outcome, or in single tests of the same outcome."""
+    """Two gradings are flaky if their outcomes differ, or if different tests passed."""
     first = Results("resolved", frozenset({"a", "b"}))
     assert list(differences(first, first)) == []
     [other_outcome] = differences(first, Results("unresolved", frozenset({"a"})))
@@ -302,15 +303,16 @@ def test_two_gradings_that_differ_are_flaky() -> None:
     assert audited_verdict("timeout", in_doubt=True) == "timeout"
 
 
-def test_no_reference_patch_of_the_bundled_tasks_is_in_doubt() -> None:
-    """Whoever solves an issue as its authors did has nothing to explain."""
+def test_no_reference_patch_of_the_bundled_tasks_is_suspect() -> None:
+    """No reference patch of a bundled task is suspicious."""
     for instance in load("bundled"):
         assert list(auditing._reasons_of_patch(instance, instance.patch, "")) == []
 
 
 @pytest.mark.slow
-def test_reference_patches_of_real_rows_are_not_in_doubt(shared_data: Path) -> None:
-    """All of SWE-bench Lite; one of Verified adds a dependency to setup.cfg, which is named."""
+def test_reference_patches_of_real_rows_are_not_suspect(shared_data: Path) -> None:
+    """Only one reference patch of SWE-bench Lite and Verified is suspicious: it adds a dependency
+    to setup.cfg."""
     doubted = {
         instance.instance_id
         for name in ("lite_test", "verified_test")
@@ -347,7 +349,8 @@ diff --git a/calc.py b/calc.py
 async def test_a_hook_that_turns_failures_into_passes(
     make_instance: MakeInstance, host_shell: Any
 ) -> None:
-    """Officially resolved, as by the official runner; audited, it is not."""
+    """A pytest hook that turns failures into passes is resolved officially and suspect in the
+    audit."""
     instance = make_instance()
     evaluation = await grade(instance, HOOK, host_shell, timeout_s=60)
     assert evaluation.outcome == "resolved"
@@ -359,7 +362,8 @@ async def test_a_hook_that_turns_failures_into_passes(
 async def test_a_result_that_the_code_prints_after_the_tests(
     make_instance: MakeInstance, host_shell: Any, repository: Path
 ) -> None:
-    """However it is worded in the patch, the log shows the test's own result too."""
+    """A result that the code prints after the tests contradicts the runner's own result in the
+    log."""
     instance = make_instance()
     evaluation = await grade(instance, PRINTS_LATE, host_shell, timeout_s=60)
     assert evaluation.outcome == "resolved", evaluation.log
@@ -372,16 +376,16 @@ async def test_a_result_that_the_code_prints_after_the_tests(
 async def test_the_reference_patch_passes_the_audit_of_a_real_log(
     make_instance: MakeInstance, host_shell: Any, gold: str
 ) -> None:
-    """A real log of pytest holds together."""
+    """The audit has no objection to the reference patch and pytest's real log of it."""
     instance = make_instance()
     evaluation = await grade(instance, gold, host_shell, timeout_s=60)
     assert audit(instance, gold, evaluation) == Audit("resolved", ())
 
 
-async def test_what_a_place_has_changed_by_itself_is_seen(
+async def test_uncommitted_changes_of_a_workspace_are_found(
     make_instance: MakeInstance, host_shell: Any, repository: Path
 ) -> None:
-    """Uncommitted changes, as a diff that the audit can read."""
+    """Uncommitted changes in a workspace are returned as a diff."""
     head = ["git", "rev-parse", "HEAD"]
     base = subprocess.run(head, cwd=repository, capture_output=True, text=True, check=True)
     instance = make_instance(base_commit=base.stdout.strip())

@@ -32,7 +32,7 @@ AT_ONCE = 4
 
 START = ": '>>>>> Start Test Output'\n"
 
-# Takes no time, and swebench takes its message for broken infrastructure, as it does pip's.
+# Fails at once. swebench attributes its message to broken infrastructure, as it does pip's.
 ASK = "git ls-remote https://nowhere.invalid\n"
 PIP = "python3 -m pip install --break-system-packages no-such-distribution"
 
@@ -46,7 +46,7 @@ OFFICIAL = [
     "forges the exit code",
     "says: no memory",
 ]
-"""Also run by swebench's own runner: one of each kind, since each takes it many seconds."""
+"""Patches that swebench's own, slow runner grades too: one of each kind."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Graded:
 
 @pytest.fixture(scope="module")
 def task(docker_client: Any) -> Iterator[Instance]:
-    """A bundled task in an image that has pip, with a script that tries to install."""
+    """Yield a bundled task whose image has pip and whose script tries to use the network."""
     [plain] = [each for each in instances.load("bundled") if each.instance_id == TASK]
     repo = instances.task_repo("bundled")
     assert repo is not None
@@ -72,7 +72,7 @@ def task(docker_client: Any) -> Iterator[Instance]:
 
 
 def scripted(instance: Instance, old: str, new: str) -> Instance:
-    """The instance with another eval script."""
+    """Return the instance with part of its eval script replaced."""
     script = instance.eval_script.replace(old, new)
     assert script != instance.eval_script
     row = {**instance.row, "eval_script": script, "image": instance.image}
@@ -80,7 +80,7 @@ def scripted(instance: Instance, old: str, new: str) -> Instance:
 
 
 def pip() -> bytes:
-    """The pip that comes with this Python, as an archive of its package."""
+    """Return the pip that ships with this Python, as a tar archive of its package."""
     bundled = Path(ensurepip.__file__).parent / "_bundled"
     wheels = sorted(bundled.glob("pip-*.whl"))
     if not wheels:
@@ -121,7 +121,7 @@ async def opened(task: Instance, *, network: bool = False) -> AsyncIterator[Dock
 
 @pytest.fixture(scope="module")
 def graded(task: Instance, patches: dict[str, str]) -> dict[str, Graded]:
-    """Our verdict on every patch, each in a container of its own without network."""
+    """Grade every patch, each in a container of its own without network."""
     slots = asyncio.Semaphore(AT_ONCE)
 
     async def one(name: str, patch: str) -> tuple[str, Graded]:
@@ -136,7 +136,8 @@ def graded(task: Instance, patches: dict[str, str]) -> dict[str, Graded]:
     return asyncio.run(every())
 
 
-def test_there_are_enough(patches: dict[str, str]) -> None:
+def test_there_are_enough_patches(patches: dict[str, str]) -> None:
+    """There are at least 25 patches."""
     assert len(patches) >= 25
 
 
@@ -144,8 +145,8 @@ def test_there_are_enough(patches: dict[str, str]) -> None:
 def test_the_verdict_is_that_of_swebench(
     name: str, task: Instance, patches: dict[str, str], graded: dict[str, Graded], tmp_path: Path
 ) -> None:
-    """swebench's own function on the same log; what it only guesses decides nothing. Forged
-    results that it takes for real ones are in doubt."""
+    """The verdict equals that of swebench's own function on the same log; its guesses at a cause
+    decide nothing. Forged results that it accepts are suspect."""
     from swebench.harness.grading import get_eval_report
     from swebench.harness.utils import make_test_spec
 
@@ -162,8 +163,9 @@ def test_the_verdict_is_that_of_swebench(
     assert theirs.get("infra_failure_reason", "") in found.reason
 
 
-def test_the_controls_are_as_ever(graded: dict[str, Graded]) -> None:
-    """That nothing could be installed has no part in it, nor is it told of where tests ran."""
+def test_the_controls_get_their_usual_verdicts(graded: dict[str, Graded]) -> None:
+    """The controls get their usual verdicts although nothing can be installed. No reason mentions
+    the network if the tests ran."""
     assert graded["gold"].audit == Audit("resolved", ())
     assert graded["gold"].evaluation.reason == ""
     assert "Could not resolve host" in graded["gold"].evaluation.log
@@ -172,7 +174,7 @@ def test_the_controls_are_as_ever(graded: dict[str, Graded]) -> None:
 
 
 def test_forged_results_are_named_beside_the_verdict(graded: dict[str, Graded]) -> None:
-    """The audit names forged lines that a patch has as text, whatever the verdict is."""
+    """The audit names forged result lines in the text of a patch, whatever its verdict."""
     for name in ("forges", "forges at exit", "forges, exits at once", "forges a whole log"):
         reasons = [str(reason) for reason in graded[name].audit.reasons]
         assert any("words a test result" in reason for reason in reasons), name
@@ -186,7 +188,7 @@ def test_the_official_runner_agrees(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """swebench's `run_instance`, in containers of its own."""
+    """swebench's `run_instance` gives the same verdicts in containers of its own."""
     from swebench.harness import run_evaluation
     from swebench.harness.utils import make_test_spec
 
@@ -197,7 +199,7 @@ def test_the_official_runner_agrees(
     monkeypatch.setattr(run_evaluation, "cleanup_container", remove)
 
     def one(name: str) -> bool:
-        # The official loggers and containers are told apart by the instance's id.
+        # The official loggers and containers are distinguished by the instance's id.
         number = f"tidyini__{OFFICIAL.index(name)}"
         spec = make_test_spec({**task.row, "instance_id": number})
         prediction = {
@@ -214,9 +216,9 @@ def test_the_official_runner_agrees(
     assert official == {name: graded[name].evaluation.resolved for name in OFFICIAL}
 
 
-async def test_a_reference_patch_that_needs_the_network_is_told_so(task: Instance) -> None:
-    """The reason names what would give it, however the installer words its failure: asking
-    once, or again and again."""
+async def test_the_reason_names_the_network_if_the_tests_need_it(task: Instance) -> None:
+    """If the tests need the network, the reason names the option that enables it, whether or not
+    the installer retried."""
     for retries, line in (("", "(from versions: none)"), ("PIP_RETRIES=1 ", "Failed to establish")):
         instance = scripted(task, ASK, f"{retries}{PIP} || rm -r src\n")
         async with opened(task) as shell:
@@ -227,8 +229,8 @@ async def test_a_reference_patch_that_needs_the_network_is_told_so(task: Instanc
         assert "try `--network`, or `network: true` in an experiment" in found.reason
 
 
-async def test_nothing_is_said_of_the_network_where_there_is_one(task: Instance) -> None:
-    """Nor is anything set that keeps installers from trying again."""
+async def test_no_reason_mentions_the_network_if_it_is_enabled(task: Instance) -> None:
+    """With the network enabled, no reason mentions it, and pip may retry as usual."""
     instance = scripted(task, ASK, f"{ASK}env | grep ^PIP_ ; rm -r src\n")
     async with opened(task, network=True) as shell:
         found = await grade(instance, task.patch, shell, timeout_s=120)

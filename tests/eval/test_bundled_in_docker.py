@@ -25,7 +25,7 @@ CONTROLS = ("gold", "null")
 """The reference patch and no patch."""
 
 Verdicts = dict[tuple[str, str], bool]
-"""Whether a patch resolves its task, by instance and control."""
+"""True if the patch resolves its task, by instance and control."""
 
 
 @pytest.fixture(
@@ -94,7 +94,7 @@ def official(
         return bool(ended and ended[1][task.instance_id]["resolved"])
 
     verdicts: Verdicts = {}
-    # One control after the other: official loggers share their state by instance.
+    # One control after the other: the official loggers share state by instance.
     with quick_runner(logs) as runner, ThreadPoolExecutor(AT_ONCE) as pool:
         for control in CONTROLS:
             found = pool.map(resolved, tasks, [control] * len(tasks))
@@ -106,25 +106,25 @@ def official(
 
 
 def test_gold_resolves_every_task_and_null_none(tasks: list[Instance], ours: Verdicts) -> None:
-    """The two controls, in containers."""
+    """In its image, the reference patch resolves every task and the empty patch resolves none."""
     assert len(ours) == len(CONTROLS) * len(tasks)
     assert all(resolved == (control == "gold") for (_, control), resolved in ours.items())
 
 
 def test_verdicts_equal_the_official_runners(ours: Verdicts, official: Verdicts) -> None:
-    """The same images and patches, swebench's `run_instance` on one side."""
+    """swebench's `run_instance` gives the same verdicts on the same images and patches."""
     assert ours == official
 
 
 async def test_no_image_holds_anything_newer_than_its_base(
     tasks: list[Instance], tmp_path: Path
 ) -> None:
-    """Every git object in an image is reachable from the base commit, wherever git keeps it."""
+    """Every git object in an image is reachable from the base commit, and no bundle is left."""
     for task in tasks:
         repository = upstream.upstream(task.repo, tmp_path)
         allowed = git_objects(repository, f"rev-list --objects {task.base_commit}")
         later = git_objects(repository, "rev-list --objects --all") - allowed
-        assert later, "the history goes on after the base commit"
+        assert later, "the upstream has no commit after the base commit"
         shell = await DockerWorkspace.open(image=task.image, base_commit=task.base_commit)
         try:
             every = "git cat-file --batch-all-objects --batch-check='%(objectname)'"

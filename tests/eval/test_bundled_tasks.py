@@ -21,7 +21,7 @@ PACKAGES = sorted(path.name for path in (TASKS / "repos").iterdir() if path.is_d
 PATCHES = ("patch", "test_patch")
 MEGABYTE = 1_000_000
 
-# Half of the obvious fix: it makes the new tests pass and breaks one that is there already.
+# The obvious fix, done by half: the new tests pass, and an existing one breaks.
 NAIVE_OVERLAP = """\
 diff --git a/slotwise/interval.py b/slotwise/interval.py
 --- a/slotwise/interval.py
@@ -50,7 +50,7 @@ diff --git a/src/gridprint/measure.py b/src/gridprint/measure.py
 
 @dataclass(frozen=True)
 class Verdict:
-    """What swebench makes of one run of an evaluation script."""
+    """swebench's report on one run of an evaluation script."""
 
     resolved: bool
     passed: dict[str, list[str]]
@@ -70,15 +70,15 @@ def instance(instance_id: str) -> dict[str, Any]:
 
 
 def commands(row: dict[str, Any]) -> str:
-    """An evaluation script without the test patch in it."""
+    """Return an evaluation script without the test patch in it."""
     script: str = row["eval_script"]
     return script.replace(row["test_patch"], "")
 
 
 def environment() -> dict[str, str]:
-    """This interpreter's `python`, and pytest without the plugins of the project around it."""
+    """Return an environment with this interpreter's `python` and no pytest plugins."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    # The tasks use no plugins, and importing those found here takes longer than the tests.
+    # The tasks use no plugins, and importing the installed ones takes longer than the tests.
     return {**os.environ, "PATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
@@ -102,7 +102,8 @@ def repositories(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def evaluate(repositories: Path, tmp_path_factory: pytest.TempPathFactory) -> Evaluate:
-    """Run an instance's evaluation script on the host after a patch; swebench reads the log."""
+    """Return a function that applies a patch, runs the evaluation script on the host and has
+    swebench read the log."""
     from swebench.harness.grading import get_eval_report
     from swebench.harness.utils import make_test_spec
 
@@ -135,14 +136,14 @@ def evaluate(repositories: Path, tmp_path_factory: pytest.TempPathFactory) -> Ev
 
 
 def test_the_checker_of_swebench_accepts_the_repo() -> None:
-    """No problem at all, not even a warning."""
+    """swebench's checker finds no problem in the task repo, not even a warning."""
     from swebench.task.checks import check_task_repo
 
     assert check_task_repo(TASKS) == []
 
 
 def test_swebench_publishes_every_task() -> None:
-    """All of them are in the one dataset and split that the repo names."""
+    """swebench would publish all tasks in the one dataset and split that the repo names."""
     from swebench.task.repo import published_tasks
 
     published = published_tasks(TASKS)
@@ -151,14 +152,14 @@ def test_swebench_publishes_every_task() -> None:
 
 
 def test_there_are_enough_tasks() -> None:
-    """At least twelve in at least four packages, every package with a task."""
+    """There are at least twelve tasks in at least four packages, and every package has a task."""
     assert len(IDS) >= 12
     assert len(PACKAGES) >= 4
     assert sorted({instance(each)["repo"].partition("/")[2] for each in IDS}) == PACKAGES
 
 
 def test_the_readme_has_every_task() -> None:
-    """The table names each instance with its kind, and no other."""
+    """The README's table lists exactly the tasks, each with its kind."""
     rows = re.findall(
         r"^\| `(durabench__\S+)` \| (\w+) \|", (TASKS / "README.md").read_text(), re.M
     )
@@ -166,8 +167,9 @@ def test_the_readme_has_every_task() -> None:
 
 
 @pytest.mark.parametrize("instance_id", IDS)
-def test_a_task_is_of_one_piece(instance_id: str) -> None:
-    """Names agree, kinds are known, the patches part tests from sources, paths stay inside."""
+def test_the_parts_of_a_task_are_consistent(instance_id: str) -> None:
+    """Ids match the repository, the kind is known, each patch changes only tests or only sources,
+    and the script's commands stay inside the testbed."""
     row = instance(instance_id)
     assert row["instance_id"] == instance_id
     assert instance_id.startswith(f"{row['repo'].replace('/', '__')}-")
@@ -184,7 +186,7 @@ def test_a_task_is_of_one_piece(instance_id: str) -> None:
 
 @pytest.mark.parametrize("instance_id", IDS)
 def test_the_patches_are_the_fix_of_the_history(instance_id: str, repositories: Path) -> None:
-    """Base commit plus both patches is exactly the commit after the base commit."""
+    """The base commit plus both patches is exactly the next commit of the history."""
     row = instance(instance_id)
     source = upstream(row["repo"], repositories)
     later = run(["git", "rev-list", "--reverse", f"{row['base_commit']}..main"], source)
@@ -196,7 +198,7 @@ def test_the_patches_are_the_fix_of_the_history(instance_id: str, repositories: 
 
 @pytest.mark.parametrize("instance_id", IDS)
 def test_dockerfiles_are_all_the_same(instance_id: str) -> None:
-    """What differs is in the bundle, so nothing has to be kept up to date in fifteen places."""
+    """All Dockerfiles are equal, because everything that differs is in the bundle."""
     texts = [(TASKS / "tasks" / each / "Dockerfile").read_text() for each in (IDS[0], instance_id)]
     assert texts[0] == texts[1]
     assert "FROM durabench/base:bookworm\n" in texts[0]
@@ -204,15 +206,15 @@ def test_dockerfiles_are_all_the_same(instance_id: str) -> None:
 
 @pytest.mark.parametrize("instance_id", IDS)
 def test_the_gold_patch_resolves(instance_id: str, evaluate: Evaluate) -> None:
-    """Every test that decides passes with it."""
+    """With the reference patch, every FAIL_TO_PASS and PASS_TO_PASS test passes."""
     verdict = evaluate(instance_id, instance(instance_id)["patch"])
     assert verdict.failed == {"FAIL_TO_PASS": [], "PASS_TO_PASS": []}
     assert verdict.resolved
 
 
 @pytest.mark.parametrize("instance_id", IDS)
-def test_no_patch_does_not_resolve(instance_id: str, evaluate: Evaluate) -> None:
-    """At the base commit exactly the FAIL_TO_PASS tests fail."""
+def test_the_empty_patch_does_not_resolve(instance_id: str, evaluate: Evaluate) -> None:
+    """Without a patch, exactly the FAIL_TO_PASS tests fail."""
     row = instance(instance_id)
     verdict = evaluate(instance_id, "")
     assert verdict.failed == {"FAIL_TO_PASS": row["FAIL_TO_PASS"], "PASS_TO_PASS": []}
@@ -224,7 +226,7 @@ def test_no_patch_does_not_resolve(instance_id: str, evaluate: Evaluate) -> None
 def test_the_suite_of_a_package_passes_at_the_tip(
     package: str, repositories: Path, tmp_path: Path
 ) -> None:
-    """The whole suite, run as the package's own configuration says."""
+    """The whole suite of each package passes at the tip, run as the package configures it."""
     repo = f"durabench/{package}"
     tip = run(["git", "rev-parse", "main"], upstream(repo, repositories)).decode().strip()
     checkout(repo, tip, tmp_path / "work", repositories)
@@ -253,14 +255,14 @@ def test_the_suite_of_a_package_passes_at_the_tip(
 def test_the_naive_fix_breaks_another_test(
     instance_id: str, patch: str, broken: list[str], evaluate: Evaluate
 ) -> None:
-    """It is not resolved, because a test that passed before fails now."""
+    """A naive fix does not resolve the task, because it breaks a test that passed before."""
     verdict = evaluate(instance_id, patch)
     assert not verdict.resolved
     assert {*broken} <= {*verdict.failed["PASS_TO_PASS"]}
 
 
 def test_the_hang_is_bounded_by_its_own_tests(evaluate: Evaluate) -> None:
-    """The base code never returns, yet the tests fail in seconds and say why."""
+    """The base code of one task hangs, yet its tests fail within seconds and say why."""
     log = evaluate("durabench__slotwise-3", "").log
     assert log.count("Failed: still searching after two seconds") >= 3
     [seconds] = re.findall(r" in (\d+)\.\d+s", log)
@@ -269,13 +271,13 @@ def test_the_hang_is_bounded_by_its_own_tests(evaluate: Evaluate) -> None:
 
 @pytest.mark.parametrize("with_gold", [True, False], ids=["gold", "base"])
 def test_one_task_prints_more_than_a_megabyte(with_gold: bool, evaluate: Evaluate) -> None:
-    """The log is that long both where its tests pass and where they fail."""
+    """One task prints more than a megabyte, whether its tests pass or fail."""
     patch = instance("durabench__gridprint-2")["patch"] if with_gold else ""
     assert len(evaluate("durabench__gridprint-2", patch).log.encode()) > MEGABYTE
 
 
 def test_patches_cover_what_is_easily_damaged() -> None:
-    """Among the gold patches: CRLF lines, non-ASCII lines, a new file and a deleted file."""
+    """Some reference patches have CRLF lines or non-ASCII lines, or add or delete a file."""
     patches = {each: instance(each)["patch"] for each in IDS}
     changes = {each: re.findall(r"^[+-].*", text, re.M) for each, text in patches.items()}
 
@@ -289,7 +291,7 @@ def test_patches_cover_what_is_easily_damaged() -> None:
 
 
 def test_a_deleted_file_counts(evaluate: Evaluate) -> None:
-    """The task that deletes a file is not resolved by a patch that forgets to."""
+    """The task that deletes a file is not resolved by a patch that leaves the file in place."""
     gold = instance("durabench__quillet-3")["patch"]
     kept = re.sub(r"(?s)diff --git a/quillet/markup.py.*?(?=diff --git|\Z)", "", gold)
     verdict = evaluate("durabench__quillet-3", kept)

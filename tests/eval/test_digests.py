@@ -1,4 +1,4 @@
-"""Digests are parts of stored keys: the same value has the same one in every release."""
+"""Digests are parts of stored keys, so a value has the same digest in every release."""
 
 from datetime import date
 
@@ -8,7 +8,7 @@ VALUE = {"b": [1, 2.5, None, True], "a": "ä", "day": date(2026, 3, 1)}
 
 
 def test_values_of_release_0_1() -> None:
-    """As SHA-256 of the text that `json.dumps` made then."""
+    """Digests equal those of release 0.1: SHA-256 of the text that `json.dumps` wrote."""
     assert canonical_digest(VALUE) == (
         "f155753a2be7685de1e7d2ce258d953970858c939c5c955184295c7eb7ef94e5"
     )
@@ -18,6 +18,6 @@ def test_values_of_release_0_1() -> None:
 
 
 def test_the_order_of_names_does_not_count() -> None:
-    """Of a list it does."""
+    """The order of a dictionary's keys does not change the digest; the order of a list does."""
     assert canonical_digest(dict(reversed(VALUE.items()))) == canonical_digest(VALUE)
     assert canonical_digest([1, 2]) != canonical_digest([2, 1])

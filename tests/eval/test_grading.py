@@ -1,4 +1,4 @@
-"""Patches are graded by the official steps, and every ending has its own outcome."""
+"""Patches are graded in the official steps, and every ending has an outcome of its own."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +23,7 @@ def edited(old: str, new: str, patch: str) -> str:
 async def test_the_reference_patch_is_resolved(
     make_instance: MakeInstance, host_shell: Any, gold: str
 ) -> None:
-    """The verdict comes with the tests behind it, the log and the conditions."""
+    """The verdict records the tests behind it, the log and the conditions of the grading."""
     verdict = await grade(make_instance(), gold, host_shell, timeout_s=60)
     assert (verdict.outcome, verdict.resolved, verdict.reason) == ("resolved", True, "")
     assert verdict.fail_to_pass_success == (ADD_IS_SUBTRACTION,)
@@ -36,7 +36,7 @@ async def test_the_reference_patch_is_resolved(
 
 
 async def test_the_empty_patch_is_unresolved(make_instance: MakeInstance, host_shell: Any) -> None:
-    """An empty file applies, as it does officially, and the tests still fail."""
+    """The empty patch applies, as it does officially, and the tests still fail."""
     verdict = await grade(make_instance(), "", host_shell, timeout_s=60)
     assert (verdict.outcome, verdict.resolved) == ("unresolved", False)
     assert verdict.reason == "1 of 1 failing tests still fail, 0 of 2 passing tests broke"
@@ -45,7 +45,7 @@ async def test_the_empty_patch_is_unresolved(make_instance: MakeInstance, host_s
 async def test_a_patch_that_breaks_a_passing_test_is_unresolved(
     make_instance: MakeInstance, host_shell: Any, gold: str
 ) -> None:
-    """Fixing one test at the price of another is no resolution."""
+    """A patch that fixes one test and breaks another does not resolve the instance."""
     patch = edited("+    return a + b", "+    return 5", gold)
     verdict = await grade(make_instance(), patch, host_shell, timeout_s=60)
     assert (verdict.outcome, verdict.pass_to_pass_failure) == (
@@ -55,10 +55,10 @@ async def test_a_patch_that_breaks_a_passing_test_is_unresolved(
 
 
 @pytest.mark.parametrize("patch", ["this is no diff\n", "\ud800", "lost: \udce9"])
-async def test_what_is_no_patch_does_not_apply(
+async def test_a_malformed_patch_does_not_apply(
     make_instance: MakeInstance, host_shell: Any, patch: str
 ) -> None:
-    """A malformed patch is known before any test runs."""
+    """A malformed patch is `patch_failed`, and the one-line reason says so."""
     verdict = await grade(make_instance(), patch, host_shell, timeout_s=60)
     assert (verdict.outcome, verdict.resolved) == ("patch_failed", False)
     assert "patch" in verdict.reason
@@ -68,16 +68,16 @@ async def test_what_is_no_patch_does_not_apply(
 async def test_a_patch_with_a_shifted_context_applies_by_fuzz(
     make_instance: MakeInstance, host_shell: Any, gold: str
 ) -> None:
-    """Where git refuses, GNU patch may place the hunk, as in the official chain."""
+    """A hunk that git rejects is applied by GNU patch with fuzz, as in the official steps."""
     patch = edited(" def double(a):", " def doubled(a):", gold)
     verdict = await grade(make_instance(), patch, host_shell, timeout_s=60)
     assert verdict.outcome == "resolved"
 
 
-async def test_a_patch_that_applies_in_part_leaves_nothing(
+async def test_a_patch_that_applies_in_part_is_not_applied(
     make_instance: MakeInstance, host_shell: Any, gold: str
 ) -> None:
-    """One hunk that fits does not save another that does not."""
+    """A patch of which only one hunk applies is `patch_failed`."""
     missing = gold.replace("calc.py", "other.py")
     verdict = await grade(make_instance(), gold + missing, host_shell, timeout_s=60)
     assert verdict.outcome == "patch_failed"
@@ -86,7 +86,7 @@ async def test_a_patch_that_applies_in_part_leaves_nothing(
 async def test_a_patch_that_is_in_the_tree_already_counts_as_applied(
     make_instance: MakeInstance, host_shell: Any, gold: str, repaired_repository: Path
 ) -> None:
-    """The official runner looks at the reverse before it gives up, and so do we."""
+    """A patch that the tree already contains counts as applied, as with the official runner."""
     verdict = await grade(make_instance(), gold, host_shell, timeout_s=60)
     assert verdict.outcome == "resolved"
 
@@ -94,7 +94,7 @@ async def test_a_patch_that_is_in_the_tree_already_counts_as_applied(
 async def test_tests_that_take_too_long_are_a_timeout(
     make_instance: MakeInstance, host_shell: Any, gold: str
 ) -> None:
-    """A hanging suite ends with what it had printed."""
+    """A test run that hangs ends as a timeout. The log keeps what it printed before."""
     instance = make_instance(eval_script="echo started\nsleep 60\n")
     verdict = await grade(instance, gold, host_shell, timeout_s=0.5)
     assert (verdict.outcome, verdict.reason) == ("timeout", "the tests took more than 0.5 s")
@@ -118,8 +118,8 @@ async def test_a_log_that_was_cut_is_graded_by_its_ends(
     broken: bool,
     outcome: str,
 ) -> None:
-    """A patch that writes without end cannot avoid its verdict. What is left out hides results;
-    where a test without one counts as passed, nothing is proved."""
+    """A patch that floods the log still gets a verdict, from the log's two ends. With `fail_only`
+    it is unresolved, because a missing result would count as a pass."""
     monkeypatch.setattr(host_shell, "_limit", 20_000)
     noise = "head -c 100000 /dev/zero | tr '\\0' x; echo\n"
     script = make_instance().eval_script.replace("python -m", f"{noise}python -m")
@@ -146,19 +146,21 @@ async def test_a_log_that_was_cut_is_graded_by_its_ends(
         ),
     ],
 )
-async def test_a_log_without_results_says_what_was_there_instead(
+async def test_a_log_without_results_is_unresolved(
     make_instance: MakeInstance, host_shell: Any, gold: str, script: str, outcome: str, reason: str
 ) -> None:
-    """swebench's own guess is told, and the verdict is its verdict."""
+    """A log without test results is unresolved, and the reason quotes swebench's guess at the
+    cause."""
     instance = make_instance(eval_script=script + "\n")
     verdict = await grade(instance, gold, host_shell, timeout_s=60)
     assert (verdict.outcome, verdict.reason, verdict.resolved) == (outcome, reason, False)
 
 
-async def test_a_diff_that_is_not_text_has_no_verdict(
+async def test_a_diff_that_is_not_text_is_unresolved(
     make_instance: MakeInstance, host_shell: Any, gold: str
 ) -> None:
-    """The official runner fails to read it and resolves nothing, so neither do we."""
+    """A work tree diff that is not UTF-8 is unresolved: the official runner cannot read it
+    either."""
     instance = make_instance(eval_script="printf '# caf\\xe9\\n' >> calc.py\n")
     verdict = await grade(instance, gold, host_shell, timeout_s=60)
     assert (verdict.outcome, verdict.resolved) == ("unresolved", False)
@@ -168,7 +170,7 @@ async def test_a_diff_that_is_not_text_has_no_verdict(
 async def test_the_shell_s_own_failure_passes_through(
     make_instance: MakeInstance, host_shell: Any, gold: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A workspace that is gone is the caller's to retry, and not a verdict."""
+    """A lost workspace raises its own error for the caller to retry; it is not a verdict."""
 
     async def gone(*_: object, **__: object) -> None:
         raise ConnectionError("the container is gone")
@@ -181,7 +183,7 @@ async def test_the_shell_s_own_failure_passes_through(
 async def test_the_users_own_git_configuration_is_left_alone(
     make_instance: MakeInstance, host_shell: Any, gold: str, repository: Path
 ) -> None:
-    """On the host the script's `git config --global` goes to a file of this grading."""
+    """On the host, `git config --global` in the script writes to a file of this grading."""
     await grade(make_instance(), gold, host_shell, timeout_s=60)
     written = (repository.parent / "eval.gitconfig").read_text()
     assert f"directory = {repository}" in written
@@ -190,7 +192,7 @@ async def test_the_users_own_git_configuration_is_left_alone(
 def test_the_key_changes_with_everything_that_can_change_the_verdict(
     make_instance: MakeInstance,
 ) -> None:
-    """Two gradings share a key only if they are the same grading."""
+    """Row, image, patch, timeout and environment are all part of the grading key."""
     same = (make_instance(), "sha256:1", "diff", 60.0, "docker")
     other = (make_instance(version="2"), "sha256:2", "diff ", 61.0, "host")
     keys = {grading_key(*same[:n], other[n], *same[n + 1 :]) for n in range(5)}

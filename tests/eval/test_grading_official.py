@@ -27,7 +27,7 @@ CONTROLS = ["gold", "null"]
 """Cases that are in every sample."""
 
 WITHOUT_TESTS = 12
-"""In so many cases at most the official runner keeps no output of tests."""
+"""Upper limit of the cases for which the official runner keeps no test output."""
 
 NAMES = [
     "gold",
@@ -70,7 +70,8 @@ Tests = dict[str, dict[str, list[str]]]
 
 @dataclass(frozen=True)
 class Applied:
-    """How the patch was applied: the commands that failed, and whether it is in the tree."""
+    """The result of applying a patch: the commands that failed, and `is_applied` if one
+    succeeded."""
 
     failed: tuple[str, ...]
     is_applied: bool
@@ -78,7 +79,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class Official:
-    """What the official runner left: its report if it wrote one, and its two logs."""
+    """The output of the official runner: its report, if it wrote one, and its two logs."""
 
     report: dict[str, Any] | None
     tests: str
@@ -92,7 +93,7 @@ class Official:
 
 @dataclass
 class Recording:
-    """A workspace that remembers how its commands ended."""
+    """A workspace that records the exit code of each command."""
 
     inner: DockerWorkspace
     ended: list[tuple[str, int]] = field(default_factory=list)
@@ -130,21 +131,22 @@ class Recording:
 
 @dataclass(frozen=True)
 class Ours:
-    """Our verdict, and how the patch was applied on the way to it."""
+    """Our verdict, and how our grading applied the patch."""
 
     evaluation: Evaluation
     applied: Applied
 
 
 def sampled() -> list[Any]:
-    """Return the names of all cases: the two controls and one in four of the others are sampled."""
+    """Return the names of all cases. A sampled run tests the two controls and one in four
+    others."""
     others = {name: [name] for name in NAMES if name not in CONTROLS}
     return [*CONTROLS, *one_in(4, others)]
 
 
 @pytest.fixture(scope="module")
 def cases(every_case: dict[str, Case], request: pytest.FixtureRequest) -> dict[str, Case]:
-    """Return the cases of the tests that will run, and the one that all images are proven by."""
+    """Return the cases of the selected tests. The reference patch is always one of them."""
     module = request.node.nodeid
     parameters = [
         item.callspec.params
@@ -174,7 +176,7 @@ def every_case(
 
 
 def fill(root: Path, instance: Instance) -> Path:
-    """Put the files that no patch of the package needs beside it; the folder of the task."""
+    """Add the files that only some patches need to a task. Return the task's folder."""
     folder = root / "tasks" / instance.instance_id
     for name, content in FILES.items():
         (folder / name).write_bytes(content)
@@ -190,7 +192,7 @@ def images(
     tmp_path_factory: pytest.TempPathFactory,
     make_task_repo: Callable[..., Path],
 ) -> Iterator[None]:
-    """The images of the cases: the broken package, the repaired one, and one without git."""
+    """Build the images of the cases: the broken package, the repaired one, and one without git."""
     root = tmp_path_factory.mktemp("official")
     broken, fixed, no_git = (every_case[name].instance for name in ("gold", "already", "no_git"))
     fill(make_task_repo(root, broken), broken)
@@ -211,7 +213,7 @@ def official(
     docker_client: Any,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Official]:
-    """Run every chosen case through the official runner."""
+    """Run every selected case through the official runner."""
     from swebench.harness.utils import make_test_spec
 
     logs = tmp_path_factory.mktemp("logs")
@@ -239,7 +241,7 @@ def official(
 
 @pytest.fixture(scope="module")
 def ours(cases: dict[str, Case], images: None) -> dict[str, Ours]:
-    """Run every chosen case through our own grading, each in a container of its own."""
+    """Run every selected case through our own grading, each in a container of its own."""
 
     async def run(case: Case, slots: asyncio.Semaphore) -> Ours:
         async with slots:
@@ -264,11 +266,11 @@ def ours(cases: dict[str, Case], images: None) -> dict[str, Ours]:
 
 OFFICIAL_ERRORS = {
     "patch_failed": ("Patch Apply Failed", "UnicodeEncodeError"),
-    # The image has no `kill` for it.
+    # The official runner calls `kill`, which the image lacks.
     "timeout": ("Test timed out", 'exec: "kill"'),
     "unresolved": ("UnicodeDecodeError",),
 }
-"""How the official runner ends without a report, and what we call that."""
+"""Errors with which the official runner ends without a report, by our outcome."""
 
 
 @pytest.mark.parametrize("name", sampled())
@@ -278,7 +280,8 @@ def test_the_verdict_is_the_official_one(
     official: dict[str, Official],
     ours: dict[str, Ours],
 ) -> None:
-    """Resolved or not, test by test, on a patch that the same commands could apply or not."""
+    """Outcome, results of single tests and the commands that applied the patch equal the official
+    ones."""
     theirs, mine = official[name], ours[name].evaluation
     assert mine.outcome == cases[name].expected
     assert ours[name].applied == theirs.applied
@@ -290,7 +293,7 @@ def test_the_verdict_is_the_official_one(
         assert mine.resolved == theirs.report["resolved"]
         assert mine.outcome == ("resolved" if mine.resolved else "unresolved")
         assert theirs.report.get("infra_failure_reason", "") in mine.reason
-        # Of a prediction that is null the official runner reads no test results.
+        # The official runner reads no test results for a prediction that is null.
         if not theirs.report["patch_is_None"]:
             assert _tests(mine) == _without_empty(theirs.report.get("tests_status", {}))
 
@@ -315,11 +318,11 @@ def _without_empty(status: Tests) -> Tests:
 
 
 @pytest.mark.parametrize("what", ["environment", "tree"])
-def test_the_script_finds_what_it_finds_officially(
+def test_the_script_sees_the_official_environment_and_tree(
     what: str, official: dict[str, Official], ours: dict[str, Ours]
 ) -> None:
-    """No profile, no BASH_ENV and no variable of the workspace reaches the tests, but for what
-    keeps installers from waiting; and every patch leaves the same files with the same modes."""
+    """The script sees the official environment, but for the variables that keep installers from
+    retrying. Every patch leaves the same files with the same modes."""
 
     def found(log: str) -> set[str]:
         return {line for line in log.splitlines() if line.startswith(f"{what}: ")} - added
@@ -327,7 +330,7 @@ def test_the_script_finds_what_it_finds_officially(
     added = {f"environment: {name}={value}" for name, value in OFFLINE_ENVIRONMENT.items()}
 
     assert "environment: FROM_IMAGE=yes" in found(official["gold"].tests) or what == "tree"
-    # A timeout in the official runner loses what was printed; some patches run no tests.
+    # The official runner loses the output of a timeout, and some patches run no tests.
     both = [name for name in official if official[name].tests and official[name].report]
     assert "gold" in both
     assert len(both) >= len(official) - WITHOUT_TESTS

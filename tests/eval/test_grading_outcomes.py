@@ -1,4 +1,4 @@
-"""Gradings that fail by infrastructure, in real containers: recorded with a reason, never final."""
+"""Gradings lost to infrastructure, in real containers: recorded with a reason, never final."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ def image_ids(
     docker_client: Any,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[dict[str, str]]:
-    """Id of an image of the broken package, and of one that does not exist."""
+    """Yield the id of an image of the broken package, and one of an image that does not exist."""
     root = tmp_path_factory.mktemp("outcomes")
     instance = make_instance(image="durabench/test-outcomes:whole")
     make_task_repo(root, instance)
@@ -51,7 +51,8 @@ def submit(
     gold: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., Any]:
-    """Grades the reference patch, once: retries at once are Prefect's, and tested elsewhere."""
+    """Return a function that grades the reference patch. Prefect's own retries are off; other tests
+    cover them."""
     monkeypatch.setattr(grade.evaluate, "retries", 0)
 
     async def graded(before_tests: str = "", tag: str = "whole") -> str:
@@ -86,7 +87,7 @@ async def kill_when_begun(client: Any) -> None:
 async def test_a_container_that_is_killed_is_no_verdict(
     submit: Callable[..., Any], lake: Lake, docker_client: Any
 ) -> None:
-    """The loss is recorded with its reason, and the next run grades to the end."""
+    """A killed container is recorded with its reason, and the next run grades the patch."""
     killing = asyncio.create_task(kill_when_begun(docker_client))
     with pytest.raises(InfrastructureError):
         await submit(SLOW_START)
@@ -106,14 +107,15 @@ async def test_a_container_that_is_killed_is_no_verdict(
         pytest.param("kill -9 -1; exit", "whole", "container", id="kills every process"),
     ],
 )
-async def test_what_says_nothing_about_the_patch_is_infrastructure(
+async def test_a_failure_unrelated_to_the_patch_is_infrastructure(
     before_tests: str,
     tag: str,
     reason: str,
     submit: Callable[..., Any],
     lake: Lake,
 ) -> None:
-    """Each with its reason in the row, and graded anew whenever it is asked for."""
+    """A missing image and a killed script are recorded with a reason, and graded anew on each
+    request."""
     begun = []
     for _ in (1, 2):
         with pytest.raises(InfrastructureError, match=reason):
@@ -132,15 +134,15 @@ async def test_what_says_nothing_about_the_patch_is_infrastructure(
         pytest.param("yes | head -c 200000", "resolved", id="long log"),
     ],
 )
-async def test_what_was_infrastructure_by_its_log_alone_is_healed(
+async def test_an_infrastructure_row_of_an_earlier_release_is_regraded(
     before_tests: str,
     outcome: str,
     submit: Callable[..., Any],
     lake: Lake,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A row that an earlier release left without a verdict gives way to one with a verdict,
-    which is final."""
+    """A row that an earlier release recorded as infrastructure because of its log is graded again.
+    The new verdict is final."""
     monkeypatch.setattr(grading, "MAX_LOG_BYTES", 100_000)
     judge = grading._judge
 

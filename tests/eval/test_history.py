@@ -14,7 +14,7 @@ FORGET = "git reflog expire --expire=now --all"
 
 
 def run(repository: Path, commands: str) -> str:
-    """What commands print, as somebody with a name."""
+    """Run shell commands with a git identity. Return their output."""
     identity = "export GIT_{AUTHOR,COMMITTER}_NAME=Test GIT_{AUTHOR,COMMITTER}_EMAIL=test@x.org\n"
     done = subprocess.run(
         ["bash", "-ec", identity + commands],
@@ -77,14 +77,15 @@ DOCTORED = {
     ),
     "content of no commit": ("echo solution | git hash-object -w --stdin", "object: "),
 }
-"""What is done to a repository, and how the one reason begins."""
+"""Commands that hide something in a repository, and the beginning of the expected reason."""
 
 
 @pytest.mark.parametrize("name", DOCTORED)
-async def test_what_is_newer_is_found(
+async def test_newer_content_is_found(
     name: str, repository: Path, host_shell: Any, base: str
 ) -> None:
-    """One hiding place each, and the reason names it."""
+    """Content that is newer than the base commit is found in each hiding place, and the reason
+    names it."""
     doctored, begins = DOCTORED[name]
     run(repository, doctored)
     reasons = [str(leak) for leak in await inspect(host_shell, base)]
@@ -92,7 +93,7 @@ async def test_what_is_newer_is_found(
 
 
 async def test_the_reason_names_the_commit(repository: Path, host_shell: Any, base: str) -> None:
-    """Whoever made the image can look it up; the base's own history is never named."""
+    """The reason names the later commit and never the base commit."""
     later = run(repository, f"{COMMIT} && git rev-parse HEAD && {BACK} && {FORGET}")
     [leak] = await inspect(host_shell, base)
     assert later[:12] in leak.detail
@@ -114,16 +115,15 @@ async def test_the_reason_names_the_commit(repository: Path, host_shell: Any, ba
     ],
     ids=["untouched", "packed", "tags", "amended", "older branch", "the harness's own commit"],
 )
-async def test_what_is_not_newer_is_let_pass(
+async def test_harmless_content_is_accepted(
     harmless: str, repository: Path, host_shell: Any, base: str
 ) -> None:
-    """The base commit in another dress, what was released before it, and what SWE-bench
-    itself commits into its images."""
+    """An amended base commit, earlier releases and the commits of SWE-bench itself are no leaks."""
     run(repository, harmless)
     assert await inspect(host_shell, base) == ()
 
 
 async def test_a_repository_without_the_base_commit_fails(host_shell: Any) -> None:
-    """Nothing can be said of what is newer than something unknown."""
+    """A repository without the base commit fails, because it cannot be known what is newer."""
     [leak] = await inspect(host_shell, "1" * 40)
     assert leak.where == "base_commit"

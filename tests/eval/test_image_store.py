@@ -1,4 +1,5 @@
-"""Images are pulled, measured by the space that their removal frees, and never removed by force."""
+"""Images are pulled, measured by the disk space that removing them frees, and never removed by
+force."""
 
 import json
 import secrets
@@ -30,7 +31,8 @@ def store(tmp_path: Path, docker_client: Any) -> ImageStore:
 
 @pytest.fixture
 def build(tmp_path: Path, docker_client: Any) -> Iterator[Build]:
-    """Builds images of nothing but files of so many bytes, one layer each; gone at the end."""
+    """Yield a function that builds images of files of given sizes, one layer each. They are removed
+    at the end."""
     run = f"durabench-test-{secrets.token_hex(4)}"
 
     def build(name: str, *sizes: int, base: str = "scratch") -> str:
@@ -38,7 +40,7 @@ def build(tmp_path: Path, docker_client: Any) -> Iterator[Build]:
         context.mkdir()
         lines = [f"FROM {base}", 'CMD ["nothing"]']
         for size in sizes:
-            # The same size is the same file, so that images can share it.
+            # Files of the same size are identical, so that images share the layer.
             (context / str(size)).write_bytes(json.dumps([run, size]).encode().ljust(size))
             lines.append(f"COPY {size} /{name if base != 'scratch' else ''}{size}")
         (context / "Dockerfile").write_text("\n".join(lines))
@@ -64,7 +66,7 @@ def image_id(store: ImageStore, image: str) -> str:
 
 class TestSize:
     def test_a_shared_layer_is_counted_once(self, store: ImageStore, build: Build) -> None:
-        """Two images free what they have together, each alone only what is its own."""
+        """Two images together free their shared layer; each alone frees only its own layers."""
         a, b = (
             image_id(store, build(*args)) for args in (("a", 2 * MB, MB), ("b", 2 * MB, 3 * MB))
         )
@@ -73,8 +75,8 @@ class TestSize:
         assert store.size({a, b}) == 6 * MB
         assert store.size(set()) == 0
 
-    def test_what_another_image_has_is_not_freed(self, store: ImageStore, build: Build) -> None:
-        """An image that stays keeps its layers, whoever else has them."""
+    def test_a_layer_of_another_image_is_not_freed(self, store: ImageStore, build: Build) -> None:
+        """A layer that another image uses does not count as freed."""
         a, b = (
             image_id(store, build(*args)) for args in (("a", 2 * MB, MB), ("b", 2 * MB, 3 * MB))
         )
@@ -83,8 +85,8 @@ class TestSize:
 
 
 class TestRemove:
-    def test_an_image_that_nobody_uses_goes(self, store: ImageStore, build: Build) -> None:
-        """And once more is no error."""
+    def test_an_unused_image_is_removed(self, store: ImageStore, build: Build) -> None:
+        """An unused image is removed. Removing it again is not an error."""
         image = build("a", MB)
         of = image_id(store, image)
         assert store.remove(image, of)
@@ -94,7 +96,7 @@ class TestRemove:
     def test_a_held_image_stays(
         self, store: ImageStore, build: Build, tmp_path: Path, docker_client: Any
     ) -> None:
-        """What one program holds no other removes; two may hold it."""
+        """An image that another program holds is not removed. Two programs may hold it."""
         other = ImageStore(tmp_path / "cache", docker_client)
         image = build("a", MB)
         of = image_id(store, image)
@@ -108,7 +110,7 @@ class TestRemove:
     def test_the_image_of_a_container_stays(
         self, store: ImageStore, build: Build, docker_client: Any
     ) -> None:
-        """Docker refuses it, running or not."""
+        """The image of a container is not removed, even if the container is not running."""
         image = build("a", MB)
         of = image_id(store, image)
         container = docker_client.containers.create(image)
@@ -122,7 +124,7 @@ class TestRemove:
     def test_an_image_that_another_was_made_from_stays(
         self, store: ImageStore, build: Build
     ) -> None:
-        """With its name, as long as the other is here."""
+        """A base image keeps its name while an image built from it exists."""
         base = build("base", MB)
         of = image_id(store, base)
         child = build("child", 2 * MB, base=base)
@@ -134,7 +136,8 @@ class TestRemove:
     def test_another_image_of_the_same_name_stays(
         self, store: ImageStore, build: Build, docker_client: Any
     ) -> None:
-        """Somebody built it anew: what was meant is gone, and the new one is not touched."""
+        """If the name now refers to another image, that image is left alone and the removal
+        succeeds."""
         image = build("a", MB)
         old = image_id(store, image)
         other = build("b", 2 * MB)
@@ -146,7 +149,7 @@ class TestRemove:
 
 
 class TestPull:
-    def test_an_image_comes_from_its_registry(
+    def test_an_image_is_pulled_from_its_registry(
         self,
         store: ImageStore,
         build: Build,
@@ -154,7 +157,7 @@ class TestPull:
         docker_client: Any,
         make_instance: MakeInstance,
     ) -> None:
-        """The same image by its id, which another pull gives again."""
+        """A pull yields the image with the expected id, and so does a second pull."""
         built = build("a", MB)
         of = image_id(store, built)
         image = registry.take(docker_client, built)
@@ -164,7 +167,7 @@ class TestPull:
             assert store.find([image]) == {image: of}
             assert store.remove(image, of)
 
-    def test_an_image_that_the_registry_does_not_have_is_told_at_once(
+    def test_an_image_that_the_registry_does_not_have_fails_at_once(
         self,
         store: ImageStore,
         build: Build,
@@ -172,7 +175,7 @@ class TestPull:
         docker_client: Any,
         make_instance: MakeInstance,
     ) -> None:
-        """Waiting would not help; the line has the command to try."""
+        """A missing image fails without retries, in one line with the command to try."""
         image = registry.take(docker_client, build("a", MB))
         registry.forget(image)
         started = time.monotonic()
@@ -183,7 +186,7 @@ class TestPull:
         assert f"`docker pull {image}`" in str(raised.value)
         assert "\n" not in str(raised.value)
 
-    def test_a_registry_that_is_away_for_a_moment_is_asked_again(
+    def test_a_briefly_unreachable_registry_is_retried(
         self,
         store: ImageStore,
         build: Build,
@@ -191,7 +194,7 @@ class TestPull:
         docker_client: Any,
         make_instance: MakeInstance,
     ) -> None:
-        """It comes back between two tries."""
+        """A pull is retried while the registry is briefly unreachable."""
         image = registry.take(docker_client, build("a", MB))
         registry.stop()
         back = threading.Timer(0.7, registry.start)
@@ -202,14 +205,14 @@ class TestPull:
             back.join()
         assert store.remove(image, image_id(store, image))
 
-    def test_a_registry_that_stays_away_costs_its_retries_once(
+    def test_an_unreachable_registry_costs_its_retries_once(
         self,
         store: ImageStore,
         make_instance: MakeInstance,
         registry: ImageRegistry,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """Hundreds of images must not each wait for what did not come for the first."""
+        """Only the first image waits for an unreachable registry; the next ones fail at once."""
         monkeypatch.setattr(image_store, "RETRY_AFTER_S", (0.5, 0.5))
         image = f"{registry.address}/never:latest"
         registry.stop()
@@ -227,7 +230,7 @@ class TestPull:
     def test_a_stop_ends_the_waiting(
         self, store: ImageStore, make_instance: MakeInstance, registry: ImageRegistry
     ) -> None:
-        """Whoever stops a run does not wait for a registry."""
+        """A stop request ends the wait for a registry."""
         registry.stop()
         try:
             threading.Timer(0.2, store.stop).start()
@@ -241,16 +244,17 @@ class TestPull:
     def test_a_stopped_store_does_not_ask_a_registry(
         self, store: ImageStore, make_instance: MakeInstance, registry: ImageRegistry
     ) -> None:
-        """Not even one that answers."""
+        """A stopped store does not contact the registry, even a reachable one."""
         store.stop()
         with pytest.raises(ImageError, match="stopped"):
             store.fetch(make_instance(image=f"{registry.address}/never:latest"), None)
 
 
-def test_only_one_program_brings_an_image_at_a_time(
+def test_only_one_program_fetches_an_image_at_a_time(
     store: ImageStore, tmp_path: Path, docker_client: Any
 ) -> None:
-    """The other one knows, or waits."""
+    """A second program that wants to fetch the same image is refused, or waits. Other images are
+    not affected."""
     other = ImageStore(tmp_path / "cache", docker_client)
     with store.fetching("some/image") as first, other.fetching("some/image", wait=False) as second:
         assert (first, second) == (True, False)

@@ -18,7 +18,7 @@ MakeTaskRepo = Callable[..., Path]
 
 
 def test_without_a_daemon_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No Docker is one line, not a traceback of a connection."""
+    """Without a Docker daemon there is one line that says what to do."""
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
     with pytest.raises(ImageError, match="no Docker daemon answers: start one or set DOCKER_HOST"):
         connect()
@@ -37,10 +37,8 @@ class TestWithDocker:
     def repo(self, tmp_path: Path, instance: Instance, make_task_repo: MakeTaskRepo) -> Path:
         return make_task_repo(tmp_path / "repo", instance)
 
-    def test_every_missing_image_comes_with_its_pull(
-        self, shared_data: Path, docker_client: Any
-    ) -> None:
-        """A real dataset's images are named in full, ready to be pulled."""
+    def test_every_image_has_its_pull_command(self, shared_data: Path, docker_client: Any) -> None:
+        """The status of each image of a real dataset has the complete `docker pull` command."""
         dataset = str(shared_data / "swebench" / "lite_dev.parquet")
         statuses = check(load(dataset), dataset, client=docker_client)
         assert len(statuses) == 23
@@ -52,7 +50,7 @@ class TestWithDocker:
     def test_an_image_is_found_by_any_of_its_names(
         self, make_instance: MakeInstance, docker_client: Any, prefix: str
     ) -> None:
-        """The default registry may be spelled out or not."""
+        """An image is found with and without the default registry in its name."""
         instance = make_instance(image=prefix + BASE_IMAGE)
         (status,) = check([instance], "dataset", client=docker_client)
         assert status.present
@@ -61,7 +59,7 @@ class TestWithDocker:
     def test_a_task_repo_s_image_is_built_once(
         self, repo: Path, instance: Instance, docker_client: Any
     ) -> None:
-        """The second build finds everything as it was; a changed file builds again."""
+        """A second build of unchanged inputs does nothing; a changed file triggers a rebuild."""
         (before,) = check([instance], str(repo), client=docker_client)
         assert (before.present, before.how) == (False, f"durabench images build --dataset {repo}")
         (built,) = build([instance], repo, client=docker_client)
@@ -76,7 +74,8 @@ class TestWithDocker:
     def test_the_context_can_be_added_to(
         self, repo: Path, instance: Instance, docker_client: Any
     ) -> None:
-        """The Dockerfile finds what the caller adds, and the task's folder stays as it was."""
+        """Files that the caller adds to the context reach the image, and the task's folder is not
+        changed."""
         folder = repo / "tasks" / instance.instance_id
         dockerfile = folder / "Dockerfile"
         dockerfile.write_text(dockerfile.read_text() + "COPY added.txt /\n")
@@ -92,7 +91,8 @@ class TestWithDocker:
     def test_a_failed_build_shows_the_end_of_its_log(
         self, repo: Path, instance: Instance, docker_client: Any
     ) -> None:
-        """The last lines say why, and nothing passes for built."""
+        """The error shows the last lines of the build log, and the image does not count as
+        present."""
         dockerfile = repo / "tasks" / instance.instance_id / "Dockerfile"
         dockerfile.write_text(f"FROM {BASE_IMAGE}\nRUN echo the reason && exit 3\n")
         with pytest.raises(ImageError, match=r"cannot be built:[\s\S]*the reason\n[\s\S]*code: 3"):
@@ -102,12 +102,12 @@ class TestWithDocker:
     def test_a_task_without_a_dockerfile_is_named(
         self, tmp_path: Path, instance: Instance, docker_client: Any
     ) -> None:
-        """A task repo that cannot be built says which file is missing."""
+        """A task without a Dockerfile is an error that names the task and the file."""
         with pytest.raises(ImageError, match="tiny__images-1: no readable Dockerfile"):
             list(build([instance], tmp_path, client=docker_client))
 
-    def test_a_base_image_that_is_here_is_left_alone(self, docker_client: Any) -> None:
-        """Only a missing base image is made."""
+    def test_an_existing_base_image_is_left_alone(self, docker_client: Any) -> None:
+        """An existing base image is not rebuilt."""
         before = docker_client.images.get(BASE_IMAGE).id
         ensure_base(docker_client)
         assert docker_client.images.get(BASE_IMAGE).id == before

@@ -26,8 +26,8 @@ def one_line(failure: pytest.ExceptionInfo[DatasetError]) -> str:
 @pytest.mark.parametrize(
     ("name", "rows"), [("lite_dev", 23), ("lite_test", 300), ("verified_test", 500)]
 )
-def test_the_real_datasets_load_whole(shared_data: Path, name: str, rows: int) -> None:
-    """SWE-bench Lite and Verified in the swebench 5 form need no correction."""
+def test_real_datasets_load_completely(shared_data: Path, name: str, rows: int) -> None:
+    """Every row of SWE-bench Lite and Verified in the swebench 5 form loads without correction."""
     instances = load(str(shared_data / "swebench" / f"{name}.parquet"))
     assert len(instances) == rows
     assert all(instance.fail_to_pass and instance.image for instance in instances)
@@ -69,29 +69,28 @@ def tiny_task_repo(tmp_path: Path, make_row: MakeRow) -> Path:
 
 
 def test_a_task_repo_gives_the_tasks_of_one_split(tiny_task_repo: Path) -> None:
-    """A task repo holds every split, and only the one that was asked for is loaded."""
+    """Only the requested split of a task repo is loaded."""
     (instance,) = load(str(tiny_task_repo), split="dev")
     assert (instance.instance_id, instance.version) == ("tiny__calc-2", "1.5")
     assert task_repo(str(tiny_task_repo)) == tiny_task_repo
 
 
-def test_an_unknown_split_of_a_task_repo_names_those_there_are(tiny_task_repo: Path) -> None:
-    """A mistyped split is not an empty run."""
+def test_an_unknown_split_of_a_task_repo_lists_the_existing_ones(tiny_task_repo: Path) -> None:
+    """An unknown split is an error that lists the existing splits."""
     with pytest.raises(DatasetError, match="no task in split 'validation'; there is dev, test"):
         load(str(tiny_task_repo), split="validation")
 
 
 def test_a_folder_that_is_no_task_repo_is_refused(tmp_path: Path) -> None:
-    """A folder without tasks is named as such."""
+    """A folder without tasks is refused in one line."""
     with pytest.raises(DatasetError, match="not a readable swebench 5 task repo") as failure:
         load(str(tmp_path))
     one_line(failure)
 
 
-def test_rows_from_before_swebench_5_say_what_to_use_instead(
-    tmp_path: Path, make_row: MakeRow
-) -> None:
-    """The missing columns are named, and so is a dataset that has them."""
+def test_rows_older_than_swebench_5_are_refused(tmp_path: Path, make_row: MakeRow) -> None:
+    """Rows older than swebench 5 are refused. The line names the missing columns and a dataset that
+    has them."""
     row = make_row(image=None, eval_script=None, log_parser=None, eval_type=None)
     (tmp_path / "old.jsonl").write_text(json.dumps(row))
     with pytest.raises(DatasetError) as failure:
@@ -119,7 +118,7 @@ def test_rows_from_before_swebench_5_say_what_to_use_instead(
 def test_an_unusable_value_is_named_with_its_row(
     tmp_path: Path, make_row: MakeRow, columns: dict[str, Any], message: str
 ) -> None:
-    """Every check names file, row and column in one line."""
+    """An invalid value is reported in one line with file, row and column."""
     (tmp_path / "rows.jsonl").write_text(json.dumps(make_row(**columns)))
     with pytest.raises(DatasetError) as failure:
         load(str(tmp_path / "rows.jsonl"))
@@ -129,7 +128,7 @@ def test_an_unusable_value_is_named_with_its_row(
 
 
 def test_assets_that_no_test_needs_are_no_obstacle(make_instance: Callable[..., Instance]) -> None:
-    """Pictures in the problem statement are nothing that grading has to carry."""
+    """Images in the problem statement do not prevent an instance from loading."""
     assert make_instance(image_assets='{"patch": [], "problem_statement": [{"path": "a.png"}]}')
 
 
@@ -149,7 +148,7 @@ def test_assets_that_no_test_needs_are_no_obstacle(make_instance: Callable[..., 
 def test_an_unusable_file_is_one_line(
     tmp_path: Path, make_row: MakeRow, name: str, content: str, message: str
 ) -> None:
-    """Whatever is wrong with a file, the message names the file and the fault."""
+    """An unreadable or invalid file is reported in one line with its name and the fault."""
     (tmp_path / name).write_text(content.format(row=json.dumps(make_row())))
     with pytest.raises(DatasetError) as failure:
         load(str(tmp_path / name))
@@ -158,13 +157,13 @@ def test_an_unusable_file_is_one_line(
 
 
 def test_a_missing_file_is_not_looked_for_elsewhere() -> None:
-    """What is spelled like a path is a path, and is not sent to Hugging Face."""
+    """A missing file is an error; its path is not looked up on Hugging Face."""
     with pytest.raises(DatasetError, match="there is no such file or folder"):
         load("nowhere/rows.parquet")
 
 
 def test_hugging_face_out_of_reach_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the network an id that is not cached names itself and the cause."""
+    """If Hugging Face is unreachable, a dataset that is not cached fails in one line."""
     import datasets
 
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
@@ -173,8 +172,8 @@ def test_hugging_face_out_of_reach_is_one_line(monkeypatch: pytest.MonkeyPatch) 
     one_line(failure)
 
 
-def test_a_digest_stands_for_the_content_of_the_row(make_instance: Callable[..., Instance]) -> None:
-    """Any changed column changes the digest, and a dataset's digest ignores order."""
+def test_a_digest_depends_on_the_content_of_the_row(make_instance: Callable[..., Instance]) -> None:
+    """Any changed column changes the digest of a row. The digest of a dataset ignores row order."""
     one, other = make_instance(), make_instance(hints_text="look at add")
     third = make_instance(instance_id="tiny__calc-3")
     assert one.digest != other.digest
@@ -182,8 +181,8 @@ def test_a_digest_stands_for_the_content_of_the_row(make_instance: Callable[...,
     assert dataset_digest([one, third]) != dataset_digest([other, third])
 
 
-def test_what_is_known_without_the_harness_is_what_the_harness_knows() -> None:
-    """The names that spare the slow import are names of the installed swebench."""
+def test_hard_coded_names_exist_in_the_harness() -> None:
+    """The names hard-coded to avoid the slow import exist in the installed swebench."""
     from swebench.harness.constants import EvalType
     from swebench.harness.log_parsers import PARSER_REGISTRY
 

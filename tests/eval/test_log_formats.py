@@ -16,7 +16,7 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def every(forged: bool) -> Iterator[object]:
-    """A parser with an example for it, and with one of its forged logs."""
+    """Yield a parser, an example for it, and the example's clean log or one of its forged logs."""
     for name, example in EXAMPLES.items():
         for parser in example.parsers:
             for number, log in enumerate(example.forged if forged else [example.clean]):
@@ -29,8 +29,8 @@ def whole(log: str) -> str:
 
 
 def resolved_by(make_instance: MakeInstance, parser: str, example: Example, log: str) -> Instance:
-    """An instance for which all has to pass that passes in a log by swebench's rules; where
-    the parser finds failures only, two tests that have none."""
+    """Return an instance that the log resolves by swebench's rules. If the parser reports failures
+    only, its tests are two that do not appear in the log."""
     from swebench.harness.log_parsers import PARSER_REGISTRY
     from swebench.harness.utils import make_test_spec
 
@@ -46,7 +46,7 @@ def resolved_by(make_instance: MakeInstance, parser: str, example: Example, log:
 
 
 def audited(instance: Instance, log: str) -> Audit:
-    """The audit of a log, which resolves the instance by swebench's own rules."""
+    """Audit a log that resolves the instance by swebench's own rules."""
     report = harness.report(instance.row, "", whole(log))
     assert report.resolved, report
     evaluation = Evaluation(
@@ -66,7 +66,7 @@ def audited(instance: Instance, log: str) -> Audit:
 
 
 def test_every_parser_has_a_format_and_an_example() -> None:
-    """A new parser of a later swebench needs a format before it is used."""
+    """Every parser of the installed swebench has a log format and an example."""
     from swebench.harness.log_parsers import PARSER_REGISTRY
 
     assert log_formats.known() == PARSER_REGISTRY.keys()
@@ -74,18 +74,19 @@ def test_every_parser_has_a_format_and_an_example() -> None:
 
 
 @pytest.mark.parametrize(("parser", "example", "log"), list(every(forged=False)))
-def test_a_clean_log_raises_no_doubt(
+def test_a_clean_log_is_not_suspect(
     parser: str, example: Example, log: str, make_instance: MakeInstance
 ) -> None:
-    """With failures elsewhere, names that repeat and totals of every shape."""
+    """A clean log is not suspect, even with unrelated failures, repeated names or unusual
+    totals."""
     assert audited(resolved_by(make_instance, parser, example, log), log) == Audit("resolved", ())
 
 
 @pytest.mark.parametrize(("parser", "example", "log"), list(every(forged=True)))
-def test_a_forged_log_is_in_doubt(
+def test_a_forged_log_is_suspect(
     parser: str, example: Example, log: str, make_instance: MakeInstance
 ) -> None:
-    """Whatever of it the runner itself contradicts."""
+    """A forged log that contradicts the runner's own output is suspect."""
     instance = resolved_by(make_instance, parser, example, log)
     found = audited(instance, log)
     assert found.verdict == "suspect"
@@ -94,7 +95,7 @@ def test_a_forged_log_is_in_doubt(
 
 @pytest.mark.parametrize("parser", sorted(log_formats.known()))
 def test_no_log_breaks_the_audit(parser: str, make_instance: MakeInstance) -> None:
-    """The output of any runner is read without an error."""
+    """The audit reads the output of any runner with any parser without an error."""
     columns = {"instance_id": "jekyll__jekyll-9141", "version": "9.5"}
     if parser == "parse_log_immutable_js":
         columns["instance_id"] = "immutable-js__immutable-js-2006"
@@ -114,10 +115,11 @@ def test_no_log_breaks_the_audit(parser: str, make_instance: MakeInstance) -> No
         assert audit(instance, "", evaluation).verdict in ("resolved", "suspect")
 
 
-def test_marks_of_the_script_are_expected_as_often_as_it_prints_them(
+def test_markers_are_expected_as_often_as_the_script_prints_them(
     make_instance: MakeInstance,
 ) -> None:
-    """A script that prints them by `echo` has them in its trace, too."""
+    """A script that prints the markers by `echo` has each twice in a traced log, which is not
+    suspect."""
     start, end = harness.log_markers()
     example = EXAMPLES["pytest, quietly"]
     script = f"set -x\necho '{start}'\npytest\necho '{end}'\n"
@@ -147,7 +149,7 @@ def test_marks_of_the_script_are_expected_as_often_as_it_prints_them(
 def test_an_exit_code_before_the_end_is_no_exit_code_of_the_tests(
     make_instance: MakeInstance,
 ) -> None:
-    """swebench believes the first one in the log."""
+    """An exit code that is printed before the tests end is suspect: swebench would believe it."""
     example = EXAMPLES["pytest, quietly"]
     instance = resolved_by(make_instance, "parse_log_pytest", example, example.clean)
     found = audited(instance, f">>>>> Test Exit Code: 0\n{example.clean}")

@@ -1,4 +1,4 @@
-"""Predictions can be written and read in the official harness's file formats."""
+"""Predictions are written and read in the official harness's file formats."""
 
 import json
 from pathlib import Path
@@ -24,22 +24,22 @@ ONE = {"instance_id": "a-1", "model_name_or_path": "m", "model_patch": "diff"}
     ],
 )
 def test_every_official_form_is_read(tmp_path: Path, name: str, content: str) -> None:
-    """Lines, a list, and an object by instance id mean the same."""
+    """JSON lines, a list, and an object by instance id give the same predictions."""
     (tmp_path / name).write_text(content)
     assert read(tmp_path / name) == [Prediction("a-1", "m", "diff")]
 
 
 def test_no_patch_is_the_empty_patch(tmp_path: Path) -> None:
-    """`null` is how some tools write that nothing was submitted."""
+    """A `model_patch` of null is read as the empty patch."""
     (tmp_path / "p.jsonl").write_text(json.dumps(ONE | {"model_patch": None}))
     assert read(tmp_path / "p.jsonl")[0].model_patch == ""
 
 
 @given(st.lists(st.text(), max_size=5))
-def test_what_is_written_is_read_again(
+def test_predictions_survive_a_round_trip(
     tmp_path_factory: pytest.TempPathFactory, patches: list[str]
 ) -> None:
-    """Any text survives: line separators, carriage returns, lone surrogates."""
+    """Any text survives a round trip: line separators, carriage returns, lone surrogates."""
     path = tmp_path_factory.mktemp("predictions") / "all_preds.jsonl"
     predictions = [Prediction(f"i-{n}", "m", patch) for n, patch in enumerate([*patches, "\udcff"])]
     write_jsonl(path, predictions)
@@ -47,7 +47,7 @@ def test_what_is_written_is_read_again(
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
-    """A failure halfway leaves the old file and no debris."""
+    """A write that fails halfway leaves the old file and no temporary file."""
     path = tmp_path / "out" / "all_preds.jsonl"
     write_jsonl(path, [Prediction("a-1", "m", "old")])
 
@@ -62,7 +62,7 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
-    """Where nothing can be written the message names the path."""
+    """If the folder cannot be made, a one-line error says that the file cannot be written."""
     (tmp_path / "file").write_text("")
     with pytest.raises(PredictionsError, match="cannot be written"):
         write_jsonl(tmp_path / "file" / "all_preds.jsonl", [])
@@ -85,7 +85,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
 def test_a_broken_file_names_the_place(
     tmp_path: Path, name: str, content: str, message: str
 ) -> None:
-    """One line says which line or item to repair."""
+    """An invalid file is reported in one line that names the line or item to repair."""
     (tmp_path / name).write_text(content)
     with pytest.raises(PredictionsError, match=message) as failure:
         read(tmp_path / name)
@@ -93,6 +93,6 @@ def test_a_broken_file_names_the_place(
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    """A path that does not exist is said to be so."""
+    """A missing file is reported as such."""
     with pytest.raises(PredictionsError, match="there is no such file"):
         read(tmp_path / "none.jsonl")

@@ -1,4 +1,4 @@
-"""Images are checked before a run: their git history, the reference patch and the empty patch."""
+"""The preflight checks an image's git history, its reference patch and the empty patch."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -41,7 +41,7 @@ DOCTORED = {
         "elsewhere: /srv/x.bundle",
     ),
 }
-"""What an image has besides the package, and how the reason begins; none for a clean one."""
+"""Commands that doctor an image, and the beginning of the expected reason, if any."""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def doctored(
     make_task_repo: Callable[..., Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[dict[str, Instance]]:
-    """An instance for each way to doctor an image, built, with the base commit it has."""
+    """Yield an instance with a built image and its base commit for each way to doctor an image."""
     root = tmp_path_factory.mktemp("doctored")
     made = {
         name: make_instance(instance_id=f"tiny__{name}", image=f"durabench/test-preflight:{name}")
@@ -73,7 +73,7 @@ def base_of(client: Any, instance: Instance) -> str:
 
 
 def opener(instance: Instance) -> Callable[[], AbstractAsyncContextManager[Shell]]:
-    """Opens fresh containers of an instance."""
+    """Return a function that opens fresh containers of an instance."""
 
     @asynccontextmanager
     async def fresh() -> AsyncIterator[Shell]:
@@ -87,10 +87,8 @@ def opener(instance: Instance) -> Callable[[], AbstractAsyncContextManager[Shell
 
 
 @pytest.mark.parametrize("name", DOCTORED)
-async def test_an_image_with_something_of_the_future_fails(
-    name: str, doctored: dict[str, Instance]
-) -> None:
-    """One reason for one hiding place, in an image that is fit otherwise."""
+async def test_an_image_with_later_commits_fails(name: str, doctored: dict[str, Instance]) -> None:
+    """An image that hides later commits fails, for that reason alone. A clean image passes."""
     found = await check(doctored[name], opener(doctored[name]))
     _, begins = DOCTORED[name]
     assert found.passed == (begins is None)
@@ -100,7 +98,7 @@ async def test_an_image_with_something_of_the_future_fails(
 async def test_a_reference_patch_that_resolves_nothing_fails(
     doctored: dict[str, Instance], gold: str
 ) -> None:
-    """An image that cannot be solved would count against every arm."""
+    """An image whose reference patch does not resolve fails: it would count against every arm."""
     instance = replace(doctored["clean"], patch=gold.replace("a + b", "a * b"))
     [reason] = (await check(instance, opener(instance))).reasons
     assert reason.startswith("gold: the reference patch is unresolved: 1 of 1 failing tests")
@@ -109,7 +107,7 @@ async def test_a_reference_patch_that_resolves_nothing_fails(
 async def test_tests_that_pass_without_a_patch_fail(
     doctored: dict[str, Instance], make_instance: MakeInstance
 ) -> None:
-    """An image that needs no solution would count for every arm."""
+    """An image whose tests pass without a patch fails: it would count for every arm."""
     passing = make_instance(FAIL_TO_PASS=["test_calc.py::test_double"], PASS_TO_PASS=[])
     clean = doctored["clean"]
     instance = replace(passing, image=clean.image, base_commit=clean.base_commit)
@@ -120,14 +118,14 @@ async def test_tests_that_pass_without_a_patch_fail(
 async def test_broken_infrastructure_is_no_result(
     doctored: dict[str, Instance], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A machine too slow to apply a patch says nothing about an image."""
+    """A host that is too slow to apply a patch raises an error; it is no result about the image."""
     monkeypatch.setattr(grading, "APPLY_TIMEOUT_S", 0.001)
     with pytest.raises(ImageError, match="applying the patch took too long"):
         await check(doctored["clean"], opener(doctored["clean"]))
 
 
 async def test_a_script_that_needs_the_network_says_so(doctored: dict[str, Instance]) -> None:
-    """The reference patch fails, and the reason names what would give it the network."""
+    """If the eval script needs the network, the reason names the option that enables it."""
     clean = doctored["clean"]
     script = f"git ls-remote https://nowhere.invalid || exit\n{clean.eval_script}"
     instance = replace(clean, eval_script=script, row={**clean.row, "eval_script": script})
@@ -138,7 +136,7 @@ async def test_a_script_that_needs_the_network_says_so(doctored: dict[str, Insta
 
 
 def test_the_key_changes_with_what_the_result_depends_on(make_instance: MakeInstance) -> None:
-    """Image, row and network; anything else is paid for once."""
+    """The key of a preflight depends on image, row and network."""
     key = preflight_key(make_instance(), "sha256:1", network=False)
     assert key == preflight_key(make_instance(), "sha256:1", network=False)
     others = {

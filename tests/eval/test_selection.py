@@ -1,4 +1,4 @@
-"""A selection gives the same instances, in the dataset's order, on every call."""
+"""A selection yields the same instances, in the dataset's order, on every call."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,18 +23,18 @@ def ids(instances: list[Instance]) -> list[str]:
 
 
 def test_an_empty_selection_keeps_everything(lite: list[Instance]) -> None:
-    """No filter, no loss."""
+    """An empty selection selects every instance."""
     assert select(lite, Selection()) == lite
 
 
 def test_ids_come_in_the_order_of_the_dataset(lite: list[Instance]) -> None:
-    """The order in which ids are written does not matter."""
+    """Selected ids keep the order of the dataset, whatever their order in the selection."""
     selection = Selection(ids=["sympy__sympy-3", "django__django-0"])
     assert ids(select(lite, selection)) == ["django__django-0", "sympy__sympy-3"]
 
 
 def test_filters_apply_one_after_the_other(lite: list[Instance]) -> None:
-    """The slice counts what the regular expression left."""
+    """The slice applies to the instances that the regular expression selected."""
     selection = Selection(regex="^django", slice="1:3")
     assert ids(select(lite, selection)) == ["django__django-2", "django__django-4"]
 
@@ -46,12 +46,12 @@ def test_filters_apply_one_after_the_other(lite: list[Instance]) -> None:
 def test_a_slice_is_written_as_in_python(
     lite: list[Instance], text: str, expected: list[int]
 ) -> None:
-    """Every part of a slice may be left out or be negative, but for the step."""
+    """A slice is written as in Python: any part may be omitted, and bounds may be negative."""
     assert select(lite, Selection(slice=text)) == [lite[n] for n in expected]
 
 
 def test_a_sample_depends_on_its_seed_alone(lite: list[Instance]) -> None:
-    """The same seed draws the same instances, whatever order the dataset has."""
+    """The same seed draws the same instances, whatever the order of the dataset."""
     drawn = select(lite, Selection(sample=5, seed=1))
     assert len(drawn) == 5
     assert drawn == [instance for instance in lite if instance in drawn]
@@ -59,14 +59,14 @@ def test_a_sample_depends_on_its_seed_alone(lite: list[Instance]) -> None:
     assert select(lite, Selection(sample=5, seed=2)) != drawn
 
 
-def test_a_growing_sample_keeps_what_it_had(lite: list[Instance]) -> None:
-    """Instances that are paid for stay in the sample when it is enlarged."""
+def test_a_larger_sample_contains_the_smaller_one(lite: list[Instance]) -> None:
+    """A larger sample contains every instance of a smaller one."""
     small = select(lite, Selection(sample=5))
     assert set(ids(small)) < set(ids(select(lite, Selection(sample=10))))
 
 
-def test_an_unknown_id_is_answered_with_near_ones(lite: list[Instance]) -> None:
-    """A typing error costs one look."""
+def test_an_unknown_id_is_refused_with_suggestions(lite: list[Instance]) -> None:
+    """An unknown id is refused with similar ids as suggestions."""
     with pytest.raises(DatasetError, match="django__djanga-2; did you mean django__django-2"):
         select(lite, Selection(ids=["django__djanga-2"]))
 
@@ -82,7 +82,7 @@ def test_an_unknown_id_is_answered_with_near_ones(lite: list[Instance]) -> None:
 def test_a_selection_of_nothing_is_refused(
     lite: list[Instance], selection: dict[str, object], message: str
 ) -> None:
-    """A run on no instances, or on fewer than asked for, is a mistake."""
+    """A selection of no instances, or of fewer than requested, is refused."""
     with pytest.raises(DatasetError, match=message):
         select(lite, Selection.model_validate(selection))
 
@@ -91,8 +91,8 @@ def test_a_selection_of_nothing_is_refused(
     ("field", "text"),
     [("regex", "("), ("slice", "five"), ("slice", "1"), ("slice", "::0"), ("slice", "::-1")],
 )
-def test_what_cannot_be_understood_is_one_line(field: str, text: str) -> None:
-    """A bad expression fails when it is written down, and not in the middle of a run."""
+def test_an_invalid_filter_is_one_line(field: str, text: str) -> None:
+    """An invalid filter fails in one line when the selection is declared."""
     with pytest.raises(DatasetError) as failure:
         Selection.model_validate({field: text})
     assert repr(text) in str(failure.value)
@@ -100,13 +100,13 @@ def test_what_cannot_be_understood_is_one_line(field: str, text: str) -> None:
 
 
 def test_unknown_keys_are_refused() -> None:
-    """A misspelled filter must not select everything."""
+    """A misspelled filter is an error instead of selecting everything."""
     with pytest.raises(ValidationError, match="instance_ids"):
         Selection.model_validate({"instance_ids": ["a"]})
 
 
-def test_real_datasets_are_selected_from(shared_data: Path) -> None:
-    """Verified can be cut by repository, position and chance."""
+def test_a_real_dataset_is_sampled(shared_data: Path) -> None:
+    """A sample of a slice of Verified's Django instances can be drawn."""
     verified = load(str(shared_data / "swebench" / "verified_test.parquet"))
     django = select(verified, Selection(regex="^django__"))
     assert len(django) == 231

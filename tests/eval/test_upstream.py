@@ -1,4 +1,4 @@
-"""Repositories built from the bundled patch series: complete if allowed, and only then."""
+"""Repositories built from the bundled patch series contain exactly the history they may show."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ REPO = REPOS[0]
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """Git as the user would run it in that folder."""
+    """Run git in a folder as the user would. Return its output."""
     environment = {name: value for name, value in os.environ.items() if name != "GIT_DIR"}
     done = subprocess.run(
         ["git", *arguments], cwd=folder, env=environment, check=True, capture_output=True
@@ -30,7 +30,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def objects(folder: Path) -> set[str]:
-    """Every object that the store has, reachable or not."""
+    """Return every object in the object store, reachable or not."""
     listed = git(folder, "cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
     return set(listed.split())
 
@@ -54,7 +54,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def hostile_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user whose git configuration does all that could get in the way."""
+    """Set up a user whose git configuration interferes in every possible way. Return the home
+    folder."""
     home = tmp_path / "home"
     hooks = home / "hooks"
     hooks.mkdir(parents=True)
@@ -77,7 +78,8 @@ def hostile_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("repo", REPOS)
 def test_a_series_gives_the_commits_it_was_made_of(repo: str, cache: Path) -> None:
-    """Replaying yields the ids in the patches, and among them every task's base commit."""
+    """Replaying a series yields the commit ids in its patches, among them every task's base
+    commit."""
     folder = series(repo)
     assert folder is not None
     recorded = [path.read_text().split()[1] for path in sorted(folder.glob("*.patch"))]
@@ -86,8 +88,8 @@ def test_a_series_gives_the_commits_it_was_made_of(repo: str, cache: Path) -> No
 
 
 @pytest.mark.parametrize("repo", REPOS)
-def test_a_history_goes_on_behind_every_fix(repo: str, cache: Path) -> None:
-    """Each base commit has a fix and at least one more commit after it."""
+def test_a_commit_follows_every_fix(repo: str, cache: Path) -> None:
+    """Each base commit is followed by its fix and at least one more commit."""
     commits = history(repo, cache)
     for task in METADATA:
         if task["repo"] == repo:
@@ -98,7 +100,8 @@ def test_a_history_goes_on_behind_every_fix(repo: str, cache: Path) -> None:
 def test_a_checkout_contains_nothing_newer_than_its_commit(
     task: dict[str, str], cache: Path, tmp_path: Path
 ) -> None:
-    """The object store is exactly what the base commit reaches; the fix is not in it."""
+    """The objects of a checkout are exactly those reachable from the base commit, without the
+    fix."""
     repo, base = task["repo"], task["base_commit"]
     checkout(repo, base, tmp_path / "work", cache)
     assert git(tmp_path / "work", "rev-parse", "HEAD") == base
@@ -113,7 +116,8 @@ def test_a_checkout_contains_nothing_newer_than_its_commit(
 def test_a_bundle_contains_nothing_newer_than_its_commit(
     repo: str, cache: Path, tmp_path: Path
 ) -> None:
-    """A clone of it is on `main` at the base commit and has only what that reaches."""
+    """A clone of a bundle is on `main` at the base commit and has only objects reachable from
+    it."""
     base = first_base(repo)
     bundle(repo, base, tmp_path / "context" / "base.bundle", cache)
     git(tmp_path, "clone", "--quiet", "--branch", "main", "context/base.bundle", "clone")
@@ -123,14 +127,15 @@ def test_a_bundle_contains_nothing_newer_than_its_commit(
 
 
 def test_a_bundle_is_the_same_every_time(cache: Path, tmp_path: Path) -> None:
-    """Equal bytes, so that a cached image layer stays valid."""
+    """Two bundles of a commit are equal byte for byte, so that a cached image layer stays valid."""
     for name in ("one", "two"):
         bundle(REPO, first_base(REPO), tmp_path / name, cache)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
-def test_a_checkout_says_nothing_of_where_it_came_from(cache: Path, tmp_path: Path) -> None:
-    """Clean, on `main`, with no remote, no reflog, and the path of the upstream nowhere."""
+def test_a_checkout_does_not_reveal_its_origin(cache: Path, tmp_path: Path) -> None:
+    """A checkout is clean and on `main`. It has no remote, no reflog and no trace of the upstream's
+    path."""
     work = tmp_path / "work"
     checkout(REPO, first_base(REPO), work, cache)
     assert git(work, "status", "--porcelain") == ""
@@ -144,14 +149,15 @@ def test_a_checkout_says_nothing_of_where_it_came_from(cache: Path, tmp_path: Pa
 
 
 def test_the_line_ends_of_the_sources_are_kept(cache: Path, tmp_path: Path) -> None:
-    """The package with CRLF sources has them in the work tree."""
+    """CRLF line endings survive a checkout."""
     checkout("durabench/quillet", first_base("durabench/quillet"), tmp_path / "work", cache)
     sources = (tmp_path / "work" / "quillet" / "filters.py").read_bytes()
     assert sources.count(b"\r\n") == sources.count(b"\n") > 50
 
 
 def test_the_configuration_of_the_user_does_not_matter(hostile_git: Path, tmp_path: Path) -> None:
-    """Hooks, templates, signing and autocrlf neither stop building nor change any commit."""
+    """The user's hooks, templates, signing and autocrlf neither stop a build nor change a
+    commit."""
     work = tmp_path / "work"
     checkout("durabench/quillet", first_base("durabench/quillet"), work, tmp_path / "cache")
     bundle("durabench/quillet", first_base("durabench/quillet"), tmp_path / "b", tmp_path / "cache")
@@ -161,7 +167,8 @@ def test_the_configuration_of_the_user_does_not_matter(hostile_git: Path, tmp_pa
 
 
 def test_commits_in_a_checkout_work_for_every_user(hostile_git: Path, tmp_path: Path) -> None:
-    """An agent can commit: there is an identity, and no hook or signature stops it."""
+    """An agent can commit in a checkout: it has an identity, and no hook or signature
+    interferes."""
     work = tmp_path / "work"
     checkout(REPO, first_base(REPO), work, tmp_path / "cache")
     git(work, "commit", "--allow-empty", "--message", "a change")
@@ -169,7 +176,7 @@ def test_commits_in_a_checkout_work_for_every_user(hostile_git: Path, tmp_path: 
 
 
 def test_a_warm_checkout_is_fast(cache: Path, tmp_path: Path) -> None:
-    """Well under a second once the upstream repository is there."""
+    """With a cached upstream repository, a checkout takes less than 0.3 s."""
     upstream(REPO, cache)
     durations = []
     for number in range(3):
@@ -180,7 +187,7 @@ def test_a_warm_checkout_is_fast(cache: Path, tmp_path: Path) -> None:
 
 
 def test_building_happens_once(cache: Path) -> None:
-    """The second call finds what the first one made."""
+    """The second call reuses the repository that the first one built."""
     first = upstream(REPO, cache)
     made = first.stat().st_ctime_ns
     assert upstream(REPO, cache) == first
@@ -191,7 +198,7 @@ def test_building_happens_once(cache: Path) -> None:
 def test_concurrent_callers_get_the_same_repository(
     pool: type[ThreadPoolExecutor] | type[ProcessPoolExecutor], tmp_path: Path
 ) -> None:
-    """Threads and processes may race for the first build; nothing is left over."""
+    """Concurrent threads and processes build one repository and leave no temporary files."""
     processes = {"mp_context": get_context("spawn")} if pool is ProcessPoolExecutor else {}
     with pool(4, **processes) as workers:
         calls = [workers.submit(upstream, REPO, tmp_path / "cache") for _ in range(8)]
@@ -201,7 +208,7 @@ def test_concurrent_callers_get_the_same_repository(
 
 
 def copy_of_series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the first package's series that the module uses from now on."""
+    """Copy the patch series and make the module use the copy. Return the first package's folder."""
     shutil.copytree(TASKS / "repos", tmp_path / "repos")
     monkeypatch.setattr(module, "_SERIES", tmp_path / "repos")
     folder = series(REPO)
@@ -210,7 +217,7 @@ def copy_of_series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_changed_series_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cache is keyed by content: without its last patch, a series is another repository."""
+    """A series without its last patch is another repository: the cache is keyed by content."""
     complete = upstream(REPO, tmp_path / "cache")
     folder = copy_of_series(tmp_path, monkeypatch)
     assert upstream(REPO, tmp_path / "cache") == complete
@@ -221,7 +228,7 @@ def test_a_changed_series_is_built_again(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_damaged_series_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A patch that still applies but makes another commit is noticed by its id."""
+    """A patch that applies but results in another commit id is an error."""
     folder = copy_of_series(tmp_path, monkeypatch)
     last = sorted(folder.glob("*.patch"))[-1]
     last.write_text(last.read_text().replace("Subject: [PATCH] ", "Subject: [PATCH] Not "))
@@ -233,7 +240,7 @@ def test_a_damaged_series_is_an_error(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_series_that_does_not_apply_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message is one line and says which step failed."""
+    """A series that does not apply fails in one line that names the failed step."""
     folder = copy_of_series(tmp_path, monkeypatch)
     sorted(folder.glob("*.patch"))[1].unlink()
     with pytest.raises(UpstreamError, match="git am failed") as error:
@@ -246,7 +253,7 @@ def test_a_series_that_does_not_apply_is_an_error(
     ["django/django", "durabench/absent", "durabench/", "durabench/../repos", "tidyini", ""],
 )
 def test_unknown_repositories(repo: str, tmp_path: Path) -> None:
-    """They have no series, and asking for one is an error that names it."""
+    """A repository that is not bundled has no series, and asking for it is an error."""
     assert series(repo) is None
     with pytest.raises(UpstreamError, match="is not a bundled repository"):
         upstream(repo, tmp_path)
@@ -254,7 +261,7 @@ def test_unknown_repositories(repo: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("commit", ["0" * 40, "main", "--all", ""])
 def test_unknown_commits(commit: str, cache: Path, tmp_path: Path) -> None:
-    """Only complete ids of commits of the series are understood; nothing is left behind."""
+    """Only complete ids of commits of the series are accepted. A refused call leaves no files."""
     with pytest.raises(UpstreamError, match="is not a commit of"):
         checkout(REPO, commit, tmp_path / "work", cache)
     with pytest.raises(UpstreamError, match="is not a commit of"):
@@ -263,7 +270,7 @@ def test_unknown_commits(commit: str, cache: Path, tmp_path: Path) -> None:
 
 
 def test_a_cache_without_its_branch_is_an_error(tmp_path: Path) -> None:
-    """The message says what to remove."""
+    """A cached repository without its branch is an error that says what to remove."""
     repository = upstream(REPO, tmp_path)
     (repository / "refs" / "heads" / "main").write_text("0" * 40 + "\n")
     with pytest.raises(UpstreamError, match="is damaged: remove it") as error:
@@ -272,7 +279,7 @@ def test_a_cache_without_its_branch_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_cache_without_its_objects_is_an_error(tmp_path: Path) -> None:
-    """The message says what to remove, and the destination is not left half done."""
+    """A cached repository without objects is a one-line error, and no partial checkout is left."""
     repository = upstream(REPO, tmp_path / "cache")
     shutil.rmtree(repository / "objects")
     (repository / "objects").mkdir()
@@ -283,14 +290,15 @@ def test_a_cache_without_its_objects_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_cache_that_is_a_file_is_an_error(tmp_path: Path) -> None:
-    """It is an UpstreamError, not an OSError."""
+    """A cache path that is a file raises an UpstreamError, not an OSError."""
     (tmp_path / "cache").write_text("")
     with pytest.raises(UpstreamError, match="cannot make the folder"):
         upstream(REPO, tmp_path / "cache")
 
 
 def test_a_destination_in_use_is_left_alone(cache: Path, tmp_path: Path) -> None:
-    """A folder with something in it is refused and keeps its content; an empty one will do."""
+    """A destination that is not empty is refused and keeps its content. An empty folder is
+    accepted."""
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(UpstreamError, match="is in the way"):
         checkout(REPO, first_base(REPO), tmp_path, cache)
@@ -303,7 +311,7 @@ def test_a_destination_in_use_is_left_alone(cache: Path, tmp_path: Path) -> None
 def test_without_git_there_is_one_clear_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It says what is missing."""
+    """Without git on the PATH, the error says so."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UpstreamError, match="git is not on the path"):
         upstream(REPO, tmp_path / "cache")

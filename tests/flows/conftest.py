@@ -1,4 +1,4 @@
-"""Experiments that run in seconds, and lakes with a finished one."""
+"""Experiments that run in seconds, and lakes in which one has finished."""
 
 import shutil
 from collections.abc import Awaitable, Callable, Iterator
@@ -31,27 +31,27 @@ def lake_path(tmp_path: Path) -> str:
 
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
-    """A Prefect server as an operator has one, for all tests of this process."""
+    """Yield a Prefect server as an operator runs it. All tests of this process share it."""
     with PrefectServer(tmp_path_factory.mktemp("prefect-server")) as server:
         yield server
 
 
 class Finished:
-    """Lakes that this process makes once each; a test gets a copy."""
+    """Lakes with a finished experiment. Each is made once per process; tests get copies."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lakes: dict[str, Path] = {}
 
     async def copy(self, declared: Experiment, to: str) -> Lake:
-        """A lake in which the experiment has run, with its journal and Prefect's results."""
+        """Copy a lake in which the experiment has run, with its journal and Prefect's results."""
         from flows.benchmark import benchmark
 
         name = declared.model_dump_json()
         return await self.copy_of(name, lambda path: benchmark(declared, path), to)
 
     async def copy_of(self, name: str, make: Callable[[str], Awaitable[object]], to: str) -> Lake:
-        """A copy of the lake that `make` leaves at a path. It is called once for each name."""
+        """Copy the lake that `make` leaves at a path. `make` is called once for each name."""
         if name not in self._lakes:
             self._lakes[name] = await self._made(make)
         shutil.copytree(self._lakes[name], to)
@@ -62,7 +62,7 @@ class Finished:
         with pytest.MonkeyPatch.context() as patch:
             patch.delenv(journals.VARIABLE, raising=False)
             await make(str(path))
-            # What is still open is not whole on the disk.
+            # An open journal is not complete on the disk.
             journals.open_journal(Lake.existing(path)).close()
         journals.forget()
         return path
@@ -70,12 +70,13 @@ class Finished:
 
 @pytest.fixture(scope="session")
 def finished(prefect: None, tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """Experiments for tests that begin where one has ended."""
+    """Return finished lakes for tests that begin after the end of an experiment."""
     return Finished(tmp_path_factory.mktemp("finished"))
 
 
 def trial(**changes: Any) -> Experiment:
-    """Two bundled instances on the host: a skilled arm, an unskilled one and both controls."""
+    """Return an experiment on two bundled instances on the host: a skilled arm, an unskilled one
+    and both controls."""
     content: dict[str, Any] = {
         "name": "trial",
         "environment": "host",

@@ -22,7 +22,7 @@ FIRST, SECOND = instances.load("bundled")[:2]
 
 
 def predictions(folder: Path, patches: dict[str, str]) -> Path:
-    """Somebody's `preds.json`."""
+    """Write a `preds.json` of another team. Return its path."""
     path = folder / "preds.json"
     content = {
         instance_id: {"model_name_or_path": "somebody", "model_patch": patch}
@@ -35,7 +35,7 @@ def predictions(folder: Path, patches: dict[str, str]) -> Path:
 UNSTABLE = FIRST.patch.replace(
     "+import unicodedata\n", "+import unicodedata; assert '-audit-' not in __file__\n"
 )
-"""The reference patch, as it would be if its results depended on where it runs."""
+"""The reference patch, changed so that its results depend on the folder in which it runs."""
 
 
 def evaluations(lake_path: str) -> dict[str, dict[str, Any]]:
@@ -53,7 +53,7 @@ HOOKED = {FIRST.instance_id: FIRST.patch, SECOND.instance_id: HOOK}
 
 @pytest.fixture
 async def graded(finished: Finished, lake_path: str, tmp_path: Path) -> Path:
-    """The predictions `HOOKED`, which were graded once in the lake."""
+    """Return the predictions `HOOKED`, which have been graded once in the lake."""
     path = predictions(tmp_path, HOOKED)
     await finished.copy_of(
         "hooked", lambda lake: grade(path, "foreign", environment="host", lake=lake), lake_path
@@ -63,7 +63,8 @@ async def graded(finished: Finished, lake_path: str, tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def audited(finished: Finished, lake_path: str, tmp_path: Path) -> Path:
-    """A patch with unstable results and a stable one, which were graded twice in the lake."""
+    """Return predictions with an unstable and a stable patch, which have been graded twice in the
+    lake."""
     assert FIRST.patch != UNSTABLE
     path = predictions(tmp_path, {FIRST.instance_id: UNSTABLE, SECOND.instance_id: SECOND.patch})
 
@@ -76,8 +77,9 @@ async def audited(finished: Finished, lake_path: str, tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("graded")
-async def test_the_official_verdict_stands_and_the_audited_one_beside_it(lake_path: str) -> None:
-    """A repair is resolved in both, a hook that passes failures only officially."""
+async def test_the_audited_verdict_is_recorded_beside_the_official_one(lake_path: str) -> None:
+    """A repair is resolved in both verdicts. A hook that passes failures is resolved only
+    officially."""
     rows = evaluations(lake_path)
     assert [(row["outcome"], row["resolved"], row["gradings"]) for row in rows.values()] == [
         ("resolved", True, 1)
@@ -99,7 +101,8 @@ async def test_the_official_verdict_stands_and_the_audited_one_beside_it(lake_pa
 
 
 async def test_a_second_grading_that_differs_is_flaky(audited: Path, lake_path: str) -> None:
-    """The first grading's verdict stays; asked for again, nothing more is graded."""
+    """If a second grading differs, the first verdict stays and is suspect. Another request grades
+    nothing."""
     rows = evaluations(lake_path)
     assert rows[FIRST.instance_id]["outcome"] == "resolved"
     assert rows[FIRST.instance_id]["audited_verdict"] == "suspect"
@@ -113,10 +116,8 @@ async def test_a_second_grading_that_differs_is_flaky(audited: Path, lake_path: 
 
 
 @pytest.mark.usefixtures("graded")
-async def test_a_verdict_that_is_there_already_is_only_confirmed(
-    lake_path: str, tmp_path: Path
-) -> None:
-    """The audit asked for later keeps what the first grading recorded."""
+async def test_an_existing_verdict_is_only_confirmed(lake_path: str, tmp_path: Path) -> None:
+    """A later audit keeps what the first grading recorded and adds the second grading."""
     before = evaluations(lake_path)
     path = predictions(tmp_path, {FIRST.instance_id: FIRST.patch})
     await grade(path, "foreign", environment="host", lake=lake_path, audit=True)
@@ -125,10 +126,10 @@ async def test_a_verdict_that_is_there_already_is_only_confirmed(
 
 
 @pytest.mark.usefixtures("audited")
-async def test_a_verdict_whose_row_was_removed_is_given_again(
+async def test_a_verdict_whose_row_was_removed_is_recorded_again(
     lake_path: str, tmp_path: Path
 ) -> None:
-    """Prefect remembers the outcome, and the row is what counts."""
+    """A verdict whose row was removed is written again, although Prefect still has its result."""
     shutil.rmtree(Path(lake_path) / "evaluations")
     path = predictions(tmp_path, {SECOND.instance_id: SECOND.patch})
     await grade(path, "foreign", environment="host", lake=lake_path, audit=True)
@@ -136,8 +137,8 @@ async def test_a_verdict_whose_row_was_removed_is_given_again(
     assert (row["audited_verdict"], row["gradings"]) == ("resolved", 2)
 
 
-def test_the_command_line_names_what_is_in_doubt(graded: Path, lake_path: str) -> None:
-    """Each suspect with its reasons, after the report."""
+def test_the_command_line_names_suspect_patches(graded: Path, lake_path: str) -> None:
+    """The command prints each suspect patch with its reasons and writes the report."""
     arguments = ["--name", "foreign", "-e", "host", "--lake", lake_path]
     result = CliRunner().invoke(app, ["grade", str(graded), *arguments])
     assert result.exit_code == 0, result.output

@@ -26,7 +26,7 @@ def rows(lake_path: str, table: str) -> list[dict[str, Any]]:
 
 
 async def test_every_cell_ends_with_a_verdict(finished: Finished, lake_path: str) -> None:
-    """The able arm and gold resolve, the unable arm and null do not; the report says so."""
+    """The able arm and gold resolve, the unable arm and null do not, and the report says so."""
     lake = await finished.copy(trial(), lake_path)
     built = report_files.read(lake, "trial")
     assert {arm.name: arm.resolved for arm in built.arms} == {
@@ -43,7 +43,7 @@ async def test_every_cell_ends_with_a_verdict(finished: Finished, lake_path: str
 
 
 async def test_every_number_can_be_traced_to_its_calls(finished: Finished, lake_path: str) -> None:
-    """Costs and tokens of an attempt are the sums over its calls; each call is a step."""
+    """Costs and tokens of an attempt are the sums over its calls, and each call is a step."""
     await finished.copy(trial(), lake_path)
     calls = rows(lake_path, "llm_calls")
     steps = {(step["attempt_id"], step["seq"]): step for step in rows(lake_path, "steps")}
@@ -56,10 +56,11 @@ async def test_every_number_can_be_traced_to_its_calls(finished: Finished, lake_
     assert calls
 
 
-async def test_the_same_again_buys_nothing(
+async def test_a_finished_experiment_is_not_paid_for_again(
     finished: Finished, lake_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No workspace is opened and no model is called; the results are the same."""
+    """Running a finished experiment again opens no workspace, calls no model and gives the same
+    attempts."""
     await finished.copy(trial(), lake_path)
     before = Counter(row["attempt_id"] for row in rows(lake_path, "attempts"))
 
@@ -75,7 +76,8 @@ async def test_the_same_again_buys_nothing(
 async def test_broken_infrastructure_is_no_result_and_is_tried_again(
     lake_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cell leaves no prediction, the others finish, and the next run completes it."""
+    """A cell that fails because of infrastructure leaves no prediction, and the next run completes
+    it."""
     real = workspaces._open
     victim = instances.load("bundled")[0].instance_id
     gold = [{"name": "gold", "agent": "gold"}]
@@ -98,11 +100,11 @@ async def test_broken_infrastructure_is_no_result_and_is_tried_again(
     assert built.arm("gold").resolved == 1
 
 
-async def test_what_may_pass_is_retried_at_once(
+async def test_a_transient_failure_is_retried_at_once(
     lake_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A first failure that may pass costs a retry of the task, not another run; the attempt
-    goes on, and its row is that of its end."""
+    """A transient failure costs a retry of the task, not another run, and the attempt's only row is
+    that of its end."""
     monkeypatch.setattr(solve.attempt, "retry_delay_seconds", [0, 0])
     real, failures = workspaces._open, []
 
@@ -120,7 +122,8 @@ async def test_what_may_pass_is_retried_at_once(
 
 
 async def test_grading_can_wait(lake_path: str) -> None:
-    """Without `grade` there are predictions and no verdicts; a later run adds only those."""
+    """With `grade=False` there are predictions and no verdicts. A later run adds only the
+    verdicts."""
     declared = trial(select={"sample": 1}, arms=[{"name": "gold", "agent": "gold"}], primary=None)
     await benchmark(declared, lake_path, grade=False)
     assert (len(rows(lake_path, "predictions")), rows(lake_path, "evaluations")) == (1, [])
@@ -129,7 +132,7 @@ async def test_grading_can_wait(lake_path: str) -> None:
 
 
 async def test_repeats_are_attempts_of_their_own(lake_path: str) -> None:
-    """Each repeat draws anew; one more repeat keeps the earlier attempts."""
+    """Each repeat has a seed of its own, and one more repeat keeps the earlier attempts."""
     arms = [{"name": "a", "agent": "mini", "model": {"provider": "simulated", "skill": 0.5}}]
     changes: dict[str, Any] = {"select": {"sample": 1}, "arms": arms, "primary": None}
     await benchmark(trial(**changes, repeats=2), lake_path)
@@ -142,7 +145,7 @@ async def test_repeats_are_attempts_of_their_own(lake_path: str) -> None:
 
 
 async def test_one_cell_can_be_solved_alone(lake_path: str) -> None:
-    """The `solve` flow does one cell of an experiment, and `benchmark` then finds it done."""
+    """The `solve` flow runs one cell of an experiment, and `benchmark` reuses it."""
     arms = [{"name": "able", "agent": "mini", "model": {"provider": "simulated", "skill": 1}}]
     declared = trial(select={"sample": 1}, arms=arms, primary=None)
     [instance] = [i.instance_id for i in solve_instances(declared)]
@@ -162,7 +165,8 @@ def solve_instances(declared: Any) -> list[Any]:
 
 @pytest.mark.docker
 async def test_a_missing_image_is_infrastructure(lake_path: str, tmp_path: Path) -> None:
-    """A clear message, no prediction, and another try by the next run."""
+    """A missing image is named in the attempt's detail, leaves no prediction, and is tried again by
+    the next run."""
     row = {**instances.load("bundled")[0].row, "image": "durabench/absent:latest"}
     dataset = tmp_path / "rows.jsonl"
     dataset.write_text(json.dumps(row, default=str))

@@ -24,7 +24,7 @@ def rows(lake_path: str, table: str) -> list[dict[str, Any]]:
 
 
 def results(lake_path: str) -> dict[str, Any]:
-    """What decides a report, by attempt."""
+    """Return calls, outcome and patch by attempt."""
     patches = {row["attempt_id"]: row["model_patch"] for row in rows(lake_path, "predictions")}
     return {
         row["attempt_id"]: (row["model_calls"], row["outcome"], patches.get(row["attempt_id"]))
@@ -32,10 +32,11 @@ def results(lake_path: str) -> dict[str, Any]:
     }
 
 
-async def test_a_spent_budget_stops_and_a_larger_one_goes_on(
+async def test_a_spent_budget_stops_and_a_larger_one_resumes(
     lake_path: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Stopped cells leave no prediction; after the next run all is as if nothing had happened."""
+    """Cells that a budget stops leave no prediction. With a larger budget they resume and end like
+    undisturbed ones."""
     undisturbed = str(tmp_path_factory.mktemp("undisturbed"))
     await benchmark(trial(arms=ARMS), undisturbed)
     total = sum(row["billed_usd"] for row in rows(undisturbed, "attempts"))
@@ -55,7 +56,7 @@ async def test_a_spent_budget_stops_and_a_larger_one_goes_on(
 
 
 async def test_a_budget_of_calls_is_kept_per_attempt(lake_path: str) -> None:
-    """Every attempt stops at its third call; none is billed more than two."""
+    """With a budget of two calls, every attempt stops before its third and is billed for two."""
     budgets = {"attempt": {"calls": 2}}
     with pytest.raises(IncompleteRun, match="4 of 4 cells were stopped by a budget"):
         await benchmark(trial(arms=ARMS, budgets=budgets), lake_path)

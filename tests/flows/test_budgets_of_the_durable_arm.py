@@ -21,20 +21,20 @@ from tests.flows.conftest import trial
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.timeout(600)]
 
 LATENCY_S = 0.2
-"""Of an answer, so that the calls of two candidates overlap."""
+"""Latency of an answer, so that the calls of two candidates overlap."""
 
 
 @dataclass
 class Meter:
-    """What a provider sees, whatever anybody's journal says."""
+    """Calls and cost as the provider sees them, independent of any journal."""
 
     sent: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """Calls by scope, and number within it, in the order in which they came."""
+    """Calls by scope and number within it, in the order of arrival."""
     spent_usd: float = 0.0
     open_usd: float = 0.0
-    """What the calls in flight can cost."""
+    """The most that the calls in flight can cost."""
     highest_usd: float = 0.0
-    """The most that was ever spent or in flight."""
+    """The highest sum of spent and open cost."""
 
     def begin(self, request: ModelRequest) -> None:
         self.sent[request.scope, request.number] += 1
@@ -46,30 +46,30 @@ class Meter:
         self.spent_usd += price_usd(request.number)
 
     def taken(self) -> "Meter":
-        """What was counted so far; counting begins anew."""
+        """Return the counts so far and reset them."""
         before = replace(self)
         self.sent, self.spent_usd, self.highest_usd = Counter(), 0.0, 0.0
         return before
 
     def until_half_of_the_twins(self) -> list[tuple[str, int]]:
-        """The calls before the two candidates, and half of theirs."""
+        """Return the calls before the two candidates, and half of the candidates' calls."""
         places = list(self.sent)
         theirs = [at for at, (scope, _) in enumerate(places) if scope.startswith(TWINS)]
         return places[: theirs[len(theirs) // 2]]
 
 
 def price_usd(number: int) -> float:
-    """What a call costs; later ones of a conversation cost more."""
+    """Return the price of a call. Later calls of a conversation cost more."""
     return 0.01 * (number + 1)
 
 
 def ceiling_usd(request: ModelRequest) -> float:
-    """What it could cost."""
+    """Return the most that a call could cost."""
     return 2 * price_usd(request.number)
 
 
 class MeteredModel(FirstWrong):
-    """Answers every role at its price."""
+    """A model that answers every role and charges its price."""
 
     def __init__(self, task: Task, meter: Meter) -> None:
         super().__init__(task)
@@ -89,7 +89,7 @@ class MeteredModel(FirstWrong):
 
 @pytest.fixture
 def meter(monkeypatch: pytest.MonkeyPatch) -> Meter:
-    """The one of whatever is run in the test."""
+    """Return the meter of every model that the test uses."""
     counted = Meter()
     build = lambda spec, task, seed, admit: MeteredModel(task, counted)  # noqa: E731
     monkeypatch.setattr(models, "build", build)
@@ -97,7 +97,7 @@ def meter(monkeypatch: pytest.MonkeyPatch) -> Meter:
 
 
 def declared(**budget: Any) -> Experiment:
-    """One attempt, with a budget or without."""
+    """Return an experiment with one attempt, with a budget if one is given."""
     options = {"profile": {"preset": "full"}}
     arms = [{"name": "d", "agent": "durable", "model": "openai/metered", "options": options}]
     budgets = {"budgets": {"attempt": budget}} if budget else {}
@@ -111,7 +111,7 @@ def rows(lake_path: str, table: str) -> list[dict[str, Any]]:
 
 
 async def finished(experiment: Experiment, lake_path: str) -> dict[str, Any]:
-    """Run it to its end; what it came to."""
+    """Run the experiment to its end. Return its outcome, figures and patch."""
     await benchmark(experiment, lake_path, grade=False)
     [attempt], [prediction] = rows(lake_path, "attempts"), rows(lake_path, "predictions")
     return {
@@ -124,7 +124,7 @@ async def finished(experiment: Experiment, lake_path: str) -> dict[str, Any]:
 
 
 async def stopped(experiment: Experiment, lake_path: str) -> None:
-    """Run it until its budget stops it; nothing is handed in."""
+    """Run the experiment until its budget stops it, without a prediction."""
     with pytest.raises(IncompleteRun, match="stopped by a budget"):
         await benchmark(experiment, lake_path, grade=False)
     assert [row["outcome"] for row in rows(lake_path, "attempts")] == ["budget_stop"]
@@ -132,14 +132,15 @@ async def stopped(experiment: Experiment, lake_path: str) -> None:
 
 
 async def undisturbed(meter: Meter, folder: str) -> tuple[dict[str, Any], Meter]:
-    """What the attempt comes to without a budget, and what it asked; the meter is at zero."""
+    """Run the attempt without a budget. Return its results and its calls; the meter is reset."""
     return await finished(declared(), folder), meter.taken()
 
 
-async def test_a_budget_in_usd_is_never_exceeded_and_a_larger_one_goes_on(
+async def test_a_budget_in_usd_is_never_exceeded_and_a_larger_one_resumes(
     meter: Meter, lake_path: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """It runs out between the two candidates; what they have in flight counts."""
+    """A budget that runs out between two candidates is not exceeded, calls in flight included. A
+    larger one resumes the attempt."""
     expected, whole = await undisturbed(meter, str(tmp_path_factory.mktemp("undisturbed")))
     usd = sum(price_usd(number) for _, number in whole.until_half_of_the_twins())
 
@@ -153,10 +154,11 @@ async def test_a_budget_in_usd_is_never_exceeded_and_a_larger_one_goes_on(
     assert set(meter.sent.values()) == {1}
 
 
-async def test_a_budget_in_calls_is_used_up_and_a_larger_one_goes_on(
+async def test_a_budget_in_calls_is_used_up_and_a_larger_one_resumes(
     meter: Meter, lake_path: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """All its calls are made and not one more, however often it is run."""
+    """Exactly the calls of the budget are made, however often it is run. A larger one resumes the
+    attempt."""
     expected, whole = await undisturbed(meter, str(tmp_path_factory.mktemp("undisturbed")))
     calls = len(whole.until_half_of_the_twins())
 

@@ -27,16 +27,17 @@ FAMILY = [{"baseline": "gold", "candidate": "again"}]
 
 
 def controls(**declared: Any) -> Experiment:
-    """One instance on the host, solved without any model."""
+    """Return an experiment on one instance on the host, solved without any model."""
     arms = [{"name": name, "agent": name} for name in ("gold", "null")]
     arms.append({"name": "again", "agent": "gold"})
     return trial(select={"sample": 1}, arms=arms, **declared)
 
 
-async def test_a_plan_is_declared_with_the_experiment_and_cannot_be_changed_later(
+async def test_a_plan_cannot_be_changed_after_the_results(
     finished: Finished, lake_path: str
 ) -> None:
-    """A margin and a family that come after the results are told at the top and not used."""
+    """A margin and a family that are declared after the results are not used, and the first note of
+    the report says so."""
     lake = await finished.copy(controls(primary=PRIMARY), lake_path)
     before = report_files.read(lake, "trial")
     assert before.comparisons[0].role == "primary"
@@ -55,8 +56,9 @@ async def test_a_plan_is_declared_with_the_experiment_and_cannot_be_changed_late
     assert [pair.role for pair in after.comparisons] == ["primary", "exploratory", "exploratory"]
 
 
-async def test_a_plan_that_stood_before_the_run_is_followed(lake_path: str) -> None:
-    """However often it is run again, and with what is not declared changed: nothing is said."""
+async def test_a_plan_that_was_declared_before_the_run_is_followed(lake_path: str) -> None:
+    """A plan that was declared before the run is used without a note, even if the run is repeated
+    with other settings."""
     declared = {"primary": {**PRIMARY, "margin": 0.2}, "family": FAMILY}
     for concurrency in (1, 2):
         await benchmark(controls(**declared, concurrency=concurrency), lake_path)
@@ -68,10 +70,11 @@ async def test_a_plan_that_stood_before_the_run_is_followed(lake_path: str) -> N
     assert report.non_inferiority.margin == 0.2
 
 
-async def test_a_verdict_of_another_experiment_does_not_date_the_results(
+async def test_a_reused_verdict_does_not_make_a_plan_late(
     finished: Finished, lake_path: str
 ) -> None:
-    """The second experiment shares its patches with the first, and its plan was there in time."""
+    """A verdict that is reused from an earlier experiment does not make the second one's plan
+    late."""
     primary = {**PRIMARY, "margin": 0.05}
     await finished.copy(controls(primary=PRIMARY), lake_path)
     await benchmark(controls(name="second", primary=primary), lake_path)
@@ -83,8 +86,8 @@ async def test_a_verdict_of_another_experiment_does_not_date_the_results(
 
 
 async def test_rows_that_are_written_again_keep_their_time(lake_path: str) -> None:
-    """A plan made with results at hand is found out though the rows of all attempts were gone
-    when it was declared, and though nothing had been graded."""
+    """Rows of attempts that are written again keep their times, so that a plan declared in the
+    meantime counts as late."""
     lake = Lake.existing(lake_path)
     await benchmark(controls(primary=None), lake_path, grade=False)
     before = {row["attempt_id"]: _run_of(row) for row in lake.rows("attempts", "trial")}
@@ -129,14 +132,14 @@ DECLARED = sorted(Experiment.model_fields.keys() - declaration.NOT_DECLARED - {"
 
 
 def changed(*fields: str) -> Experiment:
-    """The controls with other values of these fields; a name would be another experiment."""
+    """Return the controls with other values of these fields."""
     content = controls(primary=PRIMARY).model_dump(mode="json")
     return Experiment.model_validate({**content, **{field: CHANGES[field] for field in fields}})
 
 
 @pytest.mark.parametrize("field", sorted(CHANGES))
 def test_only_what_defines_an_experiment_is_declared_again(field: str, tmp_path: Path) -> None:
-    """To run with another value of anything else is no change."""
+    """Only a change of a field that defines the experiment adds a declaration."""
     lake = Lake.open(tmp_path)
     also = ["environment"] if field == "execution" else []
     for declared in (changed(), changed(field, *also)):
@@ -146,14 +149,15 @@ def test_only_what_defines_an_experiment_is_declared_again(field: str, tmp_path:
 
 
 def test_every_field_is_tried() -> None:
-    """A new one needs a value here, and a decision."""
+    """`CHANGES` has a value for every field of an experiment."""
     assert CHANGES.keys() == Experiment.model_fields.keys()
 
 
-def test_what_an_earlier_release_took_for_a_change_is_told_only_where_it_is_one(
+def test_repeated_declarations_of_an_earlier_release_are_no_changes(
     tmp_path: Path,
 ) -> None:
-    """Its digests were of all fields."""
+    """Earlier releases declared again after a change of any field. Only changes of fields that
+    define the experiment count."""
     lake = Lake.open(tmp_path)
     for number, declared in enumerate([changed(), changed(*declaration.NOT_DECLARED)]):
         earlier(declared, number, lake)
@@ -166,7 +170,8 @@ def test_what_an_earlier_release_took_for_a_change_is_told_only_where_it_is_one(
 
 
 def test_the_next_release_does_not_declare_again(tmp_path: Path) -> None:
-    """What an earlier one recorded says the same, with another digest and without new fields."""
+    """A declaration of an earlier release, with another digest and without new fields, is
+    recognised as equal."""
     lake = Lake.open(tmp_path)
     declared = controls(primary=PRIMARY)
     unit = earlier(declared, 0, lake, without={"preflight", "family"})
@@ -178,7 +183,7 @@ def test_the_next_release_does_not_declare_again(tmp_path: Path) -> None:
 
 
 def earlier(declared: Experiment, number: int, lake: Lake, without: Collection[str] = ()) -> str:
-    """Declare as a release did whose digests were of all fields, and that lacked some."""
+    """Declare as an earlier release did: with a digest of all fields, and without some of them."""
     content = declared.model_dump(mode="json", exclude=set(without))
     digest = canonical_digest(content)
     at = datetime(2026, 3, 1, 12, number, tzinfo=UTC)

@@ -33,7 +33,7 @@ def declared() -> dict[str, Any]:
 
 
 def schema(name: str) -> dict[str, Any]:
-    """The parameters of a flow as Prefect's forms get them, ready for validating."""
+    """Return the parameters of a flow as Prefect's forms get them, ready for validation."""
     made = parameter_schema(FLOWS[name].fn).model_dump(by_alias=True)
     return made | {"additionalProperties": False}
 
@@ -44,7 +44,7 @@ def validate(name: str, parameters: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", FLOWS)
 def test_every_parameter_says_what_it_is(name: str) -> None:
-    """A title, a description and a type; those of an experiment's parts too."""
+    """Every parameter has a title and a description, including those of an experiment's parts."""
     made = schema(name)
     for parameter, shown in made["properties"].items():
         assert shown["title"] == parameter
@@ -67,7 +67,7 @@ def test_every_parameter_says_what_it_is(name: str) -> None:
 
 
 def test_choices_are_enumerations_and_models_are_tabs() -> None:
-    """What a form offers: lists of words, and a model as text or as one of four blocks."""
+    """A form offers choices as lists, and a model as text or as one of four blocks."""
     made = schema("solve")
     assert made["properties"]["trace"]["enum"] == ["off", "steps"]
     arms = made["definitions"]["Experiment"]["properties"]["arms"]["items"]
@@ -88,7 +88,8 @@ def test_choices_are_enumerations_and_models_are_tabs() -> None:
 
 
 def test_the_schema_takes_what_an_experiment_takes() -> None:
-    """The forms check by the schema alone: every experiment file passes, mistakes do not."""
+    """The schema, the only check of Prefect's forms, accepts every experiment file and refuses
+    mistakes."""
     for path in (ROOT / "flows" / "experiments").glob("*.yaml"):
         validate("benchmark", {"experiment": yaml.safe_load(path.read_text())})
     arms = [{"name": "mini", "agent": "mini"}]
@@ -104,7 +105,8 @@ def test_the_schema_takes_what_an_experiment_takes() -> None:
 
 @pytest.mark.parametrize("name", declared())
 def test_a_deployment_is_complete(name: str) -> None:
-    """Description, tags, pool, checked parameters, and a limit with what happens beyond it."""
+    """Every deployment has a description, a tag, a pool, checked parameters and a concurrency limit
+    with a strategy."""
     deployment = declared()[name]
     assert len(deployment["description"]) > 40
     assert "durabench" in deployment["tags"]
@@ -120,8 +122,8 @@ def test_a_deployment_is_complete(name: str) -> None:
 
 @pytest.mark.slow
 async def test_the_kubernetes_template_makes_a_job(prefect_server: PrefectServer) -> None:
-    """Prefect's server accepts it, it makes a job of a deployment's variables, and a job has
-    the daemon beside it that instances need. No cluster is here: the job is not run."""
+    """Prefect accepts the template and makes a job of a deployment's variables, with a Docker
+    daemon beside it. There is no cluster here, so the job is not run."""
     template = json.loads(KUBERNETES.read_text())
     WorkPoolCreate(name="durabench", type="kubernetes", base_job_template=template)
     variables = template["variables"]
@@ -132,7 +134,7 @@ async def test_the_kubernetes_template_makes_a_job(prefect_server: PrefectServer
         jsonschema.validate({}, variables)
 
     class Job(BaseJobConfiguration):
-        """As the Kubernetes worker's: the manifest is one of the job's settings."""
+        """A job like the Kubernetes worker's, which has the manifest among its settings."""
 
         job_manifest: dict[str, Any]
 
@@ -146,14 +148,14 @@ async def test_the_kubernetes_template_makes_a_job(prefect_server: PrefectServer
     assert {"name": "DOCKER_HOST", "value": "tcp://127.0.0.1:2375"} in main["env"]
     assert (daemon["restartPolicy"], daemon["securityContext"]) == ("Always", {"privileged": True})
     assert {"name": "lake", "persistentVolumeClaim": {"claimName": "c"}} in pod["volumes"]
-    # The worker itself fills in what every job has of its own.
+    # The worker itself fills in the values of the individual job.
     left = set(re.findall(r"{{ (\w+) }}", json.dumps(made.job_manifest)))
     assert left <= {"command", "labels", "name"}
 
 
 @pytest.fixture(scope="module")
 def deployed(prefect_server: PrefectServer) -> PrefectServer:
-    """The server with all deployments."""
+    """Deploy everything to the server. Return the server."""
     assert prefect_server.run("durabench", "setup").returncode == 0
     prefect_server.prefect("deploy", "--all")
     return prefect_server
@@ -161,7 +163,7 @@ def deployed(prefect_server: PrefectServer) -> PrefectServer:
 
 @pytest.mark.slow
 def test_the_schedule_makes_flow_runs(deployed: PrefectServer) -> None:
-    """The nights to come are there for the UI to show, and for a worker to take."""
+    """The schedule of the smoke deployment creates flow runs for the coming nights."""
     nights = {
         "deployments": {"name": {"any_": ["smoke"]}},
         "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
@@ -171,7 +173,8 @@ def test_the_schedule_makes_flow_runs(deployed: PrefectServer) -> None:
 
 @pytest.mark.slow
 def test_the_smoke_deployment_runs_on_a_worker(deployed: PrefectServer) -> None:
-    """Deployed as prefect.yaml says, the scheduled benchmark completes and leaves its report."""
+    """The scheduled benchmark, deployed as prefect.yaml says, completes on a worker and leaves its
+    report."""
     server = deployed
     smoke = server.get("/deployments/name/benchmark/smoke")
     assert smoke["schedules"][0]["schedule"]["cron"] == "0 4 * * *"

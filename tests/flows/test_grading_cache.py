@@ -30,7 +30,7 @@ def lake(lake_path: str) -> Lake:
 
 @pytest.fixture
 def gradings(monkeypatch: pytest.MonkeyPatch) -> list[Evaluation]:
-    """The gradings that were really made, in their order."""
+    """Return the gradings that were actually made, in order."""
     made: list[Evaluation] = []
     real = grading.grade
 
@@ -45,7 +45,8 @@ def gradings(monkeypatch: pytest.MonkeyPatch) -> list[Evaluation]:
 async def test_every_ingredient_of_a_verdict_grades_again(
     lake: Lake, gradings: list[Evaluation], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Patch, image digest, row, timeout and swebench release, each once and never twice."""
+    """A change of patch, image digest, row, timeout or swebench release causes exactly one more
+    grading."""
     changed = [
         SUBMISSION,
         replace(SUBMISSION, patch=""),
@@ -63,11 +64,9 @@ async def test_every_ingredient_of_a_verdict_grades_again(
     assert len(lake.units("evaluations", "attempt-*", "trial", "a")) == 6
 
 
-async def test_what_decides_no_verdict_grades_nothing(
-    lake: Lake, gradings: list[Evaluation]
-) -> None:
-    """The same patch from other attempts, arms, repeats and experiments, in any order and at
-    the same time, is graded once; each attempt gets the row."""
+async def test_the_same_patch_is_graded_once(lake: Lake, gradings: list[Evaluation]) -> None:
+    """The same patch from other attempts, arms, repeats and experiments is graded once, even
+    concurrently. Each attempt gets its row."""
     others = [
         replace(SUBMISSION, attempt_id="other"),
         replace(SUBMISSION, attempt_id="repeat", repeat=1),
@@ -87,10 +86,11 @@ async def test_what_decides_no_verdict_grades_nothing(
         assert row["started_at"] == gradings[0].started_at
 
 
-async def test_a_second_grading_serves_everybody_too(
+async def test_a_second_grading_serves_every_attempt(
     lake: Lake, gradings: list[Evaluation]
 ) -> None:
-    """Asked for by one attempt, it confirms the verdict of the others that ask later."""
+    """A second grading that one attempt requests confirms the verdicts of the other attempts,
+    too."""
     other = replace(SUBMISSION, attempt_id="other", arm="b")
     await graded(other, lake, twice=False)
     for submission in (SUBMISSION, other, SUBMISSION):
@@ -105,7 +105,7 @@ async def test_a_second_grading_serves_everybody_too(
 async def test_another_name_of_the_model_and_other_workers_grade_nothing(
     lake_path: str, tmp_path: Path, gradings: list[Evaluation]
 ) -> None:
-    """A predictions file that was graded before, under another name and in another order."""
+    """The same predictions under another model name and in another order are not graded again."""
     second = instances.load("bundled")[1]
     patches = {INSTANCE.instance_id: INSTANCE.patch, second.instance_id: ""}
 

@@ -25,8 +25,8 @@ FIRST, SECOND, THIRD = instances.load("bundled")[:3]
 async def test_infrastructure_stays_in_the_denominator_and_is_tried_again(
     lake_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One resolved, one that does not apply, one whose workspace cannot be had: three planned.
-    The next run grades that one alone."""
+    """A prediction whose workspace cannot be opened stays in the denominator, and the next run
+    grades it."""
     path = tmp_path / "preds.json"
     patches = [(FIRST, FIRST.patch), (SECOND, "no diff"), (THIRD, THIRD.patch)]
     content = {
@@ -62,7 +62,7 @@ def read(lake_path: str) -> Report:
 
 
 def states(lake_path: str) -> dict[str, int]:
-    """Cells of the only arm by how they ended; all three that were planned."""
+    """Return the only arm's cells by state, after checking that all three are planned."""
     built = read(lake_path)
     [arm] = built.arms
     found = Counter(cell.state for cell in built.cells)

@@ -1,7 +1,7 @@
 """A lake and a journal of release 0.1 can be resumed, and nothing is paid for again.
 
-`lake_of_0_1/` holds both, as `durabench run` of that release left them: `legacy` finished, and
-`legacy-stopped` killed while its durable arm was working. That arm has a later version now.
+`lake_of_0_1/` contains both as `durabench run` of that release left them: `legacy` finished, and
+`legacy-stopped` was killed while its durable arm was working. That arm has a later version now.
 """
 
 import sqlite3
@@ -29,7 +29,7 @@ def old_lake(tmp_path: Path) -> Path:
 
 
 def bought(lake: Path, name: str) -> dict[tuple[str, str, int], int]:
-    """How often each model call of an experiment was made, by arm, scope and number."""
+    """Return how often each model call of an experiment was made, by arm, scope and number."""
     query = """
         select arm, scope, seq, count(*) from ledger join attempts using (attempt_id)
         where experiment = ? group by arm, scope, seq
@@ -38,8 +38,8 @@ def bought(lake: Path, name: str) -> dict[tuple[str, str, int], int]:
         return {tuple(row[:3]): row[3] for row in database.execute(query, [name])}
 
 
-async def test_a_finished_experiment_is_finished(old_lake: Path) -> None:
-    """Every arm of an unchanged agent is found under its key, with options and without."""
+async def test_a_finished_experiment_is_not_paid_for_again(old_lake: Path) -> None:
+    """Arms whose agents are unchanged are found under their keys and not paid for again."""
     before = bought(old_lake, "legacy")
     declared = declaration.load(FOLDER / "legacy.yaml")
     unchanged = [arm for arm in declared.arms if ARMS[arm.agent].version == 1]
@@ -51,10 +51,9 @@ async def test_a_finished_experiment_is_finished(old_lake: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["legacy", pytest.param("legacy-stopped", marks=pytest.mark.docker)]
 )
-async def test_attempts_of_an_earlier_version_are_not_bought_again(
-    old_lake: Path, name: str
-) -> None:
-    """Finished or killed, they are refused before anything is bought or recorded."""
+async def test_attempts_of_an_earlier_version_are_refused(old_lake: Path, name: str) -> None:
+    """Attempts of an earlier agent version, finished or killed, are refused before anything is paid
+    for."""
     before = bought(old_lake, name)
     declared = declaration.load(FOLDER / f"{name}.yaml")
     with pytest.raises(UsageError, match=r"by version 1 of the durable agent.* another name"):
@@ -63,7 +62,7 @@ async def test_attempts_of_an_earlier_version_are_not_bought_again(
 
 
 def test_an_attempt_is_forked(old_lake: Path) -> None:
-    """Its declaration holds options of other agents, which the arm never used."""
+    """An attempt can be forked although its declaration holds options of other agents."""
     with closing(sqlite3.connect(old_lake / "journal.sqlite")) as database:
         [attempt] = database.execute("select attempt_id from attempts where arm = 'mini-strict'")
     made = forking.fork(forking.check(attempt[0], "3", str(old_lake)))

@@ -20,14 +20,16 @@ IDS = ["durabench__slotwise-1", "durabench__slotwise-2"]
 
 
 def declared(name: str, model: dict[str, Any]) -> Experiment:
-    """The durable arm on two instances, with every candidate that the profile allows."""
+    """Return an experiment with the durable arm on two instances and the most candidates of its
+    profile."""
     profile = {"parallel": 2, "candidates": {"high": 3, "medium": 3, "low": 3}}
     arms = [{"name": "durable", "agent": "durable", "options": {"profile": profile}}]
     return trial(name=name, arms=arms, model=model, select={"ids": IDS}, primary=None)
 
 
 def results(lake_path: str, experiment: str) -> dict[str, Any]:
-    """What each attempt came to, by instance: patch, and model calls with their cost by place."""
+    """Return outcome, patch and credits of each attempt by instance, and the cost of each model
+    call."""
     lake = Lake.existing(lake_path)
     journal = open_journal(lake)
     found = {}
@@ -49,7 +51,7 @@ def results(lake_path: str, experiment: str) -> dict[str, Any]:
 
 
 async def test_a_recording_answers_as_the_model_did(lake_path: str, tmp_path: Path) -> None:
-    """The same patches, calls and costs, candidates at the same time included."""
+    """A recording gives the same patches, calls and costs, even with concurrent candidates."""
     simulated = {"provider": "simulated", "skill": 0.5, "malformed": 0.1}
     await benchmark(declared("live", simulated), lake_path, grade=False)
     folder = tmp_path / "recordings"
@@ -68,8 +70,11 @@ async def test_a_recording_answers_as_the_model_did(lake_path: str, tmp_path: Pa
     assert any(scope.endswith("/candidate-2") for scope in scopes)
 
 
-async def test_a_recording_of_what_was_cut_off_is_cut_off(lake_path: str, tmp_path: Path) -> None:
-    """An attempt whose time ran out ends so in its recording, however long that may take."""
+async def test_a_recording_of_an_attempt_out_of_time_is_out_of_time(
+    lake_path: str, tmp_path: Path
+) -> None:
+    """The recording of an attempt that ran out of time runs out of time, too, whatever its own
+    limit."""
 
     def declared(name: str, model: dict[str, Any], **options: Any) -> Experiment:
         arms = [{"name": "mini", "agent": "mini", "options": options}]

@@ -17,7 +17,7 @@ GOLD = "{name: gold, agent: gold}"
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every test in a folder of its own, with the lake in it."""
+    """Run every test in a folder of its own, which contains the lake."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DURABENCH_LAKE", str(tmp_path / "lake"))
 
@@ -29,13 +29,13 @@ PREDICTION = (
 
 @pytest.fixture
 def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine on which Prefect's server must not be asked for."""
+    """Fail the test if a command contacts or starts a Prefect server."""
     monkeypatch.setattr("flows.cli.running.prefect_api", lambda: pytest.fail("a server is started"))
 
 
 def test_help_answers_at_once() -> None:
-    """Under half a second: nothing slow is imported. Of processor time, the best of three, for
-    on a busy machine the clock measures what else runs."""
+    """`durabench --help` takes less than half a second of processor time, because it imports
+    nothing slow. The best of three counts; wall-clock time would include other processes."""
     command = [str(Path(sys.executable).with_name("durabench")), "--help"]
     seconds = []
     for _ in range(3):
@@ -47,7 +47,7 @@ def test_help_answers_at_once() -> None:
 
 
 def fails(*arguments: str, because: str) -> None:
-    """Exit code 2, one line with the reason, no traceback, and nothing written."""
+    """Assert that a command exits with code 2 and a one-line reason, and writes nothing."""
     before = set(Path.cwd().rglob("*"))
     result = CliRunner().invoke(app, list(arguments))
     assert result.exit_code == 2, result.output
@@ -70,40 +70,40 @@ def dataset(**changes: object) -> str:
 
 
 def test_an_unknown_key_is_refused() -> None:
-    """The key is named with its place."""
+    """An unknown key is refused with its path in the file."""
     path = experiment(f"name: t\narms: [{GOLD}]\ncolour: red\n")
     fails("run", path, because="trial.yaml: colour: unknown key")
 
 
 def test_an_unknown_arm_is_refused() -> None:
-    """The known ones are named."""
+    """An unknown agent is refused with a list of the known ones."""
     path = experiment("name: t\narms: [{name: a, agent: golden}]\n")
     fails("run", path, because="'mini', 'mini_retry', 'durable', 'gold', 'null'")
 
 
 def test_a_missing_experiment_is_refused() -> None:
-    """The path is named."""
+    """A missing experiment file is refused with its path."""
     fails("run", "absent.yaml", because="cannot read absent.yaml")
 
 
-def test_an_unknown_experiment_has_near_matches() -> None:
-    """An empty folder is no lake."""
+def test_a_report_without_a_lake_is_refused() -> None:
+    """A report from an empty folder is refused, because the folder is no lake."""
     fails("report", "absent", because="there is no lake")
 
 
 def test_an_unknown_attempt_is_refused() -> None:
-    """The way to list them is told."""
+    """An unknown attempt is refused with the command that lists the attempts."""
     fails("trace", "absent", because="durabench status NAME --cells")
 
 
 def test_a_missing_folder_of_trajectories_is_refused() -> None:
-    """Nothing is declared for an import that brings nothing."""
+    """An import without any trajectory is refused and declares no experiment."""
     fails("import", "mini", "absent", "-d", "bundled", "--name", "x", because="no *.traj.json")
 
 
 @pytest.mark.usefixtures("no_server")
 class TestBeforeAServerIsStarted:
-    """What reading the data and looking at the machine shows, which takes a second."""
+    """Mistakes that are reported within a second, before a Prefect server is started."""
 
     @pytest.mark.parametrize(
         ("content", "because"),
@@ -118,22 +118,22 @@ class TestBeforeAServerIsStarted:
         ids=["missing", "empty", "no JSON", "twice", "unknown instance", "no patch"],
     )
     def test_a_bad_predictions_file_is_refused(self, content: str | None, because: str) -> None:
-        """The place in the file is named."""
+        """An invalid predictions file is refused with the line and the fault."""
         if content is not None:
             Path("predictions.jsonl").write_text(content)
         fails("grade", "predictions.jsonl", "--name", "x", because=because)
 
-    def test_a_name_that_cannot_be_one_is_refused(self) -> None:
-        """Before the predictions are looked up."""
+    def test_an_invalid_name_is_refused(self) -> None:
+        """An invalid name for results is refused before the predictions are graded."""
         Path("predictions.jsonl").write_text(PREDICTION)
         fails("grade", "predictions.jsonl", "--name", "A B", because="cannot name results")
 
-    def test_an_attempt_to_fork_has_to_be_there(self) -> None:
-        """Neither a server nor a lake is made for one that is not."""
+    def test_an_attempt_to_fork_has_to_exist(self) -> None:
+        """Forking an unknown attempt starts no server and creates no lake."""
         fails("fork", "absent", "--at", "1", because="0 attempts in")
 
-    def test_an_instance_to_debug_has_to_be_there(self) -> None:
-        """As in an experiment."""
+    def test_an_instance_to_debug_has_to_exist(self) -> None:
+        """Debugging an unknown instance is refused."""
         fails("debug", "durabench__x-1", because="not in the dataset: durabench__x-1")
 
     @pytest.mark.parametrize(
@@ -151,32 +151,32 @@ class TestBeforeAServerIsStarted:
     def test_a_cell_to_debug_has_to_be_in_the_file(
         self, instance: str, arguments: list[str], because: str
     ) -> None:
-        """The arms of the file and the ways to choose another instance are told."""
+        """A cell that the experiment file lacks is refused. The line lists the file's arms or says
+        how to choose an instance."""
         arms = f"[{GOLD}, {{name: 'null', agent: 'null'}}]"
         path = experiment(f"name: t\nselect: {{ids: [durabench__quillet-1]}}\narms: {arms}\n")
         fails("debug", f"durabench__{instance}", "-x", path, *arguments, because=because)
 
     def test_a_row_without_the_swebench_5_columns_is_refused(self) -> None:
-        """The missing columns are named, and what to use instead."""
+        """Rows without the columns of swebench 5 are refused. The line names the columns and a
+        remedy."""
         rows = dataset(image=None, eval_script=None)
         path = experiment(f"name: t\ndataset: {rows}\narms: [{GOLD}]\nenvironment: host\n")
         fails("run", path, because="no value for image, eval_script; use a swebench 5 dataset")
 
     def test_an_unknown_instance_is_refused(self) -> None:
-        """Near matches are offered."""
+        """An experiment that selects an unknown instance is refused."""
         path = experiment(f"name: t\nselect: {{ids: [durabench__x-1]}}\narms: [{GOLD}]\n")
         fails("run", path, because="not in the dataset: durabench__x-1")
 
-    def test_docker_that_is_asked_for_and_absent_is_refused(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The way out is told."""
+    def test_docker_without_a_daemon_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A request for Docker is refused if no daemon answers."""
         monkeypatch.setattr("agent.workspaces.container._connect", refuse_docker)
         path = experiment(f"name: t\narms: [{GOLD}]\n")
         fails("run", path, "-e", "docker", because="environment: docker was asked for, but")
 
     def test_a_lake_that_cannot_be_written_is_refused(self) -> None:
-        """The path and the ways to choose another are told."""
+        """A lake path that cannot be written is refused."""
         Path("file").touch()
         path = experiment(f"name: t\narms: [{GOLD}]\nenvironment: host\n")
         fails("run", path, "--lake", "file", because="cannot write to the lake")

@@ -18,7 +18,8 @@ INSTANCE = "durabench__quillet-1"
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
-    """An experiment for workers, with two profiles of one agent, budgets and a comparison."""
+    """Write an experiment for workers with two profiles of one agent, budgets and a comparison.
+    Return its path."""
     simulated = {"provider": "simulated", "skill": 1}
     options = {"profile": {"candidates": {"low": 1, "medium": 1, "high": 1}, "parallel": 1}}
     content = {
@@ -42,7 +43,8 @@ def file(tmp_path: Path) -> str:
 def test_an_arm_of_a_file_is_debugged_with_its_options_and_budgets(
     file: str, lake_path: str
 ) -> None:
-    """Once, here and under a name of its own; the budget of the file stops it."""
+    """The arm runs once, locally and as an experiment of its own, until the file's budget stops
+    it."""
     command = ["debug", INSTANCE, "--arm", "narrow", "--experiment", file, "--lake", lake_path]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 3, done.output

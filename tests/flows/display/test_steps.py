@@ -122,8 +122,9 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_step_is_a_line_with_everything_below(name: str) -> None:
-    """Time, place, name, what it did, how it ended, tokens, cost and duration."""
+def test_a_step_is_shown_as_a_line_and_as_a_block(name: str) -> None:
+    """A step's line has time, place, name, action, result, tokens, cost and duration. Its block has
+    the full text."""
     made, line, block = CASES[name]
     shown = steps.of_step(made)
     clock = made.started_at.astimezone().strftime("%H:%M:%S")
@@ -135,7 +136,7 @@ def test_a_step_is_a_line_with_everything_below(name: str) -> None:
 @pytest.mark.parametrize("width", [40, 80, 120])
 @pytest.mark.parametrize("name", CASES)
 def test_a_line_fits_a_terminal(name: str, width: int) -> None:
-    """And keeps the figures at its end, where there is room for them."""
+    """A line fits the terminal. From 80 columns on, it keeps the figures at its end."""
     made, full, _ = CASES[name]
     line = steps.line(steps.of_step(made), width)
     assert cell_len(line) <= width
@@ -157,5 +158,5 @@ def test_a_line_fits_a_terminal(name: str, width: int) -> None:
     ],
 )
 def test_json_is_shown_as_text(value: Any, line: str, text: str) -> None:
-    """In a line or in full; what is empty is left out."""
+    """JSON values are shown as text, on one line or in full, without empty values."""
     assert (in_line(value), in_full(value)) == (line, text)

@@ -1,4 +1,4 @@
-"""The state of cells according to a lake, and what it takes to learn it."""
+"""The state of cells according to a lake, and the number of folder listings that it costs."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ DECLARED = declaration.parse(
 
 
 def cells(count: int) -> list[Cell]:
-    """A plan of that many cells, over two arms."""
+    """Return a plan of `count` cells over two arms."""
     chosen = [
         replace(INSTANCE, instance_id=f"a__b-{number}", digest=f"row {number}")
         for number in range(count // 2)
@@ -38,7 +38,7 @@ def cells(count: int) -> list[Cell]:
 
 
 def solve(cell: Cell, lake: Lake) -> None:
-    """Leave what an attempt that ended leaves."""
+    """Write what a finished attempt of a cell leaves in the lake."""
     key, arm, instance_id = attempt_key(cell), cell.arm.name, cell.instance.instance_id
     builder = LakeBuilder(Path(lake.root))
     builder.attempt(arm, instance_id, unit=key[:32], attempt_id=key[:32], model_calls=0)
@@ -47,7 +47,7 @@ def solve(cell: Cell, lake: Lake) -> None:
 
 
 def grade(cell: Cell, lake: Lake, image: str = "sha256:1") -> None:
-    """Leave what a grading on an image leaves."""
+    """Write what a grading on an image leaves in the lake."""
     attempt_id = attempt_key(cell)[:32]
     patch = submission(cell, attempt_id, lake)
     key = verdict_key(patch.at(replace(cell.place, image_digest=image)))
@@ -63,7 +63,7 @@ def grade(cell: Cell, lake: Lake, image: str = "sha256:1") -> None:
 
 
 def remember(task: str, key: str, lake: Lake) -> None:
-    """Leave what Prefect keeps of a task that ended."""
+    """Write what Prefect keeps of a finished task."""
     path = Path(lake.results / result_name(task, key))
     path.parent.mkdir(exist_ok=True)
     path.touch()
@@ -76,7 +76,7 @@ def lake(tmp_path: Path) -> Lake:
 
 @pytest.fixture(scope="session")
 def listings() -> Callable[[], AbstractContextManager[list[str]]]:
-    """Folders that the process lists, as the interpreter reports them."""
+    """Return a context manager that collects the folders that the process lists."""
     counted: list[list[str]] = []
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
@@ -102,7 +102,7 @@ def listings() -> Callable[[], AbstractContextManager[list[str]]]:
 def test_a_pass_over_all_cells_lists_each_folder_once(
     lake: Lake, listings: Callable[[], AbstractContextManager[list[str]]], count: int
 ) -> None:
-    """However many cells there are: one listing for each arm, not for each cell."""
+    """A pass over all cells lists one folder per arm, however many cells there are."""
     planned = cells(count)
     for cell in planned:
         solve(cell, lake)
@@ -115,8 +115,8 @@ def test_a_pass_over_all_cells_lists_each_folder_once(
     assert sorted(listed) == [f"{folder}/arm=gold", f"{folder}/arm=null"]
 
 
-def test_a_verdict_that_another_run_gave_since_is_found(lake: Lake) -> None:
-    """A first verdict, and one on the image of today."""
+def test_a_verdict_that_another_run_added_is_found(lake: Lake) -> None:
+    """Verdicts that another run adds later are found: a first verdict, and one on a new image."""
     graded, other = cells(2)[0], cells(4)[2]
     for cell in (graded, other):
         solve(cell, lake)
@@ -136,7 +136,8 @@ def test_a_verdict_that_another_run_gave_since_is_found(lake: Lake) -> None:
 
 @pytest.mark.parametrize("outcome", ["refused", "infrastructure"])
 def test_a_cell_is_refused_whichever_release_recorded_it(lake: Lake, outcome: str) -> None:
-    """Release 0.1 knew no such outcome."""
+    """A failed preflight makes a cell `refused`, even if release 0.1 recorded it as
+    infrastructure."""
     [cell, _] = cells(2)
     attempt_id, why = attempt_key(cell)[:32], "preflight failed: gold: unresolved"
     LakeBuilder(Path(lake.root)).attempt(

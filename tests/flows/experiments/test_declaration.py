@@ -23,7 +23,7 @@ def parse(**content: Any) -> Experiment:
 
 
 def test_the_bundled_experiment_is_valid() -> None:
-    """It compares the two agents on one model and has both controls."""
+    """The bundled experiment compares two agents on one model and includes both controls."""
     bundled = declaration.load(BUILT_IN / "bundled.yaml")
     assert [arm.agent for arm in bundled.arms] == ["mini", "durable", "gold", "null"]
     assert bundled.primary is not None
@@ -32,7 +32,8 @@ def test_the_bundled_experiment_is_valid() -> None:
 
 
 def test_the_ablation_changes_one_part_at_a_time_on_two_models() -> None:
-    """Each durable arm differs from `lean` in one setting, and the weak model in its skill."""
+    """Each durable arm differs from the first in one setting, and the two files only in the model's
+    skill."""
     strong, weak = (
         declaration.load(BUILT_IN / f"{name}.yaml") for name in ("ablation", "ablation_weak")
     )
@@ -53,15 +54,15 @@ def test_the_ablation_changes_one_part_at_a_time_on_two_models() -> None:
 
 
 def test_a_bare_string_is_a_litellm_model() -> None:
-    """`model: openai/anything` needs no block."""
+    """A model that is given as a string is a LiteLLM model."""
     declared = parse(arms=[MINI])
     spec = declared.model_of(declared.arm("mini"))
     assert spec is not None
     assert spec.provider == "litellm"
 
 
-def test_the_experiments_model_serves_every_arm_that_names_none() -> None:
-    """The same base model in both arms is the default."""
+def test_an_arm_without_a_model_uses_the_model_of_the_experiment() -> None:
+    """An arm without a model of its own uses the experiment's model; a control has none."""
     arms = [{"name": "a", "agent": "mini"}, {**MINI, "name": "b"}, GOLD]
     declared = parse(arms=arms, model={"provider": "simulated", "skill": 0.5})
     providers = [spec.provider if spec else None for spec in map(declared.model_of, declared.arms)]
@@ -87,7 +88,7 @@ def test_the_experiments_model_serves_every_arm_that_names_none() -> None:
     ],
 )
 def test_a_mistake_is_one_line_that_names_the_key(content: dict[str, Any], message: str) -> None:
-    """The operator reads where it is and what is wrong."""
+    """A mistake in the file is reported in one line with the key and the fault."""
     with pytest.raises(UsageError, match=r"^trial\.yaml: ") as caught:
         parse(**content)
     assert message in str(caught.value)
@@ -133,7 +134,8 @@ def test_a_mistake_is_one_line_that_names_the_key(content: dict[str, Any], messa
     ],
 )
 def test_comparisons_that_cannot_be_declared(declared: dict[str, Any], message: str) -> None:
-    """One line: a stranger among the arms, a pair twice or turned round, a margin in percent."""
+    """Comparisons with unknown or equal arms, repeated pairs or an invalid margin are refused in
+    one line."""
     with pytest.raises(UsageError, match=r"^trial\.yaml: ") as caught:
         parse(arms=[MINI, GOLD, NULL], **declared)
     assert message in str(caught.value)
@@ -141,7 +143,7 @@ def test_comparisons_that_cannot_be_declared(declared: dict[str, Any], message: 
 
 
 def test_a_family_is_declared_beside_the_primary_comparison() -> None:
-    """With a margin for the primary one, as a share."""
+    """A primary comparison may have a margin, and a family of further comparisons."""
     declared = parse(
         arms=[MINI, GOLD, NULL],
         primary={**FIRST, "margin": 0.05},
@@ -152,15 +154,15 @@ def test_a_family_is_declared_beside_the_primary_comparison() -> None:
     assert [pair.candidate for pair in declared.family] == ["gold"]
 
 
-def test_a_mistake_in_the_selection_is_told_by_the_selection() -> None:
-    """It names the expression that cannot be read."""
+def test_a_mistake_in_the_selection_is_named() -> None:
+    """An invalid regular expression in the selection is named in the error."""
     with pytest.raises(DatasetError, match="'\\(' is not a regular expression"):
         parse(select={"regex": "("})
 
 
 @pytest.mark.parametrize("text", ["", "- a list", "name: [unclosed", "just words"])
 def test_a_file_that_is_no_experiment_is_refused(text: str, tmp_path: Path) -> None:
-    """One line, whatever the file holds."""
+    """A file that is no experiment is refused in one line."""
     path = tmp_path / "trial.yaml"
     path.write_text(text)
     with pytest.raises(UsageError, match=r"trial\.yaml") as caught:
@@ -177,14 +179,14 @@ def test_a_file_that_is_no_experiment_is_refused(text: str, tmp_path: Path) -> N
     ],
 )
 def test_options_of_another_arm_are_refused(agent: str, options: Any, because: str) -> None:
-    """What an arm would ignore is an error, not a surprise in the results."""
+    """An option that the arm's agent does not have is an error instead of being ignored."""
     arm = {"name": "a", "agent": agent, "model": "openai/x", "options": options}
     with pytest.raises(UsageError, match=because):
         declaration.parse({"name": "x", "arms": [arm]}, "test")
 
 
 def test_the_models_of_roles_are_declared_with_the_arms() -> None:
-    """A report compares what answers two arms, and roles are part of that."""
+    """The recorded model of an arm includes the models of its roles."""
     roles = {"planner": {"model": {"provider": "simulated", "skill": 1}}, "brief": {}}
     thinker = {**MINI, "name": "b", "agent": "durable", "options": {"profile": {"roles": roles}}}
     declared = parse(arms=[MINI, thinker, GOLD])

@@ -1,4 +1,4 @@
-"""How a run of an attempt ends, as the journal and the lake record it."""
+"""The end of an attempt's run, as the journal and the lake record it."""
 
 from datetime import UTC, datetime
 
@@ -19,12 +19,14 @@ from flows.experiments.endings import Interruption, Run
     ],
 )
 def test_an_error_means_one_interruption(error: Exception, interruption: Interruption) -> None:
-    """A budget and the operator have a status each; anything else is named with its type."""
+    """A spent budget and a stop by the operator have their own status. Any other error is
+    infrastructure, with its type in the detail."""
     assert Interruption.of(error) == interruption
 
 
 def test_an_outcome_is_read_as_it_was_written() -> None:
-    """With its run, or the given one if release 0.1 recorded none."""
+    """An outcome is read back with its run. If release 0.1 recorded no run, the given one is
+    used."""
     outcome, run = Outcome("submitted", "patch", "done"), Run(datetime.now(UTC), 1.5)
     assert endings.from_text(endings.to_text(outcome, run), Run(run.started_at, 0)) == (
         outcome,

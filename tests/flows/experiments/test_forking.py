@@ -1,4 +1,4 @@
-"""Forks keep the paid steps and run the rest anew; traces show both."""
+"""A fork keeps the paid steps and runs the rest anew; `trace` shows both."""
 
 import asyncio
 import re
@@ -19,15 +19,15 @@ pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 @pytest.fixture
 async def attempt_id(finished: Finished, lake_path: str) -> str:
-    """A finished attempt of the able arm, in the lake."""
+    """Return the id of a finished attempt of the able arm in the lake."""
     arms = [{"name": "able", "agent": "mini", "model": {"provider": "simulated", "skill": 1}}]
     lake = await finished.copy(trial(arms=arms, primary=None, select={"sample": 1}), lake_path)
     [found] = lake.units("attempts", "*")
     return found
 
 
-async def test_a_fork_pays_only_for_what_is_new(attempt_id: str, lake_path: str) -> None:
-    """The prefix is credited and not billed; the same model arrives at the same patch."""
+async def test_a_fork_pays_only_for_new_steps(attempt_id: str, lake_path: str) -> None:
+    """The kept steps are credited and not billed, and the same model arrives at the same patch."""
     lake = Lake.existing(lake_path)
     request = forking.check(attempt_id[:10], "4", lake_path)
     made = await asyncio.to_thread(forking.fork, request)
@@ -44,8 +44,8 @@ async def test_a_fork_pays_only_for_what_is_new(attempt_id: str, lake_path: str)
     assert new["model_patch"] == old["model_patch"]
 
 
-async def test_what_cannot_be_forked_is_told_in_one_line(attempt_id: str, lake_path: str) -> None:
-    """An unknown attempt and an unknown step are named."""
+async def test_an_unknown_attempt_or_step_cannot_be_forked(attempt_id: str, lake_path: str) -> None:
+    """An unknown attempt and an unknown step are refused by name."""
     with pytest.raises(UsageError, match="has no step 99"):
         forking.check(attempt_id, "99", lake_path)
     with pytest.raises(UsageError, match="0 attempts .* begin with 'zz'"):
@@ -53,7 +53,7 @@ async def test_what_cannot_be_forked_is_told_in_one_line(attempt_id: str, lake_p
 
 
 async def test_a_trace_shows_every_step_and_what_it_cost(attempt_id: str, lake_path: str) -> None:
-    """Steps by number, the outcome, and the money, from the journal."""
+    """A trace shows every step of the journal by number, then the outcome and the cost."""
     arguments = ["trace", attempt_id[:12], "--lake", lake_path, "--follow"]
     result = await asyncio.to_thread(CliRunner().invoke, app, arguments)
     assert result.exit_code == 0, result.output

@@ -1,4 +1,4 @@
-"""Cache keys: their content, and that no field is forgotten."""
+"""The content of cache keys, and the rule that every field is considered."""
 
 import json
 from dataclasses import replace
@@ -24,7 +24,7 @@ from flows.experiments.keys import (
 )
 
 OF_0_1 = json.loads(Path(__file__).with_name("keys_of_0_1.json").read_text())
-"""Arms, and the keys that release 0.1 gave their attempts."""
+"""Arms, and the keys of their attempts in release 0.1."""
 
 INSTANCE = Instance(
     instance_id="a__b-1",
@@ -63,7 +63,7 @@ def cell(place: Place = HERE, repeat: int = 0, **changes: Any) -> Cell:
 
 
 def test_every_field_of_an_experiment_is_in_the_key_or_ignored_for_a_reason() -> None:
-    """A new field has to be decided on before it can be used."""
+    """Every field of an experiment is either in the key or ignored for a stated reason."""
     assert not CELL_KEY_FIELDS.keys() & CELL_KEY_IGNORED.keys()
     assert CELL_KEY_FIELDS.keys() | CELL_KEY_IGNORED.keys() == Experiment.model_fields.keys()
 
@@ -84,8 +84,8 @@ def test_every_field_of_an_experiment_is_in_the_key_or_ignored_for_a_reason() ->
         {"place": Place("host")},
     ],
 )
-def test_what_decides_an_attempt_changes_its_key(changes: dict[str, Any]) -> None:
-    """Another name, model, arm, limit, repeat or environment is another attempt."""
+def test_the_key_of_an_attempt_changes_with_what_defines_it(changes: dict[str, Any]) -> None:
+    """Another name, seed, network, model, arm, option, repeat or environment is another attempt."""
     assert attempt_key(cell(**changes)) != attempt_key(cell())
 
 
@@ -101,14 +101,14 @@ def test_what_decides_an_attempt_changes_its_key(changes: dict[str, Any]) -> Non
         {"place": Place("docker", "sha256:2")},
     ],
 )
-def test_what_does_not_is_not_bought_again(changes: dict[str, Any]) -> None:
-    """An image that was built again, more repeats, more workers: the attempt stands."""
+def test_the_key_of_an_attempt_ignores_everything_else(changes: dict[str, Any]) -> None:
+    """A rebuilt image, more repeats, more workers or another comparison reuse the attempt."""
     assert attempt_key(cell(**changes)) == attempt_key(cell())
 
 
 @pytest.mark.parametrize("known", OF_0_1, ids=[json.dumps(each["arm"]) for each in OF_0_1])
 def test_attempts_of_release_0_1_keep_their_keys(known: dict[str, Any]) -> None:
-    """An upgrade buys nothing again, whatever options and models an arm has."""
+    """Attempts of release 0.1 keep their keys, whatever options and models their arms have."""
     assert (
         attempt_key(cell(arms=[{"name": "a", **known["arm"]}], primary=None, model=None), version=1)
         == (known["key"])
@@ -122,7 +122,7 @@ class LaterOptions(MiniOptions):
 
 
 def test_a_new_option_changes_no_key_that_does_not_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is in the key of an attempt only where it differs from its default."""
+    """A new option is in the key only if it differs from its default."""
     monkeypatch.setitem(ALWAYS_IN_KEY, LaterOptions, ALWAYS_IN_KEY[MiniOptions])
     assert in_key(LaterOptions()) == in_key(MiniOptions())
     assert in_key(LaterOptions(patience=3)) == in_key(MiniOptions())
@@ -131,13 +131,13 @@ def test_a_new_option_changes_no_key_that_does_not_use_it(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("model", ALWAYS_IN_KEY, ids=lambda model: model.__name__)
 def test_a_later_field_has_a_default(model: type[BaseModel]) -> None:
-    """Without one it would be in every key."""
+    """Every field that was added later has a default; otherwise it would change every key."""
     later = {n: f for n, f in model.model_fields.items() if n not in ALWAYS_IN_KEY[model]}
     assert [name for name, field in later.items() if field.is_required()] == []
 
 
 def test_another_version_of_an_agent_is_another_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its key holds the version and the options that differ from the defaults of the agent."""
+    """Another version of an agent changes the keys of its attempts."""
     first = attempt_key(cell())
     monkeypatch.setitem(ARMS, "mini", replace(ARMS["mini"], version=2))
     assert attempt_key(cell()) != first
@@ -157,14 +157,14 @@ SUBMISSION = Submission("trial", "a", INSTANCE, 0, "attempt", "patch", HERE, 60.
         {"instance": replace(INSTANCE, digest="edited")},
     ],
 )
-def test_what_decides_a_verdict_changes_its_key(changes: dict[str, Any]) -> None:
-    """Patch, image, environment, timeout and row are graded again when they change."""
+def test_the_key_of_a_verdict_changes_with_what_defines_it(changes: dict[str, Any]) -> None:
+    """Another patch, image, environment, network, timeout or row is graded again."""
     assert verdict_key(replace(SUBMISSION, **changes)) != verdict_key(SUBMISSION)
 
 
 @pytest.mark.parametrize(
     "changes", [{"experiment": "other"}, {"arm": "b"}, {"repeat": 1}, {"attempt_id": "another"}]
 )
-def test_whose_patch_it_is_changes_no_key(changes: dict[str, Any]) -> None:
-    """The same patch has the same verdict, whoever hands it in."""
+def test_the_key_of_a_verdict_ignores_the_author_of_the_patch(changes: dict[str, Any]) -> None:
+    """The same patch has the same verdict in every experiment, arm, repeat and attempt."""
     assert verdict_key(replace(SUBMISSION, **changes)) == verdict_key(SUBMISSION)

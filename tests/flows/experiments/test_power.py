@@ -14,14 +14,14 @@ ASSUMED = Assumption(0.3, "assumed", 0.5, "assumed")
 
 
 def printed(*arguments: str) -> str:
-    """The output of a command that succeeds, in one line."""
+    """Return the output of a command that succeeds, joined to one line."""
     result = CliRunner().invoke(app, ["power", *arguments], env={"COLUMNS": "200"})
     assert result.exit_code == 0, result.output
     return " ".join(result.output.split())
 
 
 def refused(*arguments: str) -> str:
-    """The one line of a command that is not carried out."""
+    """Return the one error line of a command that is refused."""
     result = CliRunner().invoke(app, ["power", *arguments])
     assert result.exit_code == 2, result.output
     [line] = result.stderr.strip().splitlines()
@@ -30,7 +30,8 @@ def refused(*arguments: str) -> str:
 
 @pytest.fixture
 def measured(tmp_path: Path) -> LakeBuilder:
-    """`trial`: ten instances, of which `quick` and `careful` disagree on three."""
+    """Return a lake with `trial`: ten instances, of which `quick` and `careful` disagree on
+    three."""
     root = tmp_path / "lake"
     root.mkdir()
     lake = LakeBuilder(root)
@@ -43,7 +44,7 @@ def measured(tmp_path: Path) -> LakeBuilder:
 
 
 def test_instances_give_the_smallest_difference() -> None:
-    """With one attempt each, exactly that of as many pairs; repeats make it smaller."""
+    """One attempt per instance detects the difference of as many pairs. Repeats make it smaller."""
     one, two = answer(Question(500, 2, None, 0.8), ASSUMED)
     assert one.difference == smallest_detectable_difference(500, 0.3, 0.8)
     assert two.difference == smallest_detectable_difference(663, 0.3, 0.8)
@@ -51,7 +52,7 @@ def test_instances_give_the_smallest_difference() -> None:
 
 
 def test_a_difference_gives_the_instances() -> None:
-    """And what the planned instances would have shown."""
+    """A difference gives the number of instances needed, and the power of the planned instances."""
     one, two, three = answer(Question(100, 3, 0.1, 0.8), ASSUMED)
     assert one.instances == pairs_needed(0.3, 0.1, 0.8) == 249
     assert one.power == mcnemar_power(100, 0.3, 0.1)
@@ -59,14 +60,14 @@ def test_a_difference_gives_the_instances() -> None:
     assert one.power < two.power < three.power
 
 
-def test_more_repeats_of_the_same_add_nothing() -> None:
-    """Where an instance always goes the same way."""
+def test_repeats_that_always_agree_add_nothing() -> None:
+    """Repeats do not reduce the number of instances if the repeats of an instance always agree."""
     rows = answer(Question(None, 3, 0.1, 0.8), Assumption(0.3, "assumed", 1.0, "assumed"))
     assert [row.instances for row in rows] == [249, 249, 249]
 
 
 def test_the_table_shows_the_answer_and_what_it_assumes() -> None:
-    """Rates that nobody gave are marked as assumed; a difference is rounded up."""
+    """The table shows the answer and its rates, each marked as given or assumed."""
     output = printed("--instances", "500", "--repeats", "2", "--discordance", "0.3")
     assert "smallest detectable difference" in output
     assert "7.1 points" in output
@@ -81,7 +82,7 @@ def test_the_table_shows_the_answer_and_what_it_assumes() -> None:
 
 
 def test_the_discordance_of_an_earlier_run(measured: LakeBuilder) -> None:
-    """With where it comes from and how sure it is."""
+    """A measured discordance is shown with its source and its confidence interval."""
     lake = str(measured.root)
     output = printed("--instances", "100", "--from", "trial", "--lake", lake)
     assert "Discordance 30.0 %: 3 of 10 pairs of quick and careful in trial" in output
@@ -89,7 +90,7 @@ def test_the_discordance_of_an_earlier_run(measured: LakeBuilder) -> None:
 
 
 def test_the_correlation_of_an_earlier_run_with_repeats(tmp_path: Path) -> None:
-    """Repeats that always go the same way are worth nothing."""
+    """If all repeats of an earlier run agree, the measured correlation is 1."""
     root = tmp_path / "lake"
     root.mkdir()
     lake = LakeBuilder(root)
@@ -104,7 +105,7 @@ def test_the_correlation_of_an_earlier_run_with_repeats(tmp_path: Path) -> None:
 
 
 def test_arms_that_agree_have_no_discordance(lake_path: str) -> None:
-    """It has to be given."""
+    """If two arms agree on every pair, the discordance has to be given."""
     Path(lake_path).mkdir()
     lake = LakeBuilder(Path(lake_path))
     lake.declare(["a", "b"], ["i1"])
@@ -115,7 +116,7 @@ def test_arms_that_agree_have_no_discordance(lake_path: str) -> None:
 
 
 def test_one_arm_has_no_discordance(lake_path: str) -> None:
-    """There is nothing to compare it with."""
+    """A run with only one arm cannot supply a discordance."""
     Path(lake_path).mkdir()
     lake = LakeBuilder(Path(lake_path))
     lake.declare(["a"], ["i1"])
@@ -136,12 +137,12 @@ def test_one_arm_has_no_discordance(lake_path: str) -> None:
         ("--instances 9 --from trial --lake absent", "there is no lake"),
     ],
 )
-def test_what_cannot_be_answered_is_refused(arguments: str, reason: str) -> None:
-    """In one line that says what to change."""
+def test_a_question_without_an_answer_is_refused(arguments: str, reason: str) -> None:
+    """A question without an answer is refused in one line that says what to change."""
     assert reason in refused(*arguments.split())
 
 
-def test_what_no_plan_can_show_is_said() -> None:
-    """Too few instances for any difference, and a difference for too many instances."""
+def test_a_difference_that_no_plan_can_detect_is_stated() -> None:
+    """The table says so if no difference can be detected, or only with over a million instances."""
     assert "none" in printed("--instances", "3")
     assert "over a million" in printed("--difference", "0.001", "--discordance", "0.5")

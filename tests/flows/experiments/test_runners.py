@@ -1,4 +1,4 @@
-"""The runner of each row is that of its repository, and tells nothing of hidden tests."""
+"""Each row gets the test runner of its repository, and the runner reveals no hidden test."""
 
 import re
 from dataclasses import replace
@@ -20,7 +20,7 @@ SYMPY = "PYTHONWARNINGS=ignore::UserWarning,ignore::SyntaxWarning bin/test -C --
 OTHERS = {
     "django/django": (DJANGO, "unittest"),
     "sympy/sympy": (SYMPY, "sympy"),
-    "sphinx-doc/sphinx": (f"python -m {PYTEST}", "pytest"),  # by way of tox
+    "sphinx-doc/sphinx": (f"python -m {PYTEST}", "pytest"),  # the script runs it through tox
 }
 VARIABLES = {
     ("LANG", "en_US.UTF-8"),
@@ -33,7 +33,7 @@ VARIABLES = {
 
 @pytest.mark.parametrize("name", ["verified_test", "lite_test", "lite_dev"])
 def test_runners_of_real_rows(shared_data: Path, name: str) -> None:
-    """One command for each repository, whatever the row's hidden tests are."""
+    """Rows of one repository have the same command, and it contains no name of a hidden test."""
     for instance in load(str(shared_data / "swebench" / f"{name}.parquet")):
         runner = runner_of_instance(instance)
         expected = OTHERS.get(instance.repo, (PYTEST, "pytest"))
@@ -44,16 +44,16 @@ def test_runners_of_real_rows(shared_data: Path, name: str) -> None:
 
 
 def hidden_names(instance: Instance) -> set[str]:
-    """Paths, labels and functions of the row's tests."""
+    """Return the paths, labels and functions of a row's tests."""
     files = set(re.findall(r"^diff --git a/\S+ b/(\S+)$", instance.test_patch, re.MULTILINE))
     labels = {path.removeprefix("tests/").removesuffix(".py").replace("/", ".") for path in files}
     tests = {*instance.fail_to_pass, *instance.pass_to_pass}
-    of_the_runner = {"tests/runtests.py", "runtests"}  # which one test patch changes
+    of_the_runner = {"tests/runtests.py", "runtests"}  # a file that one test patch changes
     return (files | labels | {name for name in tests if len(name) > 12}) - of_the_runner
 
 
 def test_bundled_tasks_run_under_pytest() -> None:
-    """With the variables of their script."""
+    """Bundled tasks run under pytest with the variables of their script."""
     for instance in load("bundled"):
         runner = runner_of_instance(instance)
         assert (runner.command, runner.adapter) == (f"python -m {PYTEST}", "pytest")
@@ -61,7 +61,7 @@ def test_bundled_tasks_run_under_pytest() -> None:
 
 
 def test_one_experiment_mixes_repositories(shared_data: Path) -> None:
-    """Each cell's task has the runner of its own row."""
+    """Each cell of a mixed experiment has the runner of its own row."""
     instances = {each.repo: each for each in load(str(shared_data / "swebench/lite_test.parquet"))}
     experiment = Experiment.model_validate(
         {"name": "mixed", "dataset": "x", "arms": [{"name": "gold", "agent": "gold"}]}
@@ -74,7 +74,7 @@ def test_one_experiment_mixes_repositories(shared_data: Path) -> None:
 
 @pytest.fixture(scope="module")
 def instance() -> Instance:
-    """Any row."""
+    """Return an arbitrary row."""
     return load("bundled")[0]
 
 
@@ -97,10 +97,10 @@ def instance() -> Instance:
         ("", "false {paths}"),
     ],
 )
-def test_nothing_that_could_name_a_test_is_taken(
+def test_a_runner_contains_nothing_that_could_name_a_test(
     instance: Instance, line: str, command: str
 ) -> None:
-    """Only programs, and options that are known to name none."""
+    """Only the program and options that cannot name a test are taken from a script."""
     start, end = harness.log_markers()
     patch = f"git apply - <<'EOF_1'\nexport SECRET=1\n: '{start}'\n+secret\nEOF_1\n"
     script = f"export LANG=C\n{patch}: '{start}'\n{line}\n: '{end}'\n"
@@ -109,12 +109,12 @@ def test_nothing_that_could_name_a_test_is_taken(
 
 
 def test_a_script_without_markers(instance: Instance) -> None:
-    """Has pytest; a probe shows whether that works."""
+    """A script without markers gets pytest as its runner."""
     assert runner_of_instance(replace(instance, eval_script="make check")).command == PYTEST
 
 
 def test_the_markers_are_swebenchs() -> None:
-    """The pattern repeats them, because swebench takes seconds to import."""
+    """The pattern contains swebench's markers, copied because swebench takes seconds to import."""
     start, end = harness.log_markers()
     assert start in runners._TESTS.pattern
     assert end in runners._TESTS.pattern

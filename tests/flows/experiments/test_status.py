@@ -20,13 +20,13 @@ from tests.reports.lake_fixture import NOON, LakeBuilder
 
 IDS = [f"durabench__a-long-name-of-a-repository-{n}" for n in range(6)]
 DEAD = f"{ownership.owner()}/1-0"
-"""A worker of this machine whose process is no more."""
+"""A worker of this machine whose process has ended."""
 
 
 @pytest.fixture
 def built(tmp_path: Path) -> LakeBuilder:
-    """A lake with an arm of six cells: done, running, killed, interrupted, stopped by a budget,
-    and not begun."""
+    """Return a lake with an arm of six cells: done, running, killed, interrupted, stopped by a
+    budget, and not begun."""
     lake = LakeBuilder(tmp_path / "lake")
     lake.declare(["able"], IDS)
     journal = open_journal(Lake.existing(lake.root))
@@ -43,7 +43,8 @@ def built(tmp_path: Path) -> LakeBuilder:
 
 
 def worked_on(journal: Journal, attempt_id: str, instance_id: str, worker: str) -> Lease:
-    """An attempt with a call that was answered for $0.25 and one that was not, for up to $1."""
+    """Start an attempt with an answered call for $0.25 and an unanswered one for up to $1. Return
+    its lease."""
     journal.start(Attempt(attempt_id, "trial", "able", instance_id, 0, "{}"))
     lease = journal.acquire(attempt_id, worker, 60)
     for seq in range(2):
@@ -59,12 +60,12 @@ def asked(lake: LakeBuilder, *arguments: str) -> Result:
 
 
 def as_json(lake: LakeBuilder, *arguments: str) -> Any:
-    """All that is printed, read as JSON."""
+    """Return everything that the command prints, parsed as JSON."""
     return json.loads(asked(lake, *arguments, "--json").stdout)
 
 
-def test_attempts_that_have_not_ended_are_told_from_the_journal(built: LakeBuilder) -> None:
-    """Each with its state, and what it has cost so far."""
+def test_unfinished_attempts_are_shown_from_the_journal(built: LakeBuilder) -> None:
+    """State and cost so far of unfinished attempts come from the journal."""
     told = as_json(built, "trial")
     cells = {cell["instance_id"]: cell for cell in told["cells"]}
     states = ["done", "running", "killed", "interrupted", "budget_stop", "not_begun"]
@@ -84,8 +85,8 @@ def test_attempts_that_have_not_ended_are_told_from_the_journal(built: LakeBuild
     }
 
 
-def test_the_page_of_commands_has_everything_that_is_printed_as_json(built: LakeBuilder) -> None:
-    """Programs rely on it."""
+def test_the_json_output_is_documented(built: LakeBuilder) -> None:
+    """The documentation of commands lists every field and state of the JSON output."""
     page = (Path(status.__file__).parents[1] / "COMMANDS.md").read_text()
     _, _, section = page.partition("## Status as JSON")
     told, brief = as_json(built, "trial"), as_json(built)
@@ -93,10 +94,11 @@ def test_the_page_of_commands_has_everything_that_is_printed_as_json(built: Lake
     assert {name for name in names if f"`{name}`" not in section.partition("\n## ")[0]} == set()
 
 
-def test_an_attempt_that_another_machine_holds_is_running_until_its_lease_runs_out(
+def test_an_attempt_of_another_machine_is_running_until_its_lease_expires(
     built: LakeBuilder,
 ) -> None:
-    """Nobody here can see its process."""
+    """An attempt on another machine, whose process cannot be checked, counts as running until its
+    lease expires."""
     journal = open_journal(Lake.existing(built.root))
     lease = worked_on(journal, "elsewhere", IDS[5], "another-machine/1-0")
     assert as_json(built, "trial")["cells"][5]["state"] == "running"
@@ -104,15 +106,15 @@ def test_an_attempt_that_another_machine_holds_is_running_until_its_lease_runs_o
     assert as_json(built, "trial")["cells"][5]["state"] == "killed"
 
 
-def test_what_has_ended_in_the_lake_is_done_whatever_its_lease(built: LakeBuilder) -> None:
-    """The journal was read a moment before."""
+def test_an_attempt_that_ended_in_the_lake_is_done_despite_its_lease(built: LakeBuilder) -> None:
+    """An attempt that has ended in the lake is done, even if the journal still shows a lease."""
     built.cell("able", IDS[1], attempt_id="running-with-a-long-id")
     assert as_json(built, "trial")["cells"][1]["state"] == "done"
 
 
 def test_nothing_is_cut_in_a_pipe(built: LakeBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every line is whole, and every id that is shown is one that other commands take."""
-    monkeypatch.delenv("COLUMNS", raising=False)  # which would be heeded in a pipe, too
+    """In a pipe no line is cut, and other commands accept every id that is shown."""
+    monkeypatch.delenv("COLUMNS", raising=False)  # it would apply in a pipe, too
     listed = asked(built, "trial", "--cells").stdout
     assert all(each in listed for each in IDS)
     assert "1 of 6 cells done (1 resolved), 1 running, 1 interrupted, 1 killed" in listed
@@ -125,7 +127,8 @@ def test_nothing_is_cut_in_a_pipe(built: LakeBuilder, monkeypatch: pytest.Monkey
 
 
 def test_every_experiment_has_a_line(built: LakeBuilder) -> None:
-    """With its progress and its cost; an import has no attempt in any journal."""
+    """Each experiment has a line with its progress and cost. For an import the figures are from the
+    lake."""
     other = LakeBuilder(built.root, "another")
     other.declare(["able"], IDS[:1])
     other.cell("able", IDS[0], attempt_id="of-another")
@@ -148,14 +151,14 @@ def test_every_experiment_has_a_line(built: LakeBuilder) -> None:
     [("", "has no journal"), ("postgresql://nobody@127.0.0.1:9/none", "fails")],
     ids=["none", "away"],
 )
-def test_without_a_journal_the_lake_is_told_of_and_one_line_says_so(
+def test_without_a_journal_the_figures_are_from_the_lake(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     set_timings: Callable[..., None],
     url: str,
     because: str,
 ) -> None:
-    """As of an import, or while the database is down."""
+    """Without a reachable journal the figures are from the lake, and one line says so."""
     set_timings(journal_contact_s=0.1)
     if url:
         monkeypatch.setenv(journals.VARIABLE, url)

@@ -14,7 +14,8 @@ HERE = Place("host")
 
 
 async def test_equal_cells_of_two_lakes_have_workspaces_of_their_own() -> None:
-    """Equal cells have equal attempt ids, so the journal's id tells the two lakes apart."""
+    """Equal cells of two lakes have equal attempt ids, so the journal's id keeps their workspaces
+    apart."""
     one, other = (
         AttemptWorkspaces(INSTANCE, HERE, "attempt", journal_id, "attempt")
         for journal_id in ("11111111-1", "22222222-2")
@@ -29,7 +30,7 @@ async def test_equal_cells_of_two_lakes_have_workspaces_of_their_own() -> None:
 
 
 async def test_an_attempt_resumes_at_the_same_path() -> None:
-    """The paths in its conversation stay valid in another process."""
+    """An attempt resumes at the same path, so that the paths in its conversation stay valid."""
     attempt = AttemptWorkspaces(INSTANCE, HERE, "attempt", "11111111-1", "attempt")
     for _ in range(2):
         async with attempt.open("", image="", goes_on=True) as opened:
@@ -37,7 +38,7 @@ async def test_an_attempt_resumes_at_the_same_path() -> None:
 
 
 async def test_two_gradings_of_one_submission_do_not_share_a_workspace() -> None:
-    """A process that grades the same submission for another lake does not remove it."""
+    """A grading of the same submission for another lake does not remove this one's workspace."""
     async with workspaces.workspace(INSTANCE, HERE, "grade-1") as first:
         async with workspaces.workspace(INSTANCE, HERE, "grade-1"):
             pass

@@ -29,7 +29,8 @@ new file mode 100644
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> str:
-    """Two bundled rows, of which the second has a reference patch that resolves nothing."""
+    """Write two bundled rows, of which the second has a reference patch that resolves nothing.
+    Return the path."""
     rows = [FIT.row, {**UNFIT.row, "patch": NOTES}]
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(f"{json.dumps(row, default=str)}\n" for row in rows))
@@ -44,8 +45,9 @@ def attempts(lake_path: str) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("prefect")
-async def test_what_fails_is_reported_and_not_run(lake_path: str, dataset: str) -> None:
-    """The fit instance ends with a verdict; the other has a row with the reason, every time."""
+async def test_an_unfit_instance_is_reported_and_not_run(lake_path: str, dataset: str) -> None:
+    """The fit instance gets a verdict. The unfit one gets a refused row with the reason in every
+    run, until the preflight is switched off."""
     gold = [{"name": "gold", "agent": "gold"}]
     declared = trial(dataset=dataset, select={}, arms=gold, primary=None, preflight=True)
     for _ in (1, 2):
@@ -65,7 +67,8 @@ async def test_what_fails_is_reported_and_not_run(lake_path: str, dataset: str) 
 def test_the_command_checks_once_and_fails_with_the_image(
     lake_path: str, dataset: str, docker_client: Any
 ) -> None:
-    """Exit code 1 with the reason; the second time from the lake, with the same answer."""
+    """A failed check gives exit code 1 with the reason. The second time, the results come from the
+    lake."""
     arguments = ["images", "preflight", "-d", dataset, "--lake", lake_path]
     first = CliRunner().invoke(app, arguments)
     assert first.exit_code == 1, first.output
@@ -88,7 +91,7 @@ def test_the_command_checks_once_and_fails_with_the_image(
 def test_an_image_that_is_missing_is_infrastructure(
     lake_path: str, tmp_path: Path, docker_client: Any
 ) -> None:
-    """Nothing is known of it, and nothing is kept; an experiment file says which it is."""
+    """A missing image is infrastructure, and no result is recorded."""
     rows = tmp_path / "missing.jsonl"
     rows.write_text(json.dumps({**FIT.row, "image": "durabench/absent:latest"}, default=str))
     experiment = tmp_path / "trial.yaml"

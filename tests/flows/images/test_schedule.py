@@ -1,4 +1,4 @@
-"""Images are pulled ahead of their cells and evicted before they exceed the limit, on a real
+"""Images are fetched ahead of their cells and evicted before they exceed the limit, on a real
 daemon."""
 
 import asyncio
@@ -47,7 +47,7 @@ TASKS = [f"durabench__{name}" for name in ("quillet-1", "quillet-2", "slotwise-1
 
 @dataclass(frozen=True)
 class Repo:
-    """A task repo of four bundled tasks whose images are 3 MB larger, each by its own."""
+    """A task repo of four bundled tasks. Each image has 3 MB of its own."""
 
     path: Path
     prefix: str
@@ -61,7 +61,7 @@ class Repo:
         return f"{self.prefix}/{task}:latest"
 
     def here(self) -> set[str]:
-        """The tasks whose images are on the daemon now."""
+        """Return the tasks whose images are on the daemon."""
         tags = [tag for image in self.client.api.images() for tag in image["RepoTags"] or ()]
         mine = [tag for tag in tags if tag.startswith(self.prefix)]
         return {tag.partition("/")[2].rpartition(":")[0] for tag in mine}
@@ -110,12 +110,12 @@ def store(tmp_path: Path, docker_client: Any, monkeypatch: pytest.MonkeyPatch) -
 
 @dataclass
 class Observed:
-    """The sets of images that were here together, seen from outside of the run."""
+    """The sets of images that were present together, observed from outside the run."""
 
     repo: Repo
     together: list[set[str]] = field(default_factory=list)
     arrivals: list[str] = field(default_factory=list)
-    """Tasks, each time that their image came."""
+    """Tasks in the order in which their images arrived."""
 
     def __enter__(self) -> "Observed":
         self._ended = threading.Event()
@@ -137,7 +137,7 @@ class Observed:
 
 
 def image_rows(lake_path: str) -> dict[str, Row]:
-    """The rows of `images` by task."""
+    """Return the rows of `images` by task."""
     rows = Lake.existing(lake_path).all_shared("images")
     return {row["image"].partition("/")[2].rpartition(":")[0]: row for row in rows}
 
@@ -154,7 +154,8 @@ class TestImageCache:
     def test_the_least_recently_needed_goes_first(
         self, repo: Repo, store: ImageStore, lake_path: str
     ) -> None:
-        """Not the one that came first; and no more go than have to."""
+        """The least recently needed image is evicted first, not the oldest one, and no more than
+        necessary."""
         kept = self.kept(lake_path, store, 3 * FILLER + MB)
         for instance in repo.instances[:3]:
             assert kept.fetch(instance, str(repo.path)).how == "built"
@@ -166,10 +167,10 @@ class TestImageCache:
         assert repo.here() == {TASKS[0], TASKS[2]}
         assert image_rows(lake_path)[TASKS[1]]["removed_at"] is not None
 
-    def test_what_was_here_before_is_never_removed(
+    def test_an_image_that_the_lake_did_not_fetch_is_never_removed(
         self, repo: Repo, store: ImageStore, lake_path: str
     ) -> None:
-        """It has no row, is not counted, and stays at a limit of nothing."""
+        """An image that the lake did not fetch has no row, does not count and is never removed."""
         first, second = repo.instances[:2]
         self.kept(str(Path(lake_path) / "another"), store, 0).fetch(first, str(repo.path))
         kept = self.kept(lake_path, store, 0)
@@ -181,7 +182,8 @@ class TestImageCache:
     def test_a_held_image_is_passed_over(
         self, repo: Repo, store: ImageStore, lake_path: str
     ) -> None:
-        """The next one goes in its place, and the answer says whether that was enough."""
+        """The next image is evicted instead of a held one. The result tells if that freed enough
+        room."""
         kept = self.kept(lake_path, store, FILLER + MB)
         for instance in repo.instances[:2]:
             kept.fetch(instance, str(repo.path))
@@ -192,10 +194,11 @@ class TestImageCache:
         assert kept.make_room(FILLER).is_enough
         assert repo.here() == set()
 
-    def test_a_program_that_died_while_bringing_leaves_no_stranger(
+    def test_an_image_that_a_killed_program_fetched_is_known(
         self, repo: Repo, store: ImageStore, lake_path: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """What came is known as brought by the next run; what did not is forgotten."""
+        """If a program dies during a fetch, the next one knows which image it fetched and forgets
+        the other."""
 
         class Killed(BaseException):
             pass
@@ -205,7 +208,7 @@ class TestImageCache:
 
         kept = self.kept(lake_path, store, 0)
         with monkeypatch.context() as patched:
-            patched.setattr(store, "size", dies)  # which is asked for when an image came
+            patched.setattr(store, "size", dies)  # called after an image has been fetched
             with pytest.raises(Killed):
                 kept.fetch(repo.instances[0], str(repo.path))
             patched.setattr(store, "fetch", dies)
@@ -218,10 +221,10 @@ class TestImageCache:
         assert [row["image"] for row in kept.make_room().removed] == [repo.image(TASKS[0])]
         assert all(row["removed_at"] for row in image_rows(lake_path).values())
 
-    def test_an_image_that_somebody_replaced_is_no_longer_ours(
+    def test_an_image_that_the_user_rebuilt_is_not_removed(
         self, repo: Repo, store: ImageStore, lake_path: str
     ) -> None:
-        """The user's own build under the same name stays."""
+        """An image that the user has rebuilt under the same name is not removed."""
         kept = self.kept(lake_path, store, 0)
         kept.fetch(repo.instances[0], str(repo.path))
         folder = repo.path / "tasks" / TASKS[0]
@@ -235,7 +238,8 @@ class TestImageCache:
     def test_the_expected_size_is_the_last_one_or_the_largest(
         self, repo: Repo, store: ImageStore, lake_path: str
     ) -> None:
-        """Before anything ever came, all the room is asked for."""
+        """The expected size is that of the last fetch or of the largest image. Before any fetch, it
+        is the whole limit."""
         kept = self.kept(lake_path, store, 10 * FILLER)
         assert kept.expected_bytes("new") == 10 * FILLER
         kept.fetch(repo.instances[0], str(repo.path))
@@ -246,7 +250,7 @@ class TestImageCache:
 
 @dataclass(frozen=True)
 class Visit:
-    """The least that a schedule places."""
+    """The minimum that a schedule can place."""
 
     instance: Instance
     place: Place = field(default_factory=lambda: Place("docker"))
@@ -269,8 +273,11 @@ class TestSchedule:
         return visits, scheduled(visits, str(repo.path), Images(**images), lake, done, stop)
 
     @pytest.mark.usefixtures("store")
-    async def test_images_come_ahead_of_who_needs_them(self, repo: Repo, lake_path: str) -> None:
-        """So many as were asked for, before anybody enters; the next when one has."""
+    async def test_images_are_fetched_ahead_of_their_cells(
+        self, repo: Repo, lake_path: str
+    ) -> None:
+        """The configured number of images is fetched ahead, and the next one as soon as a cell
+        enters."""
         visits, schedule = self.schedule(repo, lake_path, ahead=1)
         async with schedule as placed:
             await self.until(lambda: repo.here() == {TASKS[0]})
@@ -282,8 +289,9 @@ class TestSchedule:
         assert repo.here() == set(TASKS[:2])
 
     @pytest.mark.usefixtures("store")
-    async def test_what_is_in_use_is_waited_for(self, repo: Repo, lake_path: str) -> None:
-        """With room for one, the second comes when the first is let go, and the first goes."""
+    async def test_a_full_disk_is_waited_for(self, repo: Repo, lake_path: str) -> None:
+        """With room for one image, the second is fetched after the first has been released and
+        evicted."""
         limit = (FILLER + MB) / GB
         visits, schedule = self.schedule(repo, lake_path, keep_gb=limit, ahead=1)
         entered = asyncio.Event()
@@ -305,7 +313,7 @@ class TestSchedule:
     async def test_an_image_larger_than_the_limit_is_used_alone(
         self, repo: Repo, lake_path: str
     ) -> None:
-        """It cannot be helped, and it does not stay."""
+        """An image larger than the limit is used on its own and evicted afterwards."""
         visits, schedule = self.schedule(repo, lake_path, keep_gb=MB / GB)
         async with schedule as placed:
             for visit in visits[:2]:
@@ -316,11 +324,12 @@ class TestSchedule:
 
     @pytest.mark.usefixtures("store")
     async def test_two_runs_leave_each_other_their_images(self, repo: Repo, lake_path: str) -> None:
-        """With room for one, the second run has its own beside the first's, as it must go on."""
+        """A second run keeps the image that the first one holds, even if both together exceed the
+        limit."""
         limit = (FILLER + MB) / GB
         [visit, *_], first = self.schedule(repo, lake_path, keep_gb=limit, ahead=0)
         async with first as placed, placed(visit):
-            shutil.rmtree(repo.path / "tasks" / TASKS[0])  # the second has no part in it
+            shutil.rmtree(repo.path / "tasks" / TASKS[0])  # the second run does not use it
             visits, second = self.schedule(repo, lake_path, keep_gb=limit, ahead=0)
             async with second as placed_by_second:
                 async with placed_by_second(visits[0]):
@@ -329,10 +338,8 @@ class TestSchedule:
                     assert repo.here() == {TASKS[0], TASKS[2]}
 
     @pytest.mark.usefixtures("store")
-    async def test_who_comes_first_does_not_wait_for_those_before(
-        self, repo: Repo, lake_path: str
-    ) -> None:
-        """The images before it come, too, and nothing hangs."""
+    async def test_a_later_cell_may_enter_first(self, repo: Repo, lake_path: str) -> None:
+        """A cell that enters before earlier ones gets its image and does not hang."""
         visits, schedule = self.schedule(repo, lake_path, ahead=0)
         async with schedule as placed, placed(visits[2]) as there:
             assert there.place.image_digest
@@ -340,8 +347,11 @@ class TestSchedule:
             assert TASKS[3] not in repo.here()
 
     @pytest.mark.usefixtures("store")
-    async def test_nothing_comes_for_what_is_done(self, repo: Repo, lake_path: str) -> None:
-        """Done things are placed where they were done; what follows is brought as ever."""
+    async def test_no_image_is_fetched_for_a_finished_cell(
+        self, repo: Repo, lake_path: str
+    ) -> None:
+        """Finished cells are placed on their recorded image without a fetch. The next unfinished
+        cell gets its image."""
 
         def done(visit: Visit, here: str | None) -> Place | None:
             assert here is None
@@ -358,10 +368,11 @@ class TestSchedule:
                 assert repo.here() == {TASKS[3]}
 
     @pytest.mark.usefixtures("store")
-    async def test_an_image_that_cannot_be_had_is_the_trouble_of_its_own(
+    async def test_an_image_that_cannot_be_built_affects_only_its_cell(
         self, repo: Repo, lake_path: str
     ) -> None:
-        """The place says why, in one line, and the others come."""
+        """An image that cannot be built is a one-line problem of its own cell, and the other cells
+        get theirs."""
         (repo.path / "tasks" / TASKS[0] / "Dockerfile").unlink()
         visits, schedule = self.schedule(repo, lake_path)
         async with schedule as placed:
@@ -372,8 +383,8 @@ class TestSchedule:
                 assert not there.place.problem
 
     @pytest.mark.usefixtures("store")
-    async def test_a_defect_ends_the_waiting(self, repo: Repo, lake_path: str) -> None:
-        """Whoever waits for an image hears of it, instead of waiting for ever."""
+    async def test_an_unexpected_error_ends_the_waiting(self, repo: Repo, lake_path: str) -> None:
+        """An unexpected error reaches every cell that waits for an image."""
 
         def defective(*arguments: Any) -> None:
             raise ZeroDivisionError
@@ -387,7 +398,7 @@ class TestSchedule:
 
     @pytest.mark.usefixtures("store")
     async def test_a_stop_ends_the_waiting(self, repo: Repo, lake_path: str) -> None:
-        """Nobody waits for an image when the operator has asked to stop."""
+        """A stop request interrupts the cells that wait for an image."""
         limit = (FILLER + MB) / GB
         visits, schedule = self.schedule(repo, lake_path, stop=(stop := Stop()), keep_gb=limit)
         async with schedule as placed, placed(visits[0]):
@@ -408,8 +419,8 @@ class TestSchedule:
 @pytest.mark.usefixtures("prefect", "store")
 class TestRuns:
     async def test_a_small_disk_is_enough(self, repo: Repo, lake_path: str) -> None:
-        """Four images with room for two, two arms and two repeats: never more than two are here,
-        each comes once, in the order of the cells, and everything ends with its verdict."""
+        """Four images with room for two: never more than two are present, each is fetched once in
+        the order of the cells, and every cell gets a verdict."""
         arms = [{"name": name, "agent": name} for name in ("gold", "null")]
         limit = (2 * FILLER + MB) / GB
         declared = repo.experiment(arms=arms, repeats=2, images={"keep_gb": limit})
@@ -426,8 +437,8 @@ class TestRuns:
     async def test_a_finished_experiment_needs_no_image(
         self, repo: Repo, lake_path: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """With every image gone nothing is brought, and the report is the same; one more repeat
-        brings them again."""
+        """A finished experiment is reported without fetching any image. One more repeat fetches
+        them again."""
         declared = repo.experiment(select={"ids": TASKS[:2]}, audit=True)
         await benchmark(declared, lake_path)
         before = report_files.read(Lake.existing(lake_path), "trial")
@@ -435,7 +446,7 @@ class TestRuns:
         remove_all(repo)
 
         def refuse(*arguments: Any) -> None:
-            raise AssertionError("an image was brought")
+            raise AssertionError("an image was fetched")
 
         with monkeypatch.context() as patched:
             patched.setattr(ImageStore, "fetch", refuse)
@@ -449,7 +460,7 @@ class TestRuns:
         assert all(image_rows(lake_path)[t]["brought_at"] > rows[t]["brought_at"] for t in rows)
 
     async def test_a_kill_in_the_middle(self, repo: Repo, lake_path: str, tmp_path: Path) -> None:
-        """What a killed run brought is known to the next one, which removes it when it has to."""
+        """The next run knows the images of a killed run and evicts them when it needs room."""
         limit = (2 * FILLER + MB) / GB
         declared = repo.experiment(images={"keep_gb": limit, "ahead": 1}, concurrency=1)
         path = tmp_path / "experiment.yaml"
@@ -461,7 +472,7 @@ class TestRuns:
             stderr=subprocess.DEVNULL,
         )
         deadline = time.monotonic() + 100
-        # The first cell is under way, and the image of the next has just come ahead of it.
+        # The first cell is running, and the image of the next one has just been fetched ahead.
         while len(repo.here()) < 2 and running.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
         running.send_signal(signal.SIGKILL)
@@ -472,10 +483,11 @@ class TestRuns:
         assert max(map(len, observed.together)) == 2
         assert report_files.read(Lake.existing(lake_path), "trial").arm("gold").resolved == 4
 
-    async def test_the_preflight_is_made_when_the_image_is_here(
+    async def test_the_preflight_runs_while_the_image_is_present(
         self, repo: Repo, lake_path: str
     ) -> None:
-        """On a small disk too: the unfit image is refused, and the others run."""
+        """On a small disk, the preflight runs while the image is present: the unfit image is
+        refused, and the others run."""
         with (repo.path / "tasks" / TASKS[1] / "gold.patch").open("w") as patch:
             patch.write("--- /dev/null\n+++ b/NOTES.txt\n@@ -0,0 +1 @@\n+Nothing is repaired.\n")
         limit = (FILLER + MB) / GB
@@ -490,8 +502,8 @@ class TestRuns:
     async def test_missing_images_are_pulled(
         self, repo: Repo, lake_path: str, store: ImageStore, tmp_path: Path
     ) -> None:
-        """A dataset's images come from their registry, and the run says so; one that is not
-        there is infrastructure with the command that would bring it."""
+        """Missing images are pulled from their registry. One that the registry lacks is
+        infrastructure, with the command to pull it."""
         rows = []
         with ImageRegistry() as registry:
             for instance in repo.instances[:2]:
@@ -526,7 +538,8 @@ class TestCommands:
         tmp_path: Path,
         registry: ImageRegistry,
     ) -> None:
-        """What a pull brought, a prune removes, and lists before; what was here stays."""
+        """`images prune` lists and then removes what `images pull` fetched, and keeps what was
+        present before."""
         rows = []
         for instance in repo.instances[:3]:
             store.fetch(instance, repo.path)
@@ -563,8 +576,8 @@ class TestCommands:
             yield server
 
     @pytest.mark.usefixtures("store")
-    def test_what_was_built_is_pruned(self, repo: Repo, lake_path: str) -> None:
-        """`images build` brings images as a run does; a task repo has none to pull."""
+    def test_built_images_are_pruned(self, repo: Repo, lake_path: str) -> None:
+        """`images prune` removes what `images build` built. A task repo has no image to pull."""
         arguments = ["-d", str(repo.path), "--lake", lake_path, "--id", TASKS[0]]
         refused = self.run("pull", *arguments)
         assert refused.exit_code == 2

@@ -39,7 +39,7 @@ def read(lake: Path) -> Report:
 
 
 def counts(report: Report) -> dict[str, tuple[int, int, int]]:
-    """Resolved, started and planned by arm."""
+    """Return the numbers of resolved, started and planned instances by arm."""
     return {arm.name: (arm.resolved, arm.started, arm.planned) for arm in report.arms}
 
 
@@ -49,7 +49,8 @@ def lake(tmp_path: Path) -> Path:
 
 
 def test_a_corrected_table_takes_the_place_of_the_first(tmp_path: Path, lake: Path) -> None:
-    """An id, a row and an arm that are no longer in it are in no number, and no audit asks."""
+    """Instances, rows and arms that a corrected table no longer has disappear from all figures, and
+    no audit fails."""
     path = tmp_path / "t.csv"
     put(table(path, "a,x-1,1,1,1", "a,typo,1,1,1", "b,x-1,1,,", "gone,x-1,1,,"), lake)
     put(table(path, "a,x-1,1,1,1", "a,x-2,0,1,1", "b,x-1,0,,"), lake)
@@ -59,8 +60,9 @@ def test_a_corrected_table_takes_the_place_of_the_first(tmp_path: Path, lake: Pa
     assert {cell.instance_id for cell in report.cells} == {"x-1", "x-2"}
 
 
-def test_a_row_that_another_arm_still_has_goes_too(tmp_path: Path, lake: Path) -> None:
-    """The instance stays planned, and the arm that lost its row never ran it."""
+def test_a_row_that_another_arm_still_has_is_removed_too(tmp_path: Path, lake: Path) -> None:
+    """An instance that one arm loses stays planned for the other arms, and counts as never run for
+    this one."""
     path = tmp_path / "t.csv"
     put(table(path, "a,x-1,1,1,1", "a,x-2,1,1,1", "b,x-1,1,,", "b,x-2,1,,"), lake)
     put(table(path, "a,x-1,1,1,1", "b,x-1,1,,", "b,x-2,1,,"), lake)
@@ -70,7 +72,8 @@ def test_a_row_that_another_arm_still_has_goes_too(tmp_path: Path, lake: Path) -
 def test_arms_of_other_files_and_commands_stay(
     tmp_path: Path, lake: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With their instances; a table that has one of them replaces that one alone, and says so."""
+    """Arms from other files and commands stay. A table that takes one of them over replaces that
+    arm alone, and an arm that disappears is reported."""
     put(table(tmp_path / "one" / "t.csv", "a,x-1,1,,", "b,x-1,1,,"), lake)
     put(table(tmp_path / "two" / "t.csv", "c,x-3,1,,"), lake)
     run = tmp_path / "run.json"
@@ -89,7 +92,7 @@ def test_arms_of_other_files_and_commands_stay(
 
 
 def test_a_corrected_submission_takes_the_place_of_the_first(tmp_path: Path, lake: Path) -> None:
-    """Patches and verdicts that it no longer has go away."""
+    """Patches and verdicts that a corrected submission no longer has are removed."""
     run, preds = tmp_path / "run.json", tmp_path / "preds.jsonl"
 
     def put_run(resolved: list[str], patches: dict[str, str]) -> None:
@@ -115,7 +118,7 @@ class Killed(BaseException):
 
 @pytest.fixture
 def writes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Set the number of changes after which the process is killed."""
+    """Yield a counter: the number of changes to the lake after which the process is killed."""
     left = [10**9]
     for name in ("write", "remove"):
         own = getattr(Lake, name)
@@ -131,11 +134,11 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     left[0] = 10**9
 
 
-def test_an_import_that_is_killed_anywhere_heals(
+def test_an_import_that_is_killed_anywhere_can_be_repeated(
     tmp_path: Path, lake: Path, writes: list[int]
 ) -> None:
-    """No arm of another file is ever lost, nothing is counted that its files do not hold, and the
-    same import again ends as if nothing had happened."""
+    """An import that is killed anywhere loses no arm of another file and counts no result that its
+    file lacks. Repeating it completes the import."""
     path = tmp_path / "t.csv"
     after = 0
     while True:
@@ -162,7 +165,7 @@ def test_an_import_that_is_killed_anywhere_heals(
 
 
 def test_imports_at_the_same_time_lose_no_arm(tmp_path: Path, lake: Path) -> None:
-    """They wait for each other."""
+    """Concurrent imports wait for each other, so no arm is lost."""
     command = [sys.executable, "-c", "from flows.cli.app import app; app()", "import", "table"]
     running = [
         subprocess.Popen(
@@ -179,7 +182,7 @@ def test_imports_at_the_same_time_lose_no_arm(tmp_path: Path, lake: Path) -> Non
 
 
 def test_the_lock_ends_with_its_process(lake: Path) -> None:
-    """However that ends."""
+    """The lock of an import is released when its process is killed."""
     store = Lake.open(lake)
     if (child := os.fork()) == 0:
         with common.alone(store, "x"):
@@ -189,8 +192,8 @@ def test_the_lock_ends_with_its_process(lake: Path) -> None:
         pass
 
 
-def test_a_declaration_that_lacks_arms_is_passed_over(tmp_path: Path, lake: Path) -> None:
-    """The one before it counts."""
+def test_an_incomplete_declaration_is_ignored(tmp_path: Path, lake: Path) -> None:
+    """An incomplete declaration, which lacks arms, is ignored; the one before it counts."""
     put(table(tmp_path / "t.csv", "a,x-1,1,,", "b,x-1,1,,"), lake)
     store = Lake.existing(lake)
     row = store.read("experiments", "x", "a", store.latest_unit("experiments", "x"))[0]
@@ -207,8 +210,9 @@ def test_a_declaration_that_lacks_arms_is_passed_over(tmp_path: Path, lake: Path
     assert [arm.name for arm in common.declared(store, "x")] == ["a", "b"]
 
 
-def test_an_older_lake_is_read_and_healed(tmp_path: Path, lake: Path) -> None:
-    """One without the newer columns, with 0 for what was not known, and a file `table` an arm."""
+def test_an_older_lake_is_read_and_repaired(tmp_path: Path, lake: Path) -> None:
+    """A lake without the newer columns, with 0 for unknown figures and one file `table` per arm, is
+    read. The next import repairs it."""
     path = table(tmp_path / "t.csv", "a,x-1,1,1,1", "a,typo,1,1,1", "b,x-1,1,,")
     put(path, lake)
     for file in lake.glob("experiments/**/*.parquet"):
@@ -233,7 +237,8 @@ def test_an_older_lake_is_read_and_healed(tmp_path: Path, lake: Path) -> None:
 
 
 def test_predictions_of_several_files_are_added_up(lake: Path) -> None:
-    """Gradings cost hours: they do not go away with the next file."""
+    """The instances of a second predictions file are added to those of the first, whose gradings
+    took hours."""
     store = Lake.open(lake)
     for ids in (("x-1",), ("x-2", "x-3")):
         arm = ImportedArm("a", "imported", "unknown", "host", "d", "d", ids, label="a")
@@ -243,6 +248,6 @@ def test_predictions_of_several_files_are_added_up(lake: Path) -> None:
 
 
 def test_a_name_with_a_path_in_it_is_refused(lake: Path) -> None:
-    """No lock is made outside of the lake."""
+    """A name that contains a path is refused, so that no lock is created outside the lake."""
     with pytest.raises(UsageError, match="cannot name results"):
         common.check_name("../x")

@@ -35,7 +35,7 @@ def info(path: Path) -> dict[str, Any]:
 def test_an_import_keeps_every_figure(
     trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
-    """Cost and calls per instance are the trajectory's own; so is the patch."""
+    """Cost, calls and patch of each instance are those of its trajectory."""
     lake = str(tmp_path / "lake")
     imported = mini.import_mini(trajectories, source, "mini", lake)
     store = Lake.existing(lake)
@@ -59,7 +59,7 @@ def test_an_import_keeps_every_figure(
 def test_every_step_is_numbered_once(
     trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
-    """Calls and the commands they asked for share one sequence without gaps."""
+    """Model calls and the commands that they request share one sequence without gaps."""
     mini.import_mini(trajectories, source, "mini", str(tmp_path))
     store = Lake.existing(str(tmp_path))
     for unit in store.units("attempts", "*"):
@@ -73,7 +73,8 @@ def test_every_step_is_numbered_once(
 def test_the_report_works_on_an_import(
     trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
-    """No audit fails; the total is the sum of the trajectories' own figures."""
+    """A report on an import passes every audit, and its cost is the sum of the trajectories'
+    costs."""
     imported = mini.import_mini(trajectories, source, "mini", str(tmp_path))
     built = report_files.read(Lake.existing(str(tmp_path)), "gemini")
     assert built.audits == ()
@@ -83,7 +84,7 @@ def test_the_report_works_on_an_import(
 def test_calls_without_a_cost_are_counted_and_named(
     trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
-    """A provider that sent no cost leaves an unknown price, which the import says aloud."""
+    """Calls without a cost are reported by the import, and the cost of their cell is incomplete."""
     name = "django__django-11163"
     content = json.loads((trajectories / f"{name}.traj.json").read_text())
     edited = copy.deepcopy(content)
@@ -100,10 +101,11 @@ def test_calls_without_a_cost_are_counted_and_named(
     assert cell.is_cost_complete is False
 
 
-def test_what_a_trajectory_does_not_say_is_unknown(
+def test_figures_that_a_trajectory_lacks_are_unknown(
     trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
-    """Tokens of calls without a usage block, and a total of 0 for want of any price."""
+    """Calls without usage have unknown tokens. A trajectory without any price has an unknown cost,
+    not 0."""
     name = "django__django-11163"
     content = json.loads((trajectories / f"{name}.traj.json").read_text())
     replies = [m for m in content["messages"] if m["role"] == "assistant"]
@@ -128,7 +130,8 @@ def test_what_a_trajectory_does_not_say_is_unknown(
 def test_another_folder_takes_the_place_of_an_arm(
     trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
-    """An instance of the earlier one alone is in no table any more."""
+    """A second folder for an arm replaces the first, including the instances that only the first
+    had."""
     lake, folders = str(tmp_path / "lake"), [tmp_path / "first", tmp_path / "second"]
     for folder, paths in zip(folders, (slice(0, 2), slice(1, 3)), strict=True):
         folder.mkdir()
@@ -144,7 +147,7 @@ def test_another_folder_takes_the_place_of_an_arm(
 def test_importing_again_adds_nothing(
     trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
-    """The same files are the same attempts."""
+    """Importing the same files again adds no attempt."""
     mini.import_mini(trajectories, source, "mini", str(tmp_path))
     before = sorted(tmp_path.rglob("*.parquet"))
     mini.import_mini(trajectories, source, "mini", str(tmp_path))
@@ -154,7 +157,7 @@ def test_importing_again_adds_nothing(
 def test_two_folders_under_one_name_are_two_arms(
     trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
-    """Each is planned on the instances of both; the first arm stays what it was."""
+    """Two folders under one name are two arms, both planned on the instances of either."""
     folders = [tmp_path / "first", tmp_path / "second"]
     for number, path in enumerate(sorted(trajectories.glob("*.traj.json"))):
         for folder in folders[: 1 if number < 8 else 2]:
@@ -173,7 +176,8 @@ def test_two_folders_under_one_name_are_two_arms(
 def test_an_export_is_the_official_format(
     trajectories: Path, source: PredictionSource, tmp_path: Path
 ) -> None:
-    """swebench's own reader takes the file."""
+    """swebench's own reader accepts an exported predictions file. A repeat without predictions is
+    refused."""
     from swebench.harness.utils import get_predictions_from_file
 
     mini.import_mini(trajectories, source, "mini", str(tmp_path))
@@ -186,6 +190,6 @@ def test_an_export_is_the_official_format(
 
 
 def test_arm_names_fit_into_paths() -> None:
-    """Whatever a submission calls itself becomes the name of a folder."""
+    """The name of a submission is turned into a valid folder name."""
     assert arm_name("OpenAI/GPT-5 (high)") == "openai-gpt-5-high"
     assert arm_name("../..") == "unnamed"

@@ -25,7 +25,7 @@ def invoke(*arguments: str) -> Any:
 
 
 def attempts(lake: Path) -> dict[tuple[str, str], tuple[float | None, int | None]]:
-    """Cost and calls by model and instance."""
+    """Return cost and calls by model and instance."""
     rows = Lake.existing(str(lake)).rows("attempts", "x")
     return {(r["model"], r["instance_id"]): (r["cost_usd"], r["model_calls"]) for r in rows}
 
@@ -45,7 +45,7 @@ def attempts(lake: Path) -> dict[tuple[str, str], tuple[float | None, int | None
     ids=lambda costs: str(costs.type),
 )
 def test_a_number_is_a_number_whatever_its_type(costs: pa.Array, tmp_path: Path) -> None:
-    """And what is missing is unknown."""
+    """Numbers are read from any column type, and missing ones are unknown."""
     columns = {
         "arm": pa.array(["a", "a"]).dictionary_encode(),
         "instance_id": pa.array(["x-1", "x-2"], pa.large_string()),
@@ -80,7 +80,8 @@ def test_a_number_is_a_number_whatever_its_type(costs: pa.Array, tmp_path: Path)
     ],
 )
 def test_one_table_in_many_forms(name: str, content: str, tmp_path: Path) -> None:
-    """Endings and columns in any case, cells with blanks or without."""
+    """File endings and column names in any case, separators, blanks and spellings of truth all give
+    the same table."""
     (tmp_path / name).write_text(content)
     import_table(tmp_path / name, "x", Columns(), str(tmp_path))
     assert attempts(tmp_path) == {("a", "x-1"): (0.25, 3), ("a", "x-2"): (None, None)}
@@ -105,8 +106,8 @@ def test_one_table_in_many_forms(name: str, content: str, tmp_path: Path) -> Non
         ("a,x-4 ,1,1,1", "'a' has more than one row for x-4"),
     ],
 )
-def test_a_bad_cell_is_blamed_alone(cells: str, message: str, tmp_path: Path) -> None:
-    """With its row, column and value, in one line; nothing is written."""
+def test_a_bad_cell_is_named(cells: str, message: str, tmp_path: Path) -> None:
+    """A bad cell is reported in one line with row, column and value, and nothing is written."""
     good = "".join(f"a,x-{i},1,0.5,1\n" for i in range(1, 5))
     (tmp_path / "t.csv").write_text(f"{HEADER}{good}{cells}\n")
     result = invoke(str(tmp_path / "t.csv"), "--name", "x", "--lake", str(tmp_path / "lake"))
@@ -138,31 +139,31 @@ def test_a_bad_cell_is_blamed_alone(cells: str, message: str, tmp_path: Path) ->
         ("t.xlsx", "", "ends in .parquet, .csv, .tsv, .json or .jsonl"),
     ],
 )
-def test_what_holds_no_results_is_refused(
+def test_a_file_without_results_is_refused(
     name: str, content: str, message: str, tmp_path: Path
 ) -> None:
-    """The line says what is wrong with the file."""
+    """A file without usable results is refused with the reason."""
     (tmp_path / name).write_text(content)
     with pytest.raises(UsageError, match=message):
         import_table(tmp_path / name, "x", Columns(), str(tmp_path / "lake"))
 
 
 def test_text_of_another_encoding_is_refused(tmp_path: Path) -> None:
-    """As a spreadsheet may save it."""
+    """A file that is not UTF-8, as a spreadsheet may save it, is refused."""
     (tmp_path / "t.csv").write_text(HEADER, encoding="utf-16")
     with pytest.raises(UsageError, match="it is not UTF-8 text; save it as UTF-8"):
         import_table(tmp_path / "t.csv", "x", Columns(), str(tmp_path / "lake"))
 
 
 def test_a_column_is_named_in_any_case(tmp_path: Path) -> None:
-    """Exactly, where two differ in nothing else."""
+    """A column may be named in any case. If two differ only in case, the exact name counts."""
     (tmp_path / "t.csv").write_text("Arm,ARM,instance_id,resolved\na,b,x-1,1\n")
     import_table(tmp_path / "t.csv", "x", Columns(arm="ARM", resolved="RESOLVED"), str(tmp_path))
     assert attempts(tmp_path) == {("b", "x-1"): (None, None)}
 
 
-def test_blanks_around_ids_are_taken_off_and_told(tmp_path: Path) -> None:
-    """In one line, with how many there were."""
+def test_blanks_around_ids_are_removed_and_reported(tmp_path: Path) -> None:
+    """Blanks around ids and arm names are removed, and one line says how many."""
     (tmp_path / "t.csv").write_text(f"{HEADER}a,x-1 ,1,,\na,\u00a0x-2,1,,\na ,x-3,1,,\nb,x-1,0,,\n")
     result = invoke(str(tmp_path / "t.csv"), "--name", "x", "--lake", str(tmp_path))
     assert result.exit_code == 0, result.output
@@ -171,7 +172,7 @@ def test_blanks_around_ids_are_taken_off_and_told(tmp_path: Path) -> None:
 
 
 def test_labels_that_look_alike_stay_apart(tmp_path: Path) -> None:
-    """Each is an arm of its own, whichever comes first, and is shown with its label."""
+    """Similar labels become arms of their own, whatever their order, and keep their labels."""
     labels = ["Model A", "model-a", "Модель", "模型", "Modèle", "x" * 300, "X" * 299, "../.."]
     rows = [{"arm": label, "instance": "x-1", "resolved": 1} for label in labels]
     (tmp_path / "t.json").write_text(json.dumps(rows))
@@ -184,8 +185,8 @@ def test_labels_that_look_alike_stay_apart(tmp_path: Path) -> None:
     assert names == arm_names(reversed(labels))
 
 
-def test_a_label_does_not_take_the_name_of_an_arm_that_came_before() -> None:
-    """Its own it keeps."""
+def test_a_label_does_not_take_the_name_of_an_earlier_arm() -> None:
+    """A label keeps the arm name that it got before, and another label cannot take it."""
     earlier = ImportedArm("model-a", "imported", "", "imported", "", "", (), label="Model A")
     assert arm_names(["Model A"], [earlier]) == {"Model A": "model-a"}
     assert arm_names(["model-a"], [earlier])["model-a"].startswith("model-a-")
@@ -193,7 +194,7 @@ def test_a_label_does_not_take_the_name_of_an_arm_that_came_before() -> None:
 
 @pytest.mark.parametrize("name", ["n" * 300, "../x", ""])
 def test_a_name_that_no_folder_can_have_is_refused(name: str, tmp_path: Path) -> None:
-    """Before anything is written."""
+    """A name that cannot be a folder is refused before anything is written."""
     (tmp_path / "t.csv").write_text(f"{HEADER}a,x-1,1,,\n")
     result = invoke(str(tmp_path / "t.csv"), "--name", name, "--lake", str(tmp_path / "lake"))
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)

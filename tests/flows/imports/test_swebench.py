@@ -23,7 +23,7 @@ from reports.types import Report
 INSTANCES = instances.load("bundled")[:8]
 
 ENDINGS = ["resolved", "unresolved", "memory", "slow", "error", "empty", "resolved", "none"]
-"""How the predictions of the first submission end; the last instance has none."""
+"""Endings of the first submission's predictions. The last instance has no prediction."""
 
 STATES = {
     "resolved": 2,
@@ -46,7 +46,7 @@ class Published:
 
 
 def publish(root: Path, model: str, endings: list[str], patch: pytest.MonkeyPatch) -> Published:
-    """What the official runner leaves of a run, by its own reporting functions."""
+    """Write the files of an official run with swebench's own reporting functions."""
     from swebench.harness import reporting as official
 
     logs = root / "logs" / "run" / model.replace("/", "__")
@@ -124,8 +124,9 @@ def states(report: Report, arm: str) -> dict[str, int]:
     return {state: cells for state, cells in report.arm(arm).states.items() if cells}
 
 
-def test_a_run_report_is_filed_as_it_stands(first: Published, lake: str) -> None:
-    """Every instance of the data set is planned; each ending has its state and its reason."""
+def test_a_run_report_is_imported(first: Published, lake: str) -> None:
+    """An imported run report plans every instance of the dataset, and each ending has its state and
+    reason."""
     summary = import_swebench(first.report, first.predictions, "x", None, lake)
     assert summary == Summary("somebody-model-1", 8, found=7, resolved=2, cost_usd=None)
     report = read(lake)
@@ -136,11 +137,12 @@ def test_a_run_report_is_filed_as_it_stands(first: Published, lake: str) -> None
     assert report.arm("somebody-model-1").model == "Somebody/Model-1"
 
 
-def test_the_folder_of_a_run_says_the_same_and_more(first: Published, lake: str) -> None:
-    """The tests behind each verdict come along, and the patches where predictions are not given."""
+def test_the_folder_of_a_run_is_imported(first: Published, lake: str) -> None:
+    """An imported run folder includes the tests behind each verdict, and the patches if no
+    predictions are given."""
     import_swebench(first.logs, first.predictions, "x", None, lake)
     found = states(read(lake), "somebody-model-1")
-    # Neither the data set nor why a run ended early is in the folder.
+    # The folder contains neither the dataset nor the reason why a run ended early.
     assert found == {"resolved": 2, "unresolved": 3, "infrastructure": 1, "no_patch": 1}
     store = Lake.existing(lake)
     rows = [
@@ -165,7 +167,8 @@ def test_the_folder_of_a_run_says_the_same_and_more(first: Published, lake: str)
 def test_two_submissions_under_one_name_are_compared(
     first: Published, second: Published, lake: str
 ) -> None:
-    """Whichever comes first, both are arms over the instances of both; again adds nothing."""
+    """Two submissions under one name are arms over the instances of both. Importing one again adds
+    nothing."""
     for submission in (first, second, first):
         arguments = [str(submission.report), "--predictions", str(submission.predictions)]
         result = CliRunner().invoke(
@@ -184,7 +187,8 @@ def test_two_submissions_under_one_name_are_compared(
 
 
 def test_leaderboard_results_need_the_predictions(first: Published, lake: str) -> None:
-    """They name what was resolved; the rest of the predictions was not."""
+    """Leaderboard results name only what was resolved, so they need the predictions: all others are
+    unresolved or empty."""
     ids = [instance.instance_id for instance in INSTANCES]
     path = first.report.with_name("results.json")
     content = {"no_generation": [ids[5]], "no_logs": [ids[4]], "resolved": [ids[0]]}
@@ -195,10 +199,11 @@ def test_leaderboard_results_need_the_predictions(first: Published, lake: str) -
         import_swebench(path, None, "x", "a", lake)
 
 
-def test_what_does_not_belong_together_is_refused(
+def test_files_that_do_not_belong_together_are_refused(
     first: Published, second: Published, lake: str, tmp_path: Path
 ) -> None:
-    """Another submission's predictions, several models, two runs, other JSON: one line each."""
+    """Predictions of another submission, several models or runs and other JSON files are
+    refused."""
     cases: list[tuple[Path, Path | None, str]] = [
         (first.report, second.predictions, "is not about these predictions"),
         (first.logs, second.predictions, "is not about these predictions"),
@@ -222,7 +227,7 @@ def empty(root: Path) -> Path:
 
 
 def test_a_report_of_another_form_is_refused(first: Published, lake: str) -> None:
-    """An instance's report that does not hold the instance."""
+    """A report of an instance that does not contain the instance is refused."""
     path = first.logs / INSTANCES[0].instance_id / "report.json"
     content: dict[str, Any] = {"other": {}}
     path.write_text(json.dumps(content))

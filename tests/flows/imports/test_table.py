@@ -32,7 +32,8 @@ def read(lake_path: Path, name: str) -> Report:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Two arms over three instances, of which the second arm has no row for the last."""
+    """Write two arms over three instances; the second arm has no row for the last one. Return the
+    path."""
     path = tmp_path / "results.csv"
     path.write_text(
         "model,instance_id,resolved,cost_usd,api_calls\n"
@@ -44,7 +45,7 @@ def table(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def runs(shared_data: Path) -> pd.DataFrame:
-    """Three published runs: one row per model and instance."""
+    """Return three published runs: one row per model and instance."""
     path = shared_data / "mini_runs" / "verified_three_models.parquet"
     if not path.is_file():
         pytest.skip(f"needs {path}, which is not part of the project")
@@ -62,7 +63,7 @@ def report(runs: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Repo
 
 
 def test_the_arms_of_a_published_table(report: Report, runs: pd.DataFrame) -> None:
-    """Counts, Wilson intervals, costs and calls."""
+    """Counts, Wilson intervals, costs and calls of each arm equal the recomputed ones."""
     assert (report.audits, {pair.role for pair in report.comparisons}) == ((), {"exploratory"})
     assert [arm.name for arm in report.arms] == list(runs.model.unique())
     for arm in report.arms:
@@ -78,7 +79,8 @@ def test_the_arms_of_a_published_table(report: Report, runs: pd.DataFrame) -> No
 
 
 def test_the_pairs_of_a_published_table(report: Report, runs: pd.DataFrame) -> None:
-    """The four counts, both p-values, Newcombe's interval and the costs of all three pairs."""
+    """The four counts, both p-values, Newcombe's interval and the costs of each pair equal the
+    recomputed ones."""
     by_arm = {
         str(model): {row.instance_id: row for row in rows.itertuples()}
         for model, rows in runs.groupby("model")
@@ -102,7 +104,8 @@ def test_the_pairs_of_a_published_table(report: Report, runs: pd.DataFrame) -> N
 
 
 def assert_statistics(pair: Comparison, both: int, first: int, second: int, neither: int) -> None:
-    """McNemar's tests from exact binomials; Newcombe 1998, method 10, step by step."""
+    """Recompute McNemar's tests from exact binomials, and Newcombe's method 10 of 1998 step by
+    step."""
     n, few = first + second, min(first, second)
     probabilities = [Fraction(math.comb(n, k), 2**n) for k in range(few + 1)]
     exact = min(Fraction(1), 2 * sum(probabilities, Fraction(0)))
@@ -128,8 +131,9 @@ def wilson(successes: int, n: int) -> tuple[float, float]:
     return (centre - spread) / (n + Z**2), (centre + spread) / (n + Z**2)
 
 
-def test_what_an_arm_has_no_row_for_was_never_run(table: Path, tmp_path: Path) -> None:
-    """It stays in the denominator; a cost that is missing is unknown and not zero."""
+def test_an_instance_without_a_row_was_never_run(table: Path, tmp_path: Path) -> None:
+    """An instance without a row stays in the arm's denominator, and a missing cost is unknown, not
+    zero."""
     result = invoke(str(table), "--name", "x", "--lake", str(tmp_path))
     assert result.exit_code == 0, result.output
     assert "1 of 3" in result.stdout
@@ -143,8 +147,8 @@ def test_what_an_arm_has_no_row_for_was_never_run(table: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
-def test_every_format_says_the_same(table: Path, suffix: str, tmp_path: Path) -> None:
-    """Whatever the file is called and written in, and whatever its columns are called."""
+def test_every_format_gives_the_same_report(table: Path, suffix: str, tmp_path: Path) -> None:
+    """Parquet and JSON lines with other column names give the same report as CSV."""
     frame = pd.read_csv(table).astype({"resolved": bool})
     frame = frame.rename(columns={"model": "who", "resolved": "done"})
     path = table.with_suffix(suffix)
@@ -161,7 +165,7 @@ def test_every_format_says_the_same(table: Path, suffix: str, tmp_path: Path) ->
 
 
 def test_the_same_table_again_changes_nothing(table: Path, tmp_path: Path) -> None:
-    """A corrected one takes its place, and the number of rows stays."""
+    """Importing the same table again changes no file, and a corrected table replaces it."""
     import_table(table, "x", Columns(), str(tmp_path))
     before = sorted(tmp_path.rglob("*.parquet"))
     import_table(table, "x", Columns(), str(tmp_path))
@@ -190,10 +194,11 @@ def test_the_same_table_again_changes_nothing(table: Path, tmp_path: Path) -> No
         ("a__c-1,", ",", "row 3: instance_id must be text, not ''"),
     ],
 )
-def test_a_table_that_cannot_be_used_says_where(
+def test_an_unusable_table_is_refused(
     old: str, new: str, message: str, table: Path, tmp_path: Path
 ) -> None:
-    """One line with the row or the columns, and nothing is written."""
+    """An unusable table is refused in one line with the row or the columns, and nothing is
+    written."""
     assert old in table.read_text()
     table.write_text(table.read_text().replace(old, new, 1))
     result = invoke(str(table), "--name", "x", "--lake", str(tmp_path / "lake"))
@@ -202,8 +207,8 @@ def test_a_table_that_cannot_be_used_says_where(
     assert not (tmp_path / "lake").exists()
 
 
-def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
-    """A file that is missing, empty, broken or of another kind."""
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
+    """A missing, empty or broken file and one of another kind are refused."""
     for name, content, message in [
         ("absent.csv", None, "cannot be read"),
         ("empty.csv", "model,instance_id,resolved\n", "has no rows"),
@@ -217,8 +222,9 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
             import_table(path, "x", Columns(), str(tmp_path / "lake"))
 
 
-def test_a_name_that_was_run_here_takes_no_import(table: Path, tmp_path: Path) -> None:
-    """Nor does one that cannot be the name of a folder."""
+def test_the_name_of_an_experiment_takes_no_import(table: Path, tmp_path: Path) -> None:
+    """An import cannot take the name of an experiment that was run in the lake, nor an invalid
+    name."""
     lake = Lake.open(tmp_path)
     import_table(table, "x", Columns(), str(tmp_path))
     unit = lake.latest_unit("experiments", "x")

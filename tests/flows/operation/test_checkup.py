@@ -20,7 +20,8 @@ print("imported", imported)
 
 
 def test_the_import_of_prefect_is_not_part_of_a_check(lake_path: str) -> None:
-    """It takes seconds, on a busy machine more than a check may take."""
+    """Prefect is imported before the first check, because on a busy machine that takes longer than
+    a check may."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, lake_path], capture_output=True, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""Pruning removes what it announced, and nothing that was paid for is ever paid for again."""
+"""Pruning removes what it announced, and no work is ever paid for twice."""
 
 import asyncio
 import os
@@ -46,29 +46,30 @@ DAY_S = 24 * 3600
 
 @pytest.fixture(autouse=True)
 def _no_other_journal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The journal is the one in the lake."""
+    """Make tests use the journal in the lake."""
     monkeypatch.delenv(VARIABLE, raising=False)
 
 
 @pytest.fixture
 def lake(lake_path: str) -> Lake:
-    """One that is not there yet."""
+    """Return a lake that does not exist yet."""
     return Lake.existing(lake_path)
 
 
 def one(**changes: Any) -> Experiment:
-    """A cell of an arm that pays for its calls, and one of an arm that has none."""
+    """Return an experiment with one cell that pays for its calls and one without calls."""
     return trial(**{"select": {"sample": 1}, "arms": [ABLE, GOLD], "primary": None, **changes})
 
 
 async def prune(lake: Lake, *arguments: str) -> Result:
-    """What `durabench prune` does about everything that has ended."""
+    """Run `durabench prune` on everything that has ended."""
     command = ["prune", "--lake", str(lake.root), "--older-than", "0h", *arguments]
     return await asyncio.to_thread(CliRunner().invoke, app, command)
 
 
 def files(lake: Lake) -> dict[str, tuple[int, int]]:
-    """Every file with its size and time; the journal has others beside it while it is open."""
+    """Return size and time of every file, without those that SQLite keeps beside an open
+    journal."""
     return {
         str(path.relative_to(lake.root)): (path.stat().st_size, path.stat().st_mtime_ns)
         for path in Path(lake.root).rglob("*")
@@ -77,12 +78,12 @@ def files(lake: Lake) -> dict[str, tuple[int, int]]:
 
 
 def on_disk(lake: Lake) -> int:
-    """Bytes of all files, those beside the journal too."""
+    """Return the bytes of all files, including those that SQLite keeps beside the journal."""
     return sum(path.stat().st_size for path in Path(lake.root).rglob("*") if path.is_file())
 
 
 def make_old(folder: Path) -> None:
-    """As if everything in it had been written two days ago."""
+    """Set the time of every file in a folder to two days ago."""
     for path in folder.rglob("*"):
         if path.is_file():
             os.utime(path, (time.time() - 2 * DAY_S,) * 2)
@@ -94,14 +95,14 @@ def attempt_of(lake: Lake, arm: str) -> str:
 
 
 def rows(lake: Lake) -> dict[str, bytes]:
-    """What a report is made of."""
+    """Return the files from which a report is made."""
     tables = ("attempts", "llm_calls", "steps", "predictions", "evaluations")
     found = (path for table in tables for path in (Path(lake.root) / table).rglob("*.parquet"))
     return {str(path): path.read_bytes() for path in found}
 
 
 def costs(lake: Lake) -> list[Any]:
-    """What each arm cost, as its report tells."""
+    """Return the cost of each arm according to its report."""
     built = report_files.read(lake, "trial")
     assert built.audits == ()
     return [(arm.name, arm.resolved, arm.cost, arm.tokens) for arm in built.arms]
@@ -114,11 +115,11 @@ def refuse_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workspaces, "_open", refuse)
 
 
-async def test_what_was_pruned_is_not_bought_again(
+async def test_pruned_attempts_are_not_paid_for_again(
     finished: Finished, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """First only told, then done: the journal and the bodies shrink, and the same run again
-    finds everything, whatever else is forgotten."""
+    """A prune is announced, then done, and frees the announced space. A later run finds every
+    result, even without Prefect's records and the evaluations."""
     await finished.copy(one(), str(lake.root))
     make_old(blobs(lake).root)
     journal, before, told = open_journal(lake), files(lake), costs(lake)
@@ -139,7 +140,7 @@ async def test_what_was_pruned_is_not_bought_again(
     assert journal.steps(attempt_id) == []
     assert not [name for name in files(lake) if name.startswith("blobs/")]
     assert on_disk(lake) < size - 50_000
-    # What was told is what went.
+    # The prune removed exactly what it had announced.
     for kind in ("steps", "bodies", "files"):
         [first], [second] = (
             [line for line in said.stdout.splitlines() if line.startswith(kind)]
@@ -149,7 +150,7 @@ async def test_what_was_pruned_is_not_bought_again(
 
     refuse_work(monkeypatch)
     await benchmark(one(), str(lake.root))
-    shutil.rmtree(lake.results)  # as if Prefect had never heard of it
+    shutil.rmtree(lake.results)  # as if Prefect had no record of the run
     await asyncio.to_thread(shutil.rmtree, Path(lake.root) / "evaluations")
     monkeypatch.undo()
     await benchmark(one(), str(lake.root))
@@ -162,11 +163,11 @@ async def test_what_was_pruned_is_not_bought_again(
     assert "\nsteps      0 attempts" in f"\n{(await prune(lake)).stdout}"
 
 
-async def test_a_prune_that_was_stopped_half_way_is_no_harm(
+async def test_an_interrupted_prune_does_no_harm(
     finished: Finished, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What went is consistent, a run finds everything, and the next prune does the rest. The
-    stop is simulated: it comes between the first attempt and the second."""
+    """After a prune that stops between two attempts the lake is consistent, a run finds every
+    result, and the next prune does the rest."""
     declared, real = one(), Retention.prune
     await finished.copy(declared, str(lake.root))
     make_old(blobs(lake).root)
@@ -191,11 +192,11 @@ async def test_a_prune_that_was_stopped_half_way_is_no_harm(
     assert costs(lake) == told
 
 
-async def test_rows_that_are_gone_with_their_steps_are_not_invented(
+async def test_a_lost_row_of_a_pruned_attempt_is_not_made_up(
     finished: Finished, lake: Lake
 ) -> None:
-    """Without row and steps the cell is lost until somebody brings the row back: no empty row
-    takes its place, and nothing is bought."""
+    """If both row and steps of an attempt are gone, its cell is infrastructure until the row is
+    restored. No empty row is written, and nothing is paid for."""
     declared = one()
     await finished.copy(declared, str(lake.root))
     assert (await prune(lake, "--remove")).exit_code == 0
@@ -213,8 +214,8 @@ async def test_rows_that_are_gone_with_their_steps_are_not_invented(
 
 
 async def test_steps_stay_while_the_lake_lacks_rows_of_them(finished: Finished, lake: Lake) -> None:
-    """A writer that died before its rows were whole, or a table that somebody removed: the
-    journal is then the only one that knows."""
+    """Steps stay in the journal while one of their tables lacks rows in the lake, or while the
+    attempt is only interrupted."""
     await finished.copy(one(), str(lake.root))
     attempt_id = attempt_of(lake, "able")
     steps = open_journal(lake).steps(attempt_id)
@@ -234,7 +235,7 @@ async def test_steps_stay_while_the_lake_lacks_rows_of_them(finished: Finished, 
 async def test_trace_fork_and_export_say_that_steps_were_pruned(
     finished: Finished, lake: Lake
 ) -> None:
-    """Trace shows what the lake has, the two others say in one line that they cannot."""
+    """After a prune, `trace` shows what the lake has; `fork` and `export` refuse in one line."""
     await finished.copy(one(), str(lake.root))
     await benchmark(one(arms=[ABLE, CUT_OFF]), str(lake.root))
     attempt_id, cut_off = attempt_of(lake, "able"), attempt_of(lake, "cut-off")
@@ -258,11 +259,11 @@ async def test_trace_fork_and_export_say_that_steps_were_pruned(
         assert (refused.exit_code, "were pruned" in line) == (2, True), line
 
 
-async def test_what_has_not_ended_keeps_everything(
+async def test_an_unfinished_attempt_keeps_everything(
     finished: Finished, lake: Lake, tmp_path: Path
 ) -> None:
-    """An attempt that a budget stopped goes on from where it was, and pays no more than one
-    that was never stopped."""
+    """An attempt that a budget stopped keeps its steps and files. It resumes, and pays no more than
+    one that was never stopped."""
     undisturbed = await finished.copy(one(), str(tmp_path / "undisturbed"))
     with pytest.raises(IncompleteRun, match="stopped by a budget"):
         await benchmark(one(arms=[ABLE], budgets={"attempt": {"calls": 6}}), str(lake.root))
@@ -283,9 +284,9 @@ async def test_what_has_not_ended_keeps_everything(
     assert [row["outcome"] for row in lake.find("attempts", attempt_id)] == ["submitted"]
 
 
-async def test_nothing_of_a_running_experiment_goes(finished: Finished, lake: Lake) -> None:
-    """While somebody holds one of its attempts, the others keep their steps, all bodies stay,
-    and it is not removed whole."""
+async def test_nothing_of_a_running_experiment_is_removed(finished: Finished, lake: Lake) -> None:
+    """While one attempt is running, the other attempts of its experiment keep their steps, all
+    bodies stay, and the experiment cannot be removed."""
     await finished.copy(one(), str(lake.root))
     make_old(blobs(lake).root)
     journal, before = open_journal(lake), files(lake)
@@ -302,8 +303,8 @@ async def test_nothing_of_a_running_experiment_goes(finished: Finished, lake: La
 
 
 async def test_young_files_and_those_of_others_stay(finished: Finished, lake: Lake) -> None:
-    """A body without a row may get one within a day; a hidden file of the operator's is nobody's
-    business; what killed writers left goes after a day."""
+    """Young files, the operator's hidden files and results of gradings stay. Older bodies without a
+    step, leftovers of killed writers and results without a row are removed."""
     await finished.copy(one(), str(lake.root))
     root, store = Path(lake.root), blobs(lake)
     young, old = store.put(b"young"), store.put(b"old")
@@ -336,11 +337,11 @@ async def test_young_files_and_those_of_others_stay(finished: Finished, lake: La
     assert (store.has(young), store.has(old)) == (True, False)
 
 
-async def test_bodies_stay_where_another_journal_may_name_them(
+async def test_bodies_stay_if_another_journal_may_refer_to_them(
     finished: Finished, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who names another journal or none is refused, and loses nothing; so does who has bound the
-    lake to another."""
+    """Bodies stay if another journal may refer to them: if the lake is bound to another one, has a
+    second one, or lacks its own."""
     await finished.copy(one(), str(lake.root))
     make_old(blobs(lake).root)
     before = files(lake)
@@ -364,10 +365,9 @@ async def test_bodies_stay_where_another_journal_may_name_them(
     assert files(lake) == before
 
 
-async def test_an_experiment_is_removed_whole_when_it_is_named(
-    finished: Finished, lake: Lake
-) -> None:
-    """Its rows, reports, attempts and bills go, the other's stay; a later run pays again."""
+async def test_a_named_experiment_is_removed(finished: Finished, lake: Lake) -> None:
+    """Removing a named experiment deletes its rows, reports, attempts and bills, but no other
+    experiment's. A later run pays again."""
     await finished.copy(one(), str(lake.root))
     await benchmark(one(name="other", arms=[GOLD]), str(lake.root))
     make_old(blobs(lake).root)
@@ -396,8 +396,8 @@ async def test_an_experiment_is_removed_whole_when_it_is_named(
     assert costs(lake)[0][1] == 1
 
 
-async def test_a_fork_that_goes_on_keeps_what_it_came_from(finished: Finished, lake: Lake) -> None:
-    """An experiment that an unfinished attempt was forked from is not removed before it."""
+async def test_an_unfinished_fork_keeps_its_source(finished: Finished, lake: Lake) -> None:
+    """An experiment cannot be removed before the unfinished attempts that were forked from it."""
     from flows.experiments import forking
 
     await finished.copy(one(), str(lake.root))
@@ -410,8 +410,8 @@ async def test_a_fork_that_goes_on_keeps_what_it_came_from(finished: Finished, l
     assert (await prune(lake, "--experiment", "trial", "--results", "--remove")).exit_code == 0
 
 
-async def test_of_each_artifact_the_latest_version_stays(lake: Lake) -> None:
-    """On the server in use; without one that is said."""
+async def test_the_latest_version_of_each_artifact_stays(lake: Lake) -> None:
+    """The latest version of each artifact stays on the server. Without a server, a line says so."""
     declared = one(name="published", arms=[GOLD])
     for _ in range(2):
         await benchmark(declared, str(lake.root))
@@ -451,7 +451,7 @@ async def test_of_each_artifact_the_latest_version_stays(lake: Lake) -> None:
 
 @pytest.fixture
 def image(docker_client: Any) -> Iterator[str]:
-    """A small image that is here."""
+    """Yield the name of a small local image."""
     name = "durabench-prune-test:latest"
     docker_client.api.import_image_from_data(
         b"\0" * 10240, repository=name.partition(":")[0], tag="latest"
@@ -462,10 +462,11 @@ def image(docker_client: Any) -> Iterator[str]:
 
 
 @pytest.mark.docker
-async def test_images_that_nothing_needed_go(
+async def test_unused_images_are_removed(
     finished: Finished, lake: Lake, image: str, docker_client: Any
 ) -> None:
-    """Those that were brought for the lake and not needed since; first they are only told of."""
+    """Images that were fetched for the lake and not needed since are listed first and then
+    removed."""
     await finished.copy(one(), str(lake.root))
     ImageCache.of(lake).built(image)
     young = await prune(lake, "--only", "images", "--remove", "--older-than", "1h")
@@ -479,8 +480,8 @@ async def test_images_that_nothing_needed_go(
 async def test_a_lake_on_an_object_store_is_pruned_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_timings: Callable[..., None]
 ) -> None:
-    """Bodies go with the steps, results stay, and a named experiment goes whole. Objects cannot
-    be given an earlier time, so none counts as young here."""
+    """On an object store, too, bodies are pruned with the steps, results stay, and a named
+    experiment is removed. Objects cannot be backdated, so the grace period is off."""
     monkeypatch.setenv(VARIABLE, f"sqlite:///{tmp_path / 'journal.sqlite'}")
     set_timings(prune_grace_s=0.0)
     with ObjectStore() as store:
@@ -516,10 +517,10 @@ async def test_a_lake_on_an_object_store_is_pruned_alike(
         (["--lake", "nowhere"], "there is no lake at"),
     ],
 )
-async def test_what_cannot_be_is_told_in_one_line(
+async def test_an_invalid_request_is_refused_in_one_line(
     lake: Lake, arguments: list[str], because: str
 ) -> None:
-    """Exit code 2, and nothing goes."""
+    """An invalid request is refused in one line with exit code 2, and nothing is removed."""
     folder = Path(lake.root) / "attempts" / "experiment=trial" / "arm=a"
     folder.mkdir(parents=True)
     (folder / "1.parquet").touch()

@@ -14,7 +14,8 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_command_has_one_server(tmp_path: Path) -> None:
-    """The thread that sends the records of runs asks the same server, and starts no other."""
+    """A command starts one Prefect server, and the thread that sends run records uses the same
+    one."""
     program = str(Path(sys.executable).with_name("durabench"))
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")
@@ -34,7 +35,7 @@ def test_a_command_has_one_server(tmp_path: Path) -> None:
             try:
                 if "prefect.server" in command.read_text():
                     servers.add(pid)
-            except OSError:  # it has just ended
+            except OSError:  # the process has just ended
                 continue
     assert running.stdout is not None
     assert (running.returncode, len(servers)) == (0, 1), running.stdout.read()

@@ -20,11 +20,11 @@ GOLD = {"name": "gold", "agent": "gold"}
 LOST = {"name": "lost", "agent": "mini", "model": {"provider": "recorded", "path": "/nowhere"}}
 
 ARRIVAL_S = 30.0
-"""How long an event may take: the server writes what it has every five seconds."""
+"""Time limit for an event: the server stores the events every five seconds."""
 
 
 def run(server: PrefectServer, folder: Path, code: int = 0, **changes: Any) -> str:
-    """`durabench run` of a small experiment; its name."""
+    """Run `durabench run` on a small experiment. Return the experiment's name."""
     declared = trial(primary=None, **changes)
     path = folder / "experiment.yaml"
     path.write_text(yaml.safe_dump(declared.model_dump(mode="json")))
@@ -34,7 +34,7 @@ def run(server: PrefectServer, folder: Path, code: int = 0, **changes: Any) -> s
 
 
 def told(server: PrefectServer, experiment: str, last: str, times: int) -> list[dict[str, Any]]:
-    """The events of an experiment, once `last` is there so many times."""
+    """Return the events of an experiment once `last` has arrived `times` times."""
     chosen = {"resource": {"id": [events.resource_id(experiment)]}}
     deadline = time.monotonic() + ARRIVAL_S
     while True:
@@ -46,14 +46,15 @@ def told(server: PrefectServer, experiment: str, last: str, times: int) -> list[
 
 
 def latest(server: PrefectServer, kind: str, experiment: str) -> Any:
-    """The data of the newest artifact of a key."""
+    """Return the data of the newest artifact of a kind."""
     return server.get(f"/artifacts/{artifact_key(kind, experiment)}/latest")["data"]
 
 
-def test_events_and_artifacts_of_a_run_that_breaks_and_goes_on(
+def test_events_and_artifacts_of_a_run_that_fails_and_resumes(
     prefect_server: PrefectServer, tmp_path: Path
 ) -> None:
-    """Budgets are told once each over all runs, lost cells each time, and how it ended."""
+    """Each share of a budget is reported once over all runs, a lost cell in every run. The last
+    event and the artifacts show how the run ended."""
     small = {"budgets": {"experiment": {"calls": 3}}, "arms": [ABLE, LOST, GOLD]}
     for times in (1, 2):
         name = run(prefect_server, tmp_path, 3, name="broken", **small)
@@ -86,8 +87,8 @@ def test_events_and_artifacts_of_a_run_that_breaks_and_goes_on(
     assert float(latest(prefect_server, "progress", name)) == 100
 
 
-def test_a_larger_budget_is_told_again(prefect_server: PrefectServer, tmp_path: Path) -> None:
-    """What was told of a budget says nothing of a larger one."""
+def test_a_larger_budget_is_reported_again(prefect_server: PrefectServer, tmp_path: Path) -> None:
+    """A larger budget is reported anew when it is used up."""
     for times, calls in enumerate((3, 4), 1):
         budgets = {"experiment": {"calls": calls}}
         name = run(prefect_server, tmp_path, 3, name="raised", budgets=budgets, arms=[ABLE])

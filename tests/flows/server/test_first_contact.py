@@ -24,7 +24,7 @@ from tests.servers.prefect_server import PrefectServer
 
 @pytest.fixture
 def silent() -> Iterator[int]:
-    """The port of something that takes connections and never answers."""
+    """Yield the port of a server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield int(listener.getsockname()[1])
 
@@ -40,7 +40,7 @@ def answering(answer: Callable[[str], tuple[int, bytes]]) -> Iterator[int]:
                 self.wfile.write(body)
 
         def log_message(self, *arguments: Any) -> None:
-            """Say nothing."""
+            """Suppress the request log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -51,19 +51,19 @@ def answering(answer: Callable[[str], tuple[int, bytes]]) -> Iterator[int]:
 
 @pytest.fixture
 def web_server() -> Iterator[int]:
-    """The port of a web server that knows nothing of Prefect."""
+    """Yield the port of a web server that is not Prefect's."""
     yield from answering(lambda path: (404, b"no such page"))
 
 
 @pytest.fixture
 def pages() -> Iterator[int]:
-    """The port of one that answers everything with the same page."""
+    """Yield the port of a web server that answers every request with the same page."""
     yield from answering(lambda path: (200, b"<!doctype html>"))
 
 
 @pytest.fixture
 def pages_and_api() -> Iterator[int]:
-    """The port of one that has pages, and Prefect's API below them, as its own server has."""
+    """Yield the port of a server with pages and the Prefect API below them, like Prefect's own."""
 
     def answer(path: str) -> tuple[int, bytes]:
         return (200, b"true" if path == "/api/health" else b"<!doctype html>")
@@ -73,7 +73,7 @@ def pages_and_api() -> Iterator[int]:
 
 @pytest.fixture
 def closed() -> int:
-    """A port that nothing listens on."""
+    """Return a port on which nothing listens."""
     return free_port()
 
 
@@ -89,10 +89,10 @@ def closed() -> int:
         ("pages_and_api", "/", "/api, where the Prefect API is"),
     ],
 )
-def test_what_is_no_server_is_told_in_time(
+def test_an_address_without_a_prefect_api_fails_in_time(
     request: pytest.FixtureRequest, where: str, path: str, words: str
 ) -> None:
-    """With what to do about it."""
+    """An address without a Prefect API fails within the time limit, with what to do about it."""
     port = request.getfixturevalue(where)
     began = time.monotonic()
     with pytest.raises(InfrastructureError) as failed:
@@ -102,15 +102,16 @@ def test_what_is_no_server_is_told_in_time(
 
 
 @pytest.mark.parametrize("url", ["localhost:4200/api", "127.0.0.1", "http://[::1", "nonsense"])
-def test_what_is_no_address_is_told(url: str) -> None:
-    """At once, with the form of one."""
+def test_an_invalid_address_is_refused(url: str) -> None:
+    """An invalid address is refused, and the error shows the form of a valid one."""
     with pytest.raises(InfrastructureError, match="is no address: give it as http://HOST:4200/api"):
         contact(url)
 
 
 @pytest.mark.slow
 def test_every_command_fails_in_one_line_and_writes_nothing(closed: int, tmp_path: Path) -> None:
-    """No traceback, no warning of a coroutine; a server is infrastructure."""
+    """Without a reachable server, every command fails in one line with exit code 3 and writes
+    nothing."""
     (tmp_path / "trial.yaml").write_text("name: t\narms: [{name: gold, agent: gold}]\n")
     (tmp_path / "preds.jsonl").write_text(
         '{"instance_id": "durabench__slotwise-1", "model_name_or_path": "m", "model_patch": ""}\n'
@@ -148,10 +149,11 @@ def test_every_command_fails_in_one_line_and_writes_nothing(closed: int, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_server_that_is_there_answers_and_one_without_api_is_corrected(
+def test_a_server_answers_and_an_address_without_api_is_corrected(
     prefect_server: PrefectServer,
 ) -> None:
-    """The hint names the address that works."""
+    """A server is recognised by its API address. For its address without `/api`, the error names
+    the right one."""
     import prefect
 
     assert contact(prefect_server.url) == prefect.__version__
@@ -161,7 +163,7 @@ def test_a_server_that_is_there_answers_and_one_without_api_is_corrected(
 
 @pytest.mark.slow
 class TestDoctor:
-    """Each check by itself: what fails or hangs hides nothing else."""
+    """The checks of `doctor` are independent: one that fails or hangs hides no other finding."""
 
     ALWAYS = ("Python 3", "git version", "GB free for", "model key")
 
@@ -188,16 +190,17 @@ class TestDoctor:
         return done.returncode, done.stdout.splitlines(), time.monotonic() - began
 
     def test_it_makes_no_lake(self, tmp_path: Path) -> None:
-        """It says that there is none yet."""
+        """`doctor` reports that there is no lake yet, and creates none."""
         code, lines, _ = self.said(tmp_path)
         assert code == 0
         assert any("lake: does not exist yet" in line for line in lines)
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_database_and_a_server_that_are_away(
+    def test_an_unreachable_database_and_server(
         self, tmp_path: Path, postgres: PostgresServer, closed: int
     ) -> None:
-        """Problems of their own, among all other findings."""
+        """An unreachable database and an unreachable server are two problems among all other
+        findings."""
         url = postgres.create_database()
         postgres.stop()
         try:
@@ -213,10 +216,10 @@ class TestDoctor:
         assert any("the journal at postgresql://" in line for line in problems)
         assert any("Prefect API" in line for line in problems)
 
-    def test_what_never_answers_is_left_alone(
+    def test_a_silent_database_and_server(
         self, tmp_path: Path, postgres: PostgresServer, silent: int
     ) -> None:
-        """A database and a server that take connections and say nothing."""
+        """`doctor` gives up on a database and a server that accept connections and never answer."""
         cable = Cable(postgres.port)
         cable.silence()
         url = postgres.create_database().replace(str(postgres.port), str(cable.port))
@@ -230,8 +233,9 @@ class TestDoctor:
         assert sum(line.startswith("problem") for line in lines) >= 2
         assert took_s < 60
 
-    def test_a_journal_that_is_not_that_of_the_lake(self, tmp_path: Path) -> None:
-        """A problem, with both places; with the right one it shows the id."""
+    def test_a_journal_that_is_not_bound_to_the_lake(self, tmp_path: Path) -> None:
+        """A journal to which the lake is not bound is a problem that names it. The right one is
+        shown with its id."""
         from flows.storage import journals
         from flows.storage.lake import Lake
 

@@ -17,7 +17,7 @@ INFO = 20
 
 
 def declared(name: str, **changes: Any) -> dict[str, Any]:
-    """One cell on the host that pays for its calls."""
+    """Return an experiment with one cell on the host that pays for its calls."""
     model = {"provider": "simulated", "skill": 1}
     return {
         "name": name,
@@ -30,7 +30,7 @@ def declared(name: str, **changes: Any) -> dict[str, Any]:
 
 
 def run(server: PrefectServer, content: dict[str, Any], **variables: str) -> str:
-    """The standard error of `durabench run`."""
+    """Run `durabench run`. Return its standard error."""
     path = server.folder / f"{content['name']}.yaml"
     path.write_text(yaml.safe_dump(content))
     done = server.run("durabench", "run", str(path), **variables)
@@ -39,7 +39,7 @@ def run(server: PrefectServer, content: dict[str, Any], **variables: str) -> str
 
 
 def logged(server: PrefectServer, flow_run: str) -> list[dict[str, list[str]]]:
-    """The messages of each flow run of that name, in order, by the task run that they are of."""
+    """Return the messages of each flow run of that name, in order, by task run."""
     chosen = {"flow_runs": {"name": {"any_": [flow_run]}}, "sort": "START_TIME_ASC"}
     return [_logged(server, run["id"]) for run in server.post("/flow_runs/filter", chosen)]
 
@@ -55,15 +55,16 @@ def _logged(server: PrefectServer, flow_run_id: str) -> dict[str, list[str]]:
 
 
 def _task_name(server: PrefectServer, task_run_id: str) -> str:
-    """The name of a task run. The server stores task runs from their events, with a delay."""
+    """Return the name of a task run. The server stores task runs with a delay."""
     chosen = {"task_runs": {"id": {"any_": [task_run_id]}}}
     [task_run] = wait_until(lambda: server.post("/task_runs/filter", chosen))
     name: str = task_run["name"]
     return name
 
 
-def test_a_cell_tells_its_steps_its_cost_and_its_verdict(prefect_server: PrefectServer) -> None:
-    """In the task runs of a local benchmark; the terminal has the line of the cell alone."""
+def test_a_cell_logs_its_steps_its_cost_and_its_verdict(prefect_server: PrefectServer) -> None:
+    """The logs of a cell's task runs show its steps, cost and verdict. The terminal shows one line
+    per cell."""
     printed = run(prefect_server, declared("told"))
     assert printed.split("\n", 1) == [f"[1/1] able · {INSTANCE}: resolved", "\n"]
     [records] = logged(prefect_server, "told")
@@ -83,8 +84,9 @@ def test_a_cell_tells_its_steps_its_cost_and_its_verdict(prefect_server: Prefect
     assert re.search(r": resolved, fail-to-pass (\d+) of \1, pass-to-pass (\d+) of \2$", verdict)
 
 
-def test_a_resumed_attempt_does_not_tell_its_steps_again(prefect_server: PrefectServer) -> None:
-    """They are in the log of the run that made them, which ends with the stop by a budget."""
+def test_a_resumed_attempt_does_not_log_its_steps_again(prefect_server: PrefectServer) -> None:
+    """A resumed attempt logs only its new steps. The earlier ones are in the log of the run that a
+    budget stopped."""
     for calls in (3, 100):
         run(prefect_server, declared("resumed", budgets={"attempt": {"calls": calls}}))
     first, second = (each[f"able · {INSTANCE}"] for each in logged(prefect_server, "resumed"))

@@ -27,8 +27,9 @@ def cell(state: State, cost_usd: float | None = 1.0, *, is_suspect: bool = False
     return replace(CELL, state=state, cost_usd=cost_usd, is_suspect=is_suspect)
 
 
-def test_what_broke_comes_first_and_what_was_not_begun_last() -> None:
-    """Then what is stopped, what is in doubt, and the rest by its cost."""
+def test_broken_cells_come_first_and_missing_ones_last() -> None:
+    """Broken cells come first, then stopped and suspect ones, then the rest by cost. Cells that
+    were not begun come last."""
     wanted = [
         cell("infrastructure"),
         cell("stopped"),
@@ -42,7 +43,7 @@ def test_what_broke_comes_first_and_what_was_not_begun_last() -> None:
 
 
 def test_a_table_of_cells_is_bounded() -> None:
-    """Ten thousand cells are no table; the one that broke is in it."""
+    """Of ten thousand cells only the first ones are shown, and the broken one is among them."""
     cells = [*[CELL] * 10_000, cell("infrastructure")]
     shown = most_telling(cells)
     assert len(shown) == SHOWN_CELLS

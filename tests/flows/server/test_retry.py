@@ -12,9 +12,9 @@ from flows.server.retry import patiently
 
 
 class Server:
-    """Answers each request with the next of its statuses, and every later one with the last.
+    """An HTTP server that answers with the given statuses in turn, and repeats the last one.
 
-    A status of 0 breaks the connection off.
+    A status of 0 closes the connection without an answer.
     """
 
     def __init__(self, *statuses: int) -> None:
@@ -31,14 +31,14 @@ class Server:
                     self.end_headers()
 
             def log_message(self, *arguments: Any) -> None:
-                """Say nothing."""
+                """Suppress the request log."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = Thread(target=self._server.serve_forever)
         self._thread.start()
 
     async def ask(self) -> int:
-        """Return the status of an answer that is no error."""
+        """Send a request. Return the status, or raise an error for an error status."""
         async with httpx.AsyncClient() as client:
             answer = await client.get(f"http://127.0.0.1:{self._server.server_port}")
         return answer.raise_for_status().status_code
@@ -51,7 +51,7 @@ class Server:
 
 @pytest.fixture
 def serving() -> Iterator[Callable[..., Server]]:
-    """A function that starts a server."""
+    """Yield a function that starts a server."""
     started: list[Server] = []
 
     def start(*statuses: int) -> Server:
@@ -68,7 +68,7 @@ async def test_a_server_that_comes_back(
     set_timings: Callable[..., None],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Its answer counts, and one line says that cells are waiting."""
+    """A request is retried until the server answers, and one line says that cells are waiting."""
     set_timings(server_patience_s=60, server_retry_s=0.01)
     server = serving(0, 503, 500, 200)
     assert await patiently(server.ask) == 200
@@ -77,15 +77,15 @@ async def test_a_server_that_comes_back(
 
 
 async def test_any_callable_can_ask(serving: Callable[..., Server]) -> None:
-    """A lambda that returns the request is awaited as well as a coroutine function."""
+    """A lambda that returns an awaitable is accepted as well as a coroutine function."""
     server = serving(200)
     assert await patiently(lambda: server.ask()) == 200
 
 
-async def test_an_answer_about_the_request_is_not_asked_for_again(
+async def test_a_client_error_is_not_retried(
     serving: Callable[..., Server], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Another try would get the same."""
+    """A client error is not retried, because another try would get the same answer."""
     server = serving(404)
     with pytest.raises(httpx.HTTPStatusError, match="404"):
         await patiently(server.ask)
@@ -96,7 +96,7 @@ async def test_an_answer_about_the_request_is_not_asked_for_again(
 async def test_patience_ends(
     serving: Callable[..., Server], set_timings: Callable[..., None]
 ) -> None:
-    """With the server's last error, not one of the retries."""
+    """After the time limit, the server's last error is raised."""
     set_timings(server_patience_s=0.2, server_retry_s=0.01)
     with pytest.raises(httpx.HTTPStatusError, match="503"):
         await patiently(serving(503).ask)

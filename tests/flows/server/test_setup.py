@@ -29,12 +29,12 @@ from tests.servers.prefect_server import PrefectServer
 pytestmark = pytest.mark.slow
 
 ACTION_S = 60.0
-"""How long an automation may take to act."""
+"""Time limit for an automation to act."""
 
 
 @pytest.fixture
 def server(prefect_server: PrefectServer) -> Iterator[PrefectServer]:
-    """The server, for what this process asks of it."""
+    """Yield the server, and make it the server of this process."""
     with temporary_settings({PREFECT_API_URL: prefect_server.url}):
         yield prefect_server
 
@@ -46,7 +46,8 @@ def automations(server: PrefectServer) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def bare(server: PrefectServer) -> PrefectServer:
-    """The server without the deployments and workers of other suites that share it."""
+    """Remove the deployments and workers of other suites that share the server. Return the
+    server."""
     for deployment in server.post("/deployments/filter", {}):
         server.delete(f"/deployments/{deployment['id']}")
     for pool in server.post("/work_pools/filter", {}):
@@ -59,12 +60,13 @@ wait_until = partial(running.wait_until, seconds=ACTION_S)
 
 
 def send(server: PrefectServer, event: Event) -> None:
-    """An event as any client sends it."""
+    """Send an event as any client does."""
     server.post("/events", [event.model_dump(mode="json")])
 
 
-def test_setup_twice_is_as_once_and_keeps_what_the_operator_chose(server: PrefectServer) -> None:
-    """Pool, limit and automations are made; a second run changes nothing but what it is told."""
+def test_setup_is_idempotent_and_keeps_the_choices_of_the_operator(server: PrefectServer) -> None:
+    """Setup creates pool, limit and automations. A second run changes only what it is asked to, and
+    keeps the operator's choices."""
     first = server.run("durabench", "setup", "--cells", "7")
     assert first.returncode == 0, first.stderr
     made = automations(server)
@@ -85,10 +87,10 @@ def test_setup_twice_is_as_once_and_keeps_what_the_operator_chose(server: Prefec
     server.patch(f"/automations/{pause['id']}", {"enabled": False})
 
 
-async def test_an_automation_that_somebody_changed_is_brought_up_to_date(
+async def test_a_changed_automation_is_updated(
     server: PrefectServer,
 ) -> None:
-    """What an older release made, or a hand changed, is what this one wants afterwards."""
+    """Setup updates an automation that an older release or a person has set differently."""
     await setup.set_up(SetupRequest(zombie_s=60))
     lines = await setup.set_up(SetupRequest())
     assert [line for line in lines if line.startswith("updated")] == [
@@ -99,7 +101,7 @@ async def test_an_automation_that_somebody_changed_is_brought_up_to_date(
 
 
 async def test_a_flow_run_without_heartbeats_is_crashed(server: PrefectServer) -> None:
-    """Its process died without a word; one that came to its end is left alone."""
+    """A flow run whose heartbeats cease becomes Crashed; one that has reported its end does not."""
     await setup.set_up(SetupRequest(zombie_s=10))
     flow = server.post("/flows/", {"name": "solve"})["id"]
 
@@ -132,7 +134,7 @@ async def test_a_flow_run_without_heartbeats_is_crashed(server: PrefectServer) -
 
 @contextmanager
 def webhook() -> Iterator[tuple[int, list[Any]]]:
-    """An HTTP server that keeps what it is sent: its port, and the bodies."""
+    """Start an HTTP server. Yield its port and a list of the bodies that it receives."""
     received: list[Any] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -142,7 +144,7 @@ def webhook() -> Iterator[tuple[int, list[Any]]]:
             self.end_headers()
 
         def log_message(self, *arguments: Any) -> None:
-            """Say nothing."""
+            """Suppress the request log."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
     Thread(target=server.serve_forever, daemon=True).start()
@@ -153,8 +155,8 @@ def webhook() -> Iterator[tuple[int, list[Any]]]:
         server.server_close()
 
 
-async def test_a_notification_tells_each_kind_of_event_once(server: PrefectServer) -> None:
-    """Many lost cells are one message, and the end of the experiment is another."""
+async def test_each_kind_of_event_is_notified_once(server: PrefectServer) -> None:
+    """Many lost cells cause one message, and the end of the experiment another."""
     with webhook() as (port, received):
         block = CustomWebhookNotificationBlock(
             name="team",
@@ -184,8 +186,9 @@ async def test_a_notification_tells_each_kind_of_event_once(server: PrefectServe
         await client.delete_automation(UUID(str(automation.id)))
 
 
-def test_setup_says_in_one_line_what_is_missing(server: PrefectServer, tmp_path: Path) -> None:
-    """No server configured and no such block: usage; a server that is away: infrastructure."""
+def test_setup_names_what_is_missing(server: PrefectServer, tmp_path: Path) -> None:
+    """An unset server address and an unknown block are wrong usage; an unreachable server is
+    infrastructure. Each is one line."""
     unknown = server.run("durabench", "setup", "--notify", "slack-webhook/nobody")
     assert (unknown.returncode, unknown.stderr.count("\n")) == (2, 1)
     assert "no block slack-webhook/nobody" in unknown.stderr
@@ -197,7 +200,8 @@ def test_setup_says_in_one_line_what_is_missing(server: PrefectServer, tmp_path:
 
 
 def test_the_settings_are_what_doctor_looks_for(server: PrefectServer, tmp_path: Path) -> None:
-    """A server that has them is not complained about; Prefect's own defaults are."""
+    """`doctor` accepts a server with the settings that `setup` writes, and finds all of them
+    lacking in Prefect's defaults."""
     written = tmp_path / "server.env"
     nowhere = {"PREFECT_API_URL": "", "PREFECT_HOME": str(tmp_path)}
     done = server.run("durabench", "setup", "--env-file", str(written), **nowhere)
@@ -213,8 +217,9 @@ def test_the_settings_are_what_doctor_looks_for(server: PrefectServer, tmp_path:
     ]
 
 
-def test_a_restarted_server_knows_who_holds_a_limit(server: PrefectServer) -> None:
-    """With the settings of `setup`: a flow run that cannot renew its place is ended by Prefect."""
+def test_a_slot_of_a_limit_survives_a_restart_of_the_server(server: PrefectServer) -> None:
+    """With the settings of `setup`, a slot of a concurrency limit survives a restart of the server,
+    and its lease can be renewed."""
     assert server.run("durabench", "setup").returncode == 0
     asked = {"names": [CELLS], "slots": 1, "lease_duration": 300}
     lease = server.post("/v2/concurrency_limits/increment-with-lease", asked)["lease_id"]
@@ -227,8 +232,9 @@ def test_a_restarted_server_knows_who_holds_a_limit(server: PrefectServer) -> No
     server.post("/v2/concurrency_limits/decrement-with-lease", released)
 
 
-def test_doctor_knows_a_server_that_several_workers_are_too_much_for(bare: PrefectServer) -> None:
-    """With a second worker, a server that names no PostgreSQL is told of."""
+def test_doctor_warns_of_a_server_too_small_for_several_workers(bare: PrefectServer) -> None:
+    """With two workers, `doctor` warns of a server on SQLite, missing deployments and slow
+    polling."""
     server = bare
     assert server.run("durabench", "setup").returncode == 0
     for name in ("one", "two"):
@@ -244,8 +250,9 @@ def test_doctor_knows_a_server_that_several_workers_are_too_much_for(bare: Prefe
     assert settings.database(driver) == "postgresql"
 
 
-def test_another_version_and_pages_that_ask_elsewhere_are_noted() -> None:
-    """Each with what to do; the same version, and pages on the port of the API, are not."""
+def test_another_version_and_a_misdirected_ui_are_noted() -> None:
+    """A server of another version and a UI that uses another API address are noted; matching ones
+    are not."""
     import prefect
 
     [version] = prefect_checks.version_notes("3.0.0")
@@ -261,7 +268,8 @@ def test_another_version_and_pages_that_ask_elsewhere_are_noted() -> None:
 async def test_doctor_wants_one_journal_for_several_machines(
     monkeypatch: pytest.MonkeyPatch, database: str | None
 ) -> None:
-    """A server elsewhere that does not answer is a problem; a SQLite journal is noted."""
+    """With a server on another machine, a SQLite journal is noted. That the server does not answer
+    is a problem."""
     monkeypatch.delenv(journals.VARIABLE, raising=False)
     if database:
         monkeypatch.setenv(journals.VARIABLE, database)
@@ -283,5 +291,5 @@ async def test_doctor_wants_one_journal_for_several_machines(
     ],
 )
 def test_which_servers_are_on_this_machine(url: str | None, local: bool) -> None:
-    """A link to a file helps there and nowhere else."""
+    """Only a loopback address counts as this machine, where a link to a file can be opened."""
     assert settings.is_local(url) is local

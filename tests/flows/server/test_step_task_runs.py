@@ -23,7 +23,7 @@ from flows.storage.lake import Lake
 from tests.servers.prefect_server import PrefectServer
 
 ARRIVAL_S = 30.0
-"""How long a task run may take: the server writes what it has every five seconds."""
+"""Time limit for a task run: the server stores task runs every five seconds."""
 
 OUTPUT = CommandResult(0, "1 passed", 8, truncated=False, timed_out=False, duration_s=0.1)
 USAGE = Usage(input_tokens=10, output_tokens=2, cost_usd=None)
@@ -49,13 +49,14 @@ def step(
         (step("limit", {}, CutOff("the attempt")), "3"),
     ],
 )
-def test_a_step_is_called_by_what_it_does(made: Step, name: str) -> None:
-    """Kind, role, place and command in one line."""
+def test_a_step_is_named_after_its_content(made: Step, name: str) -> None:
+    """A task run is named after the kind, role, place and command of its step."""
     assert step_task_runs.name(of_step(made)) == f"{made.kind} {name}"
 
 
 def test_names_and_texts_are_bounded() -> None:
-    """A huge command with a huge output is shortened, and no text ends its block early."""
+    """A huge command with a huge output is shortened, and a text cannot close its own code
+    block."""
     huge = "```" + "x" * 100_000
     result = CommandResult(1, huge, 100_003, truncated=False, timed_out=False, duration_s=1)
     made = step("command", {"command": huge}, result)
@@ -67,7 +68,8 @@ def test_names_and_texts_are_bounded() -> None:
 
 
 def test_a_model_call_shows_messages_calls_and_an_unknown_price() -> None:
-    """What is new in the conversation, what the model said and which tool it asked for."""
+    """A model call shows the new messages, the requested tool calls and its cost, even if
+    unknown."""
     call = {"function": {"name": "bash", "arguments": '{"command": "ls"}'}}
     reply = ModelReply({"role": "assistant", "tool_calls": [call]}, USAGE, "unknown", "m")
     made = step("model", {"messages": [{"role": "user", "content": "Fix it."}]}, reply)
@@ -82,7 +84,8 @@ def test_a_model_call_shows_messages_calls_and_an_unknown_price() -> None:
 def test_debug_shows_each_step_as_a_task_run_if_asked(
     prefect_server: PrefectServer, tmp_path_factory: pytest.TempPathFactory, *, task_runs: bool
 ) -> None:
-    """As many task runs as steps, each with its artifact; else those of the cell alone."""
+    """With `--task-runs`, each step is a task run with an artifact. Without it, there are only
+    those of the cell."""
     lake = str(tmp_path_factory.mktemp("lake"))
     victim = instances.load("bundled")[0].instance_id
     asked = ["debug", victim, "-e", "host", "--lake", lake, *["--task-runs"][: int(task_runs)]]

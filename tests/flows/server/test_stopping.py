@@ -23,16 +23,17 @@ async def stopped(goes_on: bool) -> str:
     return "finished what was in flight"
 
 
-async def test_what_ends_in_time_is_not_cut_off() -> None:
-    """The call in flight is let through to its end."""
+async def test_work_that_ends_in_time_is_not_cut_off() -> None:
+    """Work that ends within the grace period is not cut off."""
     state = await stopped(goes_on=False, return_state=True)
     assert await state.result() == "finished what was in flight"
 
 
-async def test_what_goes_on_for_too_long_is_cut_off(
+async def test_work_that_takes_too_long_is_cut_off(
     set_timings: Callable[..., None],
 ) -> None:
-    """And counts as interrupted, where a cancellation would count as a crash."""
+    """Work that exceeds the grace period is cut off. The run counts as interrupted, not as
+    crashed."""
     set_timings(stop_grace_s=0.1)
     state = await stopped(goes_on=True, return_state=True)
     assert state.is_failed()

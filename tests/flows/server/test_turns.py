@@ -1,4 +1,4 @@
-"""Waiting for cells that another run holds."""
+"""Waiting for cells that another run is working on."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -29,7 +29,7 @@ def lake(lake_path: str, monkeypatch: pytest.MonkeyPatch) -> Lake:
 
 @pytest.fixture
 def journal(lake: Lake) -> Journal:
-    """One in which another program holds a piece of work."""
+    """Return a journal in which another program holds the lease of a piece of work."""
     journal = open_journal(lake)
     journal.offer(NAME)
     journal.acquire(NAME, "elsewhere/1-1", 300)
@@ -49,7 +49,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def told(capsys: pytest.CaptureFixture[str]) -> Callable[[], Awaitable[None]]:
-    """Waits until it was said once that a cell waits for another run."""
+    """Return a function that waits for the one message that a cell waits for another run."""
     said = ""
 
     def is_said() -> bool:
@@ -65,7 +65,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> Callable[[], Awaitable[None]]:
 
 
 class Slots(asyncio.Semaphore):
-    """One slot, which counts how often it was asked for."""
+    """A single slot that counts how often it was requested."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -76,10 +76,11 @@ class Slots(asyncio.Semaphore):
         return await super().acquire()
 
 
-async def test_others_have_the_slot_meanwhile(
+async def test_others_may_use_the_slot_of_a_waiting_cell(
     lake: Lake, journal: Journal, told: Callable[[], Awaitable[None]]
 ) -> None:
-    """The work is done when the other has let go, in the same slot."""
+    """While a cell waits for another run, others may use its slot. It does its work once it has the
+    slot again."""
     slots = Slots()
 
     async def wait() -> str:
@@ -91,16 +92,16 @@ async def test_others_have_the_slot_meanwhile(
     async with asyncio.timeout(60), slots:
         journal.expire(NAME, "elsewhere/1-1")
         await until(lambda: slots.asked == 3)
-        assert not waiting.done()  # the slot is not its own yet
+        assert not waiting.done()  # the cell does not have the slot yet
     assert await waiting == "used"
     assert not slots.locked()
     await told()
 
 
-async def test_a_slot_that_is_kept_is_not_given_away(
+async def test_a_cell_may_keep_its_slot_while_it_waits(
     lake: Lake, journal: Journal, told: Callable[[], Awaitable[None]]
 ) -> None:
-    """Where a cell must not lose its place in the order."""
+    """A cell that must not lose its place in the order keeps its slot while it waits."""
     slots = asyncio.Semaphore(1)
     async with Slot(slots, is_kept=True) as slot:
         waiting = asyncio.create_task(in_turn(lambda: use(journal), "a cell", lake, Stop(), slot))
@@ -114,7 +115,8 @@ async def test_a_slot_that_is_kept_is_not_given_away(
 async def test_a_stop_ends_the_waiting(
     lake: Lake, journal: Journal, told: Callable[[], Awaitable[None]]
 ) -> None:
-    """Long before the other's lease runs out, and the slot is left to others."""
+    """A stop request interrupts a waiting cell long before the lease expires, and frees its
+    slot."""
     slots, stop = asyncio.Semaphore(1), Stop()
 
     async def wait() -> str:
@@ -131,7 +133,7 @@ async def test_a_stop_ends_the_waiting(
 
 
 async def test_one_program_grades_a_patch_at_a_time(lake: Lake) -> None:
-    """Another is told so, and writes no row."""
+    """A second program that wants to grade the same patch is refused and writes no row."""
     instance = instances.load("bundled")[0]
     place = Place("host", "sha256:1")
     submission = Submission("trial", "a", instance, 0, "attempt", "", place, 60.0)

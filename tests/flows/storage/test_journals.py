@@ -30,7 +30,7 @@ GOLD = [{"name": "gold", "agent": "gold"}]
 
 @dataclass
 class Settings:
-    """The two variables as one machine sets them."""
+    """The two settings as one machine has them."""
 
     lake: str
     url: str | None = None
@@ -47,7 +47,8 @@ def _nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
-    """Names databases that are empty or not there yet; on one server, or in one folder."""
+    """Return a function that names new databases, on one PostgreSQL server or as files in one
+    folder."""
     if request.param == "sqlite":
         numbers = iter(range(100))
         return lambda: f"sqlite:///{tmp_path}/journal-{next(numbers)}.sqlite"
@@ -57,7 +58,7 @@ def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]
 
 @pytest.fixture
 def enter(monkeypatch: pytest.MonkeyPatch) -> Callable[[Settings], Lake]:
-    """Takes settings over as a new process of that machine has them."""
+    """Return a function that applies settings as a new process of that machine would."""
 
     def take_over(settings: Settings) -> Lake:
         journals.forget()
@@ -80,7 +81,7 @@ def begin(lake: Lake, experiment: str = "trial") -> Journal:
 
 
 def files(folder: Path) -> set[Path]:
-    """All but what SQLite has beside a file that is open."""
+    """Return all paths, without those that SQLite keeps beside an open file."""
     return {path for path in folder.rglob("*") if not path.name.endswith(("-wal", "-shm"))}
 
 
@@ -110,7 +111,8 @@ WAYS = {
 def test_another_journal_is_refused(
     way: str, new_url: Callable[[], str], enter: Enter, tmp_path: Path
 ) -> None:
-    """By runs, and by what only reads; the line names both places. The first is welcome again."""
+    """A lake refuses another journal for runs and for reading, and the line names both. The first
+    journal is still accepted."""
     first, second = (
         Settings(str(tmp_path / "lake"), new_url() if is_set else None) for is_set in WAYS[way]
     )
@@ -129,25 +131,25 @@ def test_another_journal_is_refused(
 
 
 def test_another_schema_is_refused(postgres: PostgresServer, enter: Enter, tmp_path: Path) -> None:
-    """It has tables of its own, in a database of the same name."""
+    """Another schema of the same database is another journal, because it has its own tables."""
     url = postgres.create_database()
     begin(enter(Settings(str(tmp_path / "lake"), url)))
     for other in (with_schema(url, "other"), with_schema(url, "third")):
         assert "search_path" in refusal(enter(Settings(str(tmp_path / "lake"), other)))
 
 
-def test_another_user_of_the_same_database_is_welcome(
+def test_another_url_of_the_same_journal_is_accepted(
     postgres: PostgresServer, enter: Enter, tmp_path: Path
 ) -> None:
-    """The journal has an id: how it is reached says nothing."""
+    """A journal is recognised by its id, whatever the URL that leads to it."""
     url = postgres.create_database()
     first = begin(enter(Settings(str(tmp_path / "lake"), url)))
     alias = url.replace("127.0.0.1", "localhost").replace("+psycopg", "")
     assert begin(enter(Settings(str(tmp_path / "lake"), alias))).id == first.id
 
 
-def test_no_password_is_told(enter: Enter, postgres: PostgresServer, tmp_path: Path) -> None:
-    """Neither that of the journal of the lake nor that of the one in use."""
+def test_no_password_is_revealed(enter: Enter, postgres: PostgresServer, tmp_path: Path) -> None:
+    """Neither the error nor the binding contains the password of a journal."""
     urls = [
         postgres.create_database().replace("bench@", "bench:geheim@"),
         postgres.create_database() + "?password=geheim",
@@ -161,7 +163,8 @@ def test_no_password_is_told(enter: Enter, postgres: PostgresServer, tmp_path: P
 def test_an_experiment_of_another_lake_is_refused(
     new_url: Callable[[], str], enter: Enter, tmp_path: Path
 ) -> None:
-    """With one journal: its steps, and the files that they refer to, are in one place."""
+    """Two lakes with one journal cannot share an experiment, because its steps and their files
+    belong together."""
     url = new_url()
     begin(enter(Settings(str(tmp_path / "one"), url)))
     told = refusal(enter(Settings(str(tmp_path / "two"), url)))
@@ -173,7 +176,8 @@ def test_an_experiment_of_another_lake_is_refused(
 def test_prefixes_of_an_object_store_are_lakes_of_their_own(
     new_url: Callable[[], str], enter: Enter
 ) -> None:
-    """Bound like folders; a copy from one prefix to another is the same lake."""
+    """A prefix of an object store is bound to a journal like a folder, and each prefix is a lake of
+    its own."""
     url = new_url()
     with ObjectStore() as store:
         lake = store.create_lake()
@@ -187,10 +191,11 @@ def test_prefixes_of_an_object_store_are_lakes_of_their_own(
 
 
 @pytest.mark.parametrize("where", ["folder", "store"])
-def test_of_two_first_runs_one_binds_the_lake(
+def test_concurrent_first_runs_bind_one_journal(
     where: str, new_url: Callable[[], str], tmp_path: Path
 ) -> None:
-    """At the same moment, with different journals."""
+    """If runs with different journals start at the same moment on a new lake, exactly one journal
+    is bound."""
     with ObjectStore() as store:
         for number in range(5):
             root = str(tmp_path / f"lake-{number}") if where == "folder" else store.create_lake()
@@ -229,12 +234,13 @@ def ids(declared: Any) -> tuple[str, str]:
 
 @pytest.mark.usefixtures("prefect")
 class TestWithAttempts:
-    """Lakes in which something was run."""
+    """Lakes in which attempts have run."""
 
-    async def test_a_lake_from_before_takes_the_journal_that_knows_it(
+    async def test_an_unbound_lake_accepts_only_the_journal_of_its_attempts(
         self, new_url: Callable[[], str], enter: Enter, tmp_path: Path
     ) -> None:
-        """And no other, an empty one least of all."""
+        """A lake from before bindings accepts only the journal that has its attempts, not an empty
+        one."""
         settings = Settings(str(tmp_path / "lake"), new_url())
         enter(settings)
         await run_gold(settings.lake)
@@ -252,7 +258,7 @@ class TestWithAttempts:
         assert (tmp_path / "lake/.journal/binding.json").is_file()
 
     async def test_a_lake_moves_with_the_journal_inside(self, enter: Enter, tmp_path: Path) -> None:
-        """A copy in another place works by itself; without its journal it is refused."""
+        """A copied lake works with the journal inside it, and is refused without that journal."""
         enter(Settings(str(tmp_path / "lake")))
         await run_gold(str(tmp_path / "lake"))
         for name in ("moved", "bare"):
@@ -264,10 +270,10 @@ class TestWithAttempts:
         assert f"sqlite:///{tmp_path}/bare/journal.sqlite, and there is another or none" in told
         assert not (tmp_path / "bare/journal.sqlite").exists()
 
-    async def test_what_needs_no_journal_works_without_it(
+    async def test_reports_and_exports_work_without_the_journal(
         self, enter: Enter, tmp_path: Path
     ) -> None:
-        """Reports and exports of a lake whose journal stayed elsewhere."""
+        """Reports and exports work on a lake whose journal is missing."""
         enter(Settings(str(tmp_path / "lake"), f"sqlite:///{tmp_path}/journal.sqlite"))
         await run_gold(str(tmp_path / "lake"))
         (tmp_path / "journal.sqlite").unlink()
@@ -277,7 +283,7 @@ class TestWithAttempts:
             assert done.exit_code == 0, done.output
 
     async def test_commands_refuse_with_one_line(self, enter: Enter, tmp_path: Path) -> None:
-        """Wrong usage, exit code 2, and nothing is written."""
+        """Commands that need the journal refuse in one line with exit code 2, and write nothing."""
         lake = str(tmp_path / "lake")
         enter(Settings(lake, f"sqlite:///{tmp_path}/journal.sqlite"))
         await run_gold(lake)
@@ -299,11 +305,11 @@ class TestWithAttempts:
 
 @pytest.mark.usefixtures("prefect")
 class TestOrderedCells:
-    """A worker's answer to a cell that a benchmark with other settings has ordered."""
+    """A worker's response to a cell that a benchmark with the same or other settings orders."""
 
     @pytest.fixture
     def ordered(self, enter: Enter, new_url: Callable[[], str], tmp_path: Path) -> Settings:
-        """The settings of the benchmark, which has bound its lake."""
+        """Return the settings of a benchmark that has bound its lake."""
         settings = Settings(str(tmp_path / "lake"), new_url())
         begin(enter(settings))
         return settings
@@ -318,10 +324,10 @@ class TestOrderedCells:
         assert lake.units("attempts", "*") == []
         return str(state.message)
 
-    async def test_a_worker_with_the_same_settings_does_it(
+    async def test_a_worker_with_the_same_settings_runs_the_cell(
         self, ordered: Settings, enter: Enter
     ) -> None:
-        """With the sign of the run in both places."""
+        """A worker with the lake and journal of the benchmark runs the cell."""
         home = journals.home(enter(ordered))
         declared = trial(arms=GOLD, select={"sample": 1}, primary=None)
         enter(ordered)
@@ -331,7 +337,8 @@ class TestOrderedCells:
     async def test_every_other_worker_refuses(
         self, ordered: Settings, enter: Enter, new_url: Callable[[], str], tmp_path: Path
     ) -> None:
-        """Another journal or lake, both, or a copy from before of one of them: no file is made."""
+        """A worker with another lake, another journal or an old copy of the lake refuses the cell
+        and creates no file."""
         shutil.copytree(tmp_path / "lake", tmp_path / "copy")
         elsewhere = Settings(str(tmp_path / "elsewhere"), new_url())
         begin(enter(elsewhere))
@@ -353,7 +360,8 @@ class TestOrderedCells:
         assert files(tmp_path) == before
 
     async def test_a_copy_of_the_journal_is_refused(self, enter: Enter, tmp_path: Path) -> None:
-        """A lake and its journal were copied as one, and both are used from then on."""
+        """After a lake and its journal were copied together, a worker with either copy is
+        refused."""
         begin(enter(Settings(str(tmp_path / "lake"))))
         (tmp_path / "copies").mkdir()
         shutil.copytree(tmp_path / "lake", tmp_path / "copies/lake")
@@ -368,10 +376,11 @@ class TestOrderedCells:
         assert "copies/journal.sqlite" in told
 
 
-def test_adopting_is_said_and_done(
+def test_a_lake_adopts_another_journal(
     new_url: Callable[[], str], enter: Enter, tmp_path: Path
 ) -> None:
-    """The lake belongs to the journal in use from then on; its old journal is refused."""
+    """`doctor --adopt-journal` binds the lake to the journal in use and says what that costs. The
+    old journal is then refused."""
     old, new = (Settings(str(tmp_path / "lake"), new_url()) for _ in range(2))
     begin(enter(old))
     refusal(enter(new))
@@ -385,10 +394,11 @@ def test_adopting_is_said_and_done(
     assert journals.home(enter(new)).lake_id == lake_id
 
 
-def test_adopting_gives_the_experiments_of_a_lost_lake_to_this_one(
+def test_a_new_lake_adopts_the_experiments_of_a_lost_one(
     new_url: Callable[[], str], enter: Enter, tmp_path: Path
 ) -> None:
-    """Steps that the journal has paid for are not bought again in the new place."""
+    """After adoption, a new lake may continue the experiments that a lost lake had in the
+    journal."""
     url = new_url()
     begin(enter(Settings(str(tmp_path / "lost"), url)))
     shutil.rmtree(tmp_path / "lost")
@@ -399,7 +409,7 @@ def test_adopting_gives_the_experiments_of_a_lost_lake_to_this_one(
 
 
 def test_a_damaged_binding_is_one_line(enter: Enter, tmp_path: Path) -> None:
-    """It says what to do."""
+    """A damaged binding is refused in one line, and adopting the journal repairs it."""
     settings = Settings(str(tmp_path / "lake"))
     begin(enter(settings))
     (tmp_path / "lake/.journal/binding.json").write_text("{")
@@ -409,7 +419,7 @@ def test_a_damaged_binding_is_one_line(enter: Enter, tmp_path: Path) -> None:
 
 
 def test_an_object_store_needs_a_named_journal(enter: Enter) -> None:
-    """Nothing is bound without one."""
+    """A lake on an object store is not bound unless a journal is named."""
     with ObjectStore() as store:
         lake = enter(Settings(store.create_lake()))
         with pytest.raises(UsageError, match="set DURABENCH_DATABASE_URL=postgresql://"):

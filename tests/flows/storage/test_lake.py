@@ -17,7 +17,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def test_rows_come_back_as_they_were_written(lake: Lake) -> None:
-    """One unit is one file under its experiment and arm."""
+    """Rows are read as they were written. One unit is one file under its experiment and arm."""
     path = lake.write("predictions", "trial", "a", "1", [PREDICTION])
     assert path == lake.root / "predictions/experiment=trial/arm=a/1.parquet"
     assert lake.read("predictions", "trial", "a", "1") == [PREDICTION]
@@ -26,7 +26,7 @@ def test_rows_come_back_as_they_were_written(lake: Lake) -> None:
 
 
 def test_no_rows_make_no_file(lake: Lake) -> None:
-    """An attempt without a model call leaves no empty file."""
+    """A unit without rows creates no file."""
     assert lake.write("predictions", "trial", "a", "1", []) is None
     assert not (lake.root / "predictions").exists()
 
@@ -41,7 +41,7 @@ def test_no_rows_make_no_file(lake: Lake) -> None:
     ],
 )
 def test_a_row_that_does_not_fit_leaves_nothing_behind(lake: Lake, row: dict[str, Any]) -> None:
-    """Unknown, missing, null and mistyped columns are refused before a file appears."""
+    """Unknown, missing, null and mistyped columns are refused before a file is created."""
     with pytest.raises(Exception, match="colour|repeat|many"):
         lake.write("predictions", "trial", "a", "1", [row])
     assert [path for path in lake.root.rglob("*") if path.is_file()] == []
@@ -50,7 +50,7 @@ def test_a_row_that_does_not_fit_leaves_nothing_behind(lake: Lake, row: dict[str
 def test_a_failed_write_leaves_no_part_of_a_file(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the final rename fails, the temporary file is gone as well."""
+    """A write that fails at the final rename leaves no temporary file."""
 
     def refuse(self: Path, target: Path) -> None:
         raise OSError(28, "No space left on device")
@@ -62,7 +62,7 @@ def test_a_failed_write_leaves_no_part_of_a_file(
 
 
 def test_a_lake_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    """The path is a file: one line that names it and the way out."""
+    """A lake path that is a file is refused in one line that names the path and the variable."""
     blocked = tmp_path / "file"
     blocked.touch()
     with pytest.raises(UsageError, match=r"cannot write to the lake .*file.*DURABENCH_LAKE"):
@@ -70,7 +70,7 @@ def test_a_lake_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_lake_that_is_only_opened_leaves_nothing(tmp_path: Path) -> None:
-    """Neither its folder nor those above it; the first row makes them."""
+    """Opening a lake creates no folder; the first row does."""
     lake = Lake.open(tmp_path / "above" / "lake")
     assert list(tmp_path.iterdir()) == []
     lake.write("predictions", "trial", "a", "1", [PREDICTION])
@@ -78,7 +78,7 @@ def test_a_lake_that_is_only_opened_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
-    """Its parent would be a file, or a link that leads nowhere."""
+    """A lake below a file or behind a dangling link is refused."""
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to(tmp_path / "absent")
     for blocked in ("file/lake", "link", "link/lake"):
@@ -87,7 +87,7 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_environment_names_the_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`DURABENCH_LAKE` where no path is given, `./lake` where neither is."""
+    """Without a path the lake is that of `DURABENCH_LAKE`, or else `./lake`."""
     monkeypatch.setenv("DURABENCH_LAKE", str(tmp_path / "named"))
     assert Lake.existing().root == tmp_path / "named"
     monkeypatch.delenv("DURABENCH_LAKE")

@@ -1,4 +1,4 @@
-"""A lake on an object store behaves like one in a folder; moto's server is the store."""
+"""A lake on an object store behaves like one in a folder. The store is moto's server."""
 
 import subprocess
 import sys
@@ -47,7 +47,7 @@ KEPT = {
     "reports",
     "steps",
 }
-"""What a run leaves in a lake."""
+"""Folders that a run leaves in a lake."""
 
 ODD = "it's [a]*? run=3 #%41 ü"
 
@@ -65,7 +65,7 @@ def url(store: ObjectStore) -> str:
 
 @pytest.fixture(params=["folder", "store"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a lake can be: of either kind, under a name in which every character is odd."""
+    """Return a path or URL for a lake, with a name in which every character is odd."""
     if request.param == "folder":
         return str(tmp_path / ODD)
     created: str = request.getfixturevalue("store").create_lake(ODD)
@@ -78,7 +78,7 @@ def lake(place: str) -> Lake:
 
 
 def files(lake: Lake) -> list[str]:
-    """Everything that is in a lake, temporary files too."""
+    """Return the names of all files in a lake, including temporary ones."""
     if isinstance(lake.root, Path):
         found = (path for path in lake.root.rglob("*") if path.is_file())
         return sorted(str(path.relative_to(lake.root)) for path in found)
@@ -87,7 +87,7 @@ def files(lake: Lake) -> list[str]:
 
 
 def test_a_new_lake_is_empty(lake: Lake) -> None:
-    """Trying whether it can be written leaves nothing, and reading finds nothing."""
+    """Opening a new lake leaves no file, and every read of it is empty."""
     assert files(lake) == []
     assert lake.units("predictions", "*") == lake.experiments() == []
     assert lake.find("predictions", "1") == lake.all_shared("images") == []
@@ -95,7 +95,7 @@ def test_a_new_lake_is_empty(lake: Lake) -> None:
 
 
 def test_units_come_back_as_they_were_written(lake: Lake, place: str) -> None:
-    """One unit is one file under its experiment and arm, whole from the start."""
+    """Rows are read as they were written. One unit is one file under its experiment and arm."""
     path = lake.write("predictions", "trial", "a", "1", [PREDICTION])
     assert str(path) == f"{place}/predictions/experiment=trial/arm=a/1.parquet"
     assert lake.write("predictions", "trial", "a", "2", []) is None
@@ -107,7 +107,8 @@ def test_units_come_back_as_they_were_written(lake: Lake, place: str) -> None:
 
 
 def test_units_are_found_by_name_experiment_and_arm(lake: Lake) -> None:
-    """By shell patterns; what only begins alike is another."""
+    """Units are found by shell patterns. An experiment whose name only begins alike is another
+    one."""
     for experiment, arm, unit in [
         ("trial", "a", "x-2"),
         ("trial", "b", "x-1"),
@@ -124,8 +125,8 @@ def test_units_are_found_by_name_experiment_and_arm(lake: Lake) -> None:
     assert [row["attempt_id"] for row in lake.find("predictions", "x-1")] == ["x-1"]
 
 
-def test_what_experiments_share_comes_back(lake: Lake) -> None:
-    """A later row of the same unit takes the place of the one before."""
+def test_shared_rows_come_back(lake: Lake) -> None:
+    """A shared row is read as it was written, and a later row of the same unit replaces it."""
     assert lake.read_shared("images", "toy") is None
     lake.write_shared("images", "toy", IMAGE)
     lake.write_shared("images", "toy", {**IMAGE, "how": "pulled"})
@@ -134,13 +135,13 @@ def test_what_experiments_share_comes_back(lake: Lake) -> None:
 
 
 def test_results_are_known_by_their_name(lake: Lake) -> None:
-    """As Prefect keeps them: a file of that name in `.results`."""
+    """Prefect's results are looked up by name in `.results`."""
     assert not lake.has_result("attempt-1")
     assert str(lake.results) == f"{lake.root}/.results"
 
 
 def test_a_row_that_does_not_fit_leaves_nothing_behind(lake: Lake) -> None:
-    """It is refused before a file or an object appears."""
+    """A row that does not fit is refused before a file or an object is created."""
     with pytest.raises(Exception, match="many"):
         lake.write("predictions", "trial", "a", "1", [{**PREDICTION, "repeat": "many"}])
     assert files(lake) == []
@@ -148,7 +149,7 @@ def test_a_row_that_does_not_fit_leaves_nothing_behind(lake: Lake) -> None:
 
 @pytest.mark.parametrize("data", [b"", bytes(range(256)) * 4096])
 def test_blobs_come_back(lake: Lake, data: bytes) -> None:
-    """Bytes are kept once, under their SHA-256."""
+    """A blob is stored once, under its SHA-256, and is read as it was written."""
     blobs = journals.blobs(lake)
     digest = blobs.put(data)
     assert blobs.put(data) == digest
@@ -157,8 +158,8 @@ def test_blobs_come_back(lake: Lake, data: bytes) -> None:
     assert blobs.get(digest) == data
 
 
-def test_blobs_that_are_missing_or_damaged_are_never_handed_out(lake: Lake) -> None:
-    """Both are errors that trying again does not mend."""
+def test_missing_and_damaged_blobs_are_errors(lake: Lake) -> None:
+    """Reading a missing or damaged blob is an error that is not retried."""
     blobs = journals.blobs(lake)
     assert not blobs.has("0" * 64)
     with pytest.raises(JournalError, match="0000 is missing"):
@@ -173,7 +174,7 @@ def test_blobs_that_are_missing_or_damaged_are_never_handed_out(lake: Lake) -> N
 def test_a_report_is_that_of_the_same_rows_in_a_folder(
     store: ObjectStore, url: str, tmp_path: Path
 ) -> None:
-    """To the last number, with its pages beside it."""
+    """A report and its pages equal those on the same rows in a folder."""
     rows(tmp_path)
     store.upload(tmp_path, url)
     there, here = Lake.existing(url), Lake.existing(tmp_path)
@@ -187,7 +188,7 @@ def test_a_report_is_that_of_the_same_rows_in_a_folder(
 
 
 def rows(root: Path) -> LakeBuilder:
-    """Two arms over two instances, and the steps of one attempt."""
+    """Write two arms over two instances, and the steps of one attempt."""
     built = LakeBuilder(root)
     built.declare(["a", "b"], ["i1", "i2"])
     built.cell("a", "i1", attempt_id="won")
@@ -202,7 +203,7 @@ def rows(root: Path) -> LakeBuilder:
 def test_names_that_look_like_numbers_stay_text(
     place: str, store: ObjectStore, tmp_path: Path
 ) -> None:
-    """In a lake whose own name is odd, of either kind."""
+    """Names that look like numbers stay text, in a folder and in a store."""
     built = LakeBuilder(tmp_path / "rows", "2026")
     built.declare(["007", "b"], ["i1"])
     built.cell("007", "i1")
@@ -214,10 +215,8 @@ def test_names_that_look_like_numbers_stay_text(
     assert {arm.name: arm.resolved for arm in report.arms} == {"007": 1, "b": 0}
 
 
-def test_pages_that_are_linked_no_more_are_gone(
-    store: ObjectStore, url: str, tmp_path: Path
-) -> None:
-    """What an earlier report wrote and this one does not link to."""
+def test_pages_without_a_link_are_removed(store: ObjectStore, url: str, tmp_path: Path) -> None:
+    """A report removes the pages of an earlier one to which it no longer links."""
     built = rows(tmp_path)
     store.upload(tmp_path, url)
     lake = Lake.existing(url)
@@ -234,7 +233,7 @@ def test_pages_that_are_linked_no_more_are_gone(
 def test_a_report_asks_for_each_file_once(
     store: ObjectStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One request for each file of the tables, and none for those of other experiments."""
+    """A report requests each file of its experiment once, and no file of another experiment."""
     rows(tmp_path)
     store.upload(tmp_path, url)
     real, asked = S3FileSystem._call_s3, Counter[str]()
@@ -253,7 +252,8 @@ def test_a_report_asks_for_each_file_once(
 
 
 def test_a_reader_sees_what_others_write(url: str) -> None:
-    """Also after it has listed and looked: nothing of a store is remembered."""
+    """A lake shows what another process writes after it was read, because nothing of a store is
+    cached."""
     lake = Lake.open(url)
     write_all(lake, "1")
     assert seen(lake) == (["1"], ["trial-1"], ["1"], False)
@@ -272,7 +272,7 @@ def write_all(lake: Lake, name: str) -> None:
 
 
 def seen(lake: Lake) -> tuple[list[str], list[str], list[str], bool]:
-    """Units, experiments and images, and whether the second one of another process is there."""
+    """Return units, experiments and images, and whether the other process's unit exists."""
     return (
         lake.units("predictions", "*"),
         list_experiments(lake.root),
@@ -283,14 +283,14 @@ def seen(lake: Lake) -> tuple[list[str], list[str], list[str], bool]:
 
 @pytest.mark.parametrize("given", ["s3://", "s3:///prefix", "gs://bucket/lake", "file:///tmp/x"])
 def test_a_url_that_is_no_lake_is_refused(given: str) -> None:
-    """The line says what can be given instead."""
+    """A URL that cannot be a lake is refused with the accepted forms."""
     with pytest.raises(ReportError, match=r"is no lake: give a folder, or s3://bucket/prefix"):
         Lake.existing(given)
 
 
 @pytest.fixture
 def connect() -> Iterator[Callable[[str], None]]:
-    """Sets the endpoint that paths made from now on connect to."""
+    """Yield a function that sets the endpoint for all paths made afterwards."""
     with pytest.MonkeyPatch.context() as patch:
 
         def to(endpoint: str) -> None:
@@ -303,23 +303,23 @@ def connect() -> Iterator[Callable[[str], None]]:
     forget_connections()
 
 
-def test_an_endpoint_that_is_none_is_refused(connect: Callable[[str], None]) -> None:
-    """The line names the variable."""
+def test_an_invalid_endpoint_is_refused(connect: Callable[[str], None]) -> None:
+    """An invalid endpoint is refused with the name of its variable."""
     connect("store.example")
     with pytest.raises(ReportError, match="Invalid endpoint: store.example; see AWS_ENDPOINT_URL"):
         Lake.existing("s3://bucket/lake")
 
 
 def says(*arguments: str) -> tuple[int, str]:
-    """Exit code and error line of a command; only one line may come."""
+    """Run a command that must print exactly one error line. Return its exit code and that line."""
     result = CliRunner().invoke(app, list(arguments))
     assert result.exception is None or isinstance(result.exception, SystemExit)
     [line] = result.stderr.strip().splitlines()
     return result.exit_code, line
 
 
-def test_a_bucket_that_is_not_there_is_one_line(store: ObjectStore) -> None:
-    """It is not created: a misspelt name would make a bucket."""
+def test_a_missing_bucket_is_one_line(store: ObjectStore) -> None:
+    """A missing bucket is refused in one line and not created, because its name may be misspelt."""
     with pytest.raises(UsageError, match="cannot write to the lake s3://nobodys-bucket/lake: .*"):
         Lake.open("s3://nobodys-bucket/lake")
     code, line = says("status", "--lake", "s3://nobodys-bucket/lake")
@@ -329,7 +329,8 @@ def test_a_bucket_that_is_not_there_is_one_line(store: ObjectStore) -> None:
 
 
 def test_refused_credentials_are_one_line(store: ObjectStore, url: str) -> None:
-    """Whoever opens a lake has to change something; what ran is told that it may try again."""
+    """Refused credentials are wrong usage when a lake is opened, and infrastructure while a run
+    uses it."""
     lake = Lake.open(url)
     store.refuse()
     try:
@@ -347,10 +348,10 @@ def test_refused_credentials_are_one_line(store: ObjectStore, url: str) -> None:
     assert (code, "cannot be read" in line) == (3, True)
 
 
-def test_a_store_that_is_away_is_one_line(
+def test_an_unreachable_store_is_one_line(
     connect: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Broken infrastructure, for reading and for writing."""
+    """An unreachable store is infrastructure, for reading and for writing."""
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     connect(f"http://127.0.0.1:{free_port()}")
     with pytest.raises(InfrastructureError, match="out of reach: Could not connect .*run again"):
@@ -364,7 +365,7 @@ def test_a_store_that_is_away_is_one_line(
 def test_the_journal_has_to_be_named(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There is no disk for it in a store; the line says what to set."""
+    """A store cannot contain a journal, so one has to be named. The line says what to set."""
     monkeypatch.delenv(journals.VARIABLE, raising=False)
     lake = Lake.open(url)
     with pytest.raises(UsageError, match="set DURABENCH_DATABASE_URL=postgresql://"):
@@ -377,10 +378,10 @@ def test_the_journal_has_to_be_named(
     assert (tmp_path / "journal.sqlite").is_file()
 
 
-def test_exports_of_a_store_come_to_this_machine(
+def test_exports_of_a_store_are_written_locally(
     store: ObjectStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where no folder is given, below the current one."""
+    """Exports from a store are written below the current folder unless another is given."""
     rows(tmp_path / "rows")
     store.upload(tmp_path / "rows", url)
     monkeypatch.chdir(tmp_path)
@@ -393,11 +394,11 @@ def test_exports_of_a_store_come_to_this_machine(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("prefect")
-async def test_an_experiment_runs_and_the_same_again_writes_only_the_report(
+async def test_an_experiment_runs_and_a_second_run_writes_only_the_report(
     store: ObjectStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the cells to the report; everything that was bought is found again. No link to the
-    page is shown, for a browser could not open it."""
+    """An experiment runs to its report, and a second run rewrites only that. No link to the page is
+    shown, because a browser could not open it."""
     from prefect.artifacts import Artifact
 
     from flows.benchmark import benchmark

@@ -7,8 +7,9 @@ from flows.storage.lake import Lake
 from tests.reports.lake_fixture import LakeBuilder
 
 
-def test_the_pages_that_are_linked_are_there_and_no_others(tmp_path: Path) -> None:
-    """What an earlier report wrote and this one does not link to is gone."""
+def test_only_linked_pages_exist(tmp_path: Path) -> None:
+    """Only the linked pages exist: those of an earlier report that are no longer linked are
+    removed."""
     built = LakeBuilder(tmp_path)
     built.declare(["a", "b"], ["i1"])
     built.cell("a", "i1", attempt_id="won")
