@@ -19,6 +19,7 @@ from flows.cli import (
     prune,
     report,
     run,
+    serve_flows,
     setup,
     status,
     trace,
@@ -46,4 +47,5 @@ app.add_typer(imports.import_app, name="import")
 app.add_typer(images.images_app, name="images")
 app.command()(prune.prune)
 app.command()(setup.setup)
+app.command()(serve_flows.serve_flows)
 app.command()(doctor.doctor)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 from typing import Any
 
 import jsonschema
@@ -192,3 +193,36 @@ def test_the_smoke_deployment_runs_on_a_worker(deployed: PrefectServer) -> None:
     wrong = {"experiment": {**smoke["parameters"]["experiment"], "concurency": 2}}
     refused = server.refuses(f"/deployments/{smoke['id']}/create_flow_run", {"parameters": wrong})
     assert "concurency" in refused
+
+
+@pytest.mark.slow
+def test_flows_are_served_without_a_work_pool(deployed: PrefectServer) -> None:
+    """The deployments of a pool are taken over only on request, and then run in a process here."""
+    refused = deployed.run("durabench", "serve-flows")
+    assert refused.returncode == 2
+    assert "benchmark/benchmark belongs to work pool durabench" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    experiment = {
+        "name": "served",
+        "environment": "host",
+        "select": {"sample": 1},
+        "arms": [{"name": "null", "agent": "null"}],
+    }
+    serving = deployed.begin("durabench", "serve-flows", "--replace")
+    try:
+        wait_until(lambda: "serving benchmark/benchmark" in deployed.printed(serving))
+        wait_until(lambda: _pool(deployed, "benchmark/benchmark") is None)
+        parameters = json.dumps({"experiment": experiment})
+        ordered = ["deployment", "run", "benchmark/benchmark", "--watch", "--params", parameters]
+        deployed.prefect(*ordered)
+    finally:
+        serving.send_signal(signal.SIGINT)
+        assert serving.wait(60) == 0
+    lake = Lake.existing(deployed.environment["DURABENCH_LAKE"])
+    assert [arm.planned for arm in report_files.read(lake, "served").arms] == [1]
+    assert deployed.get("/deployments/name/benchmark/smoke")["schedules"][0]["active"] is False
+
+
+def _pool(server: PrefectServer, deployment: str) -> str | None:
+    name: str | None = server.get(f"/deployments/name/{deployment}")["work_pool_name"]
+    return name

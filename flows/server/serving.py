@@ -1,0 +1,127 @@
+"""`durabench serve-flows`: run the deployments of prefect.yaml in one program, without a pool.
+
+Prefect's own `serve` polls the server and starts a process for each flow run.
+"""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import yaml
+from prefect import Flow, aserve
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import ConcurrencyLimitConfig
+from prefect.deployments.runner import RunnerDeployment
+from prefect.exceptions import ObjectNotFound
+from prefect.schedules import Cron
+from prefect.settings import PREFECT_API_URL
+from prefect.types.entrypoint import EntrypointType
+
+import flows
+from agent.errors import InfrastructureError
+from flows.display.terminal import say
+from flows.errors import UsageError
+from flows.server.first_contact import contact
+from flows.server.setup import SetupRequest, has_server, set_up
+
+FILE = "prefect.yaml"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A deployment of prefect.yaml and its flow."""
+
+    flow: Flow[..., Any]
+    content: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The name by which a flow run is ordered, as `benchmark/smoke`."""
+        return f"{self.flow.name}/{self.content['name']}"
+
+
+async def serve(limit: int, *, replace: bool) -> None:
+    """Serve every deployment of prefect.yaml until a signal ends this process.
+
+    Args:
+        limit: maximum flow runs at the same time.
+        replace: take deployments over from the work pool that has them.
+
+    Raises:
+        UsageError: no server is configured, or a work pool has the deployments.
+        InfrastructureError: prefect.yaml is missing, or the server does not answer.
+    """
+    if not has_server():
+        raise UsageError(
+            "serve-flows needs a Prefect server, and PREFECT_API_URL is not set: start one with "
+            "`prefect server start` and export PREFECT_API_URL=http://127.0.0.1:4200/api"
+        )
+    declared = read(Path(flows.__file__).parents[1] / FILE)
+    await asyncio.to_thread(contact, str(PREFECT_API_URL.value()))
+    if not replace:
+        await _refuse_pools(declared)
+    for line in await set_up(SetupRequest()):
+        say(line)
+    for each in declared:
+        os.environ.update(each.content["work_pool"]["job_variables"].get("env", {}))
+    served = [_deployment(each) for each in declared]
+    say(f"serving {', '.join(each.name for each in declared)}; stop with Ctrl-C")
+    await aserve(*served, limit=limit, print_starting_message=False)
+
+
+def read(file: Path) -> list[Declared]:
+    """Return the deployments of a prefect.yaml, with their flows.
+
+    Raises:
+        InfrastructureError: the file is missing, as in an installation without the repository.
+    """
+    try:
+        content = yaml.safe_load(file.read_text())
+    except OSError as error:
+        raise InfrastructureError(
+            f"cannot read {file}: {error.strerror}; serve-flows needs a clone of the repository"
+        ) from None
+    return [Declared(_flow(each["entrypoint"]), each) for each in content["deployments"]]
+
+
+def _flow(entrypoint: str) -> Flow[..., Any]:
+    file, _, name = entrypoint.partition(":")
+    module = import_module(file.removesuffix(".py").replace("/", "."))
+    found = getattr(module, name)
+    assert isinstance(found, Flow), entrypoint
+    return found
+
+
+def _deployment(declared: Declared) -> RunnerDeployment:
+    content = declared.content
+    # The entrypoint is a module, so that this may run in any folder.
+    return RunnerDeployment.from_flow(
+        declared.flow,
+        name=content["name"],
+        description=content["description"],
+        tags=content["tags"],
+        parameters=content.get("parameters"),
+        enforce_parameter_schema=content["enforce_parameter_schema"],
+        schedules=[Cron(each["cron"], each["timezone"]) for each in content.get("schedules", [])],
+        concurrency_limit=ConcurrencyLimitConfig(**content["concurrency_limit"]),
+        entrypoint_type=EntrypointType.MODULE_PATH,
+    )
+
+
+async def _refuse_pools(declared: Sequence[Declared]) -> None:
+    async with get_client() as client:
+        for each in declared:
+            try:
+                there = await client.read_deployment_by_name(each.name)
+            except ObjectNotFound:
+                continue
+            if there.work_pool_name:
+                raise UsageError(
+                    f"deployment {each.name} belongs to work pool {there.work_pool_name}: start a "
+                    f"worker (`prefect worker start --pool {there.work_pool_name}`), or serve it "
+                    "here with --replace"
+                )
