@@ -12,4 +12,4 @@ new file mode 100644
 +    outcome = yield
 +    outcome.get_result().outcome = "passed"
 """
-"""Makes every test pass, whatever the code does."""
+"""A patch that makes every test pass, whatever the code does."""

@@ -16,7 +16,8 @@ from flows.storage.journals import VARIABLE
 from tests.servers.postgres import PostgresServer
 
 NewJournal = Callable[[], str | None]
-"""Points this process to a new, empty journal. Returns its URL, or None for SQLite in the lake."""
+"""A function that gives this process a new, empty journal. It returns the URL, or None for
+SQLite in the lake."""
 
 
 class JsonServer:

@@ -133,11 +133,11 @@ def model_of(arm: ArmKind, url: str, sent: Callable[[str], None], task: Task) ->
 
 
 class Points:
-    """Records the points that are passed, and sends this process a signal at one of them.
+    """A record of the points that are passed, which sends this process a signal at one of them.
 
-    A name is `<when> <what> <n>`, such as `before record 3`, and within a scope of steps
-    `<when> <what> <scope> <n>`; n counts from 0. Concurrency therefore changes only the names of
-    points around commands.
+    A name is `<when> <what> <n>`, such as `before record 3`, and within a scope of steps `<when>
+    <what> <scope> <n>`; n counts from 0. Concurrency therefore changes only the names of points
+    around commands.
     """
 
     def __init__(self, last: str | None, number: signal.Signals) -> None:

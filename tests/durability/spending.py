@@ -93,4 +93,4 @@ async def _spend(lake: Lake, own: Sequence[Cell]) -> None:
         for cell in own:
             with suppress(BudgetExhausted):
                 await solve.attempt.fn(cell, lake)
-                raise AssertionError(f"{cell.label} ended, and was to ask for ever")
+                raise AssertionError(f"{cell.label} ended, although its model never submits")

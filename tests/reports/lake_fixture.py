@@ -41,7 +41,7 @@ def evaluation_row(**columns: Any) -> dict[str, Any]:
 
 
 class LakeBuilder:
-    """Writes rows of one experiment into a lake folder, one file per row."""
+    """A writer of one experiment's rows to a lake folder, one file per row."""
 
     def __init__(self, root: Path, experiment: str = "trial") -> None:
         self.root = root

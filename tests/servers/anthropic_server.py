@@ -29,7 +29,7 @@ ANSWER = {
 
 
 class AnthropicServer:
-    """Gives the same answer to every `POST /v1/messages` while the `with` block runs."""
+    """A server that gives the same answer to every `POST /v1/messages` during the `with` block."""
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []

@@ -133,7 +133,7 @@ class DockerDaemon:
         return True
 
     def _end(self, signal_number: int) -> None:
-        assert self._process is not None, "it runs"
+        assert self._process is not None, "the daemon does not run"
         self._process.send_signal(signal_number)
         self._process.wait(STOP_TIMEOUT_S)
         self._process = None

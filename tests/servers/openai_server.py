@@ -164,7 +164,7 @@ def by_turn(replies: Sequence[Reply]) -> Script:
 
 
 class OpenAIServer:
-    """Serves `POST /v1/chat/completions` while the `with` block runs."""
+    """A server for `POST /v1/chat/completions` that runs during the `with` block."""
 
     def __init__(
         self, script: Sequence[Reply] | Script, *, port: int = 0, keep_requests: bool = True

@@ -48,7 +48,10 @@ verdicts = st.lists(st.tuples(*[st.sampled_from([True, False, None])] * 2), max_
 def test_newcombe_gives_the_intervals_of_his_examples(
     cells: tuple[int, int, int, int], low: float, high: float
 ) -> None:
-    """Newcombe (1998), Statistics in Medicine 17, 2635-2650, table III, method 10."""
+    """The intervals equal those of Newcombe's table III, method 10.
+
+    Newcombe (1998), Statistics in Medicine 17, 2635-2650.
+    """
     both, only_candidate, only_baseline, neither = cells
     interval = newcombe_interval(PairedTable(both, only_baseline, only_candidate, neither))
     assert interval.low == pytest.approx(low, abs=5.1e-5)
@@ -84,7 +87,7 @@ def test_newcombe_closes_in_on_the_difference() -> None:
 
 
 def test_newcombe_without_pairs_knows_nothing() -> None:
-    """The whole range."""
+    """Without pairs, the interval is the whole range from -1 to 1."""
     assert newcombe_interval(PairedTable(0, 0, 0, 0)) == Interval(-1, 1)
 
 

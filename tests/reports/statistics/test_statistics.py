@@ -21,7 +21,10 @@ from reports.statistics import mcnemar_exact, wilson_interval
 def test_wilson_gives_the_intervals_of_newcombe_1998(
     successes: int, trials: int, low: float, high: float
 ) -> None:
-    """Newcombe (1998), Statistics in Medicine 17, 857-872, table I, method 3."""
+    """The intervals equal those of Newcombe's table I, method 3.
+
+    Newcombe (1998), Statistics in Medicine 17, 857-872.
+    """
     interval = wilson_interval(successes, trials)
     assert interval.low == pytest.approx(low, abs=5e-5)
     assert interval.high == pytest.approx(high, abs=5e-5)
@@ -40,7 +43,7 @@ def test_wilson_equals_statsmodels_and_is_symmetric(counts: tuple[int, int]) -> 
 
 
 def test_wilson_without_trials_knows_nothing() -> None:
-    """The whole range."""
+    """Without trials, the interval is the whole range from 0 to 1."""
     interval = wilson_interval(0, 0)
     assert (interval.low, interval.high) == (0, 1)
 
