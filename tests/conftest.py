@@ -59,9 +59,9 @@ TIMEOUT_S = 300.0
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the unit tests, and run the files with the longest time limits first.
 
-    Each process of a test run takes one file after another, because the tests of a file share the
-    programs that it starts. If only short files are left at the end, all processes finish at about
-    the same time.
+    Each process of a test run takes one file after another, because the tests of a file share
+    their servers. If only short files are left at the end, all processes finish at about the same
+    time.
     """
     longest_s: dict[Path, float] = defaultdict(float)
     for item in items:

@@ -60,7 +60,9 @@ def test_given_rows_make_the_expected_ones(lake: LakeBuilder, path: Path) -> Non
         for relation, rows in expected.items():
             found = rows_of(connection, relation)
             named = list(rows[0]) if rows else []
-            assert all(list(row) == named for row in rows), f"{relation}: rows with different columns"
+            assert all(list(row) == named for row in rows), (
+                f"{relation}: rows with different columns"
+            )
             shown = [{name: row[name] for name in named} for row in found]
             assert comparable(shown) == comparable(rows), relation
     finally:
