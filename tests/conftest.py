@@ -24,7 +24,7 @@ from tests.servers.postgres import PostgresServer, require_postgres
 from tests.timing import as_variables
 
 REQUIRE_DOCKER = "DURABENCH_REQUIRE_DOCKER"
-"""Where this is set, a Docker test that cannot run fails instead of being skipped."""
+"""If this is set, a Docker test that cannot run fails instead of being skipped."""
 
 
 PROGRAMS = frozenset(
@@ -57,10 +57,11 @@ TIMEOUT_S = 300.0
 
 @pytest.hookimpl(tryfirst=True)  # before tests are deselected by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the unit tests, and put the files that may take longest first.
+    """Mark the unit tests, and run the files with the longest time limits first.
 
-    The processes of a test run take one file after another, as what is started for a file is
-    shared by its tests. They end together when only short files are left at the end.
+    Each process of a test run takes one file after another, because the tests of a file share
+    their servers. If only short files are left at the end, all processes finish at about the same
+    time.
     """
     longest_s: dict[Path, float] = defaultdict(float)
     for item in items:
@@ -71,7 +72,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def is_unit(item: pytest.Item) -> bool:
-    """Whether a test needs neither a server nor a container nor programs that take long."""
+    """Return True if a test needs no server, no container and no slow programs."""
     parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
     used = {*getattr(item, "fixturenames", ()), *(p for p in parameters if isinstance(p, str))}
     return (
@@ -82,7 +83,7 @@ def is_unit(item: pytest.Item) -> bool:
 
 
 def _may_take_s(item: pytest.Item) -> float:
-    """The time limit of a slow test; that of another says nothing."""
+    """Return the time limit of a slow test, or 0 for any other test."""
     if item.get_closest_marker("slow") is None:
         return 0.0
     limit = item.get_closest_marker("timeout")
@@ -90,13 +91,13 @@ def _may_take_s(item: pytest.Item) -> float:
 
 
 def pytest_report_header() -> str:
-    """Say which sample this is, and how to repeat it."""
+    """Show the number of the sample and the variable that repeats it."""
     return f"sample: {samples.VARIABLE}={samples.number()}"
 
 
 @pytest.fixture(scope="session")
 def docker_client() -> Iterator[Any]:
-    """A client of a running Docker daemon."""
+    """Yield a client of the running Docker daemon."""
     import docker
     from docker.errors import DockerException
 
@@ -114,14 +115,14 @@ def docker_client() -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def _docker_marker(request: pytest.FixtureRequest) -> None:
-    """A test marked `docker` needs the daemon even if it does not ask for the client."""
+    """Require the daemon for tests marked `docker` that do not use the client."""
     if request.node.get_closest_marker("docker"):
         request.getfixturevalue("docker_client")
 
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of real SWE-bench rows and runs, where the machine has one."""
+    """Return the folder of real SWE-bench rows and runs, or skip the test if there is none."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     folder = Path(os.environ.get("DURABENCH_SHARED_DATA", beside))
     if not folder.is_dir():
@@ -131,8 +132,8 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def prefect() -> Iterator[None]:
-    """A real Prefect server with a database of its own, once per test process."""
-    # As a command does before it imports Prefect, which sets its logging up once.
+    """Run a real Prefect server with its own database, once per test process."""
+    # Commands set this before they import Prefect, which configures logging only once.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     from prefect.testing.utilities import prefect_test_harness
 
@@ -142,7 +143,7 @@ def prefect() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL server for all tests of this process."""
+    """Yield a PostgreSQL server that all tests of this process share."""
     require_postgres()
     with PostgresServer() as server:
         yield server
@@ -150,7 +151,7 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def set_timings() -> Iterator[Callable[..., None]]:
-    """A function that sets fields of `Timings` for this test and the programs it starts."""
+    """Yield a function that sets fields of `Timings` for this test and the programs it starts."""
     with pytest.MonkeyPatch.context() as patch:
 
         def set_(**seconds: float) -> None:

@@ -23,9 +23,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @cache
 def number() -> int:
-    """Read the number of this sample: from the environment, else from the commit checked out.
+    """Return the number of this sample: from the environment, else from the checked-out commit.
 
-    Outside of a git repository it is 0.
+    It is 0 outside of a git repository.
     """
     if given := os.environ.get(VARIABLE):
         return int(given)
@@ -50,7 +50,7 @@ class Share:
 
     @property
     def marks(self) -> list[pytest.MarkDecorator]:
-        """`full`, unless the share is this sample's."""
+        """Return the mark `full`, or no mark if the share belongs to this sample."""
         return [] if number() % self.count == self.index else [pytest.mark.full]
 
     def of(self, cases: Sequence[T]) -> Sequence[T]:
@@ -59,7 +59,7 @@ class Share:
 
 
 def shares(count: int) -> list[Share]:
-    """Return all shares, of which the sample is one."""
+    """Return all shares; one of them belongs to this sample."""
     return [Share(index, count) for index in range(count)]
 
 

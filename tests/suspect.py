@@ -1,4 +1,4 @@
-"""A patch that the tests call resolved and an audit doubts."""
+"""A patch that passes the tests and that an audit marks as suspect."""
 
 HOOK = """\
 diff --git a/conftest.py b/conftest.py
@@ -12,4 +12,4 @@ new file mode 100644
 +    outcome = yield
 +    outcome.get_result().outcome = "passed"
 """
-"""Lets every test pass, whatever the code does."""
+"""A patch that makes every test pass, whatever the code does."""

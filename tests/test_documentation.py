@@ -1,4 +1,4 @@
-"""Checks of statements in the documents that could become stale."""
+"""The pages agree with the code: commands, options, settings, fields and links exist."""
 
 import ast
 import importlib
@@ -26,7 +26,7 @@ LONGEST = {
     "flows/README.md": 100,
     "reports/README.md": 100,
 }
-"""Pages that have to stay short, with their greatest number of lines."""
+"""Pages that have to stay short, with their maximum number of lines."""
 
 OTHERS = (
     "CHANGELOG.md",
@@ -47,7 +47,7 @@ PAGES = {name: (ROOT / name).read_text() for name in (*LONGEST, *OTHERS)}
 """Text of every page by its path."""
 
 WRITTEN = {name: text for name, text in PAGES.items() if name != "CHANGELOG.md"}
-"""Those that state how things are now."""
+"""The pages that describe the current state; the changelog also describes earlier ones."""
 
 COMMANDS = PAGES["flows/COMMANDS.md"]
 EXPERIMENTS = PAGES["flows/EXPERIMENTS.md"]
@@ -55,7 +55,7 @@ MANUAL = PAGES["tests/walkthrough/README.md"]
 
 
 def commands() -> list[str]:
-    """Every command, groups spelled out, as `import mini`."""
+    """Return every command; those of a group include its name, such as `import mini`."""
     found = []
     for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
         inner = getattr(command, "commands", None)
@@ -64,7 +64,7 @@ def commands() -> list[str]:
 
 
 def options() -> set[str]:
-    """Every long option of every command."""
+    """Return every long option of every command."""
     found: set[str] = set()
     for command in get_command(app).commands.values():  # type: ignore[attr-defined]
         for each in getattr(command, "commands", {"": command}).values():
@@ -74,7 +74,7 @@ def options() -> set[str]:
 
 
 def variables() -> list[str]:
-    """Every variable of the environment that the programs and the tests read."""
+    """Return every environment variable that the programs and the tests read."""
     found: set[str] = set()
     for package in ("agent", "eval", "flows", "reports", "tests"):
         for path in (ROOT / package).rglob("*.py"):
@@ -86,18 +86,18 @@ def variables() -> list[str]:
 
 
 def anchors(page: str) -> set[str]:
-    """The names of a page's headings, as links have them."""
+    """Return the anchors of a page's headings, as links refer to them."""
     headings = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
 
 
 def links(page: str) -> list[str]:
-    """The targets of a page's links inside of the repository."""
+    """Return the targets of a page's links inside the repository."""
     return [link for link in re.findall(r"\]\(([^)]+)\)", PAGES[page]) if "://" not in link]
 
 
 def broken(page: str) -> list[str]:
-    """The links of a page that lead nowhere, headings included."""
+    """Return the broken links of a page, including links to missing headings."""
     found = []
     for link in links(page):
         target, _, anchor = link.partition("#")
@@ -109,12 +109,12 @@ def broken(page: str) -> list[str]:
 
 @pytest.mark.parametrize("page", LONGEST)
 def test_a_page_is_short(page: str) -> None:
-    """It is read from top to bottom."""
+    """A page that is meant to be read from top to bottom stays within its maximum length."""
     assert len(PAGES[page].splitlines()) <= LONGEST[page]
 
 
 def test_every_page_is_checked() -> None:
-    """A page that is added is added above. Those of the bundled packages are parts of tasks."""
+    """This file lists every page of the repository, except prompts and the pages of tasks."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
     there = subprocess.check_output(listed, cwd=ROOT, text=True).splitlines()
     prompts = re.compile(r"agent/arms/durable/|eval/tasks/(tasks|repos|base)/")
@@ -123,12 +123,12 @@ def test_every_page_is_checked() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
-    """Files, folders and headings that a page points at exist."""
+    """The files, folders and headings that a page links to exist."""
     assert broken(page) == []
 
 
 def test_the_readme_leads_to_every_page() -> None:
-    """From the README every page is reached by links."""
+    """Every page can be reached from the README by following links."""
     found, waiting = set(), ["README.md"]
     while waiting:
         page = waiting.pop()
@@ -143,12 +143,12 @@ def test_the_readme_leads_to_every_page() -> None:
 
 @pytest.mark.parametrize("command", commands())
 def test_the_page_of_commands_has_every_command(command: str) -> None:
-    """In a table, with the program's name."""
+    """Each command has a row in a table of flows/COMMANDS.md."""
     assert f"| `durabench {command}" in COMMANDS
 
 
 def test_every_command_of_a_page_exists() -> None:
-    """Nothing is promised that the program does not have."""
+    """The pages mention no command that the program does not have."""
     calls = r"(?:`|\$ (?:\S*/)?)durabench\s+((?:images|import)\s+[a-z]+|[a-z]+)"
     named = {
         " ".join(name.split()) for page in WRITTEN.values() for name in re.findall(calls, page)
@@ -158,7 +158,7 @@ def test_every_command_of_a_page_exists() -> None:
 
 
 def test_every_option_of_the_page_of_commands_exists() -> None:
-    """An option that was renamed is renamed there, too."""
+    """The page mentions no option that the program does not have."""
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", COMMANDS))
     assert named
     assert named <= options() | {"--help"}
@@ -166,19 +166,19 @@ def test_every_option_of_the_page_of_commands_exists() -> None:
 
 @pytest.mark.parametrize("variable", variables())
 def test_every_setting_is_on_a_page(variable: str) -> None:
-    """Of the programs and of the tests."""
+    """Every environment variable of the programs and the tests is explained on a page."""
     assert any(f"`{variable}" in page for page in WRITTEN.values())
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_the_page_of_reports_has_every_table(table: str) -> None:
-    """The columns are in reports/TABLES.md, which has a test of its own."""
+    """Every table of the lake has a row in reports/README.md; another test covers the columns."""
     assert f"| `{table}` |" in PAGES["reports/README.md"]
 
 
 @pytest.mark.parametrize("package", ["agent", "eval", "flows", "reports"])
 def test_the_page_of_a_package_has_every_room(package: str) -> None:
-    """Each folder of code or of data in it has a line of a table."""
+    """Each subfolder of a package is listed on the package's page."""
     folders = {path.name for path in (ROOT / package).iterdir() if path.is_dir()}
     rooms = {name for name in folders if name.isidentifier() and not name.startswith("_")}
     page = PAGES[f"{package}/README.md"]
@@ -186,7 +186,7 @@ def test_the_page_of_a_package_has_every_room(package: str) -> None:
 
 
 def test_make_targets_exist() -> None:
-    """`make x` on a page is a target of the Makefile."""
+    """Every `make` target that a page mentions exists in the Makefile."""
     name = r"[a-z]+(?:-[a-z]+)*"
     makefile = (ROOT / "Makefile").read_text()
     targets = set(re.findall(rf"^({name}):", makefile, re.MULTILINE))
@@ -196,7 +196,7 @@ def test_make_targets_exist() -> None:
 
 
 def test_the_experiments_of_the_pages_are_valid() -> None:
-    """They can be copied: the README's alone, and with each block of the page of experiments."""
+    """The README's experiment is valid by itself and with each block of flows/EXPERIMENTS.md."""
     from flows.experiments import declaration
 
     [written] = re.findall(r"```yaml\n(.*?)```", PAGES["README.md"], re.DOTALL)
@@ -212,7 +212,7 @@ def test_the_experiments_of_the_pages_are_valid() -> None:
 
 
 def test_the_page_of_experiments_has_every_field() -> None:
-    """A field that is added to the declaration is explained."""
+    """Every field of an experiment's declaration is explained on a page."""
     from flows.experiments.declaration import Experiment
 
     known = EXPERIMENTS + PAGES["README.md"]
@@ -221,7 +221,7 @@ def test_the_page_of_experiments_has_every_field() -> None:
 
 
 def test_the_manual_lists_its_tests_in_order() -> None:
-    """Every test of the folder, file by file."""
+    """The manual lists every test of its folder in the order of the files."""
     written = [
         name
         for path in sorted((ROOT / "tests" / "walkthrough").glob("test_*.py"))
@@ -232,7 +232,10 @@ def test_the_manual_lists_its_tests_in_order() -> None:
 
 
 def test_the_changelog_has_the_released_version() -> None:
-    """A heading for each release with its date, the newest first, behind what is unreleased."""
+    """Each release has a heading with its date.
+
+    The newest release has the version of the package.
+    """
     headings = re.findall(r"^## (.*)$", PAGES["CHANGELOG.md"], re.MULTILINE)
     assert all(re.fullmatch(r"Unreleased|\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)", h) for h in headings)
     version = re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
@@ -243,7 +246,7 @@ def test_the_changelog_has_the_released_version() -> None:
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda deployment: deployment["name"])
 def test_deployments_resolve(deployment: dict[str, Any]) -> None:
-    """The entrypoint is a flow that takes the deployment's parameters; each says what it is."""
+    """A deployment has a description, and its entrypoint is a flow that takes its parameters."""
     path, name = deployment["entrypoint"].split(":")
     flow = getattr(importlib.import_module(path.removesuffix(".py").replace("/", ".")), name)
     parameters = deployment.get("parameters", {})
@@ -256,7 +259,7 @@ def test_deployments_resolve(deployment: dict[str, Any]) -> None:
 
 
 def test_the_page_of_operation_has_every_timing() -> None:
-    """With its default and its reason, in the order of the class."""
+    """The page lists every timing with its default and its reason, in the order of `Timings`."""
     page = (ROOT / "flows" / "operation" / "README.md").read_text()
     rows = [line for line in page.splitlines() if re.match(r"\| `DURABENCH_\w+_S`", line)]
     reasons = {name: field.description or "" for name, field in Timings.model_fields.items()}

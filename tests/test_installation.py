@@ -1,4 +1,4 @@
-"""The installation: `.venv` is created quietly, or the error is shown."""
+"""The installation creates `.venv` quietly, or shows the error."""
 
 import os
 import shutil
@@ -22,12 +22,12 @@ case "$*" in
 *venv*) mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
 esac
 """
-"""Does what uv and Python are asked for, and says too much."""
+"""A stand-in for uv and Python that records its arguments and prints many warnings."""
 
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A folder with all that an installation looks at, and the two programs."""
+    """Return a folder with the files that an installation reads and stand-ins for uv and Python."""
     for name in ("Makefile", "requirements.lock", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "bin").mkdir()
@@ -66,7 +66,7 @@ ASKED = {
 
 @pytest.mark.parametrize("tool", ASKED)
 def test_what_succeeds_says_nothing(clone: Path, tool: str) -> None:
-    """Warnings too are in the log alone; uv is taken where it is installed."""
+    """A successful installation prints nothing, logs all output, and uses uv if it is installed."""
     done = install(clone, tool)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     log = (clone / ".venv-install.log").read_text().splitlines()
@@ -79,7 +79,7 @@ def test_what_succeeds_says_nothing(clone: Path, tool: str) -> None:
 
 @pytest.mark.parametrize("tool", ASKED)
 def test_what_fails_shows_the_end_of_the_log(clone: Path, tool: str) -> None:
-    """And the next `make` tries again."""
+    """A failed installation shows the end of the log, and the next `make` tries again."""
     done = install(clone, tool, ends_with=1)
     assert done.returncode == 2
     assert "asked: " in done.stderr
@@ -89,7 +89,7 @@ def test_what_fails_shows_the_end_of_the_log(clone: Path, tool: str) -> None:
 
 
 def test_a_link_to_the_environment_of_another_clone_is_not_followed(clone: Path) -> None:
-    """To make it anew would empty that one."""
+    """`make` refuses a `.venv` that is a link, because it would empty the other environment."""
     other = clone / "other"
     other.mkdir()
     (clone / ".venv").symlink_to(other)

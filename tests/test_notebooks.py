@@ -1,4 +1,4 @@
-"""Notebooks run from top to bottom on any lake, and are stored without outputs."""
+"""Notebooks run from top to bottom on any lake and are stored without outputs."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.reports.lake_fixture import LakeBuilder
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 DEMO = ROOT / "lake"
-"""What `make demo` leaves."""
+"""The lake that `make demo` creates."""
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -21,7 +21,7 @@ named = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
 def run_all(path: Path, lake: Path, experiment: str, patch: pytest.MonkeyPatch) -> list[Any]:
-    """What *Run All* shows below the code cells, in a kernel of the notebook's own."""
+    """Run all cells of a notebook in a new kernel and return the outputs of its code cells."""
     patch.setenv("DURABENCH_LAKE", str(lake))
     patch.setenv("DURABENCH_EXPERIMENT", experiment)
     notebook = nbformat.read(path, as_version=4)
@@ -35,7 +35,7 @@ def run_all(path: Path, lake: Path, experiment: str, patch: pytest.MonkeyPatch) 
 def test_a_notebook_runs_on_a_lake_that_says_little(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cells that never ran, attempts without steps, calls or patches."""
+    """A notebook runs on a lake whose attempts have no steps, calls or patches."""
     lake = LakeBuilder(tmp_path)
     lake.declare(["a", "b"], ["i1", "i2"])
     for arm in ("a", "b"):
@@ -47,12 +47,12 @@ def test_a_notebook_runs_on_a_lake_that_says_little(
 @named
 @pytest.mark.skipif(not (DEMO / "attempts").is_dir(), reason="make demo has not run here")
 def test_a_notebook_runs_on_the_demo_lake(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever follows the README can run it next."""
+    """A notebook runs on the lake of the README's demo."""
     assert any(run_all(path, DEMO, "bundled", monkeypatch))
 
 
 @named
 def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
-    """What a run prints belongs to the run."""
+    """A stored notebook has no outputs."""
     cells = json.loads(path.read_text())["cells"]
     assert all(cell["outputs"] == [] for cell in cells if cell["cell_type"] == "code")

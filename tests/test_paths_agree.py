@@ -1,4 +1,4 @@
-"""The agent and the audit call the same files tests, except for the differences named here.
+"""The agent and the audit classify the same files as tests, except for the differences listed here.
 
 The two packages may not import each other. `agent.paths` decides what an agent may not edit, and
 `eval.paths` which changes make a verdict suspect.
@@ -21,10 +21,10 @@ Classify = Callable[[str], bool]
 
 @dataclass(frozen=True)
 class Difference:
-    """Paths that only one of the two counts."""
+    """Paths that only one of the two packages counts as tests or their configuration."""
 
     pattern: str
-    """Matches these paths as a whole."""
+    """A regular expression that matches the whole path."""
     agent: bool
     """The answer of `agent.paths`; the audit's is the opposite."""
     reason: str
@@ -118,7 +118,7 @@ ALIKE = (
     "tox.ini",
     "usercustomize.py",
 )
-"""Corner cases on which the two agree."""
+"""Corner cases on which both packages agree."""
 
 KINDS = pytest.mark.parametrize(
     ("agent", "audit", "differences"),
@@ -131,7 +131,7 @@ KINDS = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def rows(shared_data: Path) -> list[dict[str, str]]:
-    """The reference patch and the test patch of every real row."""
+    """Return the reference patch and the test patch of every real row."""
     files = sorted((shared_data / "swebench").glob("*.parquet"))
     columns = ["patch", "test_patch"]
     found = [row for file in files for row in pq.read_table(file, columns=columns).to_pylist()]
@@ -140,14 +140,14 @@ def rows(shared_data: Path) -> list[dict[str, str]]:
 
 
 def paths(rows: list[dict[str, str]], column: str) -> set[str]:
-    """Every path that the patches of a column touch."""
+    """Return every path that the patches of a column touch."""
     return {path for row in rows for change in patches.read(row[column]) for path in change.paths}
 
 
 def unexplained(
     paths: set[str], agent: Classify, audit: Classify, differences: tuple[Difference, ...]
 ) -> list[str]:
-    """The paths on which the two differ in a way that no difference names."""
+    """Return the paths on which both packages disagree and that no listed difference covers."""
     return [
         path
         for path in sorted(paths)
@@ -163,7 +163,7 @@ def unexplained(
 def test_corner_cases(
     agent: Classify, audit: Classify, differences: tuple[Difference, ...]
 ) -> None:
-    """A name has one answer unless it is an example of a difference."""
+    """Both packages classify corner cases alike, except the examples of the listed differences."""
     assert [path for path in ALIKE if agent(path) != audit(path)] == []
     examples = {path for one in differences for path in one.examples}
     assert unexplained(examples, agent, audit, differences) == []
@@ -173,7 +173,7 @@ def test_corner_cases(
 def test_every_named_difference_exists(
     agent: Classify, audit: Classify, differences: tuple[Difference, ...]
 ) -> None:
-    """A difference that was removed is no longer named."""
+    """The packages disagree on every example of a listed difference."""
     for one in differences:
         for path in one.examples:
             assert re.fullmatch(one.pattern, path), path
@@ -187,18 +187,18 @@ def test_real_rows(
     differences: tuple[Difference, ...],
     rows: list[dict[str, str]],
 ) -> None:
-    """Every path of a real patch has one answer, but for the named differences."""
+    """Except for the listed differences, both packages classify every real path alike."""
     touched = paths(rows, "patch") | paths(rows, "test_patch")
     assert unexplained(touched, agent, audit, differences) == []
 
 
 def test_an_agent_may_edit_what_a_repair_edits(rows: list[dict[str, str]]) -> None:
-    """No reference patch touches a test, to either of the two."""
+    """Neither package counts a path of a reference patch as a test."""
     for path in paths(rows, "patch"):
         assert not is_test_file(path), path
         assert not is_test(path), path
 
 
 def test_the_audit_counts_every_file_of_a_test_patch(rows: list[dict[str, str]]) -> None:
-    """SWE-bench and the audit separate tests from code in the same way."""
+    """The audit counts every path of a SWE-bench test patch as a test."""
     assert [path for path in paths(rows, "test_patch") if not is_test(path)] == []

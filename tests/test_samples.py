@@ -11,7 +11,7 @@ CASES = {f"case {number}": (number,) for number in range(10)}
 
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
-    """Forget the number before and after each test."""
+    """Clear the cached number before and after each test."""
     samples.number.cache_clear()
     yield
     samples.number.cache_clear()
@@ -25,7 +25,7 @@ def sampled(parameters: list[pytest.param]) -> set[object]:  # type: ignore[vali
 
 
 def test_all_samples_together_are_all_cases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Consecutive numbers leave nothing out, and no sample has more than its share."""
+    """Samples with consecutive numbers cover every case exactly once."""
     seen = []
     for number in range(3):
         monkeypatch.setenv(samples.VARIABLE, str(number))
@@ -36,7 +36,7 @@ def test_all_samples_together_are_all_cases(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_number_comes_from_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every process of a test run reads the same one, unless the environment sets another."""
+    """The number of the sample depends only on the commit, unless the environment sets it."""
     monkeypatch.delenv(samples.VARIABLE, raising=False)
     found = samples.number()
     samples.number.cache_clear()
@@ -48,7 +48,7 @@ def test_the_number_comes_from_the_commit(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_everything_runs_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only containers are sampled."""
+    """All cases run on the host; only the cases in containers are sampled."""
     monkeypatch.setenv(samples.VARIABLE, "1")
     parameters = samples.host_and_docker(CASES, every=5)
     running = [each for each in parameters if "full" not in {mark.name for mark in each.marks}]
@@ -60,7 +60,7 @@ def test_everything_runs_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_shares_are_disjoint() -> None:
-    """Each case is in exactly one."""
+    """Each case is in exactly one share."""
     cases = list(range(11))
     found = [case for share in samples.shares(4) for case in share.of(cases)]
     assert sorted(found) == cases

@@ -38,11 +38,11 @@ EXCEPTIONS = {
         "declarations without code: every field of a report with its meaning",
     ),
 }
-"""Longer modules: the most lines that each may have, and the reason."""
+"""Longer modules, each with its maximum number of lines and the reason."""
 
 
 def lengths() -> dict[str, int]:
-    """The number of lines of every module."""
+    """Return the number of lines of every module."""
     return {
         str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
         for package in PACKAGES
@@ -51,7 +51,7 @@ def lengths() -> dict[str, int]:
 
 
 def test_no_module_is_too_long() -> None:
-    """A module that grows is divided, or is listed with the reason why it cannot be."""
+    """No module exceeds the limit, except those that are listed with a reason."""
     limits = {name: most for name, (most, _) in EXCEPTIONS.items()}
     too_long = {name: lines for name, lines in lengths().items() if lines > limits.get(name, LIMIT)}
     assert too_long == {}
@@ -59,5 +59,5 @@ def test_no_module_is_too_long() -> None:
 
 @pytest.mark.parametrize("name", EXCEPTIONS)
 def test_every_exception_is_needed(name: str) -> None:
-    """A module that has become short, or is gone, is no exception any more."""
+    """Every listed exception still exceeds the limit."""
     assert lengths().get(name, 0) > LIMIT

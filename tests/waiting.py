@@ -8,9 +8,9 @@ T = TypeVar("T")
 
 
 def wait_until(condition: Callable[[], T], *, seconds: float = 60, every_s: float = 0.02) -> T:
-    """Return the first true value of `condition`; fail when there is none in time."""
+    """Return the first true value of `condition`, or fail after `seconds`."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
-        assert time.monotonic() < deadline, "it never happens"
+        assert time.monotonic() < deadline, f"the condition was not met within {seconds} s"
         time.sleep(every_s)
     return found

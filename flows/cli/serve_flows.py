@@ -1,6 +1,7 @@
 """Serve the flows without a work pool."""
 
 import asyncio
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -19,4 +20,5 @@ def serve_flows(
     """
     from flows.server.serving import serve
 
-    asyncio.run(serve(limit, replace=replace))
+    with suppress(KeyboardInterrupt):
+        asyncio.run(serve(limit, replace=replace))

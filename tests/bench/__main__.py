@@ -1,4 +1,4 @@
-"""`make bench`: check every measured promise in one run. Exit code 1 if one is broken."""
+"""`make bench`: check every measured promise in one run. Exit code 1 if one is not kept."""
 
 import argparse
 import sys
@@ -22,7 +22,7 @@ BENCHES: dict[str, Callable[..., list[Bound] | list[Ratio]]] = {
 
 
 def main() -> int:
-    """Run the chosen benches and print what they measured."""
+    """Run the chosen benchmarks and print their figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("which", nargs="*", choices=[*BENCHES, []], help="all of them if left out")
     parser.add_argument("--pairs", type=int, default=3, help="how often each is measured")

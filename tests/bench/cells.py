@@ -1,4 +1,4 @@
-"""The cost of an empty cell: in one process, and as flow runs over three workers.
+"""The cost of an empty cell: in one process, and as flow runs on three workers.
 
 Every cell is an attempt that ends after one call, on the host and without a grading. The promise is
 about the difference between many and few cells, so that the fixed cost of a run does not count.
@@ -20,11 +20,11 @@ from tests.servers.prefect_server import PrefectServer
 
 FEW, MANY = 200, 1000
 FEW_APART = 10
-"""Over workers; each cell is a process of its own that has to begin, so that `MANY` of them take
-most of an hour on two cores."""
+"""The smaller number of cells on workers. Each cell is a new process there, so that `MANY` of
+them take most of an hour on two cores."""
 WORKERS = 3
 INSTANCES = 10
-"""Of the bundled ones; the cells are repeats of them."""
+"""Number of bundled instances; the cells are repeats of them."""
 IDLE = {
     "name": "idle",
     "agent": "mini",
@@ -41,22 +41,25 @@ _LOOK_S = 0.2
 
 @dataclass(frozen=True)
 class Spent:
-    """What one run of an experiment took; of workers, all that they started."""
+    """Resources used by one run of an experiment, including all processes of the workers."""
 
     cells: int
     wall_s: float
     client_cpu_s: float
     server_cpu_s: float
     database_bytes: int
-    """Prefect's and the journal's."""
+    """Growth of Prefect's database and the journal."""
     memory_bytes: dict[int, int]
-    """Of the command, by how many cells were done; not that of the report at the end."""
+    """Memory of the command by number of finished cells, without the report at the end."""
     peak_bytes: int
-    """With the report."""
+    """Peak memory of the command, including the report."""
 
 
 def run(folder: Path, pairs: int) -> list[Bound]:
-    """Both ways, once each: `pairs` is for what is noisier than a mean over hundreds of cells."""
+    """Measure both ways once.
+
+    A mean over hundreds of cells needs no repetition, so `pairs` is ignored.
+    """
     with PrefectServer(folder / "one") as server:
         setup = _Setup(server, lambda: _files(server.folder))
         few, many = (_measured(setup, cells, "local") for cells in (FEW, MANY))
@@ -120,7 +123,7 @@ def _per_cell(few: Spent, many: Spent) -> str:
 
 @dataclass(frozen=True)
 class _Setup:
-    """What runs beside the command that is measured."""
+    """The programs that run beside the measured command."""
 
     server: PrefectServer
     database_bytes: Callable[[], int]
@@ -132,7 +135,7 @@ class _Setup:
 
 
 def _measured(setup: _Setup, cells: int, execution: str) -> Spent:
-    """Run an experiment of so many cells under a name of its own."""
+    """Run an experiment of `cells` cells under a separate name and measure it."""
     server = setup.server
     path = server.folder / f"cells-{cells}.yaml"
     path.write_text(yaml.safe_dump(_declared(cells, execution)))
@@ -159,7 +162,7 @@ def _measured(setup: _Setup, cells: int, execution: str) -> Spent:
 
 
 def _files(folder: Path) -> int:
-    """Size of the SQLite databases, bytes."""
+    """Return the size of the SQLite databases in bytes."""
     patterns = ("prefect/prefect.db*", "lake/journal.sqlite*")
     return sum(path.stat().st_size for each in patterns for path in folder.glob(each))
 
@@ -170,7 +173,7 @@ def _resident_bytes(pid: int) -> int:
 
 
 def _cpu_s(pid: int) -> float:
-    """Of a process and of those of its children that have ended, seconds."""
+    """Return the CPU seconds of a process and of its children that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(int(ticks) for ticks in fields[11:15]) / os.sysconf("SC_CLK_TCK")
 

@@ -27,7 +27,7 @@ from flows.storage.lake import Lake
 from tests.bench.timing import Bound
 
 STEPS, REQUEST_BYTES = 400, 4096
-"""Steps of each kind, and what each of them asks."""
+"""Number of steps of each kind, and size of each request."""
 STEP_LIMIT_MS = 1.0
 
 RECORDED_STEPS = 200
@@ -37,10 +37,10 @@ ATTEMPT = Attempt("bench", "bench", "mini", "bench__row", 0, "{}")
 
 
 def step(folder: Path, *, pairs: int) -> list[Bound]:
-    """Measure journaled steps against the same without a journal, one by one in turn.
+    """Compare each journaled step with the same step without a journal, alternately.
 
-    As in an attempt, a turn is a model call and a command; a step is half a turn. Every step
-    is a pair, so `pairs` does not matter.
+    As in an attempt, a turn is a model call and a command; a step is half a turn. Every step is a
+    pair, so `pairs` is ignored.
     """
     del pairs
     more_ms = asyncio.run(_journaled(Lake.open(folder)))
@@ -61,7 +61,7 @@ def step(folder: Path, *, pairs: int) -> list[Bound]:
 
 
 async def _journaled(lake: Lake) -> dict[str, list[float]]:
-    """Milliseconds that the journal adds, per kind of step."""
+    """Return the milliseconds that the journal adds to each step, by kind of step."""
     spec = ScriptedSpec(provider="scripted", replies=["done"] * STEPS)
     task = Task("bench__row", "", "", "")
     journal = _journal(lake)
@@ -100,7 +100,7 @@ async def _timed_ms(work: Awaitable[object]) -> float:
 
 
 class _Memory:
-    """As much of a workspace as steps need, and what opens it; nothing ever changes in it."""
+    """A workspace in memory that opens itself, supports only steps and never changes."""
 
     root = "/"
 
@@ -119,11 +119,11 @@ class _Memory:
 
 
 def resume(folder: Path, *, pairs: int) -> list[Bound]:
-    """Stop an attempt after some steps, and measure how long it takes to get beyond them."""
+    """Interrupt an attempt after some steps, and measure the time to resume it."""
     lake, instance = Lake.open(folder), instances.load("bundled")[0]
     asyncio.run(_carry_on(lake, instance, until=RECORDED_STEPS))
     seconds = [
-        # A call and a command further each time.
+        # Each run adds a call and a command.
         asyncio.run(_carry_on(lake, instance, until=RECORDED_STEPS + 2 * (number + 1)))
         for number in range(pairs)
     ]
@@ -140,10 +140,10 @@ def resume(folder: Path, *, pairs: int) -> list[Bound]:
 
 
 async def _carry_on(lake: Lake, instance: Instance, *, until: int) -> float:
-    """Run the attempt from its record, and stop it when it has so many steps.
+    """Resume the attempt, and interrupt it when it has `until` steps.
 
-    Returns the seconds that this took, from opening the journal as another process would,
-    but for those in which the workspace opened.
+    Return the seconds from opening the journal, as a new process would, without the time for
+    opening the workspace.
     """
     task = Task(instance.instance_id, instance.problem_statement, instance.base_commit, "")
     commands = [{"command": f"echo {n} >> README.md"} for n in range(until)]
@@ -153,7 +153,7 @@ async def _carry_on(lake: Lake, instance: Instance, *, until: int) -> float:
 
     def may_go_on() -> None:
         if len(session.steps) >= until:
-            raise Interrupted("as far as it is to go")
+            raise Interrupted("enough steps are recorded")
 
     journal = _journal(lake)
     async with (
@@ -176,7 +176,7 @@ async def _carry_on(lake: Lake, instance: Instance, *, until: int) -> float:
 
 
 class _Timed:
-    """The workspaces of an attempt, and how long they took to open."""
+    """The workspaces of an attempt, with the time that it took to open them."""
 
     def __init__(self, workspaces: AttemptWorkspaces) -> None:
         self.root = workspaces.root
@@ -192,7 +192,7 @@ class _Timed:
 
 
 def _journal(lake: Lake) -> Journal:
-    """The lake's journal with the attempt in it."""
+    """Open the lake's journal and start the attempt in it."""
     journal = Journal.open(f"sqlite:///{lake.root / 'journal.sqlite'}", blobs(lake))
     journal.start(ATTEMPT)
     return journal

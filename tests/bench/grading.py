@@ -1,5 +1,4 @@
-"""Grading against `swebench eval`: the reference patches of the bundled tasks, with as many
-workers."""
+"""Grading compared with `swebench eval`: reference patches of the bundled tasks, same workers."""
 
 import json
 import sys
@@ -16,7 +15,7 @@ BIN = Path(sys.executable).parent
 
 
 def run(folder: Path, *, pairs: int) -> list[Ratio]:
-    """Measure, and check that both resolve every task.
+    """Measure both programs, and check that both resolve every task.
 
     Raises:
         RuntimeError: a run failed, or the verdicts differ.

@@ -1,6 +1,6 @@
-"""The index and the map of a large repository: the files of Python's own standard library.
+"""The index and the map of a large repository: Python's standard library.
 
-CPU time is compared with that of parsing the same files, so that the machine does not count.
+CPU time is compared with parsing the same files, so that the result does not depend on the machine.
 """
 
 import ast
@@ -21,11 +21,12 @@ MAP_TOKENS = 4000
 CHANGED = ["json/encoder.py"]
 
 TIMES_PARSING, MEGABYTES, COVERING_S = 4.5, 325.0, 0.5
-"""Of the index and the map; of the whole process; of finding the tests after that."""
+"""Limits for the index and the map, for the memory of the process, and for finding tests after
+that."""
 
 
 def run(folder: Path, *, pairs: int) -> list[Bound]:
-    """The median and the most of `pairs` fresh processes."""
+    """Return medians and maxima over `pairs` new processes."""
     command = [sys.executable, "-m", __name__]
     runs = []
     for _ in range(pairs):
@@ -67,13 +68,13 @@ def _texts() -> dict[str, str]:
 
 def _parsing_s(texts: dict[str, str]) -> float:
     """Return the CPU seconds of parsing alone."""
-    gc.disable()  # it would search the whole index again and again
+    gc.disable()  # each collection would traverse the whole index
     warnings.simplefilter("ignore")
     begun = time.process_time()
     for text in texts.values():
         try:
             ast.parse(text)
-        except (SyntaxError, ValueError):  # a test of Python's own parser
+        except (SyntaxError, ValueError):  # test data of Python's own parser
             continue
     return time.process_time() - begun
 

@@ -1,4 +1,4 @@
-"""The `mini` arm against mini-swe-agent's own batch runner, over Docker and HTTP.
+"""The `mini` arm compared with mini-swe-agent's own batch runner, over Docker and HTTP.
 
 16 instances of 50 commands each, a local server without latency, 4 workers, and whole processes
 with all their imports and programs.
@@ -24,7 +24,7 @@ SERVER = Path(__file__).resolve().parents[1] / "servers" / "openai_server.py"
 
 
 def run(folder: Path, *, pairs: int) -> list[Ratio]:
-    """Measure, and check that both arrive at the same patches.
+    """Measure both programs, and check that both produce the same patches.
 
     Raises:
         RuntimeError: a run failed, or the results differ.
@@ -41,7 +41,7 @@ def run(folder: Path, *, pairs: int) -> list[Ratio]:
 
 
 def _template() -> Instance:
-    """A bundled instance whose image all rows share."""
+    """Return a bundled instance whose image all rows share."""
     first = instances.load("bundled")[:1]
     repo = instances.task_repo("bundled")
     assert repo is not None
@@ -54,7 +54,7 @@ def _write_dataset(folder: Path, model: Instance) -> None:
         {
             **model.row,
             "instance_id": f"bench__row-{number}",
-            # The names under which each of the two looks for the image.
+            # Each of the two programs reads the image from another field.
             "image": model.image,
             "image_name": model.image,
         }
@@ -67,7 +67,7 @@ def _write_dataset(folder: Path, model: Instance) -> None:
 
 @contextmanager
 def _server(folder: Path) -> Iterator[str]:
-    """The model: commands of the cheapest kind, then a change and its submission."""
+    """Run the model: cheap commands, then a change and its submission."""
     turns = [f"echo step {n} && git status --short" for n in range(COMMANDS - 2)]
     turns += [
         "echo changed >> README.md && git diff -- README.md > patch.txt",

@@ -1,4 +1,4 @@
-"""Error rates with repeats: false rejections, false non-inferiority, misses, by simulation.
+"""Simulated error rates with repeats: false rejections, false non-inferiority, missed intervals.
 
 Both arms resolve a cell with a probability that depends on the instance, and each arm has its own
 effect at each instance, so that the repeats of an instance are correlated. Probabilities are on the
@@ -19,23 +19,23 @@ from reports.types import Interval, PairedTable, PValues
 from tests.bench.timing import Bound
 
 DESIGNS = ((50, 5), (15, 20), (8, 3), (15, 2), (15, 4), (23, 3), (100, 3), (8, 10), (50, 1))
-"""Instances and repeats."""
+"""Numbers of instances and repeats."""
 
 LEVEL = 0.05
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """The truth about two arms."""
+    """The true behaviour of two arms."""
 
     rate: float
-    """Of the baseline."""
+    """Resolution rate of the baseline."""
     loss: float
-    """By which the candidate's rate is lower."""
+    """Difference by which the candidate's rate is lower."""
     between: float
-    """Standard deviation of what both arms find hard in an instance."""
+    """Standard deviation of an instance's difficulty for both arms."""
     own: float
-    """Standard deviation of what only one arm finds hard in it."""
+    """Standard deviation of an instance's difficulty for one arm only."""
 
     def __str__(self) -> str:
         return f"rate {self.rate}, loss {self.loss}, spread {self.between} and {self.own}"
@@ -48,7 +48,7 @@ ALIKE = (
     Scenario(0.8, 0.0, 0.8, 0.6),
     Scenario(0.5, 0.0, 1.0, 0.0),
 )
-"""No difference on average, and all of it at single instances, or none."""
+"""No difference on average; differences at single instances cancel out, or there are none."""
 
 WORSE = (
     Scenario(0.9, 0.087, 0.8, 0.6),
@@ -59,30 +59,30 @@ WORSE = (
     Scenario(0.5, 0.1, 0.3, 1.5),
     Scenario(0.08, 0.05, 1.5, 0.1),
 )
-"""A candidate that is worse by just the margin, so that "not worse" is false."""
+"""The candidate is worse by exactly the margin, so that "not worse" is false."""
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Shares of the runs of a simulation."""
+    """Error rates of a simulation, as shares of its runs."""
 
     runs: int
     exact: float
-    """The exact sign-flip test rejects."""
+    """Rejections by the exact sign-flip test."""
     mid_p: float
-    """So does its mid-p version."""
+    """Rejections by the mid-p version of the test."""
     independent: float
-    """So does McNemar's test with every repeat as a pair of its own."""
+    """Rejections by McNemar's test if every repeat counts as a separate pair."""
     not_worse: float
-    """Non-inferiority is shown for a margin as large as the loss."""
+    """Runs that show non-inferiority for a margin equal to the loss."""
     covered: float
-    """The interval holds the true difference."""
+    """Runs whose interval contains the true difference."""
     narrowest: float
     """Width of the narrowest interval."""
 
 
 def simulate(instances: int, repeats: int, scenario: Scenario, runs: int, seed: int = 1) -> Rates:
-    """Draw an experiment so many times, and judge it as a report does."""
+    """Draw an experiment `runs` times, and evaluate it as a report does."""
     generator = np.random.default_rng(seed)
     baseline, candidate = _cells(generator, (runs, instances, repeats), scenario)
     leads = candidate.sum(axis=2) - baseline.sum(axis=2)
@@ -107,7 +107,7 @@ def simulate(instances: int, repeats: int, scenario: Scenario, runs: int, seed: 
 
 
 def run(_: Path, *, pairs: int) -> list[Bound]:
-    """All designs and scenarios; `pairs` thousand runs of each."""
+    """Simulate all designs and scenarios with `pairs` thousand runs each."""
     figures = []
     for instances, repeats in DESIGNS:
         for scenario in ALIKE + WORSE:
@@ -118,12 +118,12 @@ def run(_: Path, *, pairs: int) -> list[Bound]:
 
 
 def above(nominal: float, runs: int) -> float:
-    """A share that a rate of `nominal` stays below in all but one of a thousand simulations."""
+    """Return a limit that a rate of `nominal` exceeds in one of a thousand simulations."""
     return nominal + 3.1 * float(np.sqrt(nominal * (1 - nominal) / runs))
 
 
 def _bounds(title: str, scenario: Scenario, rates: Rates) -> list[Bound]:
-    """False alarms up to a point above the level, false non-inferiority and misses up to it."""
+    """Return the bounds: rejections may exceed the level by one point, other errors may not."""
     missed = Bound(
         f"{title}: interval misses",
         100 * (1 - rates.covered),
@@ -143,7 +143,7 @@ def _bounds(title: str, scenario: Scenario, rates: Rates) -> list[Bound]:
 def _cells(
     generator: np.random.Generator, shape: tuple[int, int, int], scenario: Scenario
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Resolved cells by arm: runs × instances × repeats."""
+    """Draw the resolved cells of both arms: runs × instances × repeats."""
     places = (*shape[:2], 1)
     scale = np.sqrt(1 + scenario.between**2 + scenario.own**2)
     shared = scenario.between * generator.normal(size=places)

@@ -19,7 +19,7 @@ from tests.bench.timing import Bound
 BIN = Path(sys.executable).parent
 NAME = "scale"
 ARMS, INSTANCES, REPEATS, CALLS = 20, 500, 10, 100
-"""Calls are per attempt."""
+"""`CALLS` is the number per attempt."""
 SECONDS, GIBIBYTES = 10.0, 2.0
 
 _CONSTANTS: Mapping[str, str] = {
@@ -30,12 +30,12 @@ _CONSTANTS: Mapping[str, str] = {
     "VARCHAR[]": "[]::varchar[]",
     "TIMESTAMP WITH TIME ZONE": "timestamptz '2026-03-01 12:00:00+00' + to_seconds(repeat)",
 }
-"""A value of each type, where a column is required and nothing better is said of it."""
+"""Default value by type, for required columns without a value in `_VALUES`."""
 
 _RESOLVED = "hash(instance_id, arm, repeat) % 100 < 30 + arm_order"
 
 _PRICE = "(1 + hash(attempt_id) % 1000) / 50000.0"
-"""USD of each call of an attempt, so that sums agree."""
+"""Price of each call of an attempt in USD. Attempts and calls add up to the same sums."""
 
 _VALUES: Mapping[str, Mapping[str, str]] = {
     "attempts": {
@@ -91,7 +91,7 @@ _VALUES: Mapping[str, Mapping[str, str]] = {
 
 
 def run(folder: Path, *, pairs: int) -> list[Bound]:
-    """Wall time and memory of the whole command, the median and the most of `pairs` runs."""
+    """Measure the whole command `pairs` times; return its median wall time and maximum memory."""
     lake = folder / "lake"
     begun = time.perf_counter()
     make(lake)
@@ -112,7 +112,7 @@ def run(folder: Path, *, pairs: int) -> list[Bound]:
 
 
 def make(lake: Path) -> None:
-    """Write the experiment `NAME` with the declared columns of every table but `steps`."""
+    """Write the experiment `NAME` with the declared columns of every table except `steps`."""
     with duckdb.connect() as connection:
         connection.execute("set timezone = 'UTC'")
         for table, values in _VALUES.items():
@@ -126,7 +126,10 @@ def make(lake: Path) -> None:
 
 
 def _query(table: str, values: Mapping[str, str], arm: int, repeat: int) -> str:
-    """Rows of one arm and repeat; of `llm_calls` one per call, of `experiments` only one."""
+    """Return a query for the rows of one arm and repeat.
+
+    `llm_calls` has one row per call, and `experiments` only one row.
+    """
     columns = ", ".join(
         f"({values.get(column.name) or _constant(column)})::{_type(column)} as {column.name}"
         for column in TABLES[table].columns
@@ -149,16 +152,16 @@ def _constant(column: Column) -> str:
 
 
 def _type(column: Column) -> str:
-    """DuckDB's name for the column's type."""
+    """Return DuckDB's name for the column's type."""
     empty = pa.schema([pa.field("it", column.type)]).empty_table()
     return str(duckdb.from_arrow(empty).types[0])
 
 
 def _report(lake: Path, folder: Path) -> tuple[float, float]:
-    """Seconds and GiB of `durabench report`, at the peak of its resident memory.
+    """Run `durabench report` and return its seconds and its peak resident memory in GiB.
 
     Raises:
-        RuntimeError: it failed.
+        RuntimeError: the report failed.
     """
     command = [str(BIN / "durabench"), "report", NAME, "--lake", str(lake)]
     with (folder / "output.txt").open("w") as output:

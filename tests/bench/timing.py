@@ -11,31 +11,31 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Contender:
-    """A command under measurement; `prepare` gives it a fresh folder for each run."""
+    """A command to measure. Each run has a new folder."""
 
     name: str
     command: Callable[[Path], Sequence[str]]
-    """From the run's own folder, which is also its working directory, to the command."""
+    """A function from the run's folder, which is also its working directory, to the command."""
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Wall time of ours over theirs, pair by pair."""
+    """Ratio of our wall time to theirs, pair by pair."""
 
     title: str
     ours_s: list[float]
     theirs_s: list[float]
     limit: float
-    """What the project promises."""
+    """The promised maximum of the ratio."""
 
     @property
     def median(self) -> float:
-        """Median of the ratios of the pairs."""
+        """Return the median of the pairs' ratios."""
         return statistics.median(a / b for a, b in zip(self.ours_s, self.theirs_s, strict=True))
 
     @property
     def holds(self) -> bool:
-        """Whether the promise is kept."""
+        """Return True if the promise is kept."""
         return self.median <= self.limit
 
     def __str__(self) -> str:
@@ -49,18 +49,18 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Bound:
-    """A figure that the project promises not to exceed, or that is only told."""
+    """A figure with a promised maximum, or one that is only reported."""
 
     title: str
     measured: float
     limit: float | None
-    """What the project promises, if anything."""
+    """The promised maximum, if there is one."""
     unit: str
     detail: str
 
     @property
     def holds(self) -> bool:
-        """Whether the promise is kept."""
+        """Return True if the promise is kept."""
         return self.limit is None or self.measured <= self.limit
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ class Bound:
 def compare(
     title: str, ours: Contender, theirs: Contender, folder: Path, *, pairs: int, limit: float
 ) -> Ratio:
-    """Run both in turn, `pairs` times each.
+    """Run both commands alternately, `pairs` times each.
 
     Raises:
         RuntimeError: a run failed; the message has the end of its output.

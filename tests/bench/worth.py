@@ -1,4 +1,4 @@
-"""Is the durable arm worth its cost, on a simulated model? Measures harnesses, not models.
+"""Is the durable arm worth its cost on a simulated model? This measures harnesses, not models.
 
 Every bundled task, as often as there are seeds: on a model that errs half of the time, on one that
 is right at once (the best path), on one that is right while its own test is wrong (a stuck
@@ -35,10 +35,10 @@ RIGHT = {
     "conflict_claims": 0,
 }
 STUCK = {**RIGHT, "wrong_anchors": 1, "insight": 0}
-"""The author never doubts its own test, which no correct change passes."""
+"""The test's author never doubts its own test, which no correct change passes."""
 
 BEST_PATH, AVERAGE, STUCK_ATTEMPT = 2.5, 4.0, 6.0
-"""The most that the lean preset may cost, in multiples of mini."""
+"""Maximum costs of the lean preset, in multiples of mini's cost."""
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,12 @@ from flows.storage.journals import VARIABLE
 from tests.servers.postgres import PostgresServer
 
 NewJournal = Callable[[], str | None]
-"""Makes an empty journal the one of this process; its URL, None for SQLite in the lake."""
+"""A function that gives this process a new, empty journal. It returns the URL, or None for
+SQLite in the lake."""
 
 
 class JsonServer:
-    """Answers each POST of a JSON document, on loopback, every one in a thread of its own."""
+    """A loopback server that answers each POST of a JSON document in a separate thread."""
 
     def __init__(self, answer: Callable[[Any], object]) -> None:
         class Handler(BaseHTTPRequestHandler):
@@ -49,13 +50,13 @@ class JsonServer:
 
 
 class CountingServer(JsonServer):
-    """Counts what it is asked, whatever anybody's journal says."""
+    """A server that counts its requests, independently of any journal."""
 
     def __init__(self) -> None:
         self.counts = Counter[tuple[str, int]]()
-        """Requests by scope, and number of the call within it."""
+        """Number of requests by scope and by number of the call within the scope."""
         self.began: list[float] = []
-        """When each request came, by the monotonic clock of this machine."""
+        """Arrival time of each request, by the monotonic clock."""
         self.latency_s = 0.0
         self.may_answer = threading.Event()
         self.may_answer.set()
@@ -82,7 +83,10 @@ def counting() -> Iterator[CountingServer]:
 def new_journal(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> NewJournal:
-    """Makes journals in one of the databases; workspaces are in the test's own folder."""
+    """Return a function that creates journals in one of the databases.
+
+    Workspaces are created in the test's own folder.
+    """
     server: PostgresServer | None = None
     if request.param == "postgresql":
         server = request.getfixturevalue("postgres")

@@ -1,8 +1,8 @@
 """One attempt in a process that kills or stops itself at a chosen point.
 
 The points are right before and right after every journal write and every workspace command, and
-during every model call. They are wrapped around the real classes here; the product does not know of
-them.
+during every model call. This module wraps them around the real classes; production code does not
+know them.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ COMMANDS = (
     "git add -A && git diff --cached --binary > ../patch.txt && mv ../patch.txt patch.txt",
     "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat patch.txt",
 )
-"""What the model asks for, one command a call."""
+"""The commands that the model asks for, one per call."""
 
 COST_USD = 0.01
 
@@ -50,21 +50,27 @@ INSTANCES: dict[ArmKind, str] = {
     "mini": "durabench__gridprint-1",
     "durable": "durabench__slotwise-2",
 }
-"""What each arm works on; for the durable one a change of a single file."""
+"""The instance of each arm. That of the durable arm needs a change to only one file."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a process needs to know; a forked one has neither environment nor patches of ours."""
+    """The settings of a process.
+
+    A forked one inherits neither environment variables nor patches.
+    """
 
     lake: Path
     url: str
-    """Of the model server."""
+    """URL of the model server."""
     database: str | None
-    """Of the journal; None for SQLite in the lake."""
+    """URL of the journal; None for SQLite in the lake."""
 
     def enter(self) -> Lake:
-        """Take it over in this process, with the workspaces beside the lake."""
+        """Apply the settings to this process and return the lake.
+
+        Workspaces are created beside the lake.
+        """
         os.environ.pop(journals.VARIABLE, None)
         if self.database is not None:
             os.environ[journals.VARIABLE] = self.database
@@ -73,7 +79,7 @@ class Setting:
 
 
 def ask(url: str, content: dict[str, Any], sent: Callable[[], None] = lambda: None) -> Any:
-    """The server's answer; `sent` is called between the question and the answer."""
+    """Return the server's answer. `sent` is called between the request and the answer."""
     connection = HTTPConnection(url.removeprefix("http://"), timeout=60)
     try:
         connection.request("POST", "/", json.dumps(content))
@@ -84,12 +90,12 @@ def ask(url: str, content: dict[str, Any], sent: Callable[[], None] = lambda: No
 
 
 class CountedModel:
-    """Answers over HTTP from a server that counts, independently of the journal."""
+    """A model whose calls are counted by an HTTP server, independently of the journal."""
 
     info = ModelInfo("counted", "litellm")
 
     def __init__(self, url: str, sent: Callable[[str], None]) -> None:
-        """`sent` is called with the scope of each call that is on its way."""
+        """Call `sent` with the scope of each call while the call is in flight."""
         self._url = url
         self._sent = sent
 
@@ -108,7 +114,7 @@ class CountedModel:
 
 
 class CountedRoles(CountedModel):
-    """Answers every role of the durable arm, and is counted in the same way."""
+    """A counted model that answers every role of the durable arm."""
 
     def __init__(self, url: str, sent: Callable[[str], None], task: Task) -> None:
         super().__init__(url, sent)
@@ -122,16 +128,16 @@ class CountedRoles(CountedModel):
 
 
 def model_of(arm: ArmKind, url: str, sent: Callable[[str], None], task: Task) -> Model:
-    """What answers an arm."""
+    """Return the model of an arm."""
     return CountedRoles(url, sent, task) if arm == "durable" else CountedModel(url, sent)
 
 
 class Points:
-    """Names the points as they are passed, and sends this process a signal at one of them.
+    """A record of the points that are passed, which sends this process a signal at one of them.
 
-    A name is `<when> <what> <n>`, such as `before record 3`, and within a scope of steps
-    `<when> <what> <scope> <n>`; n counts from 0. So what runs at the same time changes no name
-    but those of commands.
+    A name is `<when> <what> <n>`, such as `before record 3`, and within a scope of steps `<when>
+    <what> <scope> <n>`; n counts from 0. Concurrency therefore changes only the names of points
+    around commands.
     """
 
     def __init__(self, last: str | None, number: signal.Signals) -> None:
@@ -148,7 +154,7 @@ class Points:
             numbered = f"{name} {self._times[name]}"
             self._times[name] += 1
             if numbered == self._last:
-                # Who is stopped with SQLite's lock stops everybody, so not inside a transaction.
+                # A process that is stopped in a transaction would block all others on SQLite.
                 with self._renewing:
                     signal.pthread_kill(threading.get_ident(), self._number)
             self.passed.append(numbered)
@@ -163,7 +169,7 @@ class Points:
         return counted
 
     def around_step(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """The same around a method of the journal that writes a step."""
+        """Put the points around a method of the journal that writes a step."""
 
         def counted(
             journal: Journal, lease: Lease, scope: str, *arguments: Any, **options: Any
@@ -187,7 +193,7 @@ class Points:
         return counted
 
     def not_within(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """The same call, outside of which the signal is sent."""
+        """Return the same call, during which no signal is sent."""
 
         def guarded(*arguments: Any, **options: Any) -> Any:
             with self._renewing:
@@ -197,7 +203,7 @@ class Points:
 
 
 def cell(environment: str, arm: ArmKind = "mini") -> Cell:
-    """One cell of an arm on a bundled instance."""
+    """Return the cell of an arm on a bundled instance."""
     options = {"profile": {"parallel": 2, "snapshots": True}} if arm == "durable" else {}
     content = {
         "name": "crash",
@@ -211,7 +217,7 @@ def cell(environment: str, arm: ArmKind = "mini") -> Cell:
 
 
 def put_around(points: Points, url: str, arm: ArmKind = "mini") -> None:
-    """Put the points around the classes of this process, and give it the counted model."""
+    """Put the points around the real classes in this process, and install the counted model."""
     for name in WRITES_OF_ATTEMPTS:
         setattr(Journal, name, points.around(name, getattr(Journal, name)))
     for name in WRITES_OF_STEPS:
@@ -226,7 +232,10 @@ def put_around(points: Points, url: str, arm: ArmKind = "mini") -> None:
 
 
 def run(setting: Setting, environment: str, last: str | None, arm: ArmKind = "mini") -> None:
-    """Run the attempt, killed at point `last`; leaves the names of the points that it passed."""
+    """Run the attempt and kill this process at point `last`.
+
+    If the attempt ends, write the names of the points that it passed to the lake.
+    """
     points, lake = Points(last, signal.SIGKILL), setting.enter()
     put_around(points, setting.url, arm)
     asyncio.run(attempt(cell(environment, arm), lake))
@@ -234,11 +243,11 @@ def run(setting: Setting, environment: str, last: str | None, arm: ArmKind = "mi
 
 
 async def attempt(one: Cell, lake: Lake) -> None:
-    """Run the attempt at a cell as a flow does."""
+    """Run the attempt of a cell as a flow does."""
     async with swept(lake):
         await solve.attempt.fn(one, lake)
 
 
 def points_passed(lake: Path) -> list[str]:
-    """The points that the attempt in this lake passed without being killed."""
+    """Return the points that a completed attempt in this lake passed."""
     return (lake / "points.txt").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""A model of the durable arm whose steps always need several parallel candidates."""
+"""A model for the durable arm with which every step needs several parallel candidates."""
 
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from agent.models.simulated import SimulatedModel
@@ -7,13 +7,13 @@ from agent.types import Task
 from tests.agent.models.simulations import TRUTHFUL
 
 TWINS = ("step-1/candidate-1", "step-1/candidate-2")
-"""The scopes of the two candidates that are made at the same time in the first step."""
+"""The scopes of the two candidates that run concurrently in the first step."""
 
 
 class FirstWrong:
-    """The simulated model; wrong as the first candidate of a step, right as every other.
+    """The simulated model; wrong as the first candidate of a step, right in every other role.
 
-    Reviewers are right too, so the first is found out, and two more are made.
+    Reviewers reject the first candidate, so the arm creates two more.
     """
 
     info = ModelInfo("first-wrong", "litellm")

@@ -1,4 +1,4 @@
-"""A worker that stops itself at a chosen point, and resumes when it is told to."""
+"""A worker that suspends itself at a chosen point until it gets SIGCONT."""
 
 import asyncio
 import functools
@@ -15,16 +15,16 @@ from tests.durability import crashing
 from tests.durability.crashing import Setting
 
 LEASE_S = 3.0
-"""In place of the product's lease, which would make every test wait for half a minute."""
+"""Shorter than the default lease, which would make every test wait for half a minute."""
 
 
 def work(
     setting: Setting, stop_at: str | None, beats: bool, patience_s: float, ended: Connection
 ) -> None:
-    """Run the attempt, again for `patience_s` while another worker has it.
+    """Run the attempt. While another worker holds it, retry for `patience_s`.
 
-    One that does not beat never renews its lease, and learns from nothing but what it does that
-    it lost it. Sends `done`, or the name of the error that it ended with.
+    Without heartbeats the worker never renews its lease; only its next write shows that the lease
+    is lost. Send `done`, or the name of the error that ended the attempt.
     """
     lake = setting.enter()
     crashing.put_around(crashing.Points(stop_at, signal.SIGSTOP), setting.url)
@@ -35,7 +35,7 @@ def work(
         asyncio.run(_insist(lake, time.monotonic() + patience_s))
         ended.send("done")
     except (InfrastructureError, LeaseHeld) as error:
-        traceback.print_exc()  # for the case that another end was expected
+        traceback.print_exc()  # helps if the test expected something else
         ended.send(type(error).__name__)
 
 

@@ -1,4 +1,4 @@
-"""Worker processes, forked from a process that has already imported everything."""
+"""Worker processes, forked from a process that has already imported all modules."""
 
 import multiprocessing
 
@@ -17,9 +17,9 @@ FORKS.set_forkserver_preload(
 def run_attempt(
     setting: Setting, environment: str, last: str | None, arm: ArmKind = "mini"
 ) -> int | None:
-    """Run an attempt in a process of its own, killed at point `last`, and return its exit code.
+    """Run an attempt in a new process, killed at point `last`, and return its exit code.
 
-    The code is None for one that did not end in time, which is then killed.
+    The code is None if the process did not end in time; it is then killed.
     """
     process = FORKS.Process(target=crashing.run, args=(setting, environment, last, arm))
     process.start()

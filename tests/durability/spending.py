@@ -1,4 +1,4 @@
-"""Workers that share one budget. Every call has its own price, which the server also knows."""
+"""Workers that share one budget. Every call has its own price, which the server knows, too."""
 
 import asyncio
 import os
@@ -23,9 +23,9 @@ CHEAPEST_USD, DEAREST_USD = 0.01, 0.20
 
 
 def price(seed: int, number: int) -> tuple[float, float]:
-    """What call `number` of the attempt of that seed costs, and at most could: USD.
+    """Return the cost of call `number` of the attempt with that seed, and its ceiling, in USD.
 
-    Every other call costs what it could, on average.
+    About half of the calls cost as much as their ceiling.
     """
     chance = random.Random(f"{seed}/{number}")
     usd = round(chance.uniform(CHEAPEST_USD, DEAREST_USD), 4)
@@ -34,12 +34,15 @@ def price(seed: int, number: int) -> tuple[float, float]:
 
 
 class PricedModel:
-    """Asks for one command after the other and never submits, at the server's price."""
+    """A model that asks for one command after another and never submits.
+
+    The server sets its price.
+    """
 
     info = ModelInfo("priced", "litellm")
 
     def __init__(self, url: str, seed: int, *, together: bool) -> None:
-        """With `together` the first reservation waits until the server lets everybody go."""
+        """With `together`, the first reservation waits until the server releases all workers."""
         self._url = url
         self._seed = seed
         self._together = together
@@ -58,7 +61,7 @@ class PricedModel:
 
 
 def cells(count: int) -> list[Cell]:
-    """Cells of one experiment and its budget."""
+    """Return cells of one experiment that share its budget."""
     content = {
         "name": "spend",
         "environment": "host",
@@ -74,9 +77,9 @@ def cells(count: int) -> list[Cell]:
 
 
 def work(setting: Setting, own: Sequence[Cell]) -> None:
-    """Run the cells one after the other, each until the budget does not allow its next call.
+    """Run the cells in turn, each until the budget does not allow its next call.
 
-    All workers make their first reservation at one moment.
+    All workers make their first reservation at the same moment.
     """
     lake = setting.enter()
     solve.models.build = lambda spec, task, seed, admit: PricedModel(  # type: ignore[assignment]
@@ -90,4 +93,4 @@ async def _spend(lake: Lake, own: Sequence[Cell]) -> None:
         for cell in own:
             with suppress(BudgetExhausted):
                 await solve.attempt.fn(cell, lake)
-                raise AssertionError(f"{cell.label} ended, and was to ask for ever")
+                raise AssertionError(f"{cell.label} ended, although its model never submits")

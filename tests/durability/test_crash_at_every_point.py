@@ -1,8 +1,8 @@
-"""An attempt that is killed at any point resumes there, and pays for nothing twice.
+"""An attempt that is killed at any point resumes there and pays for nothing twice.
 
 The process is killed with SIGKILL right before and right after every journal write and every
 command in the workspace, and during every call, once for each such point. Then it is run again. The
-points of each setting are divided among several tests, one of which is in the sample.
+points of each setting are divided among several tests; one of these tests is in the sample.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ CALLS = len(crashing.COMMANDS)
 
 
 def result(lake: Path, environment: str) -> dict[str, Any]:
-    """What an attempt came to: patch, last work tree, calls and money."""
+    """Return the result of an attempt: patch, last work tree, steps, calls and cost."""
     store = Lake.existing(lake)
     attempt_id = attempt_key(crashing.cell(environment))[:32]
     journal = open_journal(store)
@@ -52,7 +52,7 @@ def result(lake: Path, environment: str) -> dict[str, Any]:
 
 
 def asked(step: RecordedStep) -> str:
-    """The request of a step; the path of a host workspace names its journal."""
+    """Return the request of a step without the workspace's path, which differs for each journal."""
     return _FOLDER.sub("", step.request.decode())
 
 
@@ -75,14 +75,17 @@ def settings() -> Iterator[Any]:
 @pytest.mark.parametrize(
     ("environment", "new_journal", "share"), list(settings()), indirect=["new_journal"]
 )
-def test_a_killed_attempt_goes_on_where_it_was(
+def test_a_killed_attempt_resumes_where_it_was(
     environment: str,
     new_journal: NewJournal,
     share: Share,
     counting: CountingServer,
     tmp_path: Path,
 ) -> None:
-    """The same patch, tree and steps; at most the call in flight is paid twice, and it shows."""
+    """A killed attempt resumes to the same patch, tree and steps as an undisturbed one.
+
+    At most the call in flight is repeated, and then the bill contains it twice.
+    """
     undisturbed = Setting(tmp_path / "undisturbed", counting.url, new_journal())
     assert run_attempt(undisturbed, environment, None) == 0
     expected = result(undisturbed.lake, environment)
@@ -100,7 +103,7 @@ def test_a_killed_attempt_goes_on_where_it_was(
         assert found | {"billed": None} == expected | {"billed": None}, point
         assert again in (0, 1), (point, counting.counts)
         lost = round((found["billed"] - found["credited"]) / crashing.COST_USD)
-        # A call that was sent and not recorded is billed; one that was only intended may be.
+        # A call that was sent but not recorded is billed. One that was only intended may be billed.
         assert again <= lost <= 1, (point, found)
         left = asyncio.run(leftovers(Lake.existing(setting.lake)))
         assert [line for line in left if attempt_id in line] == [], point

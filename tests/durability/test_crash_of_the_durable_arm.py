@@ -1,8 +1,8 @@
-"""A durable attempt that is killed at any point resumes there, candidates included.
+"""An attempt of the durable arm that is killed at any point resumes there, candidates included.
 
 It is killed with SIGKILL before and after journal writes and commands and during calls, at points
-spread over the whole attempt and over the time in which two candidates run. Each sample has other
-points. Parallel candidates have no order, so results are compared scope by scope.
+spread over the whole attempt and over the time in which two candidates run. Each sample has
+different points. Parallel candidates have no order, so results are compared scope by scope.
 """
 
 import asyncio
@@ -35,21 +35,21 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 AT_ONCE = 2
 
-# How long tests took, where in memory something was that they print, the image that a container
-# was kept as, and the journal in the path of a host workspace.
+# Durations of tests, memory addresses, digests of container images, and the part of a host
+# workspace's path that depends on the journal.
 _VARIES = re.compile(
     r"\bin \d+\.\d+s\b|\b0x[0-9a-f]+\b|sha256:[0-9a-f]{64}|durabench-\d+-[0-9a-f]{8}-"
 )
 
 
 def result(lake: Path, environment: str) -> dict[str, Any]:
-    """What an attempt came to: outcome with report, steps by place, work trees, calls, money."""
+    """Return the result of an attempt: outcome with report, steps with work trees, calls, cost."""
     journal = open_journal(Lake.existing(lake))
     attempt_id = attempt_key(crashing.cell(environment, "durable"))[:32]
     account, outcome = journal.account(attempt_id), journal.outcome(attempt_id)
     assert outcome is not None
     ended = json.loads(_VARIES.sub("", outcome))
-    del ended["run"]  # when it ran and for how long
+    del ended["run"]  # start and duration
     return {
         "outcome": ended,
         "steps": {
@@ -67,12 +67,12 @@ def result(lake: Path, environment: str) -> dict[str, Any]:
 
 
 def _digest(request: str) -> str:
-    """As the journal's, but for what takes another time in every run."""
+    """Return the digest of a request without the parts that differ between runs."""
     return hashlib.sha256(_VARIES.sub("", request).encode()).hexdigest()
 
 
 def left_behind(setting: Setting, environment: str) -> list[str]:
-    """What is left of the attempt's workspaces, those of its branches included."""
+    """Return the leftovers of the attempt's workspaces, including those of its branches."""
     attempt_id = attempt_key(crashing.cell(environment, "durable"))[:32]
     found = asyncio.run(leftovers(Lake.existing(setting.lake)))
     folders = [path.name for path in Path(tempfile.gettempdir()).glob("durabench-*")]
@@ -80,19 +80,22 @@ def left_behind(setting: Setting, environment: str) -> list[str]:
 
 
 def spread(points: Sequence[str], count: int) -> list[str]:
-    """Return so many of the points, evenly spread, beginning at another one in every sample."""
+    """Return `count` evenly spread points. The first one differs from sample to sample."""
     between = len(points) / count
     start = samples.number() % len(points)
     return [points[int(start + index * between) % len(points)] for index in range(count)]
 
 
 def of_a_twin(point: str) -> bool:
-    """Tell whether a point is in one of the candidates that are made at the same time."""
+    """Return True if a point belongs to one of the two concurrent candidates."""
     return any(twin in point for twin in TWINS)
 
 
 def settings() -> Iterator[Any]:
-    """Yield the shares of the points, with how many are chosen of all and of the twins'."""
+    """Yield the shares of the points.
+
+    Each share comes with the number of points to choose from all points and from the twins' points.
+    """
     for environment, of_each, count in (("host", 8, 4), ("docker", 3, 3)):
         for share in shares(count):
             marks = [*share.marks, *([pytest.mark.docker] if environment == "docker" else [])]
@@ -102,7 +105,7 @@ def settings() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("environment", "of_each", "share"), list(settings()))
 @pytest.mark.parametrize("new_journal", ["sqlite"], indirect=True)
-def test_a_killed_attempt_goes_on_where_it_was(
+def test_a_killed_attempt_resumes_where_it_was(
     environment: str,
     of_each: int,
     share: Share,
@@ -110,7 +113,10 @@ def test_a_killed_attempt_goes_on_where_it_was(
     counting: CountingServer,
     tmp_path: Path,
 ) -> None:
-    """The same outcome, trees and steps; at most the calls in flight are paid twice."""
+    """A killed attempt resumes to the same outcome, trees and steps as an undisturbed one.
+
+    At most the calls in flight are repeated.
+    """
     undisturbed = Setting(tmp_path / "undisturbed", counting.url, new_journal())
     assert run_attempt(undisturbed, environment, None, "durable") == 0
     expected, calls = result(undisturbed.lake, environment), counting.counts.copy()
@@ -132,7 +138,7 @@ def test_a_killed_attempt_goes_on_where_it_was(
         assert again.total() <= (AT_ONCE if of_a_twin(point) else 1), (point, again)
         assert set(again.values()) <= {1}, (point, again)
         lost = round((found["billed"] - found["credited"]) / crashing.COST_USD)
-        # A call that was sent and not recorded is billed; one that was only intended may be.
+        # A call that was sent but not recorded is billed. One that was only intended may be billed.
         assert again.total() <= lost <= AT_ONCE, (point, found)
         assert left_behind(setting, environment) == [], point
 
@@ -143,7 +149,7 @@ def test_a_killed_attempt_goes_on_where_it_was(
 def test_both_calls_that_are_in_flight_are_billed_and_asked_again(
     new_journal: NewJournal, tmp_path: Path
 ) -> None:
-    """The attempt dies when one candidate was answered, unrecorded, and the other waits."""
+    """A crash during two concurrent calls bills both, and the resumed attempt sends both again."""
     counts: Counter[tuple[str, int]] = Counter()
     asked, may_answer = threading.Event(), threading.Event()
 
@@ -158,7 +164,7 @@ def test_both_calls_that_are_in_flight_are_billed_and_asked_again(
 
     server = JsonServer(answer)
     setting = Setting(tmp_path / "killed", server.url, new_journal())
-    # Only what costs money is recorded after its intent, so this is the first call.
+    # Only paid steps record an intent first, so this is the first call.
     point = f"before record {TWINS[0]} 0"
     assert run_attempt(setting, "host", point, "durable") == -signal.SIGKILL
     assert [counts[twin, 0] for twin in TWINS] == [1, 1]

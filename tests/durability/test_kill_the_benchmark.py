@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 CELLS, AT_ONCE = 12, 4
 PATIENCE_S = 300
 LATE_S = 1.0
-"""How long a request may be on its way that was checked before the signal, on a busy machine."""
+"""Time after the signal in which a busy machine may still send a request that passed its check."""
 
 DURABENCH = str(Path(sys.executable).with_name("durabench"))
 TURNS = [
@@ -36,7 +36,7 @@ TURNS = [
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> Path:
-    """Twelve bundled instances, one arm, on the host."""
+    """Declare one arm on twelve bundled instances on the host."""
     path = tmp_path / "kill.yaml"
     content = {
         "name": "kill",
@@ -65,7 +65,7 @@ def start(experiment: Path, lake: Path, server: api.OpenAIServer) -> subprocess.
 
 
 def exit_code(running: subprocess.Popen[bytes]) -> int:
-    """Wait for the end of a benchmark and return its exit code; kill one that does not end."""
+    """Wait for the end of a benchmark and return its exit code; kill it if it does not end."""
     try:
         return running.wait(timeout=PATIENCE_S)
     finally:
@@ -73,7 +73,7 @@ def exit_code(running: subprocess.Popen[bytes]) -> int:
 
 
 def results(lake_path: Path) -> dict[str, Any]:
-    """What decides a report, by instance."""
+    """Return the results that a report uses, by instance."""
     lake = Lake.existing(lake_path)
     found = {}
     for unit in lake.units("attempts", "*"):
@@ -90,7 +90,10 @@ def results(lake_path: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.full)])
 def test_kills_change_nothing_but_the_bill(experiment: Path, tmp_path: Path, kills: int) -> None:
-    """Equal results; at most the calls in flight at each kill are asked for again."""
+    """A repeatedly killed benchmark has the results of an undisturbed one.
+
+    At most the calls in flight at each kill are repeated.
+    """
     script = [api.command(turn) for turn in TURNS]
     with api.OpenAIServer(api.by_turn(script), keep_requests=False) as server:
         assert exit_code(start(experiment, tmp_path / "undisturbed", server)) == 0
@@ -108,7 +111,7 @@ def test_kills_change_nothing_but_the_bill(experiment: Path, tmp_path: Path, kil
         for _ in range(kills):
             running = start(experiment, lake, server)
             before = asked
-            # Work has to have begun: killing imports would prove nothing.
+            # The first call must have been sent: a kill during the imports would prove nothing.
             wait_until(lambda: asked > before or running.poll() is not None)  # noqa: B023
             time.sleep(rng.uniform(0, 1.5))
             running.send_signal(signal.SIGKILL)
@@ -120,7 +123,10 @@ def test_kills_change_nothing_but_the_bill(experiment: Path, tmp_path: Path, kil
 
 
 def test_the_first_ctrl_c_loses_nothing(experiment: Path, tmp_path: Path) -> None:
-    """It ends within 30 s and says how to go on; no call begins any more or is asked for twice."""
+    """After Ctrl-C the run ends within 30 s and begins no further call.
+
+    The next run repeats no call.
+    """
     asked = 0
     answer = api.by_turn([api.command(turn) for turn in TURNS])
 
@@ -143,6 +149,6 @@ def test_the_first_ctrl_c_loses_nothing(experiment: Path, tmp_path: Path) -> Non
 
 
 def billed(lake: Path) -> int:
-    """The calls in the ledger of a lake's journal."""
+    """Return the number of calls in the ledger of a lake's journal."""
     journal = open_journal(Lake.existing(lake))
     return sum(journal.account(one.attempt_id).calls_billed for one in journal.find(""))

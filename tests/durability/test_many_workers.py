@@ -1,4 +1,4 @@
-"""Sixteen programs share half a dollar, and the server that they pay never receives more."""
+"""Sixteen workers share a budget of half a dollar, and the server never charges more."""
 
 import itertools
 import os
@@ -25,21 +25,21 @@ pytestmark = pytest.mark.slow
 
 WORKERS, CELLS_EACH = 16, 2
 KILLED_WHILE_PAYING = {1, 3}
-"""Which calls the server does not answer, but kills who sent them; counted from 1."""
+"""Calls, counted from 1, whose senders the server kills instead of answering."""
 KILLED_ANYWHERE = 4
 LATENCY_S = 0.2
 LIMIT = Limit("experiment", "spend", spending.BUDGET_USD, None)
 
 
 class Till(JsonServer):
-    """Charges for every call, whether its caller lives to see the answer or not. In USD."""
+    """A server that charges for every call, even if its caller is killed. Amounts are in USD."""
 
     def __init__(self) -> None:
         self.charged = 0.0
         self.most_at_stake = 0.0
-        """The most that it had charged, and could yet for what it was working on."""
+        """Maximum over time of the amount charged plus the ceilings of the calls in flight."""
         self.calls = Counter[tuple[int, int]]()
-        """By seed of the attempt and number of the call within it."""
+        """Number of requests by seed of the attempt and number of the call."""
         self._at_stake = 0.0
         self._lock = threading.Lock()
         self._arrivals = itertools.count(1)
@@ -57,7 +57,7 @@ class Till(JsonServer):
             self.calls[place] += 1
             self._at_stake += ceiling_usd
             self.most_at_stake = max(self.most_at_stake, self._at_stake)
-        time.sleep(LATENCY_S)  # so that many are in flight at a time
+        time.sleep(LATENCY_S)  # so that many calls are in flight at the same time
         if arrival in KILLED_WHILE_PAYING:
             os.kill(call["pid"], signal.SIGKILL)
         with self._lock:
@@ -74,7 +74,7 @@ def till() -> Iterator[Till]:
 
 
 def start(setting: Setting) -> list[BaseProcess]:
-    """All workers, each with cells of its own."""
+    """Start all workers, each with its own cells."""
     cells = spending.cells(WORKERS * CELLS_EACH)
     workers = []
     for number in range(WORKERS):
@@ -86,7 +86,7 @@ def start(setting: Setting) -> list[BaseProcess]:
 
 
 def exit_codes(workers: list[BaseProcess]) -> Counter[int | None]:
-    """How the workers ended; None for one that does not."""
+    """Return the exit codes of the workers; None for one that does not end."""
     for worker in workers:
         worker.join(timeout=120)
         worker.kill()
@@ -96,7 +96,7 @@ def exit_codes(workers: list[BaseProcess]) -> Counter[int | None]:
 def test_no_budget_is_exceeded_by_sixteen_workers(
     new_journal: NewJournal, till: Till, tmp_path: Path
 ) -> None:
-    """Not at any moment, whoever is killed, nor when all of them are started again."""
+    """Workers never exceed a shared budget, even if some are killed and all are restarted."""
     setting = Setting(tmp_path / "lake", till.url, new_journal())
     workers = start(setting)
     while till.calls.total() < 2 and any(worker.is_alive() for worker in workers):
@@ -113,12 +113,12 @@ def test_no_budget_is_exceeded_by_sixteen_workers(
     spent_usd, calls = journal.spent(LIMIT)
     assert till.most_at_stake <= spending.BUDGET_USD + 1e-9
     assert till.charged <= spent_usd + 1e-9
-    # The last call that was refused found nobody else's in flight, and could not cost more.
+    # The last call was refused with no other call in flight; its ceiling limits what is left.
     assert spending.BUDGET_USD - spending.DEAREST_USD < spent_usd <= spending.BUDGET_USD
     accounts = [journal.account(one.attempt_id) for one in journal.find("")]
     assert len(accounts) == WORKERS * CELLS_EACH
     assert sum(account.billed_usd for account in accounts) == pytest.approx(spent_usd)
     assert sum(account.calls_billed for account in accounts) == calls
-    # Nobody asks again for an answer that was written down.
+    # No worker repeats a call whose answer was recorded.
     assert till.calls.total() - len(till.calls) <= killed
     assert till.calls.total() <= calls <= till.calls.total() + killed

@@ -1,4 +1,4 @@
-"""An attempt that is asked to stop pays for nothing more, and nothing again after it resumes."""
+"""A stopped attempt begins no further call, and repeats none after it resumes."""
 
 import asyncio
 import os
@@ -29,26 +29,26 @@ from tests.servers import openai_server as api
 
 LATENCY_S = 0.2
 LATE_S = 0.5
-"""How long a request may be on its way that was checked before the stop, on a busy machine."""
+"""Time after the stop in which a busy machine may still send a request that passed its check."""
 
 PROMPT_S = 1.5
-"""Within so long what waits has noticed the stop, on a busy machine."""
+"""Time within which a waiting call notices the stop on a busy machine."""
 
 TURNS = [*["ls"] * 6, "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat README.md"]
 
 MOMENTS = [1, 2, 5]
-"""The stop comes while, or soon after, so many requests have been made."""
+"""Number of requests during or soon after which the stop comes."""
 
 
 @dataclass
 class Counted:
-    """A cell whose model is asked over HTTP, and what its server saw."""
+    """A cell whose model is called over HTTP, and the requests that its server got."""
 
     cell: Cell
     lake: Lake
     began: list[float]
     calls: int
-    """How many the whole attempt takes."""
+    """Number of calls of the whole attempt."""
     stop: Stop = field(default_factory=Stop)
 
     async def attempt(self) -> None:
@@ -61,7 +61,7 @@ class Counted:
 
 
 def litellm_cell(server: api.OpenAIServer, *, limits: Any = None, **spec: Any) -> Cell:
-    """A cell of the mini arm whose model LiteLLM reaches."""
+    """Return a cell of the mini arm with a model that is called through LiteLLM."""
     model = {"provider": "litellm", "name": "openai/any", "api_base": server.url, **spec}
     made = crashing.cell("host")
     content = made.experiment.model_dump(mode="json")
@@ -83,7 +83,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
 
 @pytest.fixture
 def durable(lake: Lake, counting: CountingServer, monkeypatch: pytest.MonkeyPatch) -> Counted:
-    """The durable arm, with candidates at the same time."""
+    """Return a cell of the durable arm, which runs candidates concurrently."""
     counting.latency_s = LATENCY_S / 2
     cell = crashing.cell("host", "durable")
 
@@ -96,7 +96,7 @@ def durable(lake: Lake, counting: CountingServer, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture(params=["tools", "text"])
 def mini(request: pytest.FixtureRequest, lake: Lake) -> Iterator[Counted]:
-    """The mini arm, which works in a thread of its own, in both ways of asking for a command."""
+    """Yield a cell of the mini arm, which works in a separate thread, in each format of actions."""
     native = request.param == "tools"
     script = [api.slow(LATENCY_S, (api.command if native else fenced)(turn)) for turn in TURNS]
     with api.OpenAIServer(api.by_turn(script)) as server:
@@ -111,7 +111,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def stop_after(counted: Counted, calls: int, rng: random.Random) -> None:
-    """Send this process SIGINT at some moment around a call, and check what came after that."""
+    """Send this process SIGINT at a random moment around a call, and check that no call follows."""
     work = asyncio.create_task(counted.attempt())
     await until(lambda: len(counted.began) >= calls)
     await asyncio.sleep(rng.uniform(0, 1.5 * LATENCY_S))
@@ -127,7 +127,7 @@ async def stop_after(counted: Counted, calls: int, rng: random.Random) -> None:
 
 @pytest.mark.parametrize("calls", MOMENTS)
 async def test_mini_begins_no_call_after_the_stop(mini: Counted, calls: int) -> None:
-    """Nor does carrying it on ask for anything again."""
+    """A stopped mini attempt begins no further call, and repeats none when it resumes."""
     await stop_after(mini, calls, random.Random(calls))
     await mini.attempt()
     assert len(mini.began) == mini.account.calls_billed == mini.calls
@@ -137,7 +137,10 @@ async def test_mini_begins_no_call_after_the_stop(mini: Counted, calls: int) -> 
 async def test_durable_begins_no_call_after_the_stop(
     durable: Counted, counting: CountingServer, calls: int
 ) -> None:
-    """Nor does carrying it on ask for anything again, whatever its candidates had in flight."""
+    """A stopped durable attempt begins no further call, and repeats none when it resumes.
+
+    That holds even if several candidates had calls in flight.
+    """
     await stop_after(durable, calls, random.Random(calls))
     await durable.attempt()
     assert set(counting.counts.values()) == {1}
@@ -153,17 +156,20 @@ async def test_durable_begins_no_call_after_the_stop(
     ],
     ids=["asked to wait", "backing off", "rate limit"],
 )
-async def test_a_call_that_waits_is_given_up_at_once(
+async def test_a_waiting_call_is_cancelled_at_once(
     first: api.Reply | None, limits: Any, lake: Lake
 ) -> None:
-    """It is not sent later either, and what was set aside for it is not billed."""
+    """A waiting call is cancelled by the stop.
+
+    It is not sent later, and its reservation is refunded.
+    """
     answers = [api.command("ls"), first or api.command("ls")]
     with api.OpenAIServer(api.by_turn(answers)) as server:
         cell = litellm_cell(server, limits=limits)
         counted = Counted(cell, lake, server.began, 0)
         work = asyncio.create_task(counted.attempt())
         journal, attempt_id = open_journal(lake), attempt_key(cell)[:32]
-        # The second call is announced, and refused or not yet sent.
+        # The second call is recorded as intended, and it was rejected or is not sent yet.
         await until(lambda: len(journal.steps(attempt_id)) == 3)
         await until(lambda: len(server.began) == (2 if first else 1))
         await asyncio.sleep(0.3)
@@ -179,7 +185,7 @@ async def test_a_call_that_waits_is_given_up_at_once(
 
 
 async def test_a_retried_attempt_begins_nothing(mini: Counted) -> None:
-    """As when its task is tried again after the stop."""
+    """An attempt that is retried after the stop begins no call."""
     stop = Stop()
     stop.requested = True
     with pytest.raises(Interrupted):
@@ -187,10 +193,10 @@ async def test_a_retried_attempt_begins_nothing(mini: Counted) -> None:
     assert mini.began == []
 
 
-async def test_a_stop_while_the_call_is_announced(
+async def test_a_stop_during_the_intent_of_a_call(
     mini: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The announcement is taken back, with what it set aside."""
+    """A stop while the intent of a call is recorded undoes the intent and its reservation."""
     stop = Stop()
     ceiling = "agent.models.litellm_api.LiteLLMModel.ceiling_usd"
 

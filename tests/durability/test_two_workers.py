@@ -1,4 +1,4 @@
-"""Two programs on one attempt: only one writes and pays, whatever happens to the other."""
+"""Two workers on one attempt: at any time, only one of them writes and pays."""
 
 import asyncio
 import os
@@ -27,12 +27,12 @@ ATTEMPT = attempt_key(crashing.cell("host"))[:32]
 PATIENCE_S = 60.0
 
 MOMENTS: list[tuple[str, bool, int]] = [
-    # Its heart beats at once when it goes on, and tells it.
+    # After it resumes, an immediate heartbeat tells the worker that its lease is lost.
     ("after intend 2", True, 1),
     ("during call 2", True, 1),
     ("before run 2", True, 0),
     ("before end 0", True, 0),
-    # Its heart is late, and the next write tells it.
+    # The heartbeat is late; the next write tells the worker that its lease is lost.
     ("before intend 2", False, 0),
     ("before record 2", False, 1),
     ("before run 2", False, 0),
@@ -40,15 +40,15 @@ MOMENTS: list[tuple[str, bool, int]] = [
     ("before append 2", False, 0),
     ("before end 0", False, 0),
 ]
-"""Where a worker is paused, around the third call and its command; whether its heart beats; and
-how many calls it has in flight there: begun, and with an answer that nobody has written down."""
+"""Points around the third call and its command at which a worker is paused, whether it sends
+heartbeats, and the number of its calls in flight there: begun, but without a recorded answer."""
 
 
 class Worker:
     """A process that works on the attempt."""
 
     def __init__(self, *arguments: object) -> None:
-        """`arguments` are those of `pausing.work` before its pipe."""
+        """Start the process; `arguments` are those of `pausing.work` before its pipe."""
         self._result, theirs = FORKS.Pipe(duplex=False)
         self.process = FORKS.Process(target=pausing.work, args=(*arguments, theirs))
         self.process.start()
@@ -58,12 +58,12 @@ class Worker:
         stat = Path(f"/proc/{self.process.pid}/stat").read_text()
         return stat.rpartition(")")[2].split()[0] == "T"
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         assert self.process.pid is not None
         os.kill(self.process.pid, signal.SIGCONT)
 
     def end(self) -> str:
-        """`done`, or the name of the error that it ends with."""
+        """Wait for the end of the worker and return `done` or the name of its error."""
         assert self._result.poll(PATIENCE_S), "the worker does not end"
         result: str = self._result.recv()
         self.process.join()
@@ -75,13 +75,13 @@ StartWorker = Callable[..., Worker]
 
 @pytest.fixture
 def setting(counting: CountingServer, new_journal: NewJournal, tmp_path: Path) -> Setting:
-    """An empty lake and an empty journal."""
+    """Return the settings of an empty lake and an empty journal."""
     return Setting(tmp_path / "lake", counting.url, new_journal())
 
 
 @pytest.fixture
 def start(setting: Setting) -> Iterator[StartWorker]:
-    """Starts a worker, killed at the end of the test if it is still there."""
+    """Yield a function that starts a worker; workers are killed at the end of the test."""
     workers = []
 
     def begin(
@@ -97,7 +97,7 @@ def start(setting: Setting) -> Iterator[StartWorker]:
 
 
 def everything(setting: Setting) -> dict[str, Any]:
-    """What the journal and the lake hold of the attempt."""
+    """Return everything that the journal and the lake store about the attempt."""
     lake = Lake.existing(setting.lake)
     journal = open_journal(lake)
     return {
@@ -112,7 +112,7 @@ def everything(setting: Setting) -> dict[str, Any]:
 
 
 def moments() -> Iterator[Any]:
-    """Yield every moment in both databases; one in three is in the sample, others in each."""
+    """Yield every moment in both databases; each sample contains a different third of them."""
     for index, moment in enumerate(MOMENTS):
         for shift, database in enumerate(("sqlite", "postgresql")):
             name = f"{moment[0]}-{'beats' if moment[1] else 'late'}-{database}"
@@ -131,7 +131,10 @@ def test_a_worker_that_was_paused_too_long_is_fenced(
     start: StartWorker,
     counting: CountingServer,
 ) -> None:
-    """Another finishes its attempt; going on it adds nothing, but what it had in flight."""
+    """A paused worker that lost its lease records nothing more after another finished the attempt.
+
+    Only its calls in flight are billed in addition.
+    """
     paused = start(stop_at=moment, beats=beats)
     wait_until(paused.is_paused)
     assert start().end() == "done"
@@ -139,7 +142,7 @@ def test_a_worker_that_was_paused_too_long_is_fenced(
     assert [row["outcome"] for row in finished["rows"]["attempts"]] == ["submitted"]
     assert finished["account"].calls_credited == CALLS
     assert finished["account"].calls_billed == CALLS + in_flight
-    paused.go_on()
+    paused.resume()
     assert paused.end() == "FencedError"
     assert everything(setting) == finished
     assert set(counting.counts) == {("", number) for number in range(CALLS)}
@@ -151,7 +154,7 @@ def test_a_worker_that_was_paused_too_long_is_fenced(
 def test_a_worker_that_lives_keeps_its_attempt(
     setting: Setting, start: StartWorker, counting: CountingServer
 ) -> None:
-    """Another is refused for as long as it tries, and leaves the attempt as it is."""
+    """As long as a worker is alive, another one cannot take its attempt and changes nothing."""
     counting.may_answer.clear()
     first = start()
     wait_until(lambda: counting.counts.total() == 1)

@@ -1,4 +1,4 @@
-"""A server prepared as an operator does it, workers, and the same on PostgreSQL."""
+"""Fixtures: prepared Prefect servers on SQLite and PostgreSQL, workers, and a counting model."""
 
 import asyncio
 from collections.abc import Iterator
@@ -15,15 +15,15 @@ from tests.servers.simulated_server import Simulation
 from tests.timing import as_variables
 
 ZOMBIE_S = 50.0
-"""Heartbeats come every 30 seconds at most."""
+"""Longer than the interval of heartbeats, which is at most 30 seconds."""
 
 PENDING_S = 90.0
-"""Enough for nine processes that start at the same time on a busy machine."""
+"""Enough for nine processes to start at the same time on a busy machine."""
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
-    """A server as an operator makes it ready. Tests tell their experiments apart by name."""
+    """Yield a server that is prepared as by an operator. Each test uses its own experiment name."""
     with PrefectServer(tmp_path_factory.mktemp("installation")) as made:
         made.environment |= {**QUICK, "OPENAI_API_KEY": "throw-away"}
         make_ready(made)
@@ -32,7 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
 
 @pytest.fixture(scope="session")
 def crew(server: PrefectServer) -> Iterator[Workers]:
-    """Two workers, suspended until a test needs them."""
+    """Yield two workers that are suspended until a test needs them."""
     made = Workers(server, 2)
     yield made
     made.end()
@@ -40,14 +40,14 @@ def crew(server: PrefectServer) -> Iterator[Workers]:
 
 @pytest.fixture
 def workers(crew: Workers) -> Iterator[None]:
-    """Two workers at work."""
+    """Let two workers run during the test."""
     with crew.awake():
         yield
 
 
 @pytest.fixture(scope="session")
 def restartable() -> Iterator[PostgresServer]:
-    """A PostgreSQL server that a test may restart: only `on_postgres` uses it."""
+    """Yield a PostgreSQL server that a test may restart; only `on_postgres` uses it."""
     with PostgresServer() as made:
         yield made
 
@@ -56,9 +56,9 @@ def restartable() -> Iterator[PostgresServer]:
 def on_postgres(
     tmp_path_factory: pytest.TempPathFactory, restartable: PostgresServer
 ) -> Iterator[PrefectServer]:
-    """A prepared Prefect server on PostgreSQL, with a journal on PostgreSQL for the workers.
+    """Yield a prepared Prefect server on PostgreSQL, with a journal on PostgreSQL for the workers.
 
-    Its programs give up flow runs of a killed worker after a short time.
+    Its programs give up the flow runs of a killed worker after a short time.
     """
     own = restartable.create_database("asyncpg")
     folder = tmp_path_factory.mktemp("installation")
@@ -77,12 +77,12 @@ def on_postgres(
 
 @pytest.fixture
 def simulation() -> Simulation:
-    """A model that counts its calls. They are slow enough for a kill to fall into one."""
+    """Return a model that counts its calls, which are slow enough to be interrupted by a kill."""
     return Simulation(latency_s=0.5)
 
 
 @pytest.fixture
 def api_base(simulation: Simulation) -> Iterator[str]:
-    """The URL of that model's API."""
+    """Yield the URL of the counting model's API."""
     with OpenAIServer(simulation, keep_requests=False) as made:
         yield made.url

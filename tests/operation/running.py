@@ -1,4 +1,4 @@
-"""Experiments on a Prefect server: started, watched and killed from outside."""
+"""Start, watch and kill experiments on a Prefect server."""
 
 import os
 import signal
@@ -22,14 +22,14 @@ QUICK = {
     "PREFECT_RUNNER_POLL_FREQUENCY": "1",
     **as_variables(fanout_poll_s=0.5, server_retry_s=0.5),
 }
-"""Variables for programs that poll at short intervals."""
+"""Environment variables that make programs poll at short intervals."""
 
 IN_FLIGHT = 3
-"""Flow runs of a worker at a time."""
+"""Maximum number of concurrent flow runs of a worker."""
 
 
 def make_ready(server: PrefectServer) -> None:
-    """Prepare a server as an operator does."""
+    """Prepare a server as an operator would."""
     done = server.run("durabench", "setup")
     assert done.returncode == 0, done.stderr
     server.prefect("deploy", "--all")
@@ -47,7 +47,7 @@ class Workers:
 
     @contextmanager
     def awake(self) -> Iterator[None]:
-        """Let all of them work for the length of the block, and replace those that have ended."""
+        """Let all workers run during the block, and replace those that have ended."""
         self._running = [each for each in self._running if each.poll() is None]
         for each in self._running:
             each.send_signal(signal.SIGCONT)
@@ -61,7 +61,7 @@ class Workers:
                 each.send_signal(signal.SIGSTOP)
 
     def end(self) -> None:
-        """Kill them with everything below them."""
+        """Kill all workers and their descendants."""
         for each in self._running:
             kill_all(each)
 
@@ -72,9 +72,9 @@ def start_worker(server: PrefectServer) -> "subprocess.Popen[bytes]":
 
 
 def kill_all(program: "subprocess.Popen[bytes]") -> None:
-    """SIGKILL for a program and everything below it, whatever sessions those are in."""
+    """Send SIGKILL to a program and all its descendants, in whatever sessions they are."""
     if program.poll() is not None:
-        return  # its number may be another process's by now
+        return  # another process may have its pid by now
     for pid in [*below(program.pid), program.pid]:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -82,18 +82,18 @@ def kill_all(program: "subprocess.Popen[bytes]") -> None:
 
 
 def below(pid: int) -> list[int]:
-    """The processes that a process has started, and those that they have."""
+    """Return the ids of all descendants of a process."""
     parents = {}
     for status in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it has just ended
-            # The name is in parentheses and may hold anything.
+            # The name is in parentheses and may contain any character.
             parents[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
     found = [child for child, parent in parents.items() if parent == pid]
     return [*found, *(each for child in found for each in below(child))]
 
 
 def declared(**changes: Any) -> dict[str, Any]:
-    """Two bundled instances on the host, two arms, run by the workers."""
+    """Return an experiment of two arms on two bundled instances, run by workers on the host."""
     return {
         "name": "apart",
         "dataset": "bundled",
@@ -111,7 +111,7 @@ def declared(**changes: Any) -> dict[str, Any]:
 
 
 def begin(server: PrefectServer, **changes: Any) -> "subprocess.Popen[bytes]":
-    """`durabench run` of such an experiment."""
+    """Start `durabench run` of such an experiment."""
     content = declared(**changes)
     path = server.folder / f"{content['name']}.yaml"
     path.write_text(yaml.safe_dump(content))
@@ -119,7 +119,7 @@ def begin(server: PrefectServer, **changes: Any) -> "subprocess.Popen[bytes]":
 
 
 def expect(server: PrefectServer, program: "subprocess.Popen[bytes]", code: int = 0) -> None:
-    """Wait for the end of a program, which has that exit code."""
+    """Wait for the end of a program and check its exit code."""
     assert program.wait(timeout=600) == code, server.printed(program)
 
 
@@ -132,13 +132,13 @@ def resolved(server: PrefectServer, name: str) -> dict[str, int]:
 
 
 def states(server: PrefectServer, name: str) -> list[str]:
-    """Those of the flow runs of an experiment's cells."""
+    """Return the states of the flow runs of an experiment's cells."""
     chosen = {"flow_runs": {"tags": {"all_": [f"experiment:{name}"]}}, "limit": 200}
     return sorted(run["state"]["type"] for run in server.post("/flow_runs/filter", chosen))
 
 
 def order(server: PrefectApi, name: str, parameters: dict[str, Any]) -> str:
-    """Order a flow run of a deployment, as the UI does; its id."""
+    """Create a flow run of a deployment, as the UI does, and return its id."""
     [deployment] = [each for each in server.post("/deployments/filter", {}) if each["name"] == name]
     made = server.post(
         f"/deployments/{deployment['id']}/create_flow_run", {"parameters": parameters}
@@ -151,9 +151,9 @@ def state(server: PrefectApi, run: str) -> str:
 
 
 def wait_until(what: Callable[[], Any], seconds: float = 180) -> Any:
-    """What it comes to, once that is true."""
+    """Return the first true value of `what`, or fail after `seconds`."""
     deadline = time.monotonic() + seconds
     while not (found := what()):
-        assert time.monotonic() < deadline, "it did not come to that"
+        assert time.monotonic() < deadline, f"the condition was not met within {seconds} s"
         time.sleep(0.5)
     return found

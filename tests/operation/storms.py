@@ -1,4 +1,4 @@
-"""Experiments on PostgreSQL with a model that counts, while programs are killed."""
+"""The arms of experiments whose programs or database are interrupted."""
 
 from typing import Any
 

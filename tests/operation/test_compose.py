@@ -1,4 +1,4 @@
-"""The compose file as the page describes it: a server, a database, a store, and workers."""
+"""The compose file, used as the page describes: server, database, object store and workers."""
 
 import ipaddress
 import os
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.full, pytest.mar
 FOLDER = ROOT / "flows" / "operation"
 STAND_INS = Path(__file__).with_name("stand_ins")
 CERTIFICATES = Path("/etc/ssl/certs")
-"""Debian's; whom this machine trusts, the images that are built here trust too."""
+"""Debian's folder. The built images trust the same certificate authorities as this machine."""
 
 BUILD, UP, DOCTOR, ORDER, UP_ELSEWHERE = re.findall(
     r"^\$ (.*docker (?:build|compose).*)$", (FOLDER / "README.md").read_text(), re.MULTILINE
@@ -33,13 +33,13 @@ ENV = "POSTGRES_PASSWORD=p4ss\nAWS_ACCESS_KEY_ID=tester\nAWS_SECRET_ACCESS_KEY=s
 
 @dataclass(frozen=True)
 class Team:
-    """Where the page's commands are typed, and the server that they bring up."""
+    """An environment for the page's commands, and the server that they start."""
 
     name: str
     environment: dict[str, str]
 
     def type(self, command: str, *, folder: Path = FOLDER, project: str = "") -> str:
-        """Run a command that succeeds; its output."""
+        """Run a command, check that it succeeds, and return its output."""
         chosen = {"COMPOSE_PROJECT_NAME": f"{self.name}{project}"}
         done = subprocess.run(
             ["sh", "-c", command],
@@ -58,7 +58,7 @@ class Team:
         return PrefectApi(f"http://{self.environment['ADDRESS']}:4200/api")
 
     def complete(self, run: str) -> None:
-        """Wait for the end of a flow run, which is a good one."""
+        """Wait for the end of a flow run and check that it is completed."""
         wait_until(lambda: state(self.server, run) in {"COMPLETED", "FAILED", "CRASHED"}, 400)
         logs = self.server.post("/logs/filter", {"logs": {"flow_run_id": {"any_": [run]}}})
         assert state(self.server, run) == "COMPLETED", [line["message"] for line in logs]
@@ -71,7 +71,7 @@ def _gateway(network: dict[str, str]) -> str:
 
 @pytest.fixture
 def team(tmp_path: Path, docker_client: Any) -> Iterator[Team]:
-    """The images, and a filled-in `.env`; everything is gone at the end."""
+    """Build the images and write `.env`. Remove everything at the end."""
     if subprocess.run(
         ["docker", "compose", "version"], capture_output=True, check=False
     ).returncode:
@@ -106,8 +106,8 @@ def team(tmp_path: Path, docker_client: Any) -> Iterator[Team]:
         made.type(f"docker image rm --force {name} {name}-postgres {name}-base")
 
 
-def test_a_team_is_brought_up(team: Team) -> None:
-    """Two workers on this machine do the smoke benchmark, and one on a further machine a cell."""
+def test_the_commands_of_the_page_start_a_server_and_workers(team: Team) -> None:
+    """Workers of the compose file run the smoke benchmark, and a worker elsewhere runs a cell."""
     team.type(UP)
     found = team.type(DOCTOR)
     assert "ok       lake s3://durabench/lake" in found

@@ -1,4 +1,4 @@
-"""Restarts of PostgreSQL, which holds Prefect's database and the journal, while cells run."""
+"""Restarts, while cells run, of the PostgreSQL server with Prefect's database and the journal."""
 
 from collections import Counter
 
@@ -27,8 +27,10 @@ def test_the_database_is_restarted(
     simulation: Simulation,
     api_base: str,
 ) -> None:
-    """Server, workers and cells go on when it is back, and nothing is asked twice. A flow run that
-    was beginning at that moment may crash, and another takes its place."""
+    """Server, workers and cells survive a restart of the database, and no call is repeated.
+
+    A flow run that was just starting may crash and is replaced by another.
+    """
     worker = start_worker(on_postgres)
     try:
         running = begin(

@@ -1,4 +1,4 @@
-"""An experiment whose cells are flow runs that workers pick up, on a real Prefect server."""
+"""Experiments whose cells are flow runs that workers pick up, on a real Prefect server."""
 
 import asyncio
 import re
@@ -48,12 +48,12 @@ p=$$
 until tr '\0' ' ' < /proc/$p/cmdline | grep -q prefect; do p=$(cut -d' ' -f4 /proc/$p/stat); done
 kill -9 $p
 """
-"""Ends the process of the flow run that the command belongs to."""
+"""A command that kills the process of its flow run."""
 
 
 @contextmanager
 def one_cell_at_a_time(server: PrefectServer) -> Iterator[None]:
-    """Limit the server to one cell for the length of the block."""
+    """Limit the server to one concurrent cell during the block."""
     server.run("durabench", "setup", "--cells", "1")
     try:
         yield
@@ -62,8 +62,8 @@ def one_cell_at_a_time(server: PrefectServer) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("workers")
-def test_workers_come_to_what_one_process_comes_to(server: PrefectServer) -> None:
-    """Same cells, same outcomes, same costs; the same again runs nothing."""
+def test_workers_produce_the_results_of_one_process(server: PrefectServer) -> None:
+    """Workers produce the same results and costs as one process, and a second run adds nothing."""
     expect(server, begin(server))
     expect(server, begin(server, name="alone", execution="local"))
     apart, alone = report(server, "apart").arms, report(server, "alone").arms
@@ -76,7 +76,7 @@ def test_workers_come_to_what_one_process_comes_to(server: PrefectServer) -> Non
 
 
 def all_logged(server: PrefectServer, flow_run_id: str, expected: list[str]) -> list[str] | None:
-    """The messages of a flow run, once one begins with each expected pattern."""
+    """Return the log messages of a flow run, or None if an expected one is still missing."""
     messages = [record["message"] for record in server.records(flow_run_id)]
     there = [any(re.match(pattern, line) for line in messages) for pattern in expected]
     return messages if all(there) else None
@@ -97,15 +97,15 @@ def test_a_cell_on_a_worker_is_in_its_log(server: PrefectServer) -> None:
     ends = {"mini": r"resolved, \d+ calls, \$0\.\d+$", "null": "unresolved$"}
     assert labels.keys() == ends.keys()
     for arm, (label, run_id) in labels.items():
-        # A process sends its last records after its flow run has ended.
+        # A process sends its last log records after its flow run has ended.
         expected = [f"{label}: {ends[arm]}", f"grade {label}: "]
         messages = wait_until(partial(all_logged, server, run_id, expected))
         assert any(re.match(r"\d+ +command ", line) for line in messages) == (arm == "mini")
 
 
 @pytest.mark.usefixtures("workers")
-def test_a_benchmark_that_died_finds_its_cells_again(server: PrefectServer) -> None:
-    """The one that is started after it begins no second flow run of any cell."""
+def test_a_killed_benchmark_finds_its_cells_again(server: PrefectServer) -> None:
+    """A benchmark that replaces a killed one reuses the flow runs of its cells."""
     first = begin(server, name="found")
     wait_until(lambda: states(server, "found"))
     kill_all(first)
@@ -116,7 +116,7 @@ def test_a_benchmark_that_died_finds_its_cells_again(server: PrefectServer) -> N
 
 @pytest.mark.usefixtures("workers")
 def test_two_schedulers_share_the_flow_runs(server: PrefectServer) -> None:
-    """Both come to the same end, and every cell has one flow run."""
+    """Two concurrent benchmarks of one experiment share the flow runs of its cells."""
     both = [begin(server, name="shared") for _ in range(2)]
     for each in both:
         expect(server, each)
@@ -125,7 +125,7 @@ def test_two_schedulers_share_the_flow_runs(server: PrefectServer) -> None:
 
 @pytest.mark.usefixtures("workers")
 def test_the_limit_over_all_cells_holds_over_workers(server: PrefectServer) -> None:
-    """With a limit of one, no attempt begins before the one before it has ended."""
+    """With a limit of one concurrent cell, no attempts overlap on any worker."""
     with one_cell_at_a_time(server):
         expect(server, begin(server, name="narrow"))
     lake = Lake.existing(server.folder / "lake")
@@ -138,7 +138,7 @@ def test_the_limit_over_all_cells_holds_over_workers(server: PrefectServer) -> N
 @pytest.mark.full
 @pytest.mark.usefixtures("workers")
 def test_a_slot_of_a_killed_cell_is_free_again(server: PrefectServer) -> None:
-    """Whoever holds the only one and does not say that it lives keeps it for a minute."""
+    """A slot whose holder no longer renews it is released when its lease expires."""
     slot_s = timings().slot_lease_s
     with one_cell_at_a_time(server):
         held = {"names": [CELLS], "slots": 1, "lease_duration": slot_s}
@@ -152,7 +152,7 @@ def test_a_slot_of_a_killed_cell_is_free_again(server: PrefectServer) -> None:
 
 @pytest.mark.usefixtures("workers")
 def test_a_server_that_was_killed_is_waited_for(server: PrefectServer) -> None:
-    """The cells go on without it, and the benchmark when it is back."""
+    """A benchmark survives the crash and restart of the Prefect server."""
     running = begin(server, name="powercut")
     wait_until(lambda: "RUNNING" in states(server, "powercut"))
     server.stop(signal.SIGKILL)
@@ -163,12 +163,12 @@ def test_a_server_that_was_killed_is_waited_for(server: PrefectServer) -> None:
 
 
 @pytest.mark.usefixtures("workers")
-def test_a_cancelled_benchmark_cancels_its_cells_and_goes_on_later(server: PrefectServer) -> None:
-    """From the deployment, as from the UI: nothing is left running, and a second run resumes."""
+def test_a_cancelled_benchmark_cancels_its_cells_and_resumes_later(server: PrefectServer) -> None:
+    """Cancelling a benchmark's flow run cancels its cells, and a second run resumes them."""
     arms = declared()["arms"][:1]
     content = declared(name="cancelled", arms=arms, repeats=2)
     run = order(server, "benchmark", {"experiment": content})
-    # Prefect takes five minutes over one that a worker has taken and not begun yet.
+    # Prefect takes five minutes to cancel a run that a worker has taken but not started.
     wait_until(lambda: is_running_and_none_is_pending(states(server, "cancelled")))
     server.prefect("flow-run", "cancel", run)
     over = {"COMPLETED", "CANCELLED", "FAILED", "CRASHED"}
@@ -185,7 +185,10 @@ def is_running_and_none_is_pending(states: list[str]) -> bool:
 
 @pytest.mark.usefixtures("workers")
 def test_a_cell_that_always_crashes_ends_as_infrastructure(server: PrefectServer) -> None:
-    """After three flow runs, each of them Crashed; the other cells have nothing to do with it."""
+    """A cell whose flow runs crash three times is recorded as infrastructure.
+
+    Other cells are not affected.
+    """
     model = {"provider": "scripted", "replies": [{"command": CRASH}]}
     arms = [{"name": "deadly", "agent": "mini", "model": model}, {"name": "null", "agent": "null"}]
     running = begin(server, name="deadly", arms=arms, select={"sample": 1})
@@ -199,7 +202,7 @@ def test_a_cell_that_always_crashes_ends_as_infrastructure(server: PrefectServer
 async def test_equal_cells_of_another_lake_have_their_own_flow_runs(
     server: PrefectServer, tmp_path: Path
 ) -> None:
-    """Two users of one server with the same file, whose attempt ids are equal."""
+    """Equal cells of two lakes have separate flow runs, although their attempt ids are equal."""
     experiment = declaration.parse(declared(name="equal"), "test")
     begun = []
     with temporary_settings({PREFECT_API_URL: server.url}):
@@ -214,10 +217,10 @@ async def test_equal_cells_of_another_lake_have_their_own_flow_runs(
     assert begun[0] != begun[1] == begun[2]
 
 
-async def test_what_a_dead_worker_never_began_is_given_up(
+async def test_a_flow_run_that_stays_pending_is_replaced(
     server: PrefectServer, set_timings: Callable[..., None], tmp_path: Path
 ) -> None:
-    """A flow run that stays pending is marked Crashed, and the next one is another."""
+    """A flow run that stays pending is marked as crashed and replaced."""
     set_timings(pending_s=1e-6)
     experiment = declaration.parse(declared(name="pending"), "test")
     plan = await prepare(experiment, str(tmp_path))
@@ -239,10 +242,10 @@ async def test_what_a_dead_worker_never_began_is_given_up(
             await client.delete_flow_run(second)
 
 
-async def test_what_died_without_a_word_is_given_up(
+async def test_a_running_flow_run_without_heartbeats_is_marked_as_crashed(
     server: PrefectServer, set_timings: Callable[..., None], tmp_path: Path
 ) -> None:
-    """Also where the server knows nothing of it but that it runs; one with heartbeats is left."""
+    """A running flow run without heartbeats is marked as crashed; one with heartbeats is kept."""
     set_timings(heartbeat_silence_s=20.0)
     plan = await prepare(declaration.parse(declared(name="silent"), "test"), str(tmp_path))
     dead, alive = plan.cells[:2]
@@ -265,7 +268,7 @@ async def test_what_died_without_a_word_is_given_up(
 
 
 def beat(server: PrefectServer, run: UUID) -> None:
-    """A heartbeat, as the process of a flow run sends it."""
+    """Send a heartbeat as the process of a flow run does."""
     event = Event(
         event="prefect.flow-run.heartbeat",
         resource={"prefect.resource.id": f"prefect.flow-run.{run}"},
@@ -274,7 +277,7 @@ def beat(server: PrefectServer, run: UUID) -> None:
 
 
 def test_without_a_deployment_the_run_says_what_to_do(tmp_path: Path) -> None:
-    """One line, and the exit code of wrong usage."""
+    """Without a deployment, the run ends as wrong usage with one line that says what to do."""
     with PrefectServer(tmp_path / "bare") as bare:
         running = begin(bare)
         expect(bare, running, 2)

@@ -1,4 +1,4 @@
-"""A cell as a container of a Docker work pool, beside the container of its instance."""
+"""A cell that runs in a container of a Docker work pool, next to its instance's container."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ TEMPLATE = ROOT / "flows" / "work_pools" / "docker.json"
 
 
 def template(lake: Path) -> dict[str, Any]:
-    """The template with this checkout and this interpreter in place of an image of them."""
+    """Return the template with this checkout and interpreter mounted, in place of a built image."""
     content: dict[str, Any] = json.loads(TEMPLATE.read_text())
     defaults = {
         "image": BASE_IMAGE,
@@ -41,7 +41,7 @@ def template(lake: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, docker_client: Any) -> Iterator[PrefectServer]:
-    """A server whose pool `durabench` is of Docker containers, and a worker for it."""
+    """Yield a server whose work pool `durabench` runs Docker containers."""
     with PrefectServer(tmp_path_factory.mktemp("installation")) as made:
         made.environment.update(QUICK)
         path = made.folder / "docker.json"
@@ -55,7 +55,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, docker_client: Any) -> Iter
 
 
 def test_a_cell_runs_in_a_container(server: PrefectServer, docker_client: Any) -> None:
-    """Its own and its instance's are gone at the end, and what it did is in the lake."""
+    """A cell in a container writes its attempt to the lake and leaves no container behind."""
     instance = load("bundled")[0].instance_id
     content = declared(name="contained", environment="docker", select={"ids": [instance]})
     parameters = {"experiment": content, "instance_id": instance, "arm": "mini"}

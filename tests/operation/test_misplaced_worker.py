@@ -1,5 +1,4 @@
-"""A worker with another journal or lake than the benchmark takes cells, and must not pay for
-any."""
+"""A worker with another journal or lake than the benchmark must not pay for any call."""
 
 from pathlib import Path
 
@@ -12,10 +11,13 @@ from tests.servers.simulated_server import Simulation
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-def test_a_worker_with_another_journal_refuses_and_nothing_is_bought_twice(
+def test_a_worker_with_another_journal_refuses_and_nothing_is_paid_twice(
     server: PrefectServer, crew: Workers, simulation: Simulation, api_base: str, tmp_path: Path
 ) -> None:
-    """The run ends, says why, and does the cells once a worker is there that belongs to it."""
+    """A worker with another journal refuses the cells, and the run ends and states the reason.
+
+    The next run completes them with proper workers.
+    """
     model = {
         "name": "openai/skill-1.0",
         "api_base": api_base,

@@ -1,4 +1,4 @@
-"""A run that is suspended or cancelled on a Prefect server, with a model that counts."""
+"""A run that is suspended or cancelled on a Prefect server, with a counting model."""
 
 import time
 from pathlib import Path
@@ -19,13 +19,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 CANCELLING = {"type": "CANCELLING"}
 
 ANSWER_S = 3.0
-"""How long a busy machine may take over a question to the server, and over sending a request."""
+"""Time that a busy machine may need to ask the server and to send a request."""
 
 TURNS = [*["ls"] * 15, "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat README.md"]
 
 
 def billed(lake: Path) -> int:
-    """The calls in the ledger of a lake's journal."""
+    """Return the number of calls in the ledger of a lake's journal."""
     journal = open_journal(Lake.existing(lake))
     return sum(journal.account(one.attempt_id).calls_billed for one in journal.find(""))
 
@@ -36,10 +36,13 @@ def billed(lake: Path) -> int:
     [("local", SUSPENDED, 1), ("distributed", CANCELLING, 2)],
     ids=["suspended", "cancelled"],
 )
-def test_no_call_begins_after_it(
+def test_no_call_begins_after_a_stop(
     server: PrefectServer, tmp_path: Path, execution: str, asked: dict[str, Any], looks: int
 ) -> None:
-    """Within seconds at most, also where its cells are flow runs; none is lost or asked again."""
+    """A suspended or cancelled benchmark sends no call after a few seconds.
+
+    The next run neither loses nor repeats a call.
+    """
     name, lake = f"counted-{execution}", tmp_path / "lake"
     script = [api.slow(1.0, api.command(turn)) for turn in TURNS]
     with api.OpenAIServer(api.by_turn(script)) as models:
@@ -64,5 +67,5 @@ def test_no_call_begins_after_it(
 
 
 def lake_is_still(lake: Path) -> bool:
-    """Whether nobody works on an attempt any more."""
+    """Return True if no attempt is leased."""
     return not open_journal(Lake.existing(lake)).active()

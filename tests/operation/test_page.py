@@ -1,4 +1,4 @@
-"""The page on several machines: all its commands are run, here or in another test."""
+"""The page on several machines: a test runs each of its commands."""
 
 import json
 import re
@@ -32,14 +32,14 @@ ELSEWHERE = {
     "durabench prune": "tests/flows/operation/test_pruning.py",
     "durabench prune --older-than 90d --remove": "tests/flows/operation/test_pruning.py",
 }
-"""What other tests run, of the same words."""
+"""Commands of the page that other tests run literally, with these tests."""
 
 COMPOSE_TEST = re.compile(r"docker (build|compose)|cd flows/operation|SERVER=")
-"""What tests/operation/test_compose.py takes from the page."""
+"""Commands that tests/operation/test_compose.py reads from the page."""
 
 
 def test_every_command_is_run() -> None:
-    """A command that is added to the page is added here."""
+    """Every command of the page is run by a test."""
     shells = [c for c in COMMANDS if c.startswith(("export ", "createdb ", "(set -a"))]
     pools = [c for c in COMMANDS if c.startswith("prefect work-pool create")]
     known = {*shells, *pools, *ELSEWHERE, *(c for c in COMMANDS if COMPOSE_TEST.match(c))}
@@ -49,7 +49,7 @@ def test_every_command_is_run() -> None:
 
 @pytest.mark.slow
 def test_a_server_starts_with_what_the_page_says(tmp_path: Path) -> None:
-    """Two databases, the settings in a file, the variables: and the server is on PostgreSQL."""
+    """With the databases and variables of the page, the server uses PostgreSQL."""
     with PostgresServer() as postgres:
         of_prefect = postgres.create_database()
         first, second = (url.rpartition("/")[2] for url in (of_prefect, postgres.create_database()))
@@ -81,7 +81,7 @@ def test_a_server_starts_with_what_the_page_says(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def without_a_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
-    """A server without a work pool; each test deletes the one that it makes."""
+    """Yield a server without a work pool; each test deletes the pool that it creates."""
     with PrefectServer(tmp_path_factory.mktemp("installation")) as made:
         yield made
 
@@ -91,7 +91,7 @@ def without_a_pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect
 def test_a_pool_of_containers_is_made_before_the_deployments(
     command: str, without_a_pool: PrefectServer
 ) -> None:
-    """`setup` leaves it as it is, and the server takes all deployments for it."""
+    """`setup` keeps an existing work pool of containers, and all deployments can use it."""
     server = without_a_pool
     server.prefect(*shlex.split(command)[1:])
     try:
@@ -105,15 +105,15 @@ def test_a_pool_of_containers_is_made_before_the_deployments(
 
 
 def test_the_compose_file_has_the_settings_of_setup() -> None:
-    """The server's environment is what `durabench setup` asks for, and its own."""
+    """The server's environment contains every setting that `durabench setup` requires."""
     there = COMPOSE["services"]["server"]["environment"]
     wanted = dict(line.split("=", 1) for line in as_lines() if not line.startswith("#"))
     assert {name: there.get(name) for name in wanted} == wanted
     assert len(wanted) == len(WANTED)
 
 
-def test_the_compose_file_hangs_together() -> None:
-    """Volumes are declared, what is waited for can be healthy, and one image is built here."""
+def test_the_compose_file_is_consistent() -> None:
+    """The compose file is consistent in its volumes, health checks and images."""
     services, volumes = COMPOSE["services"], COMPOSE["volumes"]
     named = {
         volume.partition(":")[0]
@@ -134,7 +134,7 @@ def test_the_compose_file_hangs_together() -> None:
 
 
 def test_the_variables_of_the_compose_file_are_named_at_its_head() -> None:
-    """What has to be in `.env` stands there, and nothing else is required."""
+    """The head of the compose file names every required variable of `.env`."""
     text = (FOLDER / "compose.yaml").read_text()
     head = text[: text.index("name: durabench")]
     required = set(re.findall(r"\$\{(\w+):\?\}", text))
@@ -142,7 +142,7 @@ def test_the_variables_of_the_compose_file_are_named_at_its_head() -> None:
 
 
 def test_the_image_holds_what_runs() -> None:
-    """Every package, the lock and the deployments are copied into it."""
+    """The image contains every package, the lock file and the deployments."""
     text = (FOLDER / "Dockerfile").read_text()
     copied = " ".join(re.findall(r"^COPY (.*)$", text, re.MULTILINE)).split()
     assert {"agent", "eval", "flows", "reports", "requirements.lock", "prefect.yaml"} <= {*copied}

@@ -1,4 +1,4 @@
-"""A flow run that is paused and resumed as in Prefect's UI."""
+"""A flow run that is paused and resumed as from Prefect's UI."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,16 +20,16 @@ SUSPENDED = {
     "name": "Suspended",
     "state_details": {"pause_reschedule": True, "pause_timeout": "2099-01-01T00:00:00Z"},
 }
-"""What the UI asks for."""
+"""The state that the UI requests."""
 
 
 def attempts(server: PrefectServer, name: str) -> list[dict[str, Any]]:
-    """The rows of an experiment's attempts."""
+    """Return the rows of an experiment's attempts."""
     return Lake.existing(server.folder / "lake").rows("attempts", name)
 
 
 def containers(attempts: Iterable[str]) -> list[Any]:
-    """Those of attempts, where a Docker daemon answers."""
+    """Return the containers of attempts, or none if there is no Docker daemon."""
     try:
         client = docker.from_env()
     except DockerException:
@@ -43,7 +43,7 @@ def containers(attempts: Iterable[str]) -> list[Any]:
 
 
 def processes(run: str) -> list[Path]:
-    """Those that work on a flow run."""
+    """Return the processes that work on a flow run."""
     return [path for path in Path("/proc").glob("[0-9]*") if run.encode() in environment(path)]
 
 
@@ -59,11 +59,13 @@ def environment(process: Path) -> bytes:
     ("execution", "environment", "cells"),
     [pytest.param("local", "docker", 10, marks=pytest.mark.docker), ("distributed", "host", 4)],
 )
-def test_a_paused_benchmark_stops_and_goes_on(
+def test_a_paused_benchmark_stops_and_resumes(
     server: PrefectServer, execution: str, environment: str, cells: int
 ) -> None:
-    """Nothing of it runs while it is paused, and no container is left; resumed, it does what is
-    missing."""
+    """A paused benchmark leaves no running process or container.
+
+    Resumed, it completes the cells.
+    """
     name = f"paused-{execution}"
     content = declared(name=name, execution=execution, environment=environment, concurrency=1)
     content["repeats"] = cells // 2

@@ -25,7 +25,7 @@ def store() -> Iterator[ObjectStore]:
 def programs(
     server: PrefectServer, store: ObjectStore, postgres: PostgresServer, tmp_path: Path
 ) -> Iterator[PrefectServer]:
-    """The server for programs that know nothing but URLs; two of these are workers."""
+    """Yield the server for programs that share only URLs, with two workers."""
     made = server.apart(
         tmp_path,
         **store.environment,
@@ -39,7 +39,7 @@ def programs(
 
 
 def test_workers_share_a_lake_without_a_folder(programs: PrefectServer, store: ObjectStore) -> None:
-    """Every cell comes to its verdict, whoever took it, and the same again writes no row."""
+    """Workers without a shared folder complete every cell, and a second run writes no row."""
     url = programs.environment["DURABENCH_LAKE"]
     expect(programs, begin(programs, name="stored", repeats=2))
     arms = report_files.read(Lake.existing(url), "stored").arms

@@ -1,4 +1,4 @@
-"""Three workers with PostgreSQL for Prefect and the journal, killed one after another."""
+"""Three workers, with Prefect and the journal on PostgreSQL, killed one after another."""
 
 from itertools import cycle, islice
 from typing import Any
@@ -23,11 +23,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 WORKERS = 3
 CELLS_A_KILL = 3
-"""Cells that finish between two kills, so that the kills are spread over the experiment."""
+"""Number of cells that finish between two kills, to spread the kills over the experiment."""
 
 
-def came_to(server: PrefectServer, name: str) -> dict[tuple[str, str], tuple[Any, ...]]:
-    """By arm and instance: outcome, calls, tokens and cost of the attempt, and the verdict."""
+def results(server: PrefectServer, name: str) -> dict[tuple[str, str], tuple[Any, ...]]:
+    """Return outcome, calls, tokens, cost and verdict by arm and instance."""
     lake = Lake.existing(server.folder / "lake")
     verdicts = {row["attempt_id"]: row["outcome"] for row in lake.rows("evaluations", name)}
     return {
@@ -49,35 +49,36 @@ def came_to(server: PrefectServer, name: str) -> dict[tuple[str, str], tuple[Any
     ("instances", "kills"),
     [(3, WORKERS), pytest.param(12, 2 * WORKERS, marks=pytest.mark.full)],
 )
-def test_workers_are_killed_all_the_time_and_nothing_changes(
+def test_killed_workers_change_no_result(
     on_postgres: PrefectServer, simulation: Simulation, api_base: str, instances: int, kills: int
 ) -> None:
-    """Every cell has the same result as in one process. The model was asked at most one more
-    time for each call that was in flight when a worker was killed.
+    """Although workers are killed, every cell has the same result as in one process.
+
+    At most the calls in flight at each kill are repeated.
     """
     declared = {"arms": arms(api_base), "select": {"sample": instances}, "concurrency": 9}
     stormy, calm = f"stormy-{instances}", f"calm-{instances}"
     workers = [start_worker(on_postgres) for _ in range(WORKERS)]
 
-    def goes_on(done: int) -> bool:
-        """Return whether that many cells are done while others run."""
+    def has_progressed(done: int) -> bool:
+        """Return True if that many cells are done while others run."""
         found = states(on_postgres, stormy)
         return found.count("COMPLETED") >= done and "RUNNING" in found
 
     try:
         running = begin(on_postgres, name=stormy, **declared)
         for kill, number in enumerate(islice(cycle(range(WORKERS)), kills)):
-            wait_until(lambda done=CELLS_A_KILL * kill: goes_on(done), 400)
+            wait_until(lambda done=CELLS_A_KILL * kill: has_progressed(done), 400)
             kill_all(workers[number])
             workers[number] = start_worker(on_postgres)
         expect(on_postgres, running)
     finally:
         for worker in workers:
             kill_all(worker)
-    after_kills, asked = came_to(on_postgres, stormy), simulation.calls.copy()
+    after_kills, asked = results(on_postgres, stormy), simulation.calls.copy()
     simulation.calls.clear()
     expect(on_postgres, begin(on_postgres, name=calm, execution="local", **declared))
     assert len(after_kills) == len(SKILLS) * instances
-    assert after_kills == came_to(on_postgres, calm)
+    assert after_kills == results(on_postgres, calm)
     assert asked.keys() == simulation.calls.keys()
     assert asked.total() - simulation.calls.total() <= kills * IN_FLIGHT

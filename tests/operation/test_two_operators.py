@@ -26,8 +26,13 @@ def events(server: PrefectServer, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_they_share_the_cells_and_both_are_done(server: PrefectServer, tmp_path: Path) -> None:
-    """Each call is asked for once, each patch graded once, and a held cell is no failure."""
+def test_two_operators_share_the_cells_and_both_finish(
+    server: PrefectServer, tmp_path: Path
+) -> None:
+    """Two concurrent runs share the cells: each call is sent once and each patch graded once.
+
+    A cell that the other run holds is no failure.
+    """
     simulation = Simulation(latency_s=0.3)
     server = server.apart(tmp_path)
     with OpenAIServer(simulation) as models:
@@ -61,8 +66,13 @@ def test_they_share_the_cells_and_both_are_done(server: PrefectServer, tmp_path:
     assert [row["gradings"] for row in evaluations] == [2] * CELLS
 
 
-def test_what_a_dead_operator_held_is_taken_over(server: PrefectServer, tmp_path: Path) -> None:
-    """Without waiting for the end of the lease, and nothing that was answered is asked again."""
+def test_the_cells_of_a_killed_operator_are_resumed_at_once(
+    server: PrefectServer, tmp_path: Path
+) -> None:
+    """A second run resumes the cell of a killed one at once, without waiting for the lease to end.
+
+    At most the call in flight is repeated.
+    """
     simulation = Simulation(latency_s=0.3)
     server = server.apart(tmp_path)
     with OpenAIServer(simulation) as models:

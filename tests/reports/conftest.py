@@ -9,7 +9,7 @@ from tests.reports.lake_fixture import LakeBuilder
 
 @pytest.fixture
 def lake(tmp_path: Path) -> LakeBuilder:
-    """An empty lake for the experiment `trial`."""
+    """Return an empty lake for the experiment `trial`."""
     root = tmp_path / "lake"
     root.mkdir()
     return LakeBuilder(root)
@@ -17,7 +17,7 @@ def lake(tmp_path: Path) -> LakeBuilder:
 
 @pytest.fixture
 def two_arms(lake: LakeBuilder) -> LakeBuilder:
-    """Four instances, `quick` and `careful`: one pair in each field of the paired table."""
+    """Return a lake with two arms and four instances, one in each field of the paired table."""
     lake.declare(
         ["quick", "careful"],
         ["i1", "i2", "i3", "i4"],

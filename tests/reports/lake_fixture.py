@@ -1,4 +1,4 @@
-"""A lake written by hand: real Parquet files with the declared schemas, and short rows."""
+"""Write lakes for tests: real Parquet files with the declared schemas and default values."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -19,29 +19,29 @@ CASES = SQL.parent / "cases"
 ORDINARY: dict[str, dict[str, Any]] = yaml.safe_load(
     (CASES / "ordinary.yaml").read_text(encoding="utf-8")
 )
-"""What a row says unless somebody says otherwise, by table; `arm` is of the path."""
+"""Default values of a row by table; `arm` is a part of the path."""
 
 
 _CELL = ("attempt_id", "instance_id")
 
 
 def _ordinary(table: str, *without: str) -> dict[str, Any]:
-    """Such a row, without what has to be given."""
+    """Return the default row without the given columns."""
     return {name: v for name, v in ORDINARY[table].items() if name not in ("arm", *without)}
 
 
 def attempt_row(**columns: Any) -> dict[str, Any]:
-    """An attempt's row; what is not given is ordinary."""
+    """Return an attempt's row with default values for all other columns."""
     return {**_ordinary("attempts", *_CELL), **columns}
 
 
 def evaluation_row(**columns: Any) -> dict[str, Any]:
-    """A grading's row; what is not given is ordinary."""
+    """Return a grading's row with default values for all other columns."""
     return {**_ordinary("evaluations", *_CELL), **columns}
 
 
 class LakeBuilder:
-    """Writes rows of one experiment into a lake folder, one file per row."""
+    """A writer of one experiment's rows to a lake folder, one file per row."""
 
     def __init__(self, root: Path, experiment: str = "trial") -> None:
         self.root = root
@@ -49,7 +49,7 @@ class LakeBuilder:
         self._files = 0
 
     def write(self, table: str, arm: str, rows: Sequence[dict[str, Any]], unit: str = "") -> Path:
-        """One file of one table."""
+        """Write one file of a table and return its path."""
         folder = self.root / table / f"experiment={self.experiment}" / f"arm={arm}"
         folder.mkdir(parents=True, exist_ok=True)
         self._files += 1
@@ -58,7 +58,7 @@ class LakeBuilder:
         return path
 
     def declare(self, arms: Sequence[str], instances: Sequence[str], **columns: Any) -> None:
-        """An experiment with these arms, in this order, over these instances."""
+        """Declare an experiment with these arms, in this order, and these instances."""
         for order, arm in enumerate(arms):
             row = {
                 **_ordinary("experiments"),
@@ -71,7 +71,7 @@ class LakeBuilder:
     def attempt(
         self, arm: str, instance: str, later_s: float = 0, unit: str = "", **columns: Any
     ) -> str:
-        """An attempt that started `later_s` after noon, with its calls; returns its id."""
+        """Write an attempt that started `later_s` after noon, with its calls, and return its id."""
         attempt_id = columns.pop("attempt_id", f"{arm}-{instance}-{self._files}")
         row = attempt_row(attempt_id=attempt_id, instance_id=instance, **columns)
         if later_s:
@@ -83,7 +83,7 @@ class LakeBuilder:
     def predict(
         self, arm: str, instance: str, attempt_id: str, unit: str = "", **columns: Any
     ) -> None:
-        """The patch of an attempt."""
+        """Write the patch of an attempt."""
         cell = {"attempt_id": attempt_id, "instance_id": instance, "model_name_or_path": arm}
         row = {**_ordinary("predictions"), **cell, **columns}
         self.write("predictions", arm, [row], unit)
@@ -98,7 +98,7 @@ class LakeBuilder:
         unit: str = "",
         **columns: Any,
     ) -> None:
-        """A grading of an attempt's patch."""
+        """Write a grading of an attempt's patch."""
         verdict = {"outcome": outcome, "resolved": outcome == "resolved"}
         row = evaluation_row(
             **{
@@ -112,7 +112,7 @@ class LakeBuilder:
         self.write("evaluations", arm, [row], unit)
 
     def steps(self, arm: str, instance: str, attempt_id: str, *steps: dict[str, Any]) -> None:
-        """The steps of an attempt, in the file that is named after it."""
+        """Write the steps of an attempt to the file that is named after it."""
         cell = {"attempt_id": attempt_id, "instance_id": instance}
         rows = [
             {**_ordinary("steps"), **cell, "seq": seq, **step} for seq, step in enumerate(steps)
@@ -120,7 +120,7 @@ class LakeBuilder:
         self.write("steps", arm, rows, unit=attempt_id)
 
     def cell(self, arm: str, instance: str, outcome: str = "resolved", **columns: Any) -> str:
-        """A whole cell: attempt, calls, patch and grading; returns the attempt's id."""
+        """Write attempt, calls, patch and grading of a cell, and return the attempt's id."""
         repeat = columns.get("repeat", 0)
         attempt_id = self.attempt(arm, instance, **columns)
         self.predict(arm, instance, attempt_id, repeat=repeat)
@@ -128,11 +128,11 @@ class LakeBuilder:
         return attempt_id
 
     def call(self, **columns: Any) -> dict[str, Any]:
-        """A call's row; what is not given is ordinary."""
+        """Return a call's row with default values for all other columns."""
         return {**_ordinary("llm_calls"), **columns}
 
     def calls(self, arm: str, attempt: dict[str, Any]) -> None:
-        """Calls that agree with the attempt: the unpriced ones first, the cost on the others."""
+        """Write calls that add up to the attempt. The first ones are unpriced."""
         calls, unpriced = attempt["model_calls"], attempt["unpriced_calls"]
         priced = calls - unpriced
         rows = [

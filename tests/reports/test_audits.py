@@ -1,5 +1,4 @@
-"""The SQL files, and the messages of failed audits. `reports/cases/` tests each audit's
-findings."""
+"""The SQL files and the messages of failed audits. Cases test the findings of each audit."""
 
 from pathlib import Path
 
@@ -10,8 +9,11 @@ from reports.relations import AUDIT_EXAMPLES, MARTS, SQL, STAGING
 from tests.reports.lake_fixture import LakeBuilder
 
 
-def test_a_failed_audit_is_told_with_its_meaning_and_examples(lake: LakeBuilder) -> None:
-    """All rows are counted, a few are shown; a sound lake fails none."""
+def test_a_failed_audit_has_its_meaning_and_examples(lake: LakeBuilder) -> None:
+    """A failed audit states its meaning, the number of rows and a few examples.
+
+    A correct lake fails no audit.
+    """
     lake.declare(["a"], ["i1"])
     lake.cell("a", "i1")
     assert build(lake.root, "trial").audits == ()
@@ -26,7 +28,7 @@ def test_a_failed_audit_is_told_with_its_meaning_and_examples(lake: LakeBuilder)
 
 @pytest.mark.parametrize("path", sorted(SQL.rglob("*.sql")), ids=lambda path: path.stem)
 def test_sql_files_follow_the_house_form(path: Path) -> None:
-    """The first comment states grain or claim, the last query is `final`, 70 lines at most."""
+    """A SQL file begins with its grain or claim, ends with `final` and has at most 70 lines."""
     text = path.read_text(encoding="utf-8")
     assert text.startswith(("-- Grain: ", "-- Must be empty: "))
     assert "final as (" in text
@@ -35,6 +37,6 @@ def test_sql_files_follow_the_house_form(path: Path) -> None:
 
 
 def test_every_sql_file_is_used() -> None:
-    """The two lists in `relations` name all files."""
+    """The lists in `reports.relations` name all files of staging and marts."""
     assert {path.stem for path in (SQL / "staging").glob("*.sql")} == set(STAGING)
     assert {path.stem for path in (SQL / "marts").glob("*.sql")} == set(MARTS)

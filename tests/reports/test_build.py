@@ -1,4 +1,4 @@
-"""From rows in the lake to the report: rows in, rows out."""
+"""From rows in the lake to the report."""
 
 import json
 
@@ -12,22 +12,22 @@ from tests.reports.lake_fixture import LakeBuilder
 
 
 def states(report: Report, arm: str) -> dict[str, int]:
-    """The states that occur in an arm."""
+    """Return the number of cells of an arm by state."""
     return {state: n for state, n in report.arm(arm).states.items() if n}
 
 
 def cell(report: Report, arm: str, instance: str) -> Cell:
-    """One cell of repeat 0."""
+    """Return the cell of an arm and an instance."""
     return next(c for c in report.cells if (c.arm, c.instance_id) == (arm, instance))
 
 
 def warnings(report: Report) -> str:
-    """All warnings as one text."""
+    """Return all warnings as one text."""
     return "\n".join(note.text for note in report.notes if note.level == "warning")
 
 
 def test_a_complete_run_of_two_arms(two_arms: LakeBuilder) -> None:
-    """Counts, rates, costs, tokens and the paired table of a run where nothing went wrong."""
+    """A complete run has counts, rates, costs, tokens and a paired table."""
     report = build(two_arms.root, "trial")
     quick, careful = report.arms
     assert (quick.name, careful.name) == ("quick", "careful")
@@ -49,7 +49,7 @@ def test_a_complete_run_of_two_arms(two_arms: LakeBuilder) -> None:
 
 
 def test_every_state_of_a_cell(lake: LakeBuilder) -> None:
-    """Whatever became of a planned cell, it is in exactly one state and in the denominator."""
+    """Every planned cell is in exactly one state and in the denominator."""
     names = "resolved unresolved none empty patch_failed timeout infra grading ungraded missing"
     lake.declare(["a"], names.split())
     for outcome in ("resolved", "unresolved", "patch_failed", "timeout"):
@@ -80,8 +80,8 @@ def test_every_state_of_a_cell(lake: LakeBuilder) -> None:
         assert told in warnings(report)
 
 
-def test_what_was_tried_again_is_told(lake: LakeBuilder) -> None:
-    """How many attempts gave way to a later one, and what they cost."""
+def test_superseded_attempts_are_counted(lake: LakeBuilder) -> None:
+    """A note states how many attempts were superseded by later ones, and their cost."""
     lake.declare(["a"], ["i1"])
     lake.attempt("a", "i1", outcome="infrastructure", cost_usd=0.25)
     lake.cell("a", "i1", later_s=60, cost_usd=1.0)
@@ -96,7 +96,7 @@ def test_what_was_tried_again_is_told(lake: LakeBuilder) -> None:
 
 
 def test_unknown_prices_make_a_cost_a_lower_bound(lake: LakeBuilder) -> None:
-    """Known parts add up, the mark stays, and the pair is left out of the cost ratio."""
+    """If a price is unknown, the cost is a lower bound, and the cost ratio excludes the pair."""
     lake.declare(["a", "b"], ["i1", "i2"])
     lake.cell("a", "i1", cost_usd=1.0)
     lake.cell("a", "i2", cost_usd=3.0, unpriced_calls=1)
@@ -110,7 +110,7 @@ def test_unknown_prices_make_a_cost_a_lower_bound(lake: LakeBuilder) -> None:
 
 
 def test_a_cost_of_which_nothing_is_known_is_unknown(lake: LakeBuilder) -> None:
-    """Not zero: neither the sum, nor per instance, nor per resolved instance."""
+    """If no price is known, the cost of an arm is unknown, not zero."""
     lake.declare(["a", "b"], ["i1"])
     lake.cell("a", "i1", cost_usd=None, unpriced_calls=2)
     lake.cell("b", "i1")
@@ -122,7 +122,7 @@ def test_a_cost_of_which_nothing_is_known_is_unknown(lake: LakeBuilder) -> None:
 
 
 def test_imports_without_calls_or_cost_are_of_unknown_cost(lake: LakeBuilder) -> None:
-    """A predictions file says nothing of its price, which is not the same as free."""
+    """The cost of imported predictions is unknown, not zero."""
     lake.declare(["theirs"], ["i1"])
     lake.cell("theirs", "i1", model_calls=0, cost_usd=None, environment="imported")
     report = build(lake.root, "trial")
@@ -130,7 +130,7 @@ def test_imports_without_calls_or_cost_are_of_unknown_cost(lake: LakeBuilder) ->
 
 
 def test_arms_without_a_model_cost_nothing(lake: LakeBuilder) -> None:
-    """No call costs nothing; and there is no ratio to a free arm."""
+    """An arm without model calls costs nothing, and there is no cost ratio to it."""
     lake.declare(["gold", "a"], ["i1"])
     lake.cell("gold", "i1", model_calls=0, cost_usd=0.0, agent="gold", model="none")
     lake.cell("a", "i1")
@@ -140,14 +140,14 @@ def test_arms_without_a_model_cost_nothing(lake: LakeBuilder) -> None:
 
 
 def test_cost_per_resolved_is_undefined_when_nothing_is_resolved(lake: LakeBuilder) -> None:
-    """None, not infinity and not zero."""
+    """Without a resolved instance, the cost per resolved instance is None."""
     lake.declare(["a"], ["i1"])
     lake.cell("a", "i1", "unresolved")
     assert build(lake.root, "trial").arm("a").cost_per_resolved is None
 
 
 def test_repeats_multiply_the_cells(lake: LakeBuilder) -> None:
-    """Rates and pairs are over instance and repeat, and the report says what that means."""
+    """Rates and pairs count each repeat of an instance, and a note explains it."""
     lake.declare(["a", "b"], ["i1", "i2"], repeats=2)
     for arm, outcomes in (("a", "ruru"), ("b", "rrrr")):
         for i, outcome in enumerate(outcomes):
@@ -160,7 +160,7 @@ def test_repeats_multiply_the_cells(lake: LakeBuilder) -> None:
 
 
 def test_an_experiment_that_has_not_begun(lake: LakeBuilder) -> None:
-    """Everything is missing, nothing fails."""
+    """Before the first attempt, every cell is missing, and the report can be built."""
     lake.declare(["a", "b"], ["i1", "i2"])
     report = build(lake.root, "trial")
     assert states(report, "a") == {"missing": 2}
@@ -170,7 +170,7 @@ def test_an_experiment_that_has_not_begun(lake: LakeBuilder) -> None:
 
 
 def test_simulated_models_and_host_workspaces_are_marked(lake: LakeBuilder) -> None:
-    """From the declaration, and from what was recorded where the two differ."""
+    """Simulated models and host workspaces are marked, whether declared or only recorded."""
     lake.declare(["a"], ["i1"], simulated=True)
     lake.declare(["b"], ["i1"])
     lake.cell("b", "i1", provider="simulated", environment="host")
@@ -180,19 +180,22 @@ def test_simulated_models_and_host_workspaces_are_marked(lake: LakeBuilder) -> N
 
 
 def test_a_comparison_of_different_models_says_so(lake: LakeBuilder) -> None:
-    """Which model each side has is told; a control arm without a model is no such case."""
+    """A warning names the models of both arms if they differ."""
     lake.declare(["a"], ["i1"], model="large", arm_order=0)
     lake.declare(["b"], ["i1"], model="small", arm_order=1)
     assert "a and b have different models (large and small)" in warnings(build(lake.root, "trial"))
 
 
-def test_equal_models_need_no_word(two_arms: LakeBuilder) -> None:
-    """It is the default, and a warning that always stands there is none."""
+def test_equal_models_cause_no_warning(two_arms: LakeBuilder) -> None:
+    """If both arms have the same model, there is no such warning."""
     assert "different models" not in warnings(build(two_arms.root, "trial"))
 
 
 def test_the_latest_declaration_sets_the_denominator(lake: LakeBuilder) -> None:
-    """Attempts outside it are told by an audit, and the change by a warning."""
+    """The latest declaration applies. A warning states the change.
+
+    An audit lists attempts that it does not plan.
+    """
     lake.declare(["a"], ["i1", "i2"])
     lake.cell("a", "i1")
     lake.cell("a", "i2")
@@ -205,7 +208,10 @@ def test_the_latest_declaration_sets_the_denominator(lake: LakeBuilder) -> None:
 
 
 def test_every_pair_is_compared_once_and_the_primary_first(lake: LakeBuilder) -> None:
-    """In the declared direction; the others have the earlier arm as baseline."""
+    """Every pair is compared once, the primary one first and in the declared direction.
+
+    The others have the earlier arm as baseline.
+    """
     primary = {"primary_baseline": "c", "primary_candidate": "a"}
     lake.declare(["a", "b", "c"], ["i1"], **primary)
     pairs = [(p.baseline, p.candidate, p.role) for p in build(lake.root, "trial").comparisons]
@@ -217,7 +223,7 @@ def test_every_pair_is_compared_once_and_the_primary_first(lake: LakeBuilder) ->
 
 
 def test_without_a_declared_pair_controls_come_last(lake: LakeBuilder) -> None:
-    """`gold` and `null` prove the set-up; they are not what anybody compares first."""
+    """Without a declared pair, pairs with the control arms `gold` and `null` come last."""
     lake.declare(["gold"], ["i1"], agent="gold")
     for order, arm in enumerate(("a", "b"), start=1):
         lake.write("experiments", arm, [declared_row(lake, arm_order=order)])
@@ -226,13 +232,16 @@ def test_without_a_declared_pair_controls_come_last(lake: LakeBuilder) -> None:
 
 
 def declared_row(lake: LakeBuilder, **columns: object) -> dict[str, object]:
-    """A row like those of `LakeBuilder.declare`, for one more arm of the same declaration."""
+    """Return a row for one more arm of the declaration."""
     path = next((lake.root / "experiments").rglob("*.parquet"))
     return {**pq.ParquetFile(path).read().to_pylist()[0], "agent": "mini", **columns}
 
 
 def test_a_chosen_pair_comes_first_and_says_so(lake: LakeBuilder) -> None:
-    """In the direction that is asked for; turned round it is still the declared comparison."""
+    """A chosen pair comes first, in the requested direction, and a note says so.
+
+    The declared comparison keeps its role if its arms are swapped.
+    """
     lake.declare(["a", "b", "c"], ["i1"], primary_baseline="a", primary_candidate="b")
     for arm, cost in (("a", 1.0), ("b", 2.0), ("c", 3.0)):
         lake.cell(arm, "i1", cost_usd=cost)
@@ -249,7 +258,7 @@ def test_a_chosen_pair_comes_first_and_says_so(lake: LakeBuilder) -> None:
 
 
 def test_one_arm_has_nothing_to_compare(lake: LakeBuilder) -> None:
-    """A report all the same."""
+    """The report of a single arm has no comparison."""
     lake.declare(["a"], ["i1"])
     lake.cell("a", "i1")
     assert build(lake.root, "trial").comparisons == ()
@@ -265,13 +274,13 @@ def test_one_arm_has_nothing_to_compare(lake: LakeBuilder) -> None:
 def test_wrong_arms_are_refused(
     two_arms: LakeBuilder, baseline: str, candidate: str | None, message: str
 ) -> None:
-    """One line that names what was meant or missing."""
+    """Wrong arms are refused with one line that suggests a correction."""
     with pytest.raises(ReportError, match=message):
         build(two_arms.root, "trial", baseline, candidate)
 
 
 def test_an_experiment_without_a_declaration_is_refused(lake: LakeBuilder) -> None:
-    """Without the denominator there is no rate; likewise if nothing is planned."""
+    """An experiment without a declaration, or without planned instances, has no report."""
     lake.cell("a", "i1")
     with pytest.raises(ReportError, match="has no declaration"):
         build(lake.root, "trial")
@@ -281,7 +290,7 @@ def test_an_experiment_without_a_declaration_is_refused(lake: LakeBuilder) -> No
 
 
 def test_versions_are_merged_over_attempts(lake: LakeBuilder) -> None:
-    """A run over two versions of a package names both."""
+    """The report lists every version of a package that any attempt used."""
     lake.declare(["a"], ["i1", "i2"])
     for instance, version in (("i1", "1.0"), ("i2", "1.1")):
         lake.cell("a", instance, versions=json.dumps({"tool": version}))

@@ -1,4 +1,4 @@
-"""The cases of `reports/cases/`: rows in, rows out, through the real relations."""
+"""The cases of `reports/cases/`: given rows lead to expected rows of the real relations."""
 
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,13 @@ Row = dict[str, Any]
 
 
 def read(path: Path) -> Row:
-    """One case."""
+    """Read a case from its file."""
     case: Row = yaml.safe_load(path.read_text(encoding="utf-8"))
     return case
 
 
 def fill(lake: LakeBuilder, given: dict[str, list[Row]]) -> None:
-    """Write the given rows, one file a row."""
+    """Write the given rows, each to its own file."""
     for table, rows in given.items():
         for row in rows:
             columns = {**ORDINARY[table], **row}
@@ -31,7 +31,7 @@ def fill(lake: LakeBuilder, given: dict[str, list[Row]]) -> None:
 
 
 def rows_of(connection: DuckDBPyConnection, relation: str) -> list[Row]:
-    """All rows of a mart, or what an audit found."""
+    """Return all rows of a mart or of an audit."""
     layer, _, name = relation.partition(".")
     query = (
         (SQL / "audits" / f"{name}.sql").read_text() if layer == "audits" else f"from {relation}"
@@ -42,7 +42,7 @@ def rows_of(connection: DuckDBPyConnection, relation: str) -> list[Row]:
 
 
 def comparable(rows: list[Row]) -> list[str]:
-    """Rows in an order of their own, floats to a billionth, 1 and 1.0 the same."""
+    """Return the rows as sorted texts, with rounded floats and with 1 equal to 1.0."""
     return sorted(
         str({name: round(float(v), 9) if type(v) in (int, float) else v for name, v in row.items()})
         for row in rows
@@ -51,7 +51,7 @@ def comparable(rows: list[Row]) -> list[str]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_given_rows_make_the_expected_ones(lake: LakeBuilder, path: Path) -> None:
-    """Every relation that a case names has these rows; no other audit finds anything."""
+    """Every relation that a case names has the expected rows. All other audits find nothing."""
     case = read(path)
     fill(lake, case["given"])
     expected = {f"audits.{name}": [] for name in AUDITS} | case["expect"]
@@ -60,7 +60,9 @@ def test_given_rows_make_the_expected_ones(lake: LakeBuilder, path: Path) -> Non
         for relation, rows in expected.items():
             found = rows_of(connection, relation)
             named = list(rows[0]) if rows else []
-            assert all(list(row) == named for row in rows), f"{relation}: not all columns alike"
+            assert all(list(row) == named for row in rows), (
+                f"{relation}: rows with different columns"
+            )
             shown = [{name: row[name] for name in named} for row in found]
             assert comparable(shown) == comparable(rows), relation
     finally:
@@ -68,7 +70,7 @@ def test_given_rows_make_the_expected_ones(lake: LakeBuilder, path: Path) -> Non
 
 
 def test_every_mart_and_every_audit_has_a_case() -> None:
-    """A new SQL file needs one."""
+    """Every mart and every audit has at least one case with expected rows."""
     named = {relation for path in FILES for relation, rows in read(path)["expect"].items() if rows}
     assert {f"marts.{name}" for name in MARTS} <= named
     assert {f"audits.{name}" for name in AUDITS} <= named
@@ -76,7 +78,7 @@ def test_every_mart_and_every_audit_has_a_case() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_case_says_why_it_is_there(path: Path) -> None:
-    """And names only tables and columns that there are."""
+    """A case has an explanation and uses only existing tables and columns."""
     case = read(path)
     assert case.keys() == {"about", "given", "expect"}
     assert case["about"].strip().endswith(".")

@@ -1,4 +1,4 @@
-"""The axis of the cost distribution: enough ticks to read a cost by."""
+"""The axis of the cost distribution has enough ticks to read a cost."""
 
 import pytest
 from matplotlib.figure import Figure
@@ -13,7 +13,7 @@ from reports.rendering.figures import _cost_scale
     ids=["20", "23", "250", "300,000"],
 )
 def test_a_logarithmic_axis_has_several_named_ticks(costs: list[float]) -> None:
-    """Also where costs lie around a single power of ten."""
+    """A logarithmic axis has at least three labels, even around a single power of ten."""
     figure = Figure()
     axes = figure.subplots()
     axes.plot(costs, costs)

@@ -1,16 +1,16 @@
-"""The documentation of the lake."""
+"""The generated documentation of the lake."""
 
 from reports.columns import TABLES
 from reports.documentation import DOCUMENT, tables_markdown
 
 
 def test_the_document_is_up_to_date() -> None:
-    """Run `python -m reports.documentation` after a change of the columns."""
+    """The document matches the columns; `python -m reports.documentation` updates it."""
     assert DOCUMENT.read_text(encoding="utf-8") == tables_markdown()
 
 
 def test_every_column_is_named() -> None:
-    """With its table's section."""
+    """Every column is listed in the section of its table."""
     text = tables_markdown()
     for table in TABLES.values():
         section = text.split(f"## {table.name}\n")[1].split("\n## ")[0]

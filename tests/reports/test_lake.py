@@ -23,7 +23,7 @@ def test_every_table_is_a_view_with_its_declared_columns(lake: LakeBuilder) -> N
 
 
 def test_views_hold_one_experiment_only(lake: LakeBuilder) -> None:
-    """Rows of other experiments in the same lake are not seen."""
+    """Views exclude rows of other experiments in the same lake."""
     lake.declare(["a"], ["i1"])
     other = LakeBuilder(lake.root, "other")
     other.declare(["a", "b"], ["i1"])
@@ -35,7 +35,7 @@ def test_views_hold_one_experiment_only(lake: LakeBuilder) -> None:
 
 
 def test_what_experiments_share_is_a_view_too(lake: LakeBuilder) -> None:
-    """Without the columns of the path, and whichever experiment is open."""
+    """Tables that all experiments share are views, too, without the columns of the path."""
     lake.declare(["a"], ["i1"])
     connection = open_lake(lake.root, "trial")
     for name, table in SHARED_TABLES.items():
@@ -58,7 +58,7 @@ def test_names_that_look_like_numbers_stay_text(tmp_path: Path) -> None:
 
 
 def test_a_lake_path_may_hold_any_character(tmp_path: Path) -> None:
-    """Quotes, glob characters and `=` in the folder's path mean themselves."""
+    """Quotes, glob characters and `=` in the folder's path have no special meaning."""
     root = tmp_path / "it's [a]*? run=3"
     lake = LakeBuilder(root)
     lake.declare(["a"], ["i1"])
@@ -67,7 +67,7 @@ def test_a_lake_path_may_hold_any_character(tmp_path: Path) -> None:
 
 
 def test_a_column_that_older_files_lack_is_null(lake: LakeBuilder) -> None:
-    """Files written before a column existed still read."""
+    """Files that were written before a column existed are readable."""
     lake.declare(["a"], ["i1"])
     path = lake.write("predictions", "a", [])
     old = pa.table({"attempt_id": ["x"], "instance_id": ["i1"]})
@@ -77,7 +77,7 @@ def test_a_column_that_older_files_lack_is_null(lake: LakeBuilder) -> None:
 
 
 def test_files_that_are_not_finished_are_not_read(lake: LakeBuilder) -> None:
-    """Only names that end in `.parquet` count; a temporary file may be half written."""
+    """Only files that end in `.parquet` are read, since temporary files may be incomplete."""
     lake.declare(["a"], ["i1"])
     folder = lake.write("attempts", "a", []).parent
     (folder / "unit.parquet.tmp").write_bytes(b"half")
@@ -85,19 +85,19 @@ def test_files_that_are_not_finished_are_not_read(lake: LakeBuilder) -> None:
 
 
 def test_a_missing_lake_says_what_to_do(tmp_path: Path) -> None:
-    """One line with the path."""
+    """A missing lake is reported in one line with its path."""
     with pytest.raises(ReportError, match=r"no lake at .*nowhere: run an experiment first"):
         open_lake(tmp_path / "nowhere", "trial")
 
 
 def test_an_empty_lake_says_so(tmp_path: Path) -> None:
-    """A folder without any experiment is told apart from an unknown experiment."""
+    """The error for a lake without any experiment differs from that for an unknown experiment."""
     with pytest.raises(ReportError, match="holds no experiment yet"):
         open_lake(tmp_path, "trial")
 
 
 def test_an_unknown_experiment_names_near_matches(lake: LakeBuilder) -> None:
-    """A typing error is answered with the name that was meant, anything else with all names."""
+    """A misspelled name is answered with a similar one, any other name with all known names."""
     lake.declare(["a"], ["i1"])
     with pytest.raises(ReportError, match="did you mean trial"):
         open_lake(lake.root, "trail")

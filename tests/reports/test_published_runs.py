@@ -1,4 +1,4 @@
-"""Three published runs over 500 instances; every number is recomputed."""
+"""Reports of three published runs over 500 instances equal independent calculations."""
 
 from itertools import combinations
 from pathlib import Path
@@ -17,7 +17,7 @@ RUNS = Path("../shared/data/mini_runs/verified_three_models.parquet")
 
 @pytest.fixture(scope="module")
 def runs() -> pd.DataFrame:
-    """One row per model and instance: resolved, cost, calls."""
+    """Return one row per model and instance with verdict, cost and calls."""
     path = Path(__file__).parents[2] / RUNS
     if not path.exists():
         pytest.skip(f"needs {RUNS}, which is not part of the project")
@@ -26,7 +26,7 @@ def runs() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def report(runs: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """The report of the three runs, imported as totals without calls and patches."""
+    """Return the report of the three runs, imported without calls and patches."""
     lake = LakeBuilder(tmp_path_factory.mktemp("lake"))
     lake.declare(list(runs.model.unique()), sorted(runs.instance_id.unique()))
     imported = {"environment": "imported", "started_at": None, "duration_s": None}
@@ -58,7 +58,7 @@ def report(runs: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Repo
 
 
 def test_arms_agree_with_pandas(report: Report, runs: pd.DataFrame) -> None:
-    """Counts, sums and means."""
+    """Counts, sums and means of each arm equal those of pandas."""
     for arm in report.arms:
         rows = runs[runs.model == arm.name]
         assert (arm.planned, arm.resolved) == (len(rows), rows.resolved.sum())
@@ -69,7 +69,7 @@ def test_arms_agree_with_pandas(report: Report, runs: pd.DataFrame) -> None:
 
 
 def test_pairs_agree_with_pandas(report: Report, runs: pd.DataFrame) -> None:
-    """Paired tables, p-values and cost ratios of all three pairs."""
+    """Paired tables, p-values and cost ratios of all pairs equal those of pandas and scipy."""
     wide = runs.pivot_table(
         index="instance_id", columns="model", values="resolved", aggfunc="first"
     )
@@ -86,7 +86,7 @@ def test_pairs_agree_with_pandas(report: Report, runs: pd.DataFrame) -> None:
 
 
 def test_the_page_holds_every_instance(report: Report, runs: pd.DataFrame) -> None:
-    """A table of 500 rows, within its own container."""
+    """The page lists all 500 instances."""
     html = render(report)
     assert html.count('<th scope="row">') >= 500
     assert all(instance in html for instance in runs.instance_id.unique())

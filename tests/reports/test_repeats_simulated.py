@@ -1,6 +1,6 @@
 """Error rates with repeats: a small version of `python -m tests.bench repeats`.
 
-One simulation in a thousand exceeds the tolerances if the rate is as promised.
+If the rates are as promised, one simulation in a thousand exceeds the tolerances.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from tests.bench.repeats import ALIKE, WORSE, Scenario, above, simulate
 
 @pytest.fixture(params=[250, pytest.param(1000, marks=pytest.mark.full)], ids="{} runs".format)
 def runs(request: pytest.FixtureRequest) -> int:
-    """Return how often an experiment is drawn."""
+    """Return the number of simulated experiments."""
     found: int = request.param
     return found
 
@@ -21,7 +21,10 @@ def runs(request: pytest.FixtureRequest) -> int:
 def test_false_rejections_stay_within_a_point_of_the_level(
     runs: int, instances: int, repeats: int
 ) -> None:
-    """With effects of arms at single instances; taking cells for independent does not do it."""
+    """False rejections stay within a point of the level even if arms differ at single instances.
+
+    Treating all cells as independent exceeds it.
+    """
     rates = simulate(instances, repeats, ALIKE[0], runs)
     assert rates.exact <= rates.mid_p <= above(0.06, runs)
     assert rates.mid_p >= 0.04 - (above(0.04, runs) - 0.04)
@@ -34,7 +37,10 @@ def test_false_rejections_stay_within_a_point_of_the_level(
 def test_false_non_inferiority_is_at_most_nominal(
     runs: int, instances: int, repeats: int, scenario: Scenario
 ) -> None:
-    """And the interval holds the truth, and has a width in every run."""
+    """False non-inferiority stays below the nominal rate.
+
+    The interval has the promised coverage and never a width near zero.
+    """
     rates = simulate(instances, repeats, scenario, runs)
     assert rates.not_worse <= above(0.025, runs)
     assert rates.covered >= 1 - above(0.05, runs)
@@ -48,7 +54,7 @@ def test_false_non_inferiority_is_at_most_nominal(
 def test_the_power_of_a_plan_with_repeats_is_not_overstated(
     runs: int, instances: int, repeats: int, correlation: float
 ) -> None:
-    """Against the test that the report will make: all repeats alike, or each for itself."""
+    """The stated power never clearly exceeds the simulated power of the report's test."""
     discordance = 0.4
     independent = instances * repeats / (1 + (repeats - 1) * correlation)
     difference = 2.5 * (discordance / independent) ** 0.5

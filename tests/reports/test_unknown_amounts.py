@@ -29,7 +29,7 @@ UNKNOWN = dict.fromkeys(
         "reasoning_tokens",
     )
 )
-"""Columns that an import of verdicts and costs leaves open."""
+"""Columns that are unknown in an import of verdicts and costs."""
 
 
 def imported(lake: LakeBuilder, arm: str, instance: str, outcome: str, usd: float | None) -> None:
@@ -41,7 +41,7 @@ def imported(lake: LakeBuilder, arm: str, instance: str, outcome: str, usd: floa
 
 @pytest.fixture
 def partly(lake: LakeBuilder) -> Report:
-    """Two imported arms over four instances: the costs of two cells and one whole cell lack."""
+    """Return the report of two imported arms, one of which lacks a cost and a whole cell."""
     lake.declare(["base", "other"], ["i1", "i2", "i3", "i4"], environment="imported")
     for instance, usd in (("i1", 1.0), ("i2", 1.0), ("i3", 3.0), ("i4", 3.0)):
         imported(lake, "base", instance, "resolved", usd)
@@ -51,7 +51,7 @@ def partly(lake: LakeBuilder) -> Report:
 
 
 def test_unknown_tokens_and_calls_are_never_zero(partly: Report) -> None:
-    """Neither in an arm's sums nor in the comparison, and without an interval."""
+    """Unknown tokens and calls are never zero, neither in sums nor in comparisons."""
     for arm in partly.arms:
         assert (arm.tokens.total, arm.tokens.reasoning, arm.mean_calls) == (None, None, None)
     assert partly.resampled
@@ -66,7 +66,7 @@ def test_unknown_tokens_and_calls_are_never_zero(partly: Report) -> None:
 
 
 def test_partly_unknown_counts_are_lower_bounds(lake: LakeBuilder) -> None:
-    """With the number of cells that they lack."""
+    """Partly unknown counts are lower bounds, and a note states how many cells are unknown."""
     lake.declare(["a"], ["i1", "i2"])
     lake.cell("a", "i1", input_tokens=7000, model_calls=3)
     imported(lake, "a", "i2", "resolved", 1.0)
@@ -79,7 +79,10 @@ def test_partly_unknown_counts_are_lower_bounds(lake: LakeBuilder) -> None:
 
 
 def test_costs_are_compared_on_the_pairs_that_have_both(partly: Report) -> None:
-    """The ratio and both amounts are of the same pairs, and no bound is beside them."""
+    """The cost ratio and both amounts come from the pairs in which both costs are known.
+
+    Lower bounds over all cells are stated separately.
+    """
     told = headline(partly)
     assert told.endswith(
         f"it costs 1.20{TIMES} as much on the 2 of 4 pairs with both costs known ($1.20 against "
@@ -103,8 +106,8 @@ def test_costs_are_compared_on_the_pairs_that_have_both(partly: Report) -> None:
     assert "Costs are lower bounds (other: no cost for 1 of 3 cells)." in notes
 
 
-def test_unknown_costs_are_put_in_as_a_sensitivity(partly: Report) -> None:
-    """At the mean, at the maximum, and between what is known and the maximum."""
+def test_unknown_costs_are_imputed_as_a_sensitivity_analysis(partly: Report) -> None:
+    """A sensitivity analysis replaces unknown costs by the mean, the maximum and the known part."""
     assert partly.resampled
     unknown = partly.resampled.unknown_costs
     assert unknown
@@ -121,8 +124,8 @@ def test_unknown_costs_are_put_in_as_a_sensitivity(partly: Report) -> None:
     )
 
 
-def test_what_is_known_of_a_cost_is_kept() -> None:
-    """A cost that is known in part is at least that, one that is not at least 0."""
+def test_the_known_part_of_a_cost_is_its_lower_bound() -> None:
+    """The known part of a cost is its lower bound; an unknown cost is at least 0."""
     found = impute([(None, 5.0), (1.0, 1.0)], [(1.0, 1.0), (2.0, 2.0)])
     assert found
     assert (found.at_mean, found.bounds) == (0.5, Interval(0.5, 0.5))
@@ -134,7 +137,7 @@ def test_what_is_known_of_a_cost_is_kept() -> None:
 
 
 def test_without_any_cost_the_report_says_so_once(lake: LakeBuilder) -> None:
-    """And puts no unknown against an unknown."""
+    """If no cost is known, the report says so once and compares no costs."""
     lake.declare(["a", "b"], ["i1"], environment="imported")
     imported(lake, "a", "i1", "resolved", None)
     imported(lake, "b", "i1", "unresolved", None)
@@ -147,7 +150,7 @@ def test_without_any_cost_the_report_says_so_once(lake: LakeBuilder) -> None:
 
 
 def test_arms_without_a_common_instance_are_not_compared(lake: LakeBuilder) -> None:
-    """Equal counts do not make them as good as each other."""
+    """Arms without a common instance are not compared, even if they resolve equally many."""
     lake.declare(["a", "b"], ["i1", "i2"], environment="imported")
     imported(lake, "a", "i1", "resolved", 1.0)
     imported(lake, "b", "i2", "resolved", 1.0)

@@ -1,9 +1,9 @@
-"""A local server with the one path of Anthropic's API that LiteLLM posts messages to.
+"""A local server with the one path of Anthropic's API to which LiteLLM sends messages.
 
 In a test:
 
     with AnthropicServer() as server:
-        ...  # server.url is the `api_base`, server.requests what was asked
+        ...  # server.url is the `api_base`, server.requests are the requests so far
 """
 
 import json
@@ -29,11 +29,11 @@ ANSWER = {
 
 
 class AnthropicServer:
-    """Answers every `POST /v1/messages` alike while the `with` block runs."""
+    """A server that gives the same answer to every `POST /v1/messages` during the `with` block."""
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
-        """Bodies in the order of their arrival."""
+        """Request bodies in the order of their arrival."""
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self.requests))
         self._http.daemon_threads = True
 
@@ -65,6 +65,6 @@ def _handler(requests: list[dict[str, Any]]) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(payload)
 
         def log_message(self, *args: object) -> None:
-            """Keep the terminal for the program under test."""
+            """Print nothing, to keep the terminal for the program under test."""
 
     return Handler

@@ -1,4 +1,4 @@
-"""A breakable network: a proxy in front of a local server."""
+"""A network that can fail: a proxy in front of a local server."""
 
 import socket
 import struct
@@ -7,7 +7,7 @@ from contextlib import suppress
 
 
 class Cable:
-    """A line to a local server that can be cut, or go silent, and be mended."""
+    """A connection to a local server that can be cut or silenced, and mended."""
 
     def __init__(self, port: int) -> None:
         self._target = port
@@ -18,22 +18,22 @@ class Cable:
         self._listen()
 
     def cut(self) -> None:
-        """Nobody listens any more, and every open connection is reset."""
+        """Reset every open connection and refuse new ones."""
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for end in list(self._open):
             with suppress(OSError):
-                # With no time to linger, closing is a reset.
+                # Without time to linger, closing the socket resets the connection.
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 end.shutdown(socket.SHUT_RDWR)
 
     def silence(self) -> None:
-        """Connections are accepted, and what is sent gets lost in both directions."""
+        """Accept connections, but drop all data in both directions."""
         self._silent = True
 
     def mend(self) -> None:
-        """The line is as at first."""
+        """Restore normal operation."""
         self._silent = False
         if self._listener.fileno() < 0:
             self._listener = socket.create_server(("127.0.0.1", self.port))

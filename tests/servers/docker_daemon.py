@@ -1,4 +1,4 @@
-"""A second Docker daemon of its own, to be stopped and killed: never the one of the machine.
+"""A second Docker daemon that tests may stop and kill, separate from the machine's daemon.
 
 with DockerDaemon() as daemon:
     daemon.load("some/image:latest")
@@ -18,32 +18,32 @@ from typing import Any, NoReturn
 import pytest
 
 REQUIRE_DOCKER = "DURABENCH_REQUIRE_DOCKER"
-"""Where this is set, a test that cannot have a daemon fails instead of being skipped."""
+"""If this is set, a test that cannot start a daemon fails instead of being skipped."""
 
 START_TIMEOUT_S, STOP_TIMEOUT_S = 60, 60
 
 
 def require_dockerd() -> str:
-    """The program that is the daemon; skips or fails where this user cannot start one."""
+    """Return the path of `dockerd`. Skip or fail the test if this user cannot start it."""
     found = shutil.which("dockerd")
     if found is None or os.geteuid() != 0:
-        cannot_be_had("a Docker daemon of one's own takes root and the program dockerd")
+        skip_or_fail("a separate Docker daemon needs root and the program dockerd")
     return found
 
 
-def cannot_be_had(reason: str) -> NoReturn:
-    """Skip the test, or fail it where Docker is required."""
+def skip_or_fail(reason: str) -> NoReturn:
+    """Skip the test, or fail it if Docker is required."""
     if os.environ.get(REQUIRE_DOCKER):
         pytest.fail(reason)
     pytest.skip(reason)
 
 
 class DockerDaemon:
-    """A daemon with images and containers of its own and no network, gone with the context."""
+    """A daemon with its own images and containers and no network, removed with the context."""
 
     def __init__(self) -> None:
         self._program = require_dockerd()
-        # Not below pytest's folders: the path of a socket has at most 107 characters.
+        # Not in pytest's folders: the path of a socket has at most 107 characters.
         self._folder = Path(tempfile.mkdtemp(prefix="dockerd-"))
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"unix://{self._folder / 'socket'}"
@@ -59,18 +59,18 @@ class DockerDaemon:
     def __exit__(self, *exc_info: object) -> None:
         try:
             if not self.runs:
-                self.start()  # which ends what a killed daemon left running
+                self.start()  # ends the containers that a killed daemon left running
             self.stop()
         finally:
             self._remove()
 
     @property
     def runs(self) -> bool:
-        """Whether it was started and not ended since."""
+        """Return True if the daemon was started and has not been stopped since."""
         return self._process is not None
 
     def start(self) -> None:
-        """Start it, with what it had before; returns when it answers."""
+        """Start the daemon with its earlier images and containers, and wait until it answers."""
         folders = {
             "data-root": self._folder / "data",
             "exec-root": self._folder / "exec",
@@ -78,7 +78,7 @@ class DockerDaemon:
         }
         options = [f"--{name}={path}" for name, path in folders.items()]
         no_network = ["--bridge=none", "--iptables=false", "--ip-forward=false"]
-        # A network namespace of its own: without a bridge it would remove the machine's.
+        # A separate network namespace: without a bridge, the daemon would remove the machine's.
         alone = ["unshare", "--net"]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -96,15 +96,15 @@ class DockerDaemon:
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """Stop it as a service manager does: its containers end with it."""
+        """Stop the daemon as a service manager does: its containers end with it."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Stop it as a crash does: its containers run on until it is started again."""
+        """Stop the daemon as a crash does: its containers keep running until the next start."""
         self._end(signal.SIGKILL)
 
     def load(self, image: str) -> None:
-        """Copy an image from the machine's own daemon."""
+        """Copy an image from the machine's daemon."""
         save = subprocess.Popen(["docker", "save", image], stdout=subprocess.PIPE)
         with save:
             subprocess.run(
@@ -117,7 +117,7 @@ class DockerDaemon:
         assert save.returncode == 0, f"docker save {image} failed"
 
     def client(self) -> Any:
-        """A client of it; the caller closes it."""
+        """Return a client of the daemon, which the caller closes."""
         import docker
 
         return docker.DockerClient(base_url=self.url)
@@ -133,7 +133,7 @@ class DockerDaemon:
         return True
 
     def _end(self, signal_number: int) -> None:
-        assert self._process is not None, "it runs"
+        assert self._process is not None, "the daemon does not run"
         self._process.send_signal(signal_number)
         self._process.wait(STOP_TIMEOUT_S)
         self._process = None

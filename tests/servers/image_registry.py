@@ -1,4 +1,4 @@
-"""A real registry of container images on a free loopback port, from Debian's `docker-registry`.
+"""A real registry of container images on a free loopback port: Debian's `docker-registry`.
 
 with ImageRegistry() as registry:
     name = registry.take(client, "some/image:latest")
@@ -14,7 +14,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tests.servers.docker_daemon import cannot_be_had
+from tests.servers.docker_daemon import skip_or_fail
 from tests.servers.postgres import free_port
 
 START_TIMEOUT_S = 30
@@ -28,21 +28,21 @@ http: {{addr: "127.0.0.1:{port}"}}
 
 
 def require_registry() -> str:
-    """The program that is the registry; skips or fails where it is not installed."""
+    """Return the path of `docker-registry`. Skip or fail the test if it is not installed."""
     found = shutil.which("docker-registry")
     if found is None:
-        cannot_be_had("no docker-registry: apt-get install docker-registry")
+        skip_or_fail("no docker-registry: apt-get install docker-registry")
     return found
 
 
 class ImageRegistry:
-    """An empty registry, gone with the context."""
+    """An empty registry, removed with the context."""
 
     def __init__(self) -> None:
         self._program = require_registry()
         self._folder = Path(tempfile.mkdtemp(prefix="durabench-registry-"))
         self._process: subprocess.Popen[bytes] | None = None
-        # Docker takes a loopback registry without TLS.
+        # Docker accepts a loopback registry without TLS.
         self.address = f"127.0.0.1:{free_port()}"
 
     def __enter__(self) -> "ImageRegistry":
@@ -54,7 +54,7 @@ class ImageRegistry:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
+        """Start the registry and wait until it answers."""
         configuration = self._folder / "config.yml"
         port = self.address.rpartition(":")[2]
         configuration.write_text(CONFIGURATION.format(root=self._folder / "data", port=port))
@@ -74,14 +74,14 @@ class ImageRegistry:
                 time.sleep(0.05)
 
     def stop(self) -> None:
-        """Nobody answers any more; what was taken is kept for the next start."""
+        """Stop the registry. Its images are kept for the next start."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def take(self, client: Any, image: str) -> str:
-        """Move an image of the daemon here; the name by which it can be pulled."""
+        """Move an image from the daemon to the registry and return the name for pulling it."""
         repository = f"{self.address}/{image.partition(':')[0]}"
         client.images.get(image).tag(repository, "latest")
         for event in client.api.push(repository, tag="latest", stream=True, decode=True):
@@ -91,6 +91,6 @@ class ImageRegistry:
         return f"{repository}:latest"
 
     def forget(self, name: str) -> None:
-        """Lose an image that was taken."""
+        """Delete an image from the registry."""
         repository = name.partition("/")[2].rpartition(":")[0]
         shutil.rmtree(self._folder / "data/docker/registry/v2/repositories" / repository)

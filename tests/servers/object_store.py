@@ -1,4 +1,4 @@
-"""An S3-compatible object store on a free loopback port: moto's server, in this process.
+"""An S3-compatible object store on a free loopback port: moto's server in this process.
 
 with ObjectStore() as store:
     lake = Lake.open(store.create_lake())
@@ -18,7 +18,7 @@ from tests.servers.postgres import free_port
 
 
 class ObjectStore:
-    """An empty store, which the AWS variables of the environment name until the context ends."""
+    """An empty store, to which the AWS environment variables point until the context ends."""
 
     def __init__(self) -> None:
         port = free_port()
@@ -47,18 +47,18 @@ class ObjectStore:
         forget_connections()
 
     def create_lake(self, prefix: str = "lake") -> str:
-        """Where a lake can be: a prefix in a new and empty bucket."""
+        """Create an empty bucket and return the URL of a prefix in it."""
         bucket = f"bucket-{uuid.uuid4().hex[:8]}"
         self._files().mkdir(bucket)
         return f"s3://{bucket}/{prefix}"
 
     def names(self, url: str) -> list[str]:
-        """The objects below a URL, by their names in it, sorted."""
+        """Return the sorted names of the objects below a URL, relative to it."""
         root = f"{url.removeprefix('s3://')}/"
         return sorted(name.removeprefix(root) for name in self._files().find(url))
 
     def versions(self, url: str) -> dict[str, str]:
-        """What was written last under each name below a URL, and when."""
+        """Return the digest and the time of the last write of each object below a URL."""
         found = self._files().find(url, detail=True)
         return {name: f"{each['ETag']} {each['LastModified']}" for name, each in found.items()}
 
@@ -70,11 +70,11 @@ class ObjectStore:
                 self._files().put_file(str(path), f"{root}/{path.relative_to(folder)}")
 
     def refuse(self) -> None:
-        """Know no credentials from now on."""
+        """Reject all credentials from now on."""
         self._tell("reset-auth", b"0")
 
     def accept(self) -> None:
-        """Take any credentials again."""
+        """Accept any credentials again."""
         self._tell("reset-auth", b"inf")
 
     def _files(self) -> S3FileSystem:
@@ -88,5 +88,5 @@ class ObjectStore:
 
 
 def forget_connections() -> None:
-    """Have the next path ask the environment again which store there is."""
+    """Make the next path read the store from the environment again."""
     S3FileSystem.clear_instance_cache()

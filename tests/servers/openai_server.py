@@ -1,16 +1,16 @@
-"""A local OpenAI-compatible chat server whose answers and faults are a script.
+"""A local OpenAI-compatible chat server whose answers and faults are scripted.
 
 In a test:
 
     with OpenAIServer([rate_limited(retry_after="0.1"), command("ls")]) as server:
-        ...  # server.url is the `api_base`, server.requests what was asked
+        ...  # server.url is the `api_base`, server.requests are the requests so far
 
-As a process of its own, for benchmarks; it prints `http://127.0.0.1:PORT/v1` when it is ready:
+As a separate process, for benchmarks; it prints `http://127.0.0.1:PORT/v1` when it is ready:
 
     python openai_server.py --port 0 --script turns.json
 
-where turns.json is a list; entry n (a shell command, or an object with fields of `Reply`)
-answers every conversation that holds n assistant messages, and the last entry repeats.
+where turns.json is a list; entry n (a shell command, or an object with fields of `Reply`) answers
+every conversation that holds n assistant messages, and the last entry repeats.
 """
 
 import argparse
@@ -28,20 +28,20 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Reply:
-    """What one request gets back."""
+    """The response to one request."""
 
     body: dict[str, Any] | str = ""
-    """A JSON document, or the very text to send."""
+    """A JSON document, or the literal text to send."""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     delay_s: float = 0.0
-    """How long to wait before answering, seconds."""
+    """Time to wait before answering."""
     drop: bool = False
     """Close the connection instead of answering."""
 
 
 Script = Callable[[dict[str, Any]], Reply]
-"""From a parsed request body to its reply."""
+"""A function from a parsed request body to its reply."""
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
 
@@ -53,7 +53,7 @@ def completion(
     finish_reason: str = "stop",
     model: str = "test-model",
 ) -> Reply:
-    """A chat completion with one choice."""
+    """Return a chat completion with one choice."""
     choice = {"index": 0, "message": message, "finish_reason": finish_reason}
     return Reply(
         {
@@ -68,12 +68,12 @@ def completion(
 
 
 def text(content: str | None, **options: Any) -> Reply:
-    """An answer without a tool call."""
+    """Return an answer without a tool call."""
     return completion({"role": "assistant", "content": content}, **options)
 
 
 def command(shell: str, **options: Any) -> Reply:
-    """An answer that calls the `bash` tool."""
+    """Return an answer that calls the `bash` tool."""
     call = {"name": "bash", "arguments": json.dumps({"command": shell})}
     message = {
         "role": "assistant",
@@ -84,62 +84,62 @@ def command(shell: str, **options: Any) -> Reply:
 
 
 def error(status: int, message: str, *, code: str | None = None, **headers: str) -> Reply:
-    """An error document in the provider's form."""
+    """Return an error document in the provider's form."""
     document = {"error": {"message": message, "type": "test_error", "param": None, "code": code}}
     return Reply(document, status, headers)
 
 
 def rate_limited(retry_after: str | None = None) -> Reply:
-    """429; `retry_after` is the header's text: seconds or an HTTP date."""
+    """Return status 429. `retry_after` is the text of the header: seconds or an HTTP date."""
     reply = error(429, "Rate limit reached for requests", code="rate_limit_exceeded")
     return reply if retry_after is None else replace(reply, headers={"Retry-After": retry_after})
 
 
 def out_of_quota() -> Reply:
-    """429 that no waiting cures."""
+    """Return status 429 for an exhausted quota, which no waiting solves."""
     return error(429, "You exceeded your current quota", code="insufficient_quota")
 
 
 def server_error() -> Reply:
-    """500."""
+    """Return status 500."""
     return error(500, "The server had an error")
 
 
 def unauthorised() -> Reply:
-    """401."""
+    """Return status 401."""
     return error(401, "Incorrect API key provided", code="invalid_api_key")
 
 
 def context_window() -> Reply:
-    """400 for a conversation that is too long."""
+    """Return status 400 for a conversation that is too long."""
     detail = "This model's maximum context length is 8192 tokens, your messages have 9000."
     return error(400, detail, code="context_length_exceeded")
 
 
 def malformed() -> Reply:
-    """200 with a body that is cut off in the middle of its JSON."""
+    """Return status 200 with a body that is cut off in the middle of its JSON."""
     return Reply('{"id": "chatcmpl-test", "object": "chat.comp')
 
 
 def empty_choices() -> Reply:
-    """200 with no choice in it."""
+    """Return status 200 without a choice."""
     reply = text("")
     assert isinstance(reply.body, dict)
     return replace(reply, body={**reply.body, "choices": []})
 
 
 def dropped() -> Reply:
-    """The connection is closed before an answer."""
+    """Close the connection without an answer."""
     return Reply(drop=True)
 
 
 def slow(seconds: float, reply: Reply) -> Reply:
-    """The same reply, later."""
+    """Return the same reply with a delay."""
     return replace(reply, delay_s=seconds)
 
 
 def in_order(replies: Sequence[Reply]) -> Script:
-    """The replies one after the other; a request too many gets a 400 that says so."""
+    """Return a script that gives the replies in order. Any further request gets status 400."""
     upcoming = itertools.chain(replies, itertools.repeat(error(400, "the script ran out")))
     lock = threading.Lock()
 
@@ -151,7 +151,10 @@ def in_order(replies: Sequence[Reply]) -> Script:
 
 
 def by_turn(replies: Sequence[Reply]) -> Script:
-    """Reply n to a conversation with n assistant messages; the last reply repeats."""
+    """Return a script that gives reply n to a conversation with n assistant messages.
+
+    The last reply repeats.
+    """
 
     def script(body: dict[str, Any]) -> Reply:
         turn = sum(message["role"] == "assistant" for message in body["messages"])
@@ -161,17 +164,17 @@ def by_turn(replies: Sequence[Reply]) -> Script:
 
 
 class OpenAIServer:
-    """Serves `POST /v1/chat/completions` while the `with` block runs."""
+    """A server for `POST /v1/chat/completions` that runs during the `with` block."""
 
     def __init__(
         self, script: Sequence[Reply] | Script, *, port: int = 0, keep_requests: bool = True
     ) -> None:
         self.script = script if callable(script) else in_order(script)
         self.requests: list[dict[str, Any]] = []
-        """Bodies in the order of their arrival; empty when they are not kept."""
+        """Request bodies in the order of their arrival; empty if they are not kept."""
         self.request_headers: list[dict[str, str]] = []
         self.began: list[float] = []
-        """When each request came, by the monotonic clock of this machine."""
+        """Arrival time of each request, by the monotonic clock."""
         self._keep_requests = keep_requests
         self._http = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
         self._http.daemon_threads = True
@@ -216,7 +219,7 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             try:
                 self._drop() if reply.drop else self._send(reply)
             except OSError:
-                self.close_connection = True  # the client gave up waiting
+                self.close_connection = True  # the client has closed the connection
 
         def _drop(self) -> None:
             self.close_connection = True
@@ -235,7 +238,7 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             self.wfile.flush()
 
         def log_message(self, *args: object) -> None:
-            """Keep the terminal for the program under test."""
+            """Print nothing, to keep the terminal for the program under test."""
 
     return Handler
 

@@ -1,4 +1,4 @@
-"""A real PostgreSQL of its own, on a free loopback port, from Debian's package `postgresql`.
+"""A real, separate PostgreSQL server on a free loopback port, from Debian's package `postgresql`.
 
 with PostgresServer() as server:
     url = server.create_database()
@@ -21,13 +21,13 @@ import psycopg
 import pytest
 
 REQUIRE_POSTGRES = "DURABENCH_REQUIRE_POSTGRES"
-"""Where this is set, a test that cannot have PostgreSQL fails instead of being skipped."""
+"""If this is set, a test that cannot start PostgreSQL fails instead of being skipped."""
 
 PROGRAMS = Path("/usr/lib/postgresql")
 
 
 def require_postgres() -> Path:
-    """The folder of the newest installed server; skips or fails where there is none."""
+    """Return the folder of the newest installed server. Skip or fail the test if there is none."""
     found = sorted(PROGRAMS.glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
     if found:
         return found[-1].parent
@@ -38,8 +38,10 @@ def require_postgres() -> Path:
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on, and that no other process of the
-    test run picks at the same moment: what answers there would be taken for one's own server."""
+    """Return a free loopback port that no other process of the test run picks.
+
+    A test would mistake another process's server on its port for its own.
+    """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     for port in random.sample(range(20_000 + 1_000 * worker, 21_000 + 1_000 * worker), 100):
         with socket.socket() as probe, suppress(OSError):
@@ -49,7 +51,7 @@ def free_port() -> int:
 
 
 class PostgresServer:
-    """A server with an empty cluster, gone with the context."""
+    """A server with an empty cluster, removed with the context."""
 
     def __init__(self) -> None:
         self._programs = require_postgres()
@@ -77,30 +79,30 @@ class PostgresServer:
         shutil.rmtree(self._folder)
 
     def start(self) -> None:
-        """Start it, on the same port every time; returns when it takes connections."""
+        """Start the server, always on the same port, and wait until it accepts connections."""
         options = f"-c listen_addresses=127.0.0.1 -p {self.port} -c unix_socket_directories="
         log = str(self._folder / "log")
         self._run("pg_ctl", "-D", self._data, "-w", "-l", log, "-o", options, "start")
 
     def stop(self, mode: str = "fast") -> None:
-        """Stop it: `fast` ends every connection, `immediate` is a crash."""
+        """Stop the server: `fast` closes every connection, `immediate` is a crash."""
         self._run("pg_ctl", "-D", self._data, "-w", "-m", mode, "stop")
 
     def restart(self, *, away_s: float = 0.0, mode: str = "fast") -> None:
-        """Stop it, and start it again after `away_s` seconds."""
+        """Stop the server, and start it again after `away_s` seconds."""
         self.stop(mode)
         time.sleep(away_s)
         self.start()
 
     def create_database(self, driver: str = "psycopg", *options: str) -> str:
-        """A new empty database, made with those options; its SQLAlchemy URL, for that driver."""
+        """Create an empty database with these options and return its SQLAlchemy URL."""
         name = f"bench_{next(self._numbers)}"
         where = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "bench"]
         self._run("createdb", *where, *options, name)
         return f"postgresql+{driver}://bench@127.0.0.1:{self.port}/{name}"
 
     def size_bytes(self) -> int:
-        """Of all its databases."""
+        """Return the size of all databases of the server."""
         with psycopg.connect(f"postgresql://bench@127.0.0.1:{self.port}/postgres") as connection:
             row = connection.execute(
                 "select sum(pg_database_size(oid)) from pg_database"
@@ -113,7 +115,7 @@ class PostgresServer:
         return str(self._folder / "data")
 
     def _run(self, program: str, *arguments: str) -> None:
-        # To a file: the server inherits the output, and a pipe would stay open with it.
+        # Not to a pipe: the server inherits the output and would keep the pipe open.
         output = self._folder / "output"
         with output.open("wb") as file:
             done = subprocess.run(

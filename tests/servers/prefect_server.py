@@ -1,4 +1,4 @@
-"""A real Prefect server on a free loopback port, with a home of its own, and workers for it.
+"""A real Prefect server with its own home folder on a free loopback port, and workers for it.
 
 with PrefectServer(folder) as server:
     server.prefect("deploy", "--all")
@@ -27,33 +27,33 @@ ROOT = Path(__file__).resolve().parents[2]
 START_S, STOP_S = 120.0, 20.0
 
 PATIENT = as_variables(server_answer_s=60.0, doctor_check_s=180.0)
-"""Time limits of programs that have to find the server on a busy machine."""
+"""Time limits of programs that have to reach the server on a busy machine."""
 
 
 class PrefectApi:
-    """What a Prefect server can be asked, wherever it runs."""
+    """The API of a Prefect server at a URL."""
 
     def __init__(self, url: str) -> None:
         self.url = url
 
     def post(self, path: str, content: Any) -> Any:
-        """What the API answers to a question or an order."""
+        """Send a POST request and return the API's answer."""
         return self._ask("POST", path, content)
 
     def patch(self, path: str, content: Any) -> None:
-        """Change something."""
+        """Send a PATCH request."""
         self._ask("PATCH", path, content)
 
     def delete(self, path: str) -> None:
-        """Remove something."""
+        """Send a DELETE request."""
         self._ask("DELETE", path)
 
     def get(self, path: str) -> Any:
-        """What the API tells."""
+        """Send a GET request and return the API's answer."""
         return self._ask("GET", path)
 
     def records(self, flow_run_id: str) -> list[dict[str, Any]]:
-        """The records in the Logs tab of a flow run, with those of its task runs."""
+        """Return the log records of a flow run and its task runs."""
         asked = {"flow_run_id": {"any_": [flow_run_id]}}
         found: list[dict[str, Any]] = self.post(
             "/logs/filter", {"logs": asked, "sort": "TIMESTAMP_ASC"}
@@ -61,7 +61,7 @@ class PrefectApi:
         return found
 
     def refuses(self, path: str, content: Any) -> str:
-        """Why the API takes no such order."""
+        """Send a POST request that the API rejects and return the reason."""
         answer = httpx.post(f"{self.url}{path}", json=content, timeout=30)
         assert answer.is_client_error, answer.text
         return answer.text
@@ -71,20 +71,20 @@ class PrefectApi:
             answer = httpx.request(method, f"{self.url}{path}", json=content, timeout=180)
             if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
                 break
-            time.sleep(wait_s)  # SQLite was locked; Prefect's own client asks again, too
+            time.sleep(wait_s)  # SQLite was locked; Prefect's own client retries, too
         assert answer.is_success, answer.text
         return answer.json() if answer.content else None
 
 
 class PrefectServer(PrefectApi):
-    """A server with the settings that `durabench setup` asks for, gone with the context."""
+    """A server with the settings that `durabench setup` requires, stopped with the context."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
-        """`settings` are further variables of the server's environment."""
+        """Prepare the server; `settings` are further variables of its environment."""
         self.folder = folder
         self.port = free_port()
         super().__init__(f"http://127.0.0.1:{self.port}/api")
-        # Tests that run flows in this process keep Prefect quiet; an operator does not.
+        # Tests that run flows in this process silence Prefect's logging; an operator does not.
         own = {name: value for name, value in os.environ.items() if name != "PREFECT_LOGGING_LEVEL"}
         self.environment = {
             **own,
@@ -94,7 +94,7 @@ class PrefectServer(PrefectApi):
             "DURABENCH_LAKE": str(folder / "lake"),
             **PATIENT,
         }
-        """For everything that works with the server."""
+        """Environment of all programs that use the server."""
         wanted = [line for line in as_lines() if not line.startswith("#")]
         self._settings = dict(line.split("=", 1) for line in wanted) | settings
         self._process: subprocess.Popen[bytes] | None = None
@@ -113,7 +113,7 @@ class PrefectServer(PrefectApi):
         self.stop()
 
     def start(self) -> None:
-        """Start it, on the same port every time; returns when it answers."""
+        """Start the server, always on the same port, and wait until it answers."""
         command = ["server", "start", "--host", "127.0.0.1", "--port", str(self.port)]
         environment = {**self.environment, **self._settings}
         self._process = _start(_program("prefect", *command), environment, self.folder / "server")
@@ -127,7 +127,7 @@ class PrefectServer(PrefectApi):
         raise RuntimeError(f"no Prefect server: {(self.folder / 'server.log').read_text()[-2000:]}")
 
     def apart(self, folder: Path, **variables: str) -> "PrefectServer":
-        """Return the same server for programs with a folder and variables of their own."""
+        """Return the same server for programs with a separate folder and further variables."""
         folder.mkdir(parents=True, exist_ok=True)
         other = copy.copy(self)
         other.folder = folder
@@ -140,18 +140,18 @@ class PrefectServer(PrefectApi):
 
     @property
     def pid(self) -> int:
-        """Its process, while it runs."""
+        """Return the process id of the running server."""
         assert self._process is not None
         return self._process.pid
 
     def stop(self, number: int = signal.SIGTERM) -> None:
-        """End it, with a signal of one's choice."""
+        """Stop the server with the given signal."""
         if self._process is not None:
             _end(self._process, number)
         self._process = None
 
     def prefect(self, *arguments: str) -> str:
-        """Run a `prefect` command that succeeds; its output."""
+        """Run a `prefect` command, check that it succeeds, and return its output."""
         done = self.run("prefect", "--no-prompt", *arguments)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -159,7 +159,7 @@ class PrefectServer(PrefectApi):
     def run(
         self, program: str, *arguments: str, **variables: str
     ) -> "subprocess.CompletedProcess[str]":
-        """Run a program of this environment, as `durabench`, to its end."""
+        """Run a program of this environment, such as `durabench`, to its end."""
         return subprocess.run(
             _program(program, *arguments),
             cwd=ROOT,
@@ -171,19 +171,19 @@ class PrefectServer(PrefectApi):
         )
 
     def begin(self, program: str, *arguments: str) -> "subprocess.Popen[bytes]":
-        """Start a program of this environment; whoever starts it ends it."""
+        """Start a program of this environment, which the caller has to end."""
         log = self.folder / f"{program}-{time.monotonic_ns()}"
         running = _start(_program(program, *arguments), self.environment, log)
         self._logs[running.pid] = log.with_name(f"{log.name}.log")
         return running
 
     def printed(self, running: "subprocess.Popen[bytes]") -> str:
-        """What a program that was begun has said until now."""
+        """Return the output so far of a program that was started with `begin`."""
         return self._logs[running.pid].read_text()
 
     @contextmanager
     def worker(self, **variables: str) -> "Iterator[subprocess.Popen[bytes]]":
-        """A worker of the pool `durabench` for the length of the block."""
+        """Run a worker of the work pool `durabench` during the block."""
         command = _program("prefect", "worker", "start", "--pool", "durabench")
         log = self.folder / f"worker-{time.monotonic_ns()}"
         running = _start(command, {**self.environment, **variables}, log)
@@ -211,7 +211,7 @@ def _start(command: list[str], environment: dict[str, str], log: Path) -> "subpr
 
 
 def _end(running: "subprocess.Popen[bytes]", number: int) -> None:
-    """End a program with all that it started."""
+    """End a program and its process group."""
     try:
         os.killpg(running.pid, number)
     except ProcessLookupError:
@@ -219,5 +219,5 @@ def _end(running: "subprocess.Popen[bytes]", number: int) -> None:
     try:
         running.wait(timeout=STOP_S)
     except subprocess.TimeoutExpired:
-        os.killpg(running.pid, signal.SIGKILL)  # how fast Prefect stops is not the subject
+        os.killpg(running.pid, signal.SIGKILL)  # the tests do not measure how fast Prefect stops
         running.wait()

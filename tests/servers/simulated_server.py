@@ -1,7 +1,7 @@
-"""The simulated model behind HTTP: what a test counts there is what was really asked for.
+"""The simulated model behind HTTP, so that tests count the calls that were really sent.
 
 with OpenAIServer(Simulation(latency_s=0.5)) as server:
-    ...  # a model `openai/skill-0.5` at server.url is right in half of the bundled tasks
+    ...  # the model `openai/skill-0.5` at server.url solves half of the bundled tasks
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from eval.instances import load
 from tests.servers.openai_server import Reply, completion, slow
 
 Call = tuple[str, str, int]
-"""Model, instance, and how many turns of the conversation had been answered."""
+"""Model, instance, and number of assistant messages in the conversation."""
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Simulation:
 
     latency_s: float = 0.0
     calls: Counter[Call] = field(default_factory=Counter)
-    """How often each was asked for."""
+    """Number of requests for each call."""
     _lock: Lock = field(default_factory=Lock)
 
     def __call__(self, body: dict[str, Any]) -> Reply:

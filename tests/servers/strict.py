@@ -1,13 +1,13 @@
-"""Three dialects of model APIs, as strict as the real ones: what those refuse is refused.
+"""Three dialects of model APIs that reject the same requests as the real ones.
 
-In a test, with a function that says what the model replies:
+In a test, with a function that returns the model's replies:
 
     strict = Chat(replies)          # or Responses, or Anthropic
     with OpenAIServer(strict) as server:
         ...  # server.url is the `api_base`; strict.refused should be empty
 
-The rules are those that the providers document, and those that users of their APIs meet as errors
-with status 400.
+The rules are those that the providers document, and those that users report as errors with status
+400.
 """
 
 import json
@@ -50,18 +50,18 @@ class Asked:
     first: str
     """The first message of the user."""
     turns: int
-    """Replies of the model in it."""
+    """Number of replies of the model in the request."""
     results: list[str]
     """Tool results, in order."""
     last: str
-    """The last message of the user or result of a tool."""
+    """The last message of the user or the last tool result."""
     tools: list[str]
     choice: str | None
-    """The tool that is forced."""
+    """The name of the forced tool."""
 
 
 class RefusedRequest(Exception):
-    """A provider would refuse the request."""
+    """A provider would reject the request."""
 
 
 def check(condition: object, problem: str) -> None:
@@ -71,7 +71,7 @@ def check(condition: object, problem: str) -> None:
 
 @dataclass
 class Dialect(ABC):
-    """A script for the server that checks requests, and puts replies into the dialect's form."""
+    """A script for the server that checks requests and converts replies to the dialect."""
 
     says: Callable[[Asked], Said]
     reasons: bool = False
@@ -95,12 +95,12 @@ class Dialect(ABC):
         """Check a request.
 
         Raises:
-            RefusedRequest: a provider would refuse it.
+            RefusedRequest: a provider would reject it.
         """
 
     @abstractmethod
     def written(self, said: Said, number: int) -> dict[str, Any]:
-        """The reply in the form of the dialect."""
+        """Return the reply in the form of the dialect."""
 
     def error(self, problem: str) -> dict[str, Any]:
         error = {"message": problem, "type": "invalid_request_error", "param": None, "code": None}
@@ -115,7 +115,7 @@ def check_tools(names: list[str], choice: str | None) -> None:
 
 
 def check_arguments(text: Any) -> None:
-    """OpenAI does not look into them; many servers that speak its dialect do."""
+    """Check the arguments of a call. OpenAI does not, but many compatible servers do."""
     check(isinstance(text, str), "Invalid type for 'function.arguments': expected a string.")
     try:
         check(isinstance(json.loads(text), dict), "The arguments are not a JSON object.")
@@ -226,7 +226,7 @@ class Responses(Dialect):
     """OpenAI's Responses API."""
 
     _reasoning_of: dict[str, str] = field(default_factory=dict)
-    """Reasoning by the id of the call that followed it."""
+    """Id of the reasoning item by the id of the call that follows it."""
 
     def read(self, body: dict[str, Any]) -> Asked:
         check("max_tokens" not in body, "Unknown parameter: 'max_tokens'.")
@@ -264,7 +264,7 @@ class Responses(Dialect):
         )
 
     def _check_items(self, items: list[dict[str, Any]], *, stores: bool) -> int:
-        """The number of replies among the items."""
+        """Check the items and return the number of replies among them."""
         open_calls: list[str] = []
         called: set[str] = set()
         reasoning, of_reply = "", ""
@@ -435,7 +435,7 @@ class Anthropic(Dialect):
             )
             waiting = set()
             if message["role"] == "user" and not answered:
-                has_thought = False  # a turn of the assistant begins
+                has_thought = False  # a new turn of the assistant begins
             for block in blocks:
                 self._check_block(at, block)
                 if block["type"] == "tool_use":
@@ -482,7 +482,7 @@ class Anthropic(Dialect):
             try:
                 given = json.loads(call.arguments)
             except ValueError:
-                given = {}  # what is left of arguments that were cut off
+                given = {}  # the arguments were cut off
             content.append({"type": "tool_use", "id": call.id, "name": call.name, "input": given})
         reason = "max_tokens" if said.is_cut else "tool_use" if said.calls else "end_turn"
         return {

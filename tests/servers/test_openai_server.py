@@ -1,4 +1,4 @@
-"""The scripted server, as a process of its own."""
+"""The scripted server as a separate process."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ def _ask(url: str, turns: int) -> dict[str, Any]:
 
 
 def test_a_process_answers_by_turn(tmp_path: Path) -> None:
-    """It prints its address, and each conversation gets the reply for its length."""
+    """The server prints its address and answers each conversation according to its length."""
     script = tmp_path / "turns.json"
     script.write_text(json.dumps(["ls", "pwd"]))
     command = [sys.executable, str(SERVER), "--script", str(script)]

@@ -1,4 +1,4 @@
-"""The strict servers refuse what the real ones refuse; otherwise they would prove nothing."""
+"""The strict servers reject the requests that the real ones reject."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ TOOL = {"type": "function", "function": {"name": "read", "parameters": {}}}
 
 
 def refused(strict: Dialect, body: dict[str, Any]) -> str:
-    """The problem that the server has with a request, in the form of its API."""
+    """Return the server's error message for a request, or '' if the request is accepted."""
     reply = strict(body)
     assert isinstance(reply.body, dict)
     return str(reply.body["error"]["message"]) if reply.status == 400 else ""
@@ -51,7 +51,7 @@ def chat(*messages: dict[str, Any], **body: Any) -> dict[str, Any]:
     ],
 )
 def test_chat_completions(body: dict[str, Any], words: str) -> None:
-    """Pairs of calls and results, names, and the parameters of reasoning models."""
+    """Chat completions check call and result pairs, names and parameters of reasoning models."""
     problem = refused(Chat(lambda asked: Said("ok"), reasons=True), body)
     assert words in problem
     assert bool(words) == bool(problem)
@@ -98,7 +98,7 @@ def items(*given: dict[str, Any], **body: Any) -> dict[str, Any]:
     ],
 )
 def test_responses(body: dict[str, Any], words: str) -> None:
-    """Calls with their outputs and the reasoning before them."""
+    """The Responses API checks calls, their outputs and the reasoning before them."""
     strict = Responses(lambda asked: Said("ok"), reasons=True)
     strict._reasoning_of["c1"] = "rs_1"
     problem = refused(strict, body)
@@ -113,7 +113,7 @@ THINKS = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
 
 
 def turns(*messages: Any, **body: Any) -> dict[str, Any]:
-    """Messages of the user and the assistant in turn."""
+    """Return messages of the user and the assistant in turn."""
     roles = ["user", "assistant"] * len(messages)
     return {
         "max_tokens": 4096,
@@ -151,7 +151,7 @@ def turns(*messages: Any, **body: Any) -> dict[str, Any]:
     ],
 )
 def test_messages(body: dict[str, Any], words: str) -> None:
-    """Turns, tool results right after their calls, thinking with its signature, cache markers."""
+    """Anthropic's API checks turns, tool results, signatures of thinking and cache markers."""
     strict = Anthropic(lambda asked: Said("ok"))
     strict._thought = True
     problem = refused(strict, body)

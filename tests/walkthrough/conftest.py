@@ -1,4 +1,4 @@
-"""One finished experiment, shared by all tests of the manual that read results."""
+"""One finished experiment that all tests of the manual share to read results."""
 
 import asyncio
 import shutil
@@ -24,13 +24,13 @@ primary: {baseline: "null", candidate: able, margin: 0.05}
 
 @pytest.fixture(autouse=True)
 def _no_other_journal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The journal is the one in the lake."""
+    """Use the journal in the lake, whatever the environment says."""
     monkeypatch.delenv(journals.VARIABLE, raising=False)
 
 
 @pytest.fixture(scope="session")
 def declared(tmp_path_factory: pytest.TempPathFactory) -> declaration.Experiment:
-    """The experiment, read from its file."""
+    """Return the experiment, read from its file."""
     path = tmp_path_factory.mktemp("declared") / "finished.yaml"
     path.write_text(DECLARED)
     return declaration.load(path)
@@ -40,7 +40,7 @@ def declared(tmp_path_factory: pytest.TempPathFactory) -> declaration.Experiment
 def finished(
     prefect: None, declared: declaration.Experiment, tmp_path_factory: pytest.TempPathFactory
 ) -> Lake:
-    """The lake of the finished experiment. Tests only read from it."""
+    """Return the lake of the finished experiment. Tests only read from it."""
     from flows.benchmark import benchmark
 
     lake = Lake.existing(tmp_path_factory.mktemp("finished") / "lake")
@@ -52,5 +52,5 @@ def finished(
 
 @pytest.fixture
 def copied(finished: Lake, tmp_path: Path) -> Lake:
-    """A copy of the lake, for a test that changes it."""
+    """Return a copy of the finished experiment's lake that a test may change."""
     return Lake.existing(shutil.copytree(Path(finished.root), tmp_path / "lake"))

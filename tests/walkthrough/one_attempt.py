@@ -17,7 +17,7 @@ QUESTION = ModelRequest([{"role": "user", "content": "What next?"}])
 
 
 class PaidModel:
-    """Answer every call with the next number, for $0.25, and count the calls."""
+    """A model that answers each call with the next number, for $0.25, and counts its calls."""
 
     info = ModelInfo("paid", "scripted")
 

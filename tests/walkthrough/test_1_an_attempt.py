@@ -22,8 +22,10 @@ COMMANDS = [
 
 
 def repository(folder: Path) -> None:
-    """Fill a workspace with a repository of one file. A benchmark uses the instance's
-    repository."""
+    """Fill a workspace with a repository of one file.
+
+    A benchmark uses the instance's repository.
+    """
     folder.mkdir()
     (folder / "greeting.txt").write_text("goodbye\n")
     identity = ["-c", "user.name=walkthrough", "-c", "user.email=w@example.invalid"]
@@ -32,7 +34,7 @@ def repository(folder: Path) -> None:
 
 
 async def test_an_arm_turns_a_task_into_an_outcome_with_a_patch() -> None:
-    """All of `agent/` in ten lines. The model is a list of replies."""
+    """This is all of `agent/` in ten lines. The model is a list of replies."""
     task = Task(id="demo", statement="Say hello.", base_commit="HEAD", reference_patch="")
     spec = models.parse({"provider": "scripted", "replies": [{"command": c} for c in COMMANDS]})
     session = Session.start(
@@ -50,7 +52,10 @@ async def test_an_arm_turns_a_task_into_an_outcome_with_a_patch() -> None:
 
 
 async def test_a_workspace_is_a_shell_in_a_private_repository() -> None:
-    """Each command runs in a fresh login shell at the root; the diff is against the base."""
+    """Each command runs in a new login shell at the repository's root.
+
+    The diff is against the base.
+    """
     workspace = await HostWorkspace.open(prepare=repository, base_commit="HEAD")
     try:
         done = await workspace.run("cd / && echo more >> ~-/greeting.txt; exit 3", timeout_s=10)
@@ -66,8 +71,10 @@ async def test_a_workspace_is_a_shell_in_a_private_repository() -> None:
 
 
 async def test_a_simulated_model_is_right_as_often_as_it_is_told() -> None:
-    """It knows the reference patch and draws once per attempt. Draws depend on seeds, not on
-    order."""
+    """The model knows the reference patch and draws once per attempt whether to use it.
+
+    Draws depend on seeds, not on order.
+    """
     task = Task("demo", "Say hello.", "HEAD", PATCH)
     spec = models.parse({"provider": "simulated", "skill": 0.3})
     right = [models.build(spec, task, seed).right for seed in range(500)]  # type: ignore[attr-defined]

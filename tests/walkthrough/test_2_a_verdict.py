@@ -1,4 +1,4 @@
-"""A verdict: an instance, a patch, a workspace, and swebench's own functions, which decide."""
+"""A verdict: swebench's own functions decide on a patch of an instance in a workspace."""
 
 from pathlib import Path
 
@@ -26,9 +26,10 @@ async def verdict(instance: Instance, patch: str, cache: Path) -> Evaluation:
 
 
 def test_instances_are_rows_of_a_dataset() -> None:
-    """A dataset is `bundled`, a Hugging Face id, a file or a task repo. Select by ids, regex, slice
-    or
-    sample."""
+    """A dataset is `bundled`, a Hugging Face id, a file or a task repo.
+
+    Instances are selected by ids, regex, slice or sample.
+    """
     bundled = load("bundled")
     assert len(bundled) >= 12
     chosen = select(bundled, Selection(regex="tidyini", sample=2, seed=7))

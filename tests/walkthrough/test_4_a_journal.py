@@ -39,8 +39,10 @@ async def test_a_step_is_a_request_and_its_result(attempt: OneAttempt) -> None:
 
 
 async def test_a_second_run_replays_the_record(attempt: OneAttempt) -> None:
-    """To resume, the code runs again from the top. Recorded steps need no model and no
-    workspace."""
+    """To resume, the code runs again from the top.
+
+    Recorded steps need no model and no workspace.
+    """
     model = PaidModel()
     async with attempt.session(model) as session:
         first = await work(session)

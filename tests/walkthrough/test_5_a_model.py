@@ -1,4 +1,4 @@
-"""A model: messages in, one message and its usage out. Three kinds need no key."""
+"""A model turns messages into one message and its usage. Three kinds of models need no key."""
 
 from pathlib import Path
 
@@ -17,8 +17,10 @@ TASK = Task("demo", "Say hello.", "HEAD", "")
 
 
 def test_a_specification_is_data() -> None:
-    """A string is a LiteLLM model. A mapping names its provider. A mistake is reported in one
-    line."""
+    """A string is a LiteLLM model.
+
+    A mapping names its provider. A mistake is reported in one line.
+    """
     assert models.parse("openai/gpt-5-mini").provider == "litellm"
     assert models.parse({"provider": "simulated", "skill": 0.5}).provider == "simulated"
     with pytest.raises(InvalidSpec, match="skill"):
@@ -26,8 +28,10 @@ def test_a_specification_is_data() -> None:
 
 
 async def test_a_scripted_model_answers_from_a_list() -> None:
-    """A text or a command per call is enough to try an arm by hand. After the last one, it
-    fails."""
+    """A list of texts and commands is enough to try an arm by hand.
+
+    After the last one, calls fail.
+    """
     replies = ["Let me look.", {"command": "ls"}]
     model = models.build(models.parse({"provider": "scripted", "replies": replies}), TASK, seed=0)
     text = await model.complete(ModelRequest([], number=0))

@@ -48,7 +48,7 @@ def test_any_duckdb_reads_the_lake(finished: Lake) -> None:
 
 
 def test_a_report_compares_pairs(finished: Lake) -> None:
-    """Both arms tried the same cells, and every planned cell stays in the denominator."""
+    """A report compares arms on the same cells, and every planned cell stays in the denominator."""
     built = report_files.read(finished, "finished")
     assert [(arm.name, arm.resolved, arm.planned) for arm in built.arms] == [
         ("able", 4, 4),
@@ -69,7 +69,7 @@ def test_repeats_are_no_further_instances(finished: Lake) -> None:
 
 
 def test_the_report_is_one_page(finished: Lake) -> None:
-    """It states what it measures and loads no external files.
+    """The report states what it measures and loads no external files.
 
     Trajectories have their own pages beside it.
     """
@@ -82,14 +82,14 @@ def test_the_report_is_one_page(finished: Lake) -> None:
 
 
 def test_status_shows_how_far_an_experiment_is(finished: Lake) -> None:
-    """The output is a table for people, or with --json an object for programs."""
+    """`status` prints a table for people, or with --json an object for programs."""
     told = json.loads(durabench(finished, "status", "finished", "--json").stdout)
     assert (told["planned"], told["resolved"], told["states"]["done"]) == (8, 4, 8)
     assert told["cost_usd"] > 0
 
 
 def test_a_trace_lists_the_steps_of_an_attempt(finished: Lake) -> None:
-    """It prints a line for each step, then the outcome of the attempt and its cost."""
+    """A trace prints one line for each step, then the outcome of the attempt and its cost."""
     attempt_id = attempt_of(finished, "able")
     *steps, last = durabench(finished, "trace", attempt_id).stdout.splitlines()
     assert len(steps) == len(open_journal(finished).steps(attempt_id))
@@ -131,7 +131,7 @@ async def test_a_recording_answers_another_run(copied: Lake, tmp_path: Path) -> 
 
 
 def test_power_says_beforehand_what_a_run_can_show(finished: Lake) -> None:
-    """It can estimate the discordance from an earlier experiment."""
+    """`power` can take the discordance from an earlier experiment."""
     alone = durabench(finished, "power", "--instances", "500").stdout
     assert "500 instances" in alone
     earlier = durabench(finished, "power", "--instances", "500", "--from", "finished").stdout

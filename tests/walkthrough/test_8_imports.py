@@ -1,4 +1,4 @@
-"""Imports: results of other systems, compared like our own."""
+"""Imports: results of other systems, which are compared like our own."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a conversation is given and what comes out of it."""
+"""The input of a conversation with a model, and its result."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass

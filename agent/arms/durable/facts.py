@@ -1,4 +1,4 @@
-"""A role's input as Markdown, in which code and diffs stand as they are."""
+"""A role's input as Markdown, with code and diffs verbatim."""
 
 import re
 from collections.abc import Mapping, Sequence

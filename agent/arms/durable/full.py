@@ -117,7 +117,7 @@ async def _submitted(state: State, session: Session) -> bool:
 
 
 async def _ruled(state: State, result: StepResult, session: Session, number: int) -> StepResult:
-    """Ask for the cause if tests reject two steps in a row. Return the step as it then stands.
+    """Ask for the cause if tests reject two steps in a row. Return the step after the ruling.
 
     A step that only failed by a test that was ruled wrong is kept and reviewed.
     """

@@ -53,7 +53,10 @@ async def work(state: LeanState, session: Session, limit_s: float | None) -> Non
 
 
 async def _work(state: LeanState, session: Session) -> None:
-    """Try one approach after the other, until one is accepted or two bring no progress."""
+    """Try one approach after another until one is accepted.
+
+    From the third on, stop at the first approach without progress.
+    """
     await _approach(state, None, session.scope("approach-0"))
     for number in range(1, 1 + state.profile.approaches):
         earlier = best(state.judged)

@@ -138,8 +138,8 @@ class FullProfile(CommonProfile):
     )
     candidates: dict[Confidence, Count] = Field(
         default=CANDIDATES,
-        description="candidates of a step by the confidence of the first; what is left out is "
-        "as by default",
+        description="candidates of a step by the confidence of the first; omitted levels keep "
+        "their default",
     )
     parallel: Count = Field(default=2, description="candidates at the same time")
     map_tokens: int = Field(default=4_000, ge=100, description="repository map, tokens")

@@ -2,7 +2,7 @@
 
 The test reads the source, because it cannot import or call names that only the task's author knows.
 It therefore fails on the base commit at its assertion, and passes once the hunk is applied. Some
-tests are faulty: they assert a mistake, a detail of their own, or luck.
+tests are faulty: they assert a mistake, an arbitrary detail or a random outcome.
 """
 
 from collections import Counter

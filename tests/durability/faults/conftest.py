@@ -1,4 +1,4 @@
-"""Fixtures for fault tests: a model that counts, and the results of an undisturbed run."""
+"""Fixtures for fault tests: a model that counts its calls, and the undisturbed results."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,20 +17,23 @@ from tests.servers.openai_server import OpenAIServer
 
 @pytest.fixture
 def answers() -> CountedAnswers:
-    """What the model says, and how often it was asked."""
+    """Return the script of the model, which counts its calls."""
     return CountedAnswers()
 
 
 @pytest.fixture
 def model_server(answers: CountedAnswers) -> Iterator[OpenAIServer]:
-    """A server with these answers."""
+    """Yield a model server with these answers."""
     with OpenAIServer(answers, keep_requests=False) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The variable that names a folder for Prefect's own database: making one takes 10 s."""
+    """Return the variable that names the folder of Prefect's database.
+
+    All programs share the folder, because creating the database takes 10 s.
+    """
     return {"PREFECT_HOME": str(tmp_path_factory.mktemp("prefect"))}
 
 
@@ -38,7 +41,7 @@ def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def undisturbed(
     tmp_path_factory: pytest.TempPathFactory, prefect_home: dict[str, str]
 ) -> dict[str, Any]:
-    """What the experiment comes to where nothing happens, by instance."""
+    """Run the experiment without faults and return the results by instance."""
     with OpenAIServer(CountedAnswers(), keep_requests=False) as server:
         declared = experiment("host", HOST_INSTANCES, server.url)
         program = Program(tmp_path_factory.mktemp("undisturbed"), declared, prefect_home)

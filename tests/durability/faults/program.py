@@ -1,4 +1,4 @@
-"""The whole program, and a model that counts its requests."""
+"""`durabench run` as a process, and a model that counts its requests."""
 
 import os
 import signal
@@ -24,8 +24,8 @@ from tests.servers import openai_server as api
 DURABENCH = str(Path(sys.executable).with_name("durabench"))
 
 SLEEP, SHORT_SLEEP = "sleep 4.25", "sleep 0.25"
-"""The last part of a long command. The short one is for tests that need no long command; it has
-as many characters, so that the calls cost the same."""
+"""The last part of a long command, and a short replacement for tests that need no long command.
+Both have the same length, so that the calls cost the same."""
 
 TURNS = (
     "ls",
@@ -34,20 +34,20 @@ TURNS = (
     "git diff -- README.md > patch.txt",
     "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat patch.txt",
 )
-"""What the model asks for. Done twice on one work tree, the third shows in the patch."""
+"""The commands that the model asks for. Running the third one twice would show in the patch."""
 
 BEFORE_THE_PAUSE, PAUSE = 1, 2
-"""Turns: the call before the one that begins the long command, and that one."""
+"""Turns: the call before the long command's call, and the long command's call."""
 
 HOST_INSTANCES = [f"durabench__{name}" for name in ("quillet-1", "slotwise-1", "tidyini-1")]
 DOCKER_INSTANCE = "durabench__tidyini-1"
 
 Call = tuple[str, int]
-"""The statement that a conversation begins with, and the turn."""
+"""The problem statement at the start of a conversation, and the turn."""
 
 
 class CountedAnswers:
-    """The script of a model server that counts the calls, whatever anybody's journal says."""
+    """The script of a model server that counts its calls, independently of any journal."""
 
     def __init__(self, sleep: str = SHORT_SLEEP) -> None:
         self.asked: Counter[Call] = Counter()
@@ -57,7 +57,7 @@ class CountedAnswers:
         self._hook: tuple[int, Callable[[], None]] | None = None
 
     def once(self, turn: int, happens: Callable[[], None]) -> None:
-        """When the first call of that turn has arrived, and before it is answered."""
+        """Call `happens` when the first call of that turn arrives, before it is answered."""
         self._hook = (turn, happens)
 
     def __call__(self, body: dict[str, Any]) -> api.Reply:
@@ -73,15 +73,15 @@ class CountedAnswers:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run ended."""
+    """The end of a run."""
 
     code: int
     output: str
-    """Standard output and standard error, as they came."""
+    """Standard output and standard error, interleaved."""
 
 
 class Running:
-    """One `durabench run` that goes on."""
+    """A `durabench run` in progress."""
 
     def __init__(self, command: list[str], environment: dict[str, str], output: Path) -> None:
         self._output = output
@@ -91,10 +91,10 @@ class Running:
             )
 
     def wait(self, timeout_s: float = 180) -> Ended:
-        """Its end.
+        """Wait for the end of the run and return it.
 
         Raises:
-            TimeoutExpired: it hangs; it is killed first.
+            TimeoutExpired: the run hangs; it is killed first.
         """
         try:
             code = self._process.wait(timeout_s)
@@ -104,26 +104,26 @@ class Running:
         return Ended(code, self._output.read_text(encoding="utf-8", errors="replace"))
 
     def kill(self) -> None:
-        """End it as a power cut would."""
+        """Kill the run, as a power failure would."""
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
     def until(self, condition: Callable[[], Any], timeout_s: float = 90) -> Any:
-        """Wait for something to be true while the program runs; what that is."""
+        """Return the first true value of `condition` while the program runs."""
         deadline = time.monotonic() + timeout_s
         while not (found := condition()):
             assert self._process.poll() is None, self._output.read_text()
-            assert time.monotonic() < deadline, "it does not come to that"
+            assert time.monotonic() < deadline, f"the condition was not met within {timeout_s} s"
             time.sleep(0.05)
         return found
 
 
 @dataclass(frozen=True)
 class Program:
-    """`durabench run --no-grade` of one experiment into one lake."""
+    """`durabench run --no-grade` of one experiment with one lake."""
 
     folder: Path
-    """Experiment, output and lake, unless that is elsewhere."""
+    """Folder of the experiment's file, the output and, if its path is relative, the lake."""
     declared: dict[str, Any]
     variables: dict[str, str] = field(default_factory=dict)
     lake: Path = Path("lake")
@@ -135,14 +135,14 @@ class Program:
 
     @contextmanager
     def journal(self) -> Iterator[Journal]:
-        """The journal that the program writes."""
+        """Open the journal that the program writes."""
         beside = f"sqlite:///{self.store.root / 'journal.sqlite'}"
         journal = Journal.open(self.variables.get(VARIABLE, beside))
         yield journal
         journal.close()
 
     def start(self) -> Running:
-        """Begin a run."""
+        """Start a run."""
         path = self.folder / "experiment.yaml"
         path.write_text(yaml.safe_dump(self.declared))
         command = [DURABENCH, "run", str(path), "--lake", str(self.store.root), "--no-grade"]
@@ -150,11 +150,11 @@ class Program:
         return Running(command, environment, self.folder / "output.txt")
 
     def run(self, timeout_s: float = 180) -> Ended:
-        """A run from its beginning to its end."""
+        """Run the program and return how it ended."""
         return self.start().wait(timeout_s)
 
     def attempt_in_the_pause(self) -> str | None:
-        """The id of an attempt whose long command is the next thing to be recorded."""
+        """Return the id of an attempt whose next step to be recorded is the long command."""
         if not (self.store.root / "journal.sqlite").exists():
             return None
         with self.journal() as journal:
@@ -165,11 +165,11 @@ class Program:
         return None
 
     def settled_calls(self) -> int:
-        """How many model calls are recorded with their answer."""
+        """Return the number of model calls that are recorded with their answer."""
         return sum(account.calls_credited for account in self._accounts())
 
     def billed_calls(self) -> int:
-        """How many model calls the ledger knows to have been sent, or that may have been."""
+        """Return the number of calls in the ledger, which were sent or may have been sent."""
         return sum(account.calls_billed for account in self._accounts())
 
     def _accounts(self) -> list[Account]:
@@ -180,7 +180,7 @@ class Program:
 def experiment(
     environment: str, instances: list[str], api_base: str, **model: Any
 ) -> dict[str, Any]:
-    """An experiment with one arm; `model` are further settings of its model."""
+    """Return an experiment with one arm; `model` are further settings of its model."""
     return {
         "name": "fault",
         "environment": environment,
@@ -192,7 +192,7 @@ def experiment(
 
 
 def results(lake: Lake) -> dict[str, Any]:
-    """What decides a report, by instance; reads every row of the lake."""
+    """Read every row of the lake and return the results that a report uses, by instance."""
     found = {}
     for unit in lake.units("attempts", "*"):
         [attempt] = lake.find("attempts", unit)
@@ -207,13 +207,13 @@ def results(lake: Lake) -> dict[str, Any]:
 
 
 def half_written(lake: Lake) -> list[Path]:
-    """Files of the lake that are not whole: temporary ones, and tables that do not read."""
+    """Return the incomplete files of the lake: temporary files and unreadable tables."""
     files = [path for path in lake.root.rglob("*") if path.is_file()]
     return [path for path in files if path.name.startswith(".") or not _reads(path)]
 
 
 def reported(ended: Ended, *words: str) -> None:
-    """The run ended as broken infrastructure, with one line that has these words in it."""
+    """Check that the run ended with broken infrastructure and one line with all these words."""
     assert ended.code == 3, ended.output
     assert "Traceback" not in ended.output
     lines = [line for line in ended.output.splitlines() if all(word in line for word in words)]

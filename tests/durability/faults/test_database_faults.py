@@ -1,4 +1,4 @@
-"""Outages of PostgreSQL, which holds the journal, during a benchmark."""
+"""Outages of the journal's PostgreSQL server during a benchmark."""
 
 import time
 from collections.abc import Iterator
@@ -26,16 +26,16 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 CALLS = len(HOST_INSTANCES) * len(TURNS)
 PATIENCE_S = 30
-"""How long the program waits for a database that stays away."""
+"""Time after which the program stops waiting for the database."""
 REPORTED_WITHIN_S = 3 * PATIENCE_S
-"""All that waits has to wait at the same time; the report takes the rest."""
+"""All cells must wait at the same time, not in turn; the report takes the rest."""
 LEASE_S, AWAY_S = 5, 6
-"""The database that comes back is away for longer than a lease lasts."""
+"""The outage lasts longer than a lease."""
 
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[PostgresServer]:
-    """A server that may be stopped."""
+    """Yield a server that tests may stop."""
     with PostgresServer() as server:
         yield server
 
@@ -43,14 +43,14 @@ def postgres() -> Iterator[PostgresServer]:
 def benchmark(
     folder: Path, model: OpenAIServer, url: str, prefect_home: dict[str, str], **seconds: float
 ) -> Program:
-    """Three instances at once, journaled at that URL, with such timings."""
+    """Return a run of three concurrent instances with this journal and these timings."""
     declared = experiment("host", HOST_INSTANCES, model.url)
     variables = {**prefect_home, **as_variables(**seconds), "DURABENCH_DATABASE_URL": url}
     return Program(folder, declared, variables)
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
-def test_an_absence_longer_than_a_lease_is_waited_for(
+def test_an_outage_longer_than_a_lease_is_waited_for(
     mode: str,
     postgres: PostgresServer,
     answers: CountedAnswers,
@@ -59,7 +59,7 @@ def test_an_absence_longer_than_a_lease_is_waited_for(
     prefect_home: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    """The run ends as if nothing had happened; answers that came meanwhile are kept."""
+    """After an outage that is longer than a lease, the run completes without repeating any call."""
     url = postgres.create_database()
     program = benchmark(tmp_path, model_server, url, prefect_home, lease_s=LEASE_S)
     answers.once(BEFORE_THE_PAUSE, lambda: postgres.stop(mode))
@@ -75,7 +75,7 @@ def test_an_absence_longer_than_a_lease_is_waited_for(
     assert answers.asked.total() == CALLS == program.billed_calls()
 
 
-def test_a_database_that_stays_away_is_reported_and_gone_on_from(
+def test_a_database_that_stays_down_is_reported_and_the_next_run_resumes(
     postgres: PostgresServer,
     answers: CountedAnswers,
     model_server: OpenAIServer,
@@ -83,7 +83,7 @@ def test_a_database_that_stays_away_is_reported_and_gone_on_from(
     prefect_home: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    """Waiting ends once and for all steps together; only the calls in flight are repeated."""
+    """A long outage ends the run; the next run repeats only the calls that were in flight."""
     url = postgres.create_database()
     limits = {"journal_patience_s": PATIENCE_S, "journal_contact_s": 2.0}
     program = benchmark(tmp_path, model_server, url, prefect_home, **limits)

@@ -28,32 +28,32 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 CALLS = len(HOST_INSTANCES) * len(TURNS)
 PATIENCE_S = 30
-"""How long the program waits for a disk that stays full."""
+"""Time after which the program stops waiting for free space."""
 REPORTED_WITHIN_S = 3 * PATIENCE_S
-"""All that waits has to wait at the same time: starting and reporting take the rest."""
+"""All cells must wait at the same time, not in turn; starting and reporting take the rest."""
 
 
 class SmallDisk:
-    """A file system in memory, and a file that takes all the room that is left."""
+    """A file system in memory that a test can fill up."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._ballast = folder / "ballast"
 
     def fill(self) -> None:
-        """Leave no byte free."""
+        """Fill the disk to the last byte."""
         with self._ballast.open("ab", buffering=0) as file, suppress(OSError):
             while True:
                 file.write(bytes(4096))
 
     def free(self) -> None:
-        """Leave the room that there was."""
+        """Release the space again."""
         self._ballast.unlink()
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    """16 MiB."""
+    """Mount a disk of 16 MiB."""
     if os.geteuid() != 0:
         pytest.skip("mounting a small disk takes root")
     folder = tmp_path / "disk"
@@ -69,13 +69,13 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 def benchmark(
     folder: Path, model: OpenAIServer, disk: SmallDisk, prefect_home: dict[str, str]
 ) -> Program:
-    """Three instances at once, with the lake and its journal on the small disk."""
+    """Return a run of three concurrent instances whose lake and journal are on the small disk."""
     declared = experiment("host", HOST_INSTANCES, model.url)
     variables = {**prefect_home, **as_variables(journal_patience_s=PATIENCE_S)}
     return Program(folder, declared, variables, lake=disk.folder / "lake")
 
 
-def test_a_disk_that_stays_full_is_reported_and_gone_on_from(
+def test_a_disk_that_stays_full_is_reported_and_the_next_run_resumes(
     disk: SmallDisk,
     answers: CountedAnswers,
     model_server: OpenAIServer,
@@ -83,7 +83,10 @@ def test_a_disk_that_stays_full_is_reported_and_gone_on_from(
     prefect_home: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    """One line says what is full; the lake reads, and what is recorded is not bought again."""
+    """A full disk ends the run with one line and leaves the lake readable.
+
+    The next run pays for no recorded call again.
+    """
     program = benchmark(tmp_path, model_server, disk, prefect_home)
     answers.once(BEFORE_THE_PAUSE, disk.fill)
     began = time.monotonic()
@@ -105,7 +108,7 @@ def test_a_disk_that_stays_full_is_reported_and_gone_on_from(
     assert answers.asked.total() <= program.billed_calls()
 
 
-def test_a_disk_that_is_cleared_is_waited_for(
+def test_free_space_on_a_full_disk_is_waited_for(
     disk: SmallDisk,
     answers: CountedAnswers,
     model_server: OpenAIServer,
@@ -113,7 +116,7 @@ def test_a_disk_that_is_cleared_is_waited_for(
     prefect_home: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    """The run ends as if nothing had happened."""
+    """If space is freed in time, the run completes without repeating any call."""
     program = benchmark(tmp_path, model_server, disk, prefect_home)
     answers.once(BEFORE_THE_PAUSE, disk.fill)
     running = program.start()

@@ -30,20 +30,20 @@ pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(500)]
 
 @pytest.fixture(scope="module")
 def image(docker_client: Any) -> str:
-    """The image of the instance, which has to be built beforehand."""
+    """Return the instance's image; skip the test if it is not built."""
     from docker.errors import ImageNotFound
 
     [instance] = [i for i in instances.load("bundled") if i.instance_id == DOCKER_INSTANCE]
     try:
         docker_client.images.get(instance.image)
     except ImageNotFound:
-        pytest.skip(f"{instance.image} is not here: durabench images build")
+        pytest.skip(f"{instance.image} is not built: durabench images build")
     return instance.image
 
 
 @pytest.fixture(scope="module")
 def loaded(image: str) -> Iterator[DockerDaemon]:
-    """A daemon of the tests' own, with the image of the instance."""
+    """Yield a separate daemon that has the image of the instance."""
     with DockerDaemon() as daemon:
         daemon.load(image)
         yield daemon
@@ -51,7 +51,7 @@ def loaded(image: str) -> Iterator[DockerDaemon]:
 
 @pytest.fixture
 def daemon(loaded: DockerDaemon) -> DockerDaemon:
-    """That daemon running, whatever the last test did to it."""
+    """Return the separate daemon; start it if the last test stopped it."""
     if not loaded.runs:
         loaded.start()
     return loaded
@@ -59,18 +59,18 @@ def daemon(loaded: DockerDaemon) -> DockerDaemon:
 
 @pytest.fixture
 def answers() -> CountedAnswers:
-    """With a command that is long enough to be found at work."""
+    """Return answers with a command that is long enough to be interrupted."""
     return CountedAnswers(SLEEP)
 
 
 @pytest.fixture
 def declared(model_server: OpenAIServer) -> dict[str, Any]:
-    """One instance in a container."""
+    """Declare one instance in a container."""
     return experiment("docker", [DOCKER_INSTANCE], model_server.url)
 
 
 def container_in_the_pause(program: Program, running: Running, client: Any) -> Any:
-    """The attempt's container, once its long command is in the middle of its work."""
+    """Return the attempt's container while its long command is running."""
 
     def found() -> Any:
         attempt_id = program.attempt_in_the_pause()
@@ -86,7 +86,7 @@ def container_in_the_pause(program: Program, running: Running, client: Any) -> A
 def as_if_undisturbed(
     ended: Ended, program: Program, answers: CountedAnswers, undisturbed: dict[str, Any]
 ) -> None:
-    """The result of a run that nothing happened to, and every call was asked exactly once."""
+    """Check that the results equal those of an undisturbed run and that no call was repeated."""
     assert ended.code == 0, ended.output
     assert "Traceback" not in ended.output
     assert results(program.store)[DOCKER_INSTANCE] == undisturbed[DOCKER_INSTANCE]
@@ -96,7 +96,7 @@ def as_if_undisturbed(
 
 
 @pytest.mark.parametrize("end", [DockerDaemon.stop, DockerDaemon.kill])
-def test_a_daemon_that_stays_away_is_reported_and_gone_on_from(
+def test_a_daemon_that_stays_down_is_reported_and_the_next_run_resumes(
     end: Callable[[DockerDaemon], None],
     daemon: DockerDaemon,
     declared: dict[str, Any],
@@ -105,7 +105,7 @@ def test_a_daemon_that_stays_away_is_reported_and_gone_on_from(
     prefect_home: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    """Infrastructure, in one line that says what to start; then the recorded steps are kept."""
+    """A daemon that is down ends the run with one line; the next run resumes the recorded steps."""
     program = Program(tmp_path, declared, {**prefect_home, "DOCKER_HOST": daemon.url})
     running = program.start()
     client = daemon.client()
@@ -127,7 +127,7 @@ def test_a_daemon_that_is_restarted_is_survived(
     prefect_home: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    """The attempt goes on in the same run where the daemon is back in time, else in the next."""
+    """The attempt resumes in the same run if the daemon restarts in time, else in the next run."""
     program = Program(tmp_path, declared, {**prefect_home, "DOCKER_HOST": daemon.url})
     running = program.start()
     client = daemon.client()
@@ -152,7 +152,7 @@ def test_a_killed_container_is_replaced(
     prefect_home: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    """The same run goes on in a new container, from the work tree of the last recorded step."""
+    """The run resumes in a new container with the work tree of the last recorded step."""
     program = Program(tmp_path, declared, prefect_home)
     running = program.start()
     killed = container_in_the_pause(program, running, docker_client)
@@ -162,7 +162,7 @@ def test_a_killed_container_is_replaced(
     assert docker_client.containers.list(all=True, filters=wanted) == []
 
 
-def test_a_removed_image_is_named_and_its_return_gone_on_from(
+def test_a_removed_image_is_reported_and_a_later_run_resumes(
     docker_client: Any,
     image: str,
     declared: dict[str, Any],
@@ -171,7 +171,10 @@ def test_a_removed_image_is_named_and_its_return_gone_on_from(
     prefect_home: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    """One line names the image and what brings it; nothing is asked before it is back."""
+    """A missing image ends the run with one line that says how to get it, before any model call.
+
+    The next run resumes once the image is available again.
+    """
     name = f"durabench-test/removed-{uuid.uuid4().hex[:12]}"
     docker_client.images.get(image).tag(name)
     [instance] = [i for i in instances.load("bundled") if i.instance_id == DOCKER_INSTANCE]

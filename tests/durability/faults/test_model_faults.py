@@ -25,19 +25,19 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 CALLS = len(HOST_INSTANCES) * len(TURNS)
 
 TIMEOUT_S = 2
-"""What the model gets for an answer."""
+"""Time limit of a model call."""
 
 BREAKS: dict[str, Callable[[Cable], None]] = {"cut": Cable.cut, "silent": Cable.silence}
 
 
 @pytest.fixture
 def cable(model_server: OpenAIServer) -> Cable:
-    """A line to the model."""
+    """Return a connection to the model that can be broken."""
     return Cable(int(model_server.url.split(":")[2].split("/")[0]))
 
 
 def benchmark(folder: Path, cable: Cable, home: dict[str, str], max_retries: int) -> Program:
-    """Three instances at once."""
+    """Return a run of three concurrent instances whose model is behind the cable."""
     url = f"http://127.0.0.1:{cable.port}/v1"
     declared = experiment("host", HOST_INSTANCES, url, timeout_s=TIMEOUT_S, max_retries=max_retries)
     return Program(folder, declared, home)
@@ -46,7 +46,7 @@ def benchmark(folder: Path, cable: Cable, home: dict[str, str], max_retries: int
 @pytest.mark.parametrize(
     ("fault", "words"), [("cut", "connection: "), ("silent", "timeout: the request took longer")]
 )
-def test_a_network_that_stays_away_is_reported_and_gone_on_from(
+def test_a_network_that_stays_down_is_reported_and_the_next_run_resumes(
     fault: str,
     words: str,
     answers: CountedAnswers,
@@ -55,14 +55,17 @@ def test_a_network_that_stays_away_is_reported_and_gone_on_from(
     prefect_home: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    """Retries by class, then infrastructure; the next run asks only for what was never settled."""
+    """When retries are exhausted, the run ends with broken infrastructure.
+
+    The next run repeats only calls without a recorded answer.
+    """
     program = benchmark(tmp_path, cable, prefect_home, max_retries=1)
     answers.once(BEFORE_THE_PAUSE + 1, lambda: BREAKS[fault](cable))
     reported(program.run(), "infrastructure: ", words, "(after 1 retries)")
     asked = answers.asked.copy()
     settled = program.settled_calls()
     assert 0 < settled < CALLS
-    # Each conversation can have one call at a time on the line that broke.
+    # Each conversation has at most one call in flight when the connection breaks.
     assert settled < asked.total() <= settled + len(HOST_INSTANCES)
     assert max(asked.values()) == 1
     assert {row["outcome"] for row in results(program.store).values()} == {"infrastructure"}
@@ -84,13 +87,13 @@ def test_a_network_that_comes_back_is_waited_for(
     prefect_home: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    """The run that met it ends as if nothing had happened; only what was in flight is repeated."""
+    """If the network returns in time, the run completes and repeats only the calls in flight."""
     program = benchmark(tmp_path, cable, prefect_home, max_retries=8)
     answers.once(BEFORE_THE_PAUSE + 1, lambda: BREAKS[fault](cable))
     running = program.start()
     running.until(lambda: any(turn == BEFORE_THE_PAUSE + 1 for _, turn in answers.asked))
     before = answers.asked.total()
-    time.sleep(TIMEOUT_S + 1)  # or an answer that was only late would still be taken
+    time.sleep(TIMEOUT_S + 1)  # until the calls in flight have timed out
     cable.mend()
     ended = running.wait()
     assert ended.code == 0, ended.output

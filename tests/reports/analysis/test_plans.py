@@ -1,4 +1,4 @@
-"""Declarations made before results existed: roles, Holm, the margin, and the banner."""
+"""Comparisons declared before the first result: roles, Holm's correction, margin and banner."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -21,7 +21,7 @@ MINUS = "\N{MINUS SIGN}"
 ARMS = ["a", "b", "c"]
 INSTANCES = [f"i{n:02d}" for n in range(20)]
 RESOLVED = {"a": 4, "b": 14, "c": 20}
-"""Of the instances, the first so many."""
+"""Number of instances that each arm resolves, counted from the first one."""
 
 DECLARED: dict[str, Any] = {
     "primary_baseline": "a",
@@ -32,7 +32,7 @@ DECLARED: dict[str, Any] = {
 
 
 def run(lake: LakeBuilder) -> None:
-    """Every cell of three arms: gradings at noon, and attempts of a time after it."""
+    """Write every cell of three arms, with gradings at noon and attempts one hour later."""
     for arm, resolved in RESOLVED.items():
         for n, instance in enumerate(INSTANCES):
             outcome = "resolved" if n < resolved else "unresolved"
@@ -40,33 +40,36 @@ def run(lake: LakeBuilder) -> None:
 
 
 def declare(lake: LakeBuilder, hours: float, **changes: Any) -> None:
-    """A declaration so many hours after noon that differs from `DECLARED` by some columns."""
+    """Write a declaration that many hours after noon, with changes to `DECLARED`."""
     columns = {**DECLARED, **changes}
     columns.setdefault("declaration_digest", f"d{hours}")
     lake.declare(ARMS, INSTANCES, declared_at=NOON + timedelta(hours=hours), **columns)
 
 
 def banner(report: Report) -> str:
-    """The warning that declared comparisons were changed, or nothing."""
+    """Return the warning that declared comparisons were changed, or ''."""
     found = [note for note in report.notes if "changed after results" in note.text]
     assert all(note.level == "warning" for note in found)
     return "".join(note.text for note in found)
 
 
 def roles(report: Report) -> dict[str, str]:
-    """Role of every comparison by its arms, as `ab`."""
+    """Return the role of every comparison by its arms, such as `ab`."""
     return {"".join(sorted((p.baseline, p.candidate))): p.role for p in report.comparisons}
 
 
 def lines(report: Report) -> dict[str, tuple[str, str]]:
-    """Value and origin of the leading pair's numbers by name."""
+    """Return value and basis of the leading pair's numbers by name."""
     found = describe(report)
     assert found is not None
     return {line.name: (line.value, line.over) for group in found.groups for line in group.lines}
 
 
 def test_what_is_not_declared_is_exploratory(lake: LakeBuilder) -> None:
-    """The family is declared whichever way round; the report shows the later arm as candidate."""
+    """Comparisons outside the declared family are exploratory.
+
+    The family may name two arms in either order; the report shows the later arm as candidate.
+    """
     declare(lake, 0)
     run(lake)
     report = build(lake.root, "trial")
@@ -80,7 +83,7 @@ def test_what_is_not_declared_is_exploratory(lake: LakeBuilder) -> None:
 
 
 def test_holm_is_over_the_declared_comparisons_only(lake: LakeBuilder) -> None:
-    """Numbers from scipy and statsmodels: 10 and 6 discordant pairs, all one way."""
+    """Holm's correction covers the declared comparisons only and equals that of statsmodels."""
     declare(lake, 0)
     run(lake)
     report = build(lake.root, "trial")
@@ -93,7 +96,7 @@ def test_holm_is_over_the_declared_comparisons_only(lake: LakeBuilder) -> None:
 
 
 def test_a_comparison_alone_needs_no_correction(two_arms: LakeBuilder) -> None:
-    """Its adjusted p-value is its own, and nothing is said of a family."""
+    """A single comparison keeps its p-value, and the report mentions no correction."""
     report = build(two_arms.root, "trial")
     (pair,) = report.comparisons
     assert pair.adjusted_p_value == pair.p_value
@@ -101,7 +104,7 @@ def test_a_comparison_alone_needs_no_correction(two_arms: LakeBuilder) -> None:
 
 
 def test_a_family_does_not_shrink_with_hindsight(lake: LakeBuilder) -> None:
-    """An arm that is gone from a later declaration still counts in the correction."""
+    """An arm that a later declaration drops still counts in the correction."""
     declare(lake, 0)
     run(lake)
     later = {**DECLARED, "declared_at": NOON + timedelta(hours=2), "declaration_digest": "d2"}
@@ -111,7 +114,7 @@ def test_a_family_does_not_shrink_with_hindsight(lake: LakeBuilder) -> None:
 
 
 def test_the_correction_decides_what_the_headline_calls_chance(lake: LakeBuilder) -> None:
-    """Six discordant pairs: 0.031 alone, and twice that beside a comparison never made."""
+    """The headline judges by the corrected p-value: 0.031 is doubled by a second comparison."""
     declare(lake, 0, primary_baseline="c", family=[{"baseline": "a", "candidate": "gone"}])
     run(lake)
     text = headline(build(lake.root, "trial"))
@@ -126,7 +129,7 @@ def test_the_correction_decides_what_the_headline_calls_chance(lake: LakeBuilder
 def test_a_margin_is_held_against_the_lower_limit(
     two_arms: LakeBuilder, margin: float, verdict: str
 ) -> None:
-    """The limit is at -49.49 points, Newcombe's."""
+    """Non-inferiority compares the margin with the interval's lower limit, here -49.49 points."""
     primary = {"primary_baseline": "quick", "primary_candidate": "careful"}
     for path in (two_arms.root / "experiments").rglob("*.parquet"):
         path.unlink()
@@ -144,7 +147,7 @@ def test_a_margin_is_held_against_the_lower_limit(
 
 
 def test_the_margin_keeps_its_direction(lake: LakeBuilder) -> None:
-    """Shown the other way round, it is still the declared candidate that must not be worse."""
+    """If the report swaps the arms, the margin still applies to the declared candidate."""
     declare(lake, 0)
     run(lake)
     forward = build(lake.root, "trial").non_inferiority
@@ -157,7 +160,7 @@ def test_the_margin_keeps_its_direction(lake: LakeBuilder) -> None:
 
 
 def repeat(lake: LakeBuilder, repeats: int, resolved: dict[str, range], instances: int) -> None:
-    """Every cell of some arms, where all repeats of an instance go the same way."""
+    """Write every cell of some arms; all repeats of an instance have the same outcome."""
     for arm, solved in resolved.items():
         for n, instance in enumerate(INSTANCES[:instances]):
             for number in range(repeats):
@@ -166,7 +169,7 @@ def repeat(lake: LakeBuilder, repeats: int, resolved: dict[str, range], instance
 
 
 def test_repeats_that_say_the_same_change_no_decision(lake: LakeBuilder) -> None:
-    """Four instances against one: p and interval are those of one attempt each."""
+    """Identical repeats give the same p-value and interval as single attempts."""
     once = LakeBuilder(lake.root, "once")
     for each, repeats in ((once, 1), (lake, 4)):
         each.declare(["a", "b"], INSTANCES[:15], repeats=repeats)
@@ -183,7 +186,7 @@ def test_repeats_that_say_the_same_change_no_decision(lake: LakeBuilder) -> None
 
 
 def test_holm_takes_the_test_over_instances(lake: LakeBuilder) -> None:
-    """Ten and six instances, all one way: half of what the exact test has without repeats."""
+    """With repeats, Holm's correction uses the mid-p values of the test over instances."""
     declare(lake, 0, repeats=3)
     solved = {arm: range(number) for arm, number in RESOLVED.items()}
     repeat(lake, 3, solved, instances=len(INSTANCES))
@@ -196,7 +199,7 @@ def test_holm_takes_the_test_over_instances(lake: LakeBuilder) -> None:
 
 
 def test_arms_with_other_repeats_are_tested_over_those_they_share(lake: LakeBuilder) -> None:
-    """One attempt against three: the first of the three counts, as in the table of pairs."""
+    """Arms with different numbers of repeats are compared on the repeats that both have."""
     lake.declare(["a", "b"], INSTANCES[:9], repeats=3)
     lake.declare(["c"], INSTANCES[:9], repeats=1)
     repeat(lake, 3, {"a": range(9), "b": range(1)}, instances=9)
@@ -207,7 +210,7 @@ def test_arms_with_other_repeats_are_tested_over_those_they_share(lake: LakeBuil
 
 
 def test_instances_that_do_not_differ_are_no_proof(lake: LakeBuilder) -> None:
-    """Fifteen instances, four times, all resolved by both: as little as with one attempt each."""
+    """Identical repeats without any difference prove no more than single attempts."""
     declare(lake, 0, repeats=4, primary_margin=0.05, family=[])
     lake.declare(["a", "b"], INSTANCES[:15], **DECLARED | {
         "repeats": 4, "primary_margin": 0.05, "family": [], "declaration_digest": "d",
@@ -222,7 +225,7 @@ def test_instances_that_do_not_differ_are_no_proof(lake: LakeBuilder) -> None:
 
 
 def test_a_pair_of_the_family_may_be_shown_first(lake: LakeBuilder) -> None:
-    """It is declared, has no margin, and the report says that it is not the primary one."""
+    """A pair of the declared family that is shown first has no margin, and a note says so."""
     declare(lake, 0)
     run(lake)
     report = build(lake.root, "trial", baseline="b", candidate="c")
@@ -236,7 +239,7 @@ def test_a_pair_of_the_family_may_be_shown_first(lake: LakeBuilder) -> None:
 def test_markdown_and_page_show_what_was_declared(
     lake: LakeBuilder, render: Callable[[Report], str]
 ) -> None:
-    """The roles, the adjusted p-values and a dash outside the family; the plan as a source."""
+    """Both formats show the plan, the roles and the adjusted p-values of declared comparisons."""
     declare(lake, 0)
     run(lake)
     text = render(build(lake.root, "trial"))
@@ -257,8 +260,8 @@ def test_markdown_and_page_show_what_was_declared(
     assert exploratory[render] in text
 
 
-def test_the_summary_tells_both(lake: LakeBuilder) -> None:
-    """For the terminal, where there is no table of numbers."""
+def test_the_summary_has_the_adjusted_p_value_and_the_margin(lake: LakeBuilder) -> None:
+    """The summary for the terminal contains the adjusted p-value and the non-inferiority."""
     declare(lake, 0)
     run(lake)
     found = describe(build(lake.root, "trial"))
@@ -270,7 +273,10 @@ def test_the_summary_tells_both(lake: LakeBuilder) -> None:
 
 
 def test_another_primary_after_results_leads_and_is_exploratory(lake: LakeBuilder) -> None:
-    """The banner has both declarations with their times; what stood before keeps its role."""
+    """A primary comparison declared after results is exploratory; the earlier one keeps its role.
+
+    The banner states both declarations with their times.
+    """
     declare(lake, 0)
     run(lake)
     declare(lake, 2, primary_candidate="c", primary_margin=None, family=[])
@@ -304,7 +310,7 @@ def test_another_primary_after_results_leads_and_is_exploratory(lake: LakeBuilde
 def test_any_change_after_results_raises_the_banner(
     lake: LakeBuilder, changes: dict[str, Any], told: str
 ) -> None:
-    """And changes neither the margin nor the correction that hold."""
+    """A change after results raises the banner and alters neither margin nor correction."""
     declare(lake, 0)
     run(lake)
     before = build(lake.root, "trial")
@@ -319,7 +325,7 @@ def test_any_change_after_results_raises_the_banner(
 
 
 def test_a_plan_made_with_results_at_hand_is_exploratory(lake: LakeBuilder) -> None:
-    """Nothing was declared before, so nothing is declared."""
+    """If the first plan is declared after results, every comparison is exploratory."""
     nothing = dict.fromkeys(("primary_baseline", "primary_candidate", "primary_margin"))
     declare(lake, 0, **nothing, family=[])
     run(lake)
@@ -332,7 +338,7 @@ def test_a_plan_made_with_results_at_hand_is_exploratory(lake: LakeBuilder) -> N
 
 
 def test_a_first_declaration_after_results_counts_as_made_late(lake: LakeBuilder) -> None:
-    """As where the folder of the earlier ones was removed."""
+    """A first declaration after results raises the banner; earlier ones may have been removed."""
     run(lake)
     declare(lake, 2)
     assert "before the first result: none. Changed since to: primary b" in banner(
@@ -341,7 +347,7 @@ def test_a_first_declaration_after_results_counts_as_made_late(lake: LakeBuilder
 
 
 def test_a_change_that_was_taken_back_is_told(lake: LakeBuilder) -> None:
-    """The roles are as they were, and the reader knows."""
+    """A change that was reverted restores the roles, and the banner mentions it."""
     declare(lake, 0, declaration_digest="same")
     run(lake)
     declare(lake, 2, primary_candidate="c", family=[])
@@ -351,8 +357,8 @@ def test_a_change_that_was_taken_back_is_told(lake: LakeBuilder) -> None:
     assert "(2026-03-01 14:00 UTC); primary b against a" in banner(report)
 
 
-def test_a_change_before_any_result_is_no_matter(lake: LakeBuilder) -> None:
-    """The later declaration is the one that counts, without a banner."""
+def test_a_change_before_any_result_raises_no_banner(lake: LakeBuilder) -> None:
+    """A change before any result raises no banner; the later declaration applies."""
     declare(lake, -1, primary_candidate="c", family=[])
     declare(lake, 0)
     run(lake)
@@ -362,7 +368,7 @@ def test_a_change_before_any_result_is_no_matter(lake: LakeBuilder) -> None:
 
 
 def test_what_infrastructure_ended_is_no_result(lake: LakeBuilder) -> None:
-    """A first run without images tells nothing, so the plan may still be changed."""
+    """An attempt that infrastructure ended is no result, so the plan may still be changed."""
     declare(lake, -2, primary_candidate="c", family=[])
     lake.attempt("a", "i00", outcome="infrastructure", started_at=NOON - timedelta(hours=1))
     declare(lake, 0)
@@ -374,7 +380,7 @@ def test_what_infrastructure_ended_is_no_result(lake: LakeBuilder) -> None:
 def test_a_verdict_from_before_the_first_attempt_is_another_experiment_s(
     lake: LakeBuilder,
 ) -> None:
-    """It was taken over with its time, and says nothing of when this experiment had results."""
+    """A verdict older than the first attempt comes from another experiment and is no result."""
     declare(lake, -1, primary_candidate="c", family=[])
     declare(lake, 0.5)
     run(lake)
@@ -383,7 +389,7 @@ def test_a_verdict_from_before_the_first_attempt_is_another_experiment_s(
 
 
 def test_imported_results_were_there_before_a_run_under_their_name(lake: LakeBuilder) -> None:
-    """They do not say when they began; a comparison that is declared with them at hand is late."""
+    """Imported results without a time precede any later declaration, which is therefore late."""
     nothing = dict.fromkeys(("primary_baseline", "primary_candidate", "primary_margin"))
     declare(lake, -1, **nothing, family=[], environment="imported")
     lake.cell("a", "i00", environment="imported", started_at=None)
@@ -404,7 +410,7 @@ def test_imported_results_were_there_before_a_run_under_their_name(lake: LakeBui
 def test_changes_of_other_things_raise_no_banner(
     lake: LakeBuilder, changes: dict[str, Any]
 ) -> None:
-    """They keep the warning that there are several declarations."""
+    """Changes that affect no comparison raise no banner, only the note on several declarations."""
     declare(lake, 0)
     run(lake)
     declare(lake, 2, **changes)
@@ -414,7 +420,7 @@ def test_changes_of_other_things_raise_no_banner(
 
 
 def test_a_lake_from_before_there_were_families_still_reads(lake: LakeBuilder) -> None:
-    """Its primary comparison is declared; another declaration of the same plan is no change."""
+    """A lake without the columns of margin and family keeps its declared primary comparison."""
     declare(lake, 0, primary_margin=None, family=[])
     for path in (lake.root / "experiments").rglob("*.parquet"):
         table = pq.ParquetFile(path).read()
@@ -427,7 +433,7 @@ def test_a_lake_from_before_there_were_families_still_reads(lake: LakeBuilder) -
 
 
 def test_imports_that_declare_nothing_have_no_banner(lake: LakeBuilder) -> None:
-    """Their attempts are older than their declaration, and nothing is claimed."""
+    """Imports without a plan raise no banner, although their attempts precede the declaration."""
     run(lake)
     lake.declare(ARMS, INSTANCES, declared_at=NOON + timedelta(days=400))
     report = build(lake.root, "trial")

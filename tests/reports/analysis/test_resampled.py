@@ -1,4 +1,4 @@
-"""The resampled comparison of two arms: rows in, numbers out."""
+"""The resampled comparison of two arms."""
 
 import math
 
@@ -15,7 +15,7 @@ BOOTSTRAP = Bootstrap(resamples=500)
 
 
 def resampled(lake: LakeBuilder, baseline: str, candidate: str) -> Resampled:
-    """The comparison in an experiment called `trial`."""
+    """Return the comparison of two arms in the experiment `trial`."""
     connection = open_marts(lake.root, "trial")
     try:
         return read_resampled(connection, baseline, candidate, BOOTSTRAP)
@@ -24,7 +24,7 @@ def resampled(lake: LakeBuilder, baseline: str, candidate: str) -> Resampled:
 
 
 def test_a_complete_run_of_two_arms(two_arms: LakeBuilder) -> None:
-    """Three times the cost, as many resolved; the same tokens and time."""
+    """A complete run yields differences, ratios, costs per resolved instance and pass@k."""
     found = resampled(two_arms, "quick", "careful")
     assert (found.baseline, found.candidate) == ("quick", "careful")
     assert found.difference.value == 0
@@ -40,7 +40,7 @@ def test_a_complete_run_of_two_arms(two_arms: LakeBuilder) -> None:
 
 
 def test_every_comparison_has_what_needs_no_resampling(two_arms: LakeBuilder) -> None:
-    """Two independent rates of two in four, and one discordant pair each way."""
+    """Every comparison has an interval and a mid-p value, which need no resampling."""
     (pair,) = build(two_arms.root, "trial").comparisons
     assert pair.interval.low == pytest.approx(-pair.interval.high)
     assert pair.interval.high == pytest.approx(0.4949, abs=5e-5)
@@ -48,7 +48,7 @@ def test_every_comparison_has_what_needs_no_resampling(two_arms: LakeBuilder) ->
 
 
 def test_one_repository_says_nothing_about_others(two_arms: LakeBuilder) -> None:
-    """All instances are of `toy/toy`: no spread between repositories is known."""
+    """With a single repository, the interval by repository is unlimited."""
     interval = resampled(two_arms, "quick", "careful").difference_by_repository.interval
     assert (interval.low, interval.high) == (-math.inf, math.inf)
 
@@ -56,7 +56,7 @@ def test_one_repository_says_nothing_about_others(two_arms: LakeBuilder) -> None
 def test_what_was_lost_stays_in_the_difference_and_leaves_the_sensitivity(
     lake: LakeBuilder,
 ) -> None:
-    """Infrastructure and a cell that never ran are not resolved, and no complete pair."""
+    """Lost and missing cells count as not resolved, and complete pairs exclude them."""
     lake.declare(["a", "b"], ["x__x-1", "x__x-2", "y__y-3"])
     for instance in ("x__x-1", "x__x-2", "y__y-3"):
         lake.cell("a", instance, repo="x/x" if instance.startswith("x") else "y/y")
@@ -70,7 +70,7 @@ def test_what_was_lost_stays_in_the_difference_and_leaves_the_sensitivity(
 
 
 def test_amounts_are_over_pairs_in_which_both_are_known(lake: LakeBuilder) -> None:
-    """A cost that is only a lower bound leaves its pair out; tokens are known all the same."""
+    """Each amount is compared on the pairs in which both values are known."""
     lake.declare(["a", "b"], ["i1", "i2"])
     lake.cell("a", "i1", cost_usd=1.0)
     lake.cell("a", "i2", cost_usd=3.0, unpriced_calls=1)
@@ -83,7 +83,7 @@ def test_amounts_are_over_pairs_in_which_both_are_known(lake: LakeBuilder) -> No
 
 
 def test_repeats_are_drawn_with_their_instance(lake: LakeBuilder) -> None:
-    """Clusters are instances, and pass@k goes up to the number of repeats."""
+    """Repeats are resampled together with their instance; pass@k goes up to their number."""
     lake.declare(["a", "b"], ["i1", "i2"], repeats=2)
     for instance, outcomes in (("i1", "resolved unresolved"), ("i2", "unresolved unresolved")):
         for repeat, outcome in enumerate(outcomes.split()):

@@ -1,4 +1,4 @@
-"""The five questions and their answers in words."""
+"""The five questions of a report and their answers in words."""
 
 from reports.analysis.failing import group_failures
 from reports.analysis.spending import billed, part, share
@@ -11,13 +11,13 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def told(lake: LakeBuilder) -> dict[str, str]:
-    """The answers of the experiment `trial` by the name of their question."""
+    """Return the answers for the experiment `trial` by name of the question."""
     report = build(lake.root, "trial")
     return {answer.name: answer.text for answer in answers(report, describe(report))}
 
 
 def test_a_complete_run_has_five_answers(two_arms: LakeBuilder) -> None:
-    """In plain words with the numbers that carry them."""
+    """The answers are sentences that contain the numbers."""
     found = told(two_arms)
     assert found["cost"] == (
         f"careful costs 3.00{TIMES} (95 % interval 3.00{TIMES} to 3.00{TIMES}) as much as quick: "
@@ -31,8 +31,8 @@ def test_a_complete_run_has_five_answers(two_arms: LakeBuilder) -> None:
     )
 
 
-def test_money_is_told_by_what_it_bought(lake: LakeBuilder) -> None:
-    """Resolved, not resolved, and what bought no verdict; parts that are zero are left out."""
+def test_spending_is_divided_by_verdict(lake: LakeBuilder) -> None:
+    """Spending is divided into resolved, not resolved and no verdict; zero parts are omitted."""
     lake.declare(["a", "b"], ["i1", "i2"])
     lake.cell("a", "i1", cost_usd=1.0, billed_usd=2.0)
     lake.cell("a", "i2", "unresolved", cost_usd=1.0, billed_usd=1.0)
@@ -44,8 +44,8 @@ def test_money_is_told_by_what_it_bought(lake: LakeBuilder) -> None:
     )
 
 
-def test_a_bill_that_nobody_knows_is_unknown(lake: LakeBuilder) -> None:
-    """Neither zero nor left out; its cost stands in where that is known."""
+def test_an_unknown_bill_is_not_zero(lake: LakeBuilder) -> None:
+    """An unknown bill is neither zero nor omitted; a known cost replaces it."""
     lake.declare(["a", "b", "c"], ["i1"])
     lake.cell("a", "i1", cost_usd=1.0, billed_usd=None, environment="imported")
     lake.cell("b", "i1", cost_usd=None, billed_usd=None, model_calls=0, environment="imported")
@@ -63,7 +63,7 @@ def test_a_bill_that_nobody_knows_is_unknown(lake: LakeBuilder) -> None:
 
 
 def test_a_bill_that_is_known_in_part_is_a_lower_bound(lake: LakeBuilder) -> None:
-    """One attempt of two without a bill."""
+    """If one of two bills is unknown, the sum is a lower bound."""
     lake.declare(["a"], ["i1", "i2"])
     lake.cell("a", "i1", cost_usd=1.0, billed_usd=None, environment="imported")
     lake.cell("a", "i2", cost_usd=1.0, billed_usd=1.0)
@@ -73,7 +73,7 @@ def test_a_bill_that_is_known_in_part_is_a_lower_bound(lake: LakeBuilder) -> Non
 
 
 def test_before_anything_ran_every_question_has_an_answer(lake: LakeBuilder) -> None:
-    """With one arm too."""
+    """Even a single arm that has not run has an answer to every question."""
     lake.declare(["a"], ["i1"])
     assert told(lake) == {
         "resolution": "Nothing has run yet: 1 cell planned.",
@@ -85,7 +85,7 @@ def test_before_anything_ran_every_question_has_an_answer(lake: LakeBuilder) -> 
 
 
 def test_failures_are_divided_in_three_ways(lake: LakeBuilder) -> None:
-    """What was found, how it ended, how far it came; an ending without a name is as it is."""
+    """Failures are grouped by patch, ending and progress. An unknown ending keeps its own name."""
     lake.declare(["a", "d"], ["i1"])
     lake.attempt("a", "i1", outcome="vanished")
     lake.attempt(

@@ -1,4 +1,4 @@
-"""The displayed numbers of the leading pair."""
+"""The numbers that a report shows for the leading pair of arms."""
 
 from collections.abc import Callable
 
@@ -18,21 +18,21 @@ DASH = "\N{EN DASH}"
 
 
 def leading(lake: LakeBuilder) -> Leading:
-    """What the experiment `trial` tells of its leading pair."""
+    """Return the description of the leading pair of the experiment `trial`."""
     found = describe(build(lake.root, "trial"))
     assert found is not None
     return found
 
 
 def line(found: Leading, name: str) -> Line:
-    """The one line of this name."""
+    """Return the only line with this name."""
     (wanted,) = (line for group in found.groups for line in group.lines if line.name == name)
     return wanted
 
 
 @pytest.fixture
 def repeated(lake: LakeBuilder) -> LakeBuilder:
-    """Two arms, two instances of two repositories, each twice: 1 of 4 against 3 of 4."""
+    """Return a lake with two repeats: `a` resolves 1 of 4 cells and `b` 3 of 4."""
     lake.declare(["a", "b"], ["x__x-1", "y__y-2"], repeats=2)
     verdicts = {"a": "ru uu", "b": "rr ru"}
     for arm, words in verdicts.items():
@@ -45,7 +45,7 @@ def repeated(lake: LakeBuilder) -> LakeBuilder:
 
 
 def test_one_attempt_at_every_instance_has_newcombes_interval(two_arms: LakeBuilder) -> None:
-    """With both p-values, and what each is made from."""
+    """Without repeats, the pair has Newcombe's interval and both of McNemar's p-values."""
     found = leading(two_arms)
     assert line(found, "difference, points") == Line(
         "difference, points", "0.0", f"{MINUS}49.5 to +49.5", "4 pairs", "Newcombe"
@@ -59,7 +59,7 @@ def test_one_attempt_at_every_instance_has_newcombes_interval(two_arms: LakeBuil
 
 
 def test_amounts_come_as_ratio_and_as_difference(two_arms: LakeBuilder) -> None:
-    """Equal costs in every instance leave nothing to chance; differences carry their sign."""
+    """Amounts are shown as ratio and as signed difference, each with an interval."""
     found = leading(two_arms)
     ratio, difference = line(found, "cost, ratio"), line(found, "cost, difference per cell")
     assert (ratio.value, ratio.interval) == (f"3.00{TIMES}", f"3.00{TIMES} to 3.00{TIMES}")
@@ -70,14 +70,14 @@ def test_amounts_come_as_ratio_and_as_difference(two_arms: LakeBuilder) -> None:
 
 
 def test_the_cheaper_candidate_has_minus_signs(two_arms: LakeBuilder) -> None:
-    """The sign stands before the currency."""
+    """The minus sign precedes the currency."""
     found = describe(build(two_arms.root, "trial", baseline="careful"))
     assert found is not None
     assert line(found, "cost, difference per cell").value == f"{MINUS}$1.00"
 
 
-def test_degenerate_resamples_are_counted_and_make_a_limit_a_word(two_arms: LakeBuilder) -> None:
-    """Two of four resolved: one resample in sixteen draws neither, more than the tail."""
+def test_degenerate_resamples_are_counted_and_make_a_limit_unlimited(two_arms: LakeBuilder) -> None:
+    """Resamples without a resolved instance are counted; too many make the limit `unlimited`."""
     quick = line(leading(two_arms), "quick")
     assert (quick.value, quick.interval.rpartition(" to ")[2]) == ("$1.00", "unlimited")
     pairs, _, degenerate = quick.over.partition("; ")
@@ -87,7 +87,7 @@ def test_degenerate_resamples_are_counted_and_make_a_limit_a_word(two_arms: Lake
 
 
 def test_nothing_resolved_and_nothing_known_are_dashes(lake: LakeBuilder) -> None:
-    """Neither infinity nor zero is invented."""
+    """Undefined and unknown values are dashes, neither infinity nor zero."""
     lake.declare(["a", "b"], ["i1", "i2"])
     for instance in ("i1", "i2"):
         lake.cell("a", instance, "unresolved")
@@ -99,15 +99,15 @@ def test_nothing_resolved_and_nothing_known_are_dashes(lake: LakeBuilder) -> Non
     assert line(found, "time, difference per cell").value == DASH
 
 
-def test_one_repository_is_a_word_and_not_a_certainty(two_arms: LakeBuilder) -> None:
-    """Neither `inf` nor a limit."""
+def test_one_repository_gives_no_limit(two_arms: LakeBuilder) -> None:
+    """With one repository, the interval by repository is the word `unlimited`."""
     by_repository = line(leading(two_arms), "difference by repository, points")
     assert (by_repository.interval, by_repository.over) == ("unlimited", "1 repository")
     assert by_repository.method == "bootstrap by repository"
 
 
 def test_complete_pairs_leave_out_what_was_lost(two_arms: LakeBuilder) -> None:
-    """A later attempt's verdict is not there yet: the pair of `i3` is lost."""
+    """A pair whose latest attempt has no verdict yet is not complete."""
     later = two_arms.attempt("careful", "i3", later_s=60)
     two_arms.predict("careful", "i3", later)
     found = leading(two_arms)
@@ -117,7 +117,7 @@ def test_complete_pairs_leave_out_what_was_lost(two_arms: LakeBuilder) -> None:
 
 
 def test_an_experiment_that_has_not_begun_has_dashes(lake: LakeBuilder) -> None:
-    """No complete pair and no amount; the planned cells count as not resolved."""
+    """Before the first attempt, amounts are dashes and all cells count as not resolved."""
     lake.declare(["a", "b"], ["i1", "i2"])
     found = leading(lake)
     assert line(found, "difference, complete pairs, points").value == DASH
@@ -127,7 +127,7 @@ def test_an_experiment_that_has_not_begun_has_dashes(lake: LakeBuilder) -> None:
 
 
 def test_repeats_have_an_interval_and_a_test_over_instances(repeated: LakeBuilder) -> None:
-    """Each instance leads by one cell: two flips of a coin, and two pairs for Newcombe."""
+    """With repeats, interval and test count instances, not cells."""
     found = leading(repeated)
     expected = newcombe_interval(PairedTable(1, 0, 2, 1), pairs=2)
     limits = f"{points(expected.low)} to {points(expected.high)}"
@@ -148,7 +148,7 @@ def test_repeats_have_an_interval_and_a_test_over_instances(repeated: LakeBuilde
 
 
 def test_instances_that_do_not_differ_leave_no_certainty(lake: LakeBuilder) -> None:
-    """Every cell resolved: resamples are all the same, which is no interval of zero width."""
+    """If all resamples are equal, the interval is unlimited, not of zero width."""
     lake.declare(["a", "b"], ["x__x-1", "y__y-2"], repeats=2)
     for arm in ("a", "b"):
         for instance in ("x__x-1", "y__y-2"):
@@ -159,14 +159,14 @@ def test_instances_that_do_not_differ_leave_no_certainty(lake: LakeBuilder) -> N
     assert line(found, "difference by repository, points").interval == "unlimited"
 
 
-def test_pass_at_k_is_told_where_cells_repeat(repeated: LakeBuilder) -> None:
-    """Once per k: `a` has one instance of two that any attempt resolves, `b` both."""
+def test_pass_at_k_is_shown_for_repeats(repeated: LakeBuilder) -> None:
+    """With repeats, pass@k is shown for each k up to the number of repeats."""
     shown = [(line.k, line.baseline, line.candidate) for line in leading(repeated).pass_at]
     assert shown == [(1, "25.0 %", "75.0 %"), (2, "50.0 %", "100.0 %")]
 
 
 def test_one_arm_has_no_leading_pair(lake: LakeBuilder) -> None:
-    """And the report says nothing of intervals that are not there."""
+    """With a single arm there is no leading pair, and the page has no section for it."""
     lake.declare(["a"], ["i1"])
     report = build(lake.root, "trial")
     assert (report.resampled, describe(report)) == (None, None)
@@ -174,7 +174,7 @@ def test_one_arm_has_no_leading_pair(lake: LakeBuilder) -> None:
 
 
 def test_the_summary_names_method_level_resamples_and_seed(two_arms: LakeBuilder) -> None:
-    """In one sentence, for where there is no table."""
+    """The summary for the terminal states method, level, resamples and seed in one sentence."""
     assert leading(two_arms).summary == (
         f"Difference of resolution 0.0 points (95 % interval {MINUS}49.5 to +49.5, Newcombe); "
         f"exact McNemar p = 1.00, mid-p = 0.750; ratio of cost 3.00{TIMES} (95 % interval "
@@ -186,7 +186,7 @@ def test_the_summary_names_method_level_resamples_and_seed(two_arms: LakeBuilder
 def test_markdown_and_page_show_every_line_and_footnote(
     repeated: LakeBuilder, render: Callable[[Report], str]
 ) -> None:
-    """Nothing that is told of the pair is in one of the two only."""
+    """Markdown and page show the same lines and footnotes of the leading pair."""
     report = build(repeated.root, "trial")
     text = render(report)
     found = describe(report)
@@ -200,8 +200,8 @@ def test_markdown_and_page_show_every_line_and_footnote(
     assert all(note in text for note in found.footnotes)
 
 
-def test_what_adding_up_leaves_over_is_no_difference(lake: LakeBuilder) -> None:
-    """0.1 + 0.2 against 0.3 + 0: the same cost, though the floats differ."""
+def test_a_rounding_error_is_no_difference(lake: LakeBuilder) -> None:
+    """A difference that is only a rounding error of floats is shown as zero."""
     lake.declare(["a", "b"], ["i1", "i2"])
     for arm, costs in (("a", (0.3, 0.0)), ("b", (0.1, 0.2))):
         for instance, cost in zip(("i1", "i2"), costs, strict=True):

@@ -6,7 +6,7 @@ from tests.reports.lake_fixture import LakeBuilder
 
 
 def test_the_parts_come_in_the_order_of_importance(two_arms: LakeBuilder) -> None:
-    """Answer, arms, paired table, source."""
+    """The sections have a fixed order, from the arms to the source."""
     text = render(build(two_arms.root, "trial"))
     heads = [line for line in text.splitlines() if line.startswith("#")]
     assert heads == [
@@ -22,7 +22,7 @@ def test_the_parts_come_in_the_order_of_importance(two_arms: LakeBuilder) -> Non
 
 
 def test_the_golden_rows(two_arms: LakeBuilder) -> None:
-    """Percentages with one decimal, dollars and p-values with three digits."""
+    """Rows have percentages with one decimal, and dollars and p-values with three digits."""
     text = render(build(two_arms.root, "trial"))
     for line in (
         "**careful resolves as many as quick (2 of 4 against 2 of 4, exact McNemar p = 1.00, not "
@@ -45,8 +45,8 @@ def test_the_golden_rows(two_arms: LakeBuilder) -> None:
         assert line in text
 
 
-def test_failed_audits_stand_above_the_answer(two_arms: LakeBuilder) -> None:
-    """With name, number of rows and an example."""
+def test_failed_audits_precede_the_answer(two_arms: LakeBuilder) -> None:
+    """A failed audit precedes the answer and states its name and the number of rows."""
     two_arms.attempt("quick", "elsewhere", attempt_id="stray")
     text = render(build(two_arms.root, "trial"))
     assert "**Audit `undeclared_cell` found 1 row:**" in text
@@ -54,7 +54,7 @@ def test_failed_audits_stand_above_the_answer(two_arms: LakeBuilder) -> None:
 
 
 def test_nothing_resolved_and_nothing_known_are_words(lake: LakeBuilder) -> None:
-    """No division by zero, no invented zero."""
+    """Undefined and unknown values are words, never zero."""
     lake.declare(["a", "b"], ["i1"])
     lake.cell("a", "i1", "unresolved")
     lake.cell("b", "i1", cost_usd=None, unpriced_calls=2)
@@ -64,7 +64,7 @@ def test_nothing_resolved_and_nothing_known_are_words(lake: LakeBuilder) -> None
 
 
 def test_data_cannot_write_markdown(lake: LakeBuilder) -> None:
-    """Pipes, backticks and markup in names stay text and keep tables whole."""
+    """Pipes, backticks and markup in names stay text and do not break tables."""
     weird = "a`b``|<script>*x*\n_y_"
     lake.declare(["quick", "careful"], [weird], dataset="<b>|[x](y)", model="m|x*")
     lake.cell("careful", weird)
@@ -76,7 +76,7 @@ def test_data_cannot_write_markdown(lake: LakeBuilder) -> None:
 
 
 def test_long_lists_of_differences_stop(lake: LakeBuilder) -> None:
-    """Twenty names, then the number of the others."""
+    """A list of differing instances has twenty names and the number of the others."""
     names = [f"i{n:02d}" for n in range(23)]
     lake.declare(["quick", "careful"], names)
     for name in names:
@@ -87,7 +87,7 @@ def test_long_lists_of_differences_stop(lake: LakeBuilder) -> None:
 
 
 def test_an_experiment_that_has_not_begun_says_so(lake: LakeBuilder) -> None:
-    """And one arm alone has nothing to compare."""
+    """An experiment that has not begun says so, and a single arm has no comparison."""
     lake.declare(["a"], ["i1"])
     assert "**Nothing has run yet: 1 cell planned.**" in render(build(lake.root, "trial"))
     lake.cell("a", "i1")

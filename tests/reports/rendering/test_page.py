@@ -19,7 +19,7 @@ VOID = {"meta", "input", "br", "link", "img", "hr"}
 
 
 class Outline(HTMLParser):
-    """Checks that tags nest; collects ids, text and what would be fetched."""
+    """A parser that checks the nesting of tags and collects ids, tags and fetched addresses."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class Outline(HTMLParser):
 
 
 def outline(html: str) -> Outline:
-    """A parsed page in which every tag was closed."""
+    """Parse a page and check that every tag is closed."""
     parser = Outline()
     parser.feed(html)
     parser.close()
@@ -59,8 +59,8 @@ def outline(html: str) -> Outline:
     return parser
 
 
-def test_the_page_is_whole_and_fetches_nothing(two_arms: LakeBuilder) -> None:
-    """Balanced tags, unique ids, no address and no script anywhere."""
+def test_the_page_is_valid_and_fetches_nothing(two_arms: LakeBuilder) -> None:
+    """The page has balanced tags, unique ids, no external address and no script."""
     html = render(build(two_arms.root, "trial"))
     page = outline(html)
     assert page.fetched == []
@@ -73,7 +73,7 @@ def test_the_page_is_whole_and_fetches_nothing(two_arms: LakeBuilder) -> None:
 
 
 def test_figures_are_themed_and_described(two_arms: LakeBuilder) -> None:
-    """Four drawings with a text in their place, in the page's colours, none left over."""
+    """The four drawings have alternative texts and use only colours of the page's theme."""
     html = render(build(two_arms.root, "trial"))
     drawings = re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL)
     assert len(drawings) == 4
@@ -88,7 +88,7 @@ def test_figures_are_themed_and_described(two_arms: LakeBuilder) -> None:
 
 
 def test_the_questions_come_in_order_each_with_its_answer(two_arms: LakeBuilder) -> None:
-    """Resolution, cost, differences, failures, spending, then the details."""
+    """The page answers the questions in a fixed order, followed by the details."""
     report = build(two_arms.root, "trial")
     html = render(report)
     told = answers(report, describe(report))
@@ -103,7 +103,10 @@ def test_the_questions_come_in_order_each_with_its_answer(two_arms: LakeBuilder)
 
 
 def test_a_suspect_verdict_is_marked_with_its_reasons(lake: LakeBuilder) -> None:
-    """Where it makes a difference, in the grid, by arm and in a warning; not by colour alone."""
+    """A suspect verdict is marked with its reasons among the differences and in the grid.
+
+    The mark is a text, not only a colour. A warning counts suspect verdicts by arm.
+    """
     lake.declare(["a", "b"], ["i1"])
     lake.cell("a", "i1", "unresolved")
     attempt = lake.attempt("b", "i1")
@@ -120,7 +123,10 @@ def test_a_suspect_verdict_is_marked_with_its_reasons(lake: LakeBuilder) -> None
 def test_a_huge_experiment_has_a_bounded_page(
     lake: LakeBuilder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is left out of a table is counted there, and the numbers hold all of it."""
+    """Long tables are cut and state how many rows are omitted.
+
+    All numbers still include every cell.
+    """
     monkeypatch.setattr(page, "GRID_CELLS", 4)
     monkeypatch.setattr(differences, "SHOWN", 1)
     names = [f"i{n}" for n in range(5)]
@@ -134,13 +140,13 @@ def test_a_huge_experiment_has_a_bounded_page(
 
 
 def test_the_same_lake_gives_the_same_page(two_arms: LakeBuilder) -> None:
-    """No clock and no random ids."""
+    """The page contains no current time and no random ids."""
     pages = {render(build(two_arms.root, "trial")) for _ in range(2)}
     assert len(pages) == 1
 
 
 def test_data_is_escaped(lake: LakeBuilder) -> None:
-    """Ids, models, reasons and details are data, never markup."""
+    """Ids, models, reasons and details are escaped and never become markup."""
     weird = "<script>alert(1)</script>&\"'"
     lake.declare(["a"], [weird, "i2"], model=weird, dataset=weird)
     lake.cell("a", weird)
@@ -151,7 +157,7 @@ def test_data_is_escaped(lake: LakeBuilder) -> None:
 
 
 def test_every_instance_and_the_marks_are_shown(two_arms: LakeBuilder) -> None:
-    """The grid, the filter of what differs, the sources; warnings and audits on top."""
+    """The page has the grid of instances, its filter and the sources; audits come first."""
     two_arms.attempt("quick", "stray", environment="host")
     html = render(build(two_arms.root, "trial"))
     for shown in ("i1", "i4", "only where careful and quick differ", "marts/pairs.sql", "abc"):
@@ -168,7 +174,7 @@ def test_every_instance_and_the_marks_are_shown(two_arms: LakeBuilder) -> None:
 def test_unusual_experiments_still_draw(
     lake: LakeBuilder, arms: list[str], cells: list[float | None]
 ) -> None:
-    """No cost, no attempt, or more arms than colours."""
+    """A page without costs or attempts, or with more arms than colours, can be drawn."""
     lake.declare(arms, ["i1", "i2"])
     for arm in arms:
         for n, cost in enumerate(cells, start=1):
@@ -177,6 +183,6 @@ def test_unusual_experiments_still_draw(
 
 
 def test_every_state_has_its_own_sign() -> None:
-    """So that no state is told by colour alone."""
+    """Every state has its own sign, so that no state is shown by colour alone."""
     assert MARKS.keys() == STATES.keys()
     assert len(set(MARKS.values())) == len(MARKS)

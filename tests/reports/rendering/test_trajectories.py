@@ -34,7 +34,7 @@ MODEL = {
 
 @pytest.fixture
 def differing(lake: LakeBuilder) -> LakeBuilder:
-    """`a` fails at i1 and `b` resolves it; i2 is resolved by both."""
+    """Return a lake in which only `b` resolves i1 and both arms resolve i2."""
     lake.declare(["a", "b"], ["i1", "i2"])
     lake.cell("a", "i1", "unresolved", attempt_id="a-1")
     lake.cell("b", "i1", attempt_id="b-1")
@@ -44,7 +44,7 @@ def differing(lake: LakeBuilder) -> LakeBuilder:
 
 
 def test_a_difference_links_to_both_trajectories(differing: LakeBuilder) -> None:
-    """Every link of the page has its file, and only what is linked has one."""
+    """Every differing cell links to both trajectories, and only linked trajectories have a page."""
     for arm, instance, attempt in (("a", "i1", "a-1"), ("b", "i1", "b-1"), ("a", "i2", "a-2")):
         differing.steps(arm, instance, attempt, MODEL, {})
     report = build(differing.root, "trial")
@@ -55,8 +55,8 @@ def test_a_difference_links_to_both_trajectories(differing: LakeBuilder) -> None
     assert "durabench trace a-1" in page.render(report)
 
 
-def test_what_has_no_steps_has_no_link(differing: LakeBuilder) -> None:
-    """An import without steps says so."""
+def test_an_attempt_without_steps_has_no_link(differing: LakeBuilder) -> None:
+    """Attempts without steps, such as imported ones, have no link, and the page says so."""
     report = build(differing.root, "trial")
     html = page.render(report)
     assert list(trajectories.render_trajectories(differing.root, report)) == []
@@ -66,7 +66,7 @@ def test_what_has_no_steps_has_no_link(differing: LakeBuilder) -> None:
 
 
 def test_an_id_that_could_leave_the_folder_has_no_page(lake: LakeBuilder) -> None:
-    """Ids are data."""
+    """An attempt id that is a path outside the folder has no page."""
     lake.declare(["a", "b"], ["i1"])
     lake.cell("b", "i1", attempt_id="../../x")
     report = build(lake.root, "trial")
@@ -75,7 +75,7 @@ def test_an_id_that_could_leave_the_folder_has_no_page(lake: LakeBuilder) -> Non
 
 
 def test_a_page_shows_what_was_said_and_done(differing: LakeBuilder) -> None:
-    """Messages, tool calls, commands, outputs, tokens, cost, exit codes and the patch, escaped."""
+    """A trajectory shows messages, tool calls, commands, outputs, costs and the patch, escaped."""
     call = {"attempt_id": "a-1", "instance_id": "i1", "seq": 0}
     differing.steps("a", "i1", "a-1", MODEL, {"exit_code": 2}, {
         "kind": "action",
@@ -103,7 +103,7 @@ def test_a_page_shows_what_was_said_and_done(differing: LakeBuilder) -> None:
 
 
 def test_parallel_branches_come_in_the_order_of_time(differing: LakeBuilder) -> None:
-    """And an import without times in the order of its numbers."""
+    """Steps of parallel branches are in order of time; without times, in order of number."""
     differing.steps(
         "a",
         "i1",

@@ -1,4 +1,4 @@
-"""The bootstrap and its uses, against scipy, closed forms and its own symmetries."""
+"""The bootstrap and its uses, compared with scipy, closed forms and its own symmetries."""
 
 import math
 import random
@@ -21,7 +21,7 @@ BOOTSTRAP = Bootstrap(resamples=4000, seed=7)
 
 @pytest.fixture(scope="module")
 def costs() -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Skewed costs of two arms that are correlated by instance."""
+    """Return skewed costs of two arms that are correlated by instance."""
     generator = np.random.default_rng(3)
     instance = generator.normal(size=200)
     baseline = np.exp(0.6 * instance + 0.5 * generator.normal(size=200))
@@ -30,7 +30,7 @@ def costs() -> tuple[np.ndarray, np.ndarray, list[str]]:
 
 
 def test_a_ratio_agrees_with_scipy(costs: tuple) -> None:
-    """Point and limits of `scipy.stats.bootstrap`, paired, by percentiles, but for chance."""
+    """A ratio and its interval equal those of `scipy.stats.bootstrap` up to random error."""
     baseline, candidate, instances = costs
     found = ratio_of_sums(baseline, candidate, instances, Bootstrap(resamples=20_000))
     expected = stats.bootstrap(
@@ -50,7 +50,7 @@ def test_a_ratio_agrees_with_scipy(costs: tuple) -> None:
 
 
 def test_a_difference_agrees_with_student(costs: tuple) -> None:
-    """For a mean the expanded percentiles are the paired t interval, but for skewness."""
+    """For normal data, the interval of a mean difference equals that of the paired t-test."""
     generator = np.random.default_rng(11)
     baseline, candidate = generator.normal(size=(2, 12))
     found = difference_of_means(baseline, candidate, range(12), Bootstrap(resamples=40_000))
@@ -62,7 +62,7 @@ def test_a_difference_agrees_with_student(costs: tuple) -> None:
 
 
 def test_the_same_seed_gives_the_same_interval_in_any_order(costs: tuple) -> None:
-    """The order of the rows is no information; the seed is."""
+    """The interval depends on the seed, not on the order of the rows."""
     baseline, candidate, instances = costs
     order = list(range(len(instances)))
     random.Random(1).shuffle(order)
@@ -73,7 +73,7 @@ def test_the_same_seed_gives_the_same_interval_in_any_order(costs: tuple) -> Non
 
 
 def test_swapping_the_arms_mirrors_the_interval(costs: tuple) -> None:
-    """The inverse of the ratio, the negative of the difference: the same resamples."""
+    """Swapping the arms inverts the ratio's interval and negates the difference's."""
     baseline, candidate, instances = costs
     ratio = ratio_of_sums(baseline, candidate, instances, BOOTSTRAP)
     inverse = ratio_of_sums(candidate, baseline, instances, BOOTSTRAP)
@@ -89,7 +89,7 @@ def test_swapping_the_arms_mirrors_the_interval(costs: tuple) -> None:
 
 
 def test_amounts_in_another_unit_scale_the_difference_and_not_the_ratio(costs: tuple) -> None:
-    """Cents instead of dollars."""
+    """A change of unit scales the difference and keeps the ratio."""
     baseline, candidate, instances = costs
     dollars = difference_of_means(baseline, candidate, instances, BOOTSTRAP)
     cents = difference_of_means(100 * baseline, 100 * candidate, instances, BOOTSTRAP)
@@ -101,14 +101,14 @@ def test_amounts_in_another_unit_scale_the_difference_and_not_the_ratio(costs: t
 
 
 def test_an_arm_against_itself_has_no_width(costs: tuple) -> None:
-    """Pairing is kept in every resample."""
+    """An arm compared with itself has the ratio 1 in every resample, since pairs stay together."""
     baseline, _, instances = costs
     ratio = ratio_of_sums(baseline, baseline, instances, BOOTSTRAP)
     assert (ratio.interval.low, ratio.interval.high) == (1.0, 1.0)
 
 
 def test_repeats_of_an_instance_are_drawn_together(costs: tuple) -> None:
-    """Every row twice is no more information, unless rows are taken for instances."""
+    """Duplicated rows of the same instances do not narrow the interval."""
     baseline, candidate, instances = costs
     once = difference_of_means(baseline, candidate, instances, BOOTSTRAP)
     twice = [np.tile(baseline, 2), np.tile(candidate, 2)]
@@ -121,7 +121,7 @@ def test_repeats_of_an_instance_are_drawn_together(costs: tuple) -> None:
 
 
 def test_cost_per_resolved_counts_resamples_without_any() -> None:
-    """One of ten resolved: 0.9 to the 10th of the resamples hold none, and have no upper limit."""
+    """Resamples without a resolved instance are counted and make the upper limit infinite."""
     found = cost_per_resolved([1.0] * 10, [True] + [False] * 9, range(10), BOOTSTRAP)
     assert found.value == 10.0
     assert found.degenerate / 4000 == pytest.approx(0.9**10, abs=0.03)
@@ -130,12 +130,12 @@ def test_cost_per_resolved_counts_resamples_without_any() -> None:
 
 
 def test_cost_per_resolved_of_nothing_resolved_is_undefined() -> None:
-    """Not zero, and not infinite with an interval."""
+    """If nothing is resolved, the cost per resolved instance is undefined, not zero or infinite."""
     assert cost_per_resolved([1.0, 2.0], [False, False], "ab", BOOTSTRAP) is None
 
 
-def test_an_arm_that_is_dearer_and_better_can_cost_the_same_per_resolved() -> None:
-    """Twice the cost, twice as many resolved: a ratio of 1, between its limits."""
+def test_a_more_expensive_and_better_arm_can_cost_the_same_per_resolved() -> None:
+    """An arm with twice the cost and twice as many resolved has a ratio of 1."""
     resolved = np.arange(100) % 4 == 0, np.arange(100) % 2 == 0
     ones = np.ones(100)
     found = ratio_of_costs_per_resolved(
@@ -148,7 +148,7 @@ def test_an_arm_that_is_dearer_and_better_can_cost_the_same_per_resolved() -> No
 
 
 def test_undefined_resamples_widen_both_sides() -> None:
-    """Where neither arm resolves anything, the ratio could be anything."""
+    """Resamples in which neither arm resolves anything widen the interval on both sides."""
     rare = [True] + [False] * 9
     ones = [1.0] * 10
     found = ratio_of_costs_per_resolved(ones, rare, ones, rare, range(10), BOOTSTRAP)
@@ -156,7 +156,7 @@ def test_undefined_resamples_widen_both_sides() -> None:
 
 
 def test_nothing_to_resample() -> None:
-    """No rows have no ratio; one cluster has no spread to learn from."""
+    """Without rows there is no ratio, and with one cluster the interval is infinite."""
     assert ratio_of_sums([], [], [], BOOTSTRAP) is None
     assert ratio_of_sums([0.0], [1.0], ["a"], BOOTSTRAP) is None
     single = ratio_of_sums([1.0, 1.0], [2.0, 4.0], ["a", "a"], BOOTSTRAP)
@@ -164,13 +164,13 @@ def test_nothing_to_resample() -> None:
 
 
 def test_columns_have_one_value_for_each_row() -> None:
-    """Anything else is a programming error."""
+    """Columns of different lengths raise ValueError."""
     with pytest.raises(ValueError, match="length"):
         ratio_of_sums([1.0, 2.0], [1.0], ["a"], BOOTSTRAP)
 
 
 def test_ten_thousand_resamples_of_five_hundred_instances_are_quick() -> None:
-    """Under two seconds, the best of three for a busy machine."""
+    """10,000 resamples take less than two seconds in the best of three runs."""
     values = np.random.default_rng(1).lognormal(size=(2, 500))
     times = []
     for _ in range(3):
@@ -181,7 +181,7 @@ def test_ten_thousand_resamples_of_five_hundred_instances_are_quick() -> None:
 
 
 def test_a_large_lake_is_resampled_in_parts(costs: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts of one resample each give a valid interval of the same width."""
+    """Resampling in parts gives an interval of the same width."""
     whole = ratio_of_sums(*costs, BOOTSTRAP)
     monkeypatch.setattr("reports.statistics.bootstrap.DRAWN_AT_ONCE", 1)
     parts = ratio_of_sums(*costs, BOOTSTRAP)

@@ -37,7 +37,7 @@ Covers = Callable[[Draw, float], bool]
 
 @pytest.fixture(params=[FEW, pytest.param(ALL, marks=pytest.mark.full)], ids="{} runs".format)
 def covers(request: pytest.FixtureRequest) -> Covers:
-    """Tell whether the intervals of fresh samples hold a truth as often as they have to."""
+    """Return a function that checks how often intervals of new samples contain the true value."""
     runs: int = request.param
     low, high = (0.93, 0.97) if runs == ALL else (0.895, 0.994)
 
@@ -48,7 +48,7 @@ def covers(request: pytest.FixtureRequest) -> Covers:
 
 
 def share_of_hits(draw: Draw, truth: float, runs: int) -> float:
-    """Return how often the interval of a fresh sample holds the truth."""
+    """Return the share of new samples whose interval contains the true value."""
     generator = np.random.default_rng(17)
     found = [draw(generator) for _ in range(runs)]
     hits = [
@@ -61,15 +61,15 @@ def share_of_hits(draw: Draw, truth: float, runs: int) -> float:
 
 
 def between_93_and_97(coverage: float) -> bool:
-    """What the intervals have to reach."""
+    """Return True if a coverage is between 93 % and 97 %."""
     return 0.93 <= coverage <= 0.97
 
 
 @pytest.mark.parametrize("trials", [15, 50, 100, 500])
 def test_wilson_covers(trials: int) -> None:
-    """Exactly, over all numbers of successes, on average over rates from 5 to 95 %.
+    """Wilson's interval has the promised coverage on average over rates from 5 to 95 %.
 
-    At a single rate it goes up and down around 95 %, as the counts are whole numbers.
+    At a single rate, the coverage oscillates around 95 %, because counts are whole numbers.
     """
     intervals = [wilson_interval(successes, trials) for successes in range(trials + 1)]
     rates = np.linspace(0.05, 0.95, 181)
@@ -89,7 +89,7 @@ def _newcombe(both: int, only_baseline: int, only_candidate: int, neither: int) 
     [(0.3, 0.1, 0.1), (0.3, 0.05, 0.15), (0.1, 0.1, 0.2), (0.6, 0.05, 0.1), (0.2, 0.2, 0.4)],
 )
 def test_newcombe_covers(both: float, only_baseline: float, only_candidate: float) -> None:
-    """Fifty pairs, by simulation of tables."""
+    """Newcombe's interval has the promised coverage for simulated tables of fifty pairs."""
     shares = [both, only_baseline, only_candidate, 1 - both - only_baseline - only_candidate]
     truth = only_candidate - only_baseline
     tables = multinomial(50, shares).rvs(4000, random_state=23)
@@ -98,7 +98,7 @@ def test_newcombe_covers(both: float, only_baseline: float, only_candidate: floa
 
 
 def skewed(generator: np.random.Generator, instances: int) -> tuple[np.ndarray, np.ndarray]:
-    """Costs of two arms, log-normal and correlated by instance; means in a ratio of 1.5."""
+    """Draw log-normal costs of two arms, correlated by instance, with means in a ratio of 1.5."""
     shared = 0.5 * generator.normal(size=instances)
     first, second = 0.5 * generator.normal(size=(2, instances))
     return np.exp(shared + first), 1.5 * np.exp(shared + second)
@@ -109,7 +109,7 @@ MEAN_COST = float(np.exp((0.5**2 + 0.5**2) / 2))
 
 @pytest.mark.parametrize("instances", [50, 100, 300])
 def test_the_ratio_of_costs_covers(covers: Covers, instances: int) -> None:
-    """Of skewed costs that are correlated by instance."""
+    """The ratio of skewed, correlated costs has the promised coverage."""
 
     def draw(generator: np.random.Generator) -> Estimate | None:
         return ratio_of_sums(*skewed(generator, instances), range(instances), BOOTSTRAP)
@@ -118,7 +118,7 @@ def test_the_ratio_of_costs_covers(covers: Covers, instances: int) -> None:
 
 
 def test_the_difference_of_costs_covers(covers: Covers) -> None:
-    """Per cell, over 100 instances."""
+    """The difference of costs per cell has the promised coverage."""
 
     def draw(generator: np.random.Generator) -> Estimate | None:
         return difference_of_means(*skewed(generator, 100), range(100), BOOTSTRAP)
@@ -127,7 +127,7 @@ def test_the_difference_of_costs_covers(covers: Covers) -> None:
 
 
 def test_the_cost_per_resolved_covers(covers: Covers) -> None:
-    """At a rate of 0.4 over 100 instances."""
+    """The cost per resolved instance has the promised coverage at a rate of 0.4."""
 
     def draw(generator: np.random.Generator) -> Estimate | None:
         cost, _ = skewed(generator, 100)
@@ -137,7 +137,7 @@ def test_the_cost_per_resolved_covers(covers: Covers) -> None:
 
 
 def test_the_ratio_of_costs_per_resolved_covers(covers: Covers) -> None:
-    """At rates of 0.4 and 0.5 that are correlated by instance."""
+    """The ratio of costs per resolved instance has the promised coverage for correlated rates."""
 
     def draw(generator: np.random.Generator) -> Estimate | None:
         baseline, candidate = skewed(generator, 100)
@@ -150,7 +150,7 @@ def test_the_ratio_of_costs_per_resolved_covers(covers: Covers) -> None:
 
 
 def repeated(generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Verdicts of two arms, three repeats at 80 instances whose hardness differs."""
+    """Draw verdicts of two arms: three repeats of 80 instances of different difficulty."""
     hardness = generator.beta(1, 1, size=80)
     instances = np.repeat(np.arange(80), 3)
     chance = hardness[instances]
@@ -163,7 +163,10 @@ def repeated(generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray, li
 
 
 def test_the_difference_over_repeats_covers(covers: Covers) -> None:
-    """Resampled by instance: E[1 - (1-p)²] - E[p] is 2/3 - 1/2 for a uniform p."""
+    """The difference over repeats has the promised coverage.
+
+    The true value is E[1 - (1-p)²] - E[p] = 2/3 - 1/2 for a uniform p.
+    """
 
     def draw(generator: np.random.Generator) -> Estimate | None:
         return difference_of_means(*repeated(generator), BOOTSTRAP)
@@ -172,7 +175,10 @@ def test_the_difference_over_repeats_covers(covers: Covers) -> None:
 
 
 def test_pass_at_k_covers(covers: Covers) -> None:
-    """pass@2 of three repeats: E[1 - (1-p)²] is 2/3 for a uniform p."""
+    """pass@2 of three repeats has the promised coverage.
+
+    The true value is E[1 - (1-p)²] = 2/3 for a uniform p.
+    """
 
     def draw(generator: np.random.Generator) -> Estimate | None:
         resolved, _, instances = repeated(generator)
@@ -182,7 +188,7 @@ def test_pass_at_k_covers(covers: Covers) -> None:
 
 
 def test_resampling_by_repository_covers(covers: Covers) -> None:
-    """Thirty repositories of ten instances that share an effect."""
+    """Resampling by repository has the promised coverage if repositories have effects."""
 
     def draw(generator: np.random.Generator) -> Estimate | None:
         repositories = np.repeat(np.arange(30), 10)

@@ -1,4 +1,4 @@
-"""Paired statistics against published tables and their own properties."""
+"""Paired statistics, compared with published tables and their own properties."""
 
 from collections.abc import Callable
 
@@ -48,7 +48,10 @@ verdicts = st.lists(st.tuples(*[st.sampled_from([True, False, None])] * 2), max_
 def test_newcombe_gives_the_intervals_of_his_examples(
     cells: tuple[int, int, int, int], low: float, high: float
 ) -> None:
-    """Newcombe (1998), Statistics in Medicine 17, 2635-2650, table III, method 10."""
+    """The intervals equal those of Newcombe's table III, method 10.
+
+    Newcombe (1998), Statistics in Medicine 17, 2635-2650.
+    """
     both, only_candidate, only_baseline, neither = cells
     interval = newcombe_interval(PairedTable(both, only_baseline, only_candidate, neither))
     assert interval.low == pytest.approx(low, abs=5.1e-5)
@@ -57,7 +60,7 @@ def test_newcombe_gives_the_intervals_of_his_examples(
 
 @given(tables)
 def test_newcombe_is_antisymmetric_and_holds_the_difference(table: PairedTable) -> None:
-    """Naming the arms the other way round mirrors it; so does counting failures."""
+    """Swapping the arms or counting failures mirrors the interval. It contains the difference."""
     interval = newcombe_interval(table)
     swapped = PairedTable(table.both, table.only_candidate, table.only_baseline, table.neither)
     failures = PairedTable(table.neither, table.only_candidate, table.only_baseline, table.both)
@@ -69,7 +72,7 @@ def test_newcombe_is_antisymmetric_and_holds_the_difference(table: PairedTable) 
 
 
 def test_newcombe_without_correlation_adds_the_squares_of_wilson() -> None:
-    """Independent arms: the excess of agreement is 0, and only the two Wilson widths are left."""
+    """For uncorrelated arms, the interval adds the squared distances of Wilson's limits."""
     table = PairedTable(both=6, only_baseline=6, only_candidate=14, neither=14)
     first, second = wilson_interval(12, 40), wilson_interval(20, 40)
     below = ((0.5 - second.low) ** 2 + (first.high - 0.3) ** 2) ** 0.5
@@ -77,14 +80,14 @@ def test_newcombe_without_correlation_adds_the_squares_of_wilson() -> None:
 
 
 def test_newcombe_closes_in_on_the_difference() -> None:
-    """A hundred times the pairs make it about a tenth as wide."""
+    """With a hundred times as many pairs, the interval is about a tenth as wide."""
     small, large = PairedTable(30, 10, 20, 40), PairedTable(3000, 1000, 2000, 4000)
     few, many = newcombe_interval(small), newcombe_interval(large)
     assert (many.high - many.low) * 10 == pytest.approx(few.high - few.low, rel=0.05)
 
 
 def test_newcombe_without_pairs_knows_nothing() -> None:
-    """The whole range."""
+    """Without pairs, the interval is the whole range from -1 to 1."""
     assert newcombe_interval(PairedTable(0, 0, 0, 0)) == Interval(-1, 1)
 
 
@@ -92,8 +95,10 @@ def test_newcombe_without_pairs_knows_nothing() -> None:
     st.builds(PairedTable, *[st.integers(0, 12)] * 4).filter(lambda table: table.pairs > 0),
     st.integers(2, 20),
 )
-def test_newcombe_over_instances_takes_repeats_for_copies(table: PairedTable, repeats: int) -> None:
-    """As many cells of each kind as there are repeats change nothing if instances count."""
+def test_newcombe_over_instances_ignores_identical_repeats(
+    table: PairedTable, repeats: int
+) -> None:
+    """Identical repeats do not change the interval over instances."""
     cells = (table.both, table.only_baseline, table.only_candidate, table.neither)
     copied = PairedTable(*(repeats * each for each in cells))
     once = newcombe_interval(table)
@@ -105,7 +110,7 @@ def test_newcombe_over_instances_takes_repeats_for_copies(table: PairedTable, re
 def test_newcombe_is_never_narrower_with_fewer_pairs(
     table: PairedTable, data: st.DataObject
 ) -> None:
-    """It has a width, holds the difference, and stays among differences, whatever it is worth."""
+    """Fewer effective pairs never narrow the interval, which always contains the difference."""
     few = data.draw(st.floats(0.5, table.pairs))
     many = data.draw(st.floats(few, table.pairs))
     wide, narrow = newcombe_interval(table, pairs=few), newcombe_interval(table, pairs=many)
@@ -116,8 +121,8 @@ def test_newcombe_is_never_narrower_with_fewer_pairs(
 
 
 @pytest.mark.parametrize("pairs", [0, -1, 7.5])
-def test_a_table_is_not_worth_more_than_it_holds(pairs: float) -> None:
-    """Nor nothing."""
+def test_a_wrong_number_of_effective_pairs_is_refused(pairs: float) -> None:
+    """A number of effective pairs that is not positive or exceeds the table's raises ValueError."""
     with pytest.raises(ValueError, match="a table of 7 pairs cannot be worth"):
         newcombe_interval(PairedTable(1, 2, 3, 1), pairs=pairs)
 
@@ -142,8 +147,8 @@ def test_a_table_is_not_worth_more_than_it_holds(pairs: float) -> None:
         lambda: holm([0.5, -0.1]),
     ],
 )
-def test_what_cannot_be_is_a_value_error(wrong: Callable[[], object]) -> None:
-    """Neither a number nor an error of another kind."""
+def test_impossible_arguments_are_a_value_error(wrong: Callable[[], object]) -> None:
+    """Impossible arguments raise ValueError."""
     with pytest.raises(ValueError, match="."):
         wrong()
 
@@ -155,28 +160,28 @@ def test_what_cannot_be_is_a_value_error(wrong: Callable[[], object]) -> None:
 def test_mid_p_gives_the_values_of_fagerland(
     first: int, second: int, exact: float, mid_p: float
 ) -> None:
-    """Fagerland et al. (2013): airway hyper-responsiveness, and complete response."""
+    """The values equal those of Fagerland et al. (2013) for both of their examples."""
     assert mcnemar_exact(first, second) == pytest.approx(exact, abs=5e-4)
     assert mcnemar_mid_p(first, second) == pytest.approx(mid_p, abs=5e-4)
 
 
 @given(st.integers(0, 300), st.integers(0, 300))
 def test_mid_p_is_symmetric_and_below_the_exact_value(first: int, second: int) -> None:
-    """By less than the probability of what was observed, whichever arm is named first."""
+    """The mid-p value is symmetric and never above the exact p-value."""
     p = mcnemar_mid_p(first, second)
     assert p == pytest.approx(mcnemar_mid_p(second, first), abs=1e-12)
     assert 0 < p <= mcnemar_exact(first, second) <= 1
 
 
 def test_mid_p_with_equal_counts_loses_half_of_what_both_tails_share() -> None:
-    """One against one: both outcomes of two flips that differ have one half."""
+    """With equal counts, the mid-p value is 1 minus half the probability of the observed table."""
     assert mcnemar_mid_p(1, 1) == pytest.approx(1 - 0.5 / 2)
     assert mcnemar_mid_p(0, 0) == 1.0
 
 
 @given(verdicts, st.randoms())
 def test_tables_do_not_depend_on_the_order(pairs: list[tuple], random: object) -> None:
-    """Shuffled pairs give the same table, and lost cells stay in it."""
+    """Tables do not depend on the order of the pairs, and lost cells stay in them."""
     shuffled = list(pairs)
     random.shuffle(shuffled)
     columns = [[p[0] for p in pairs], [p[1] for p in pairs]]
@@ -186,19 +191,19 @@ def test_tables_do_not_depend_on_the_order(pairs: list[tuple], random: object) -
 
 
 def test_a_cell_without_a_verdict_is_not_resolved() -> None:
-    """It stays in the denominator."""
+    """A cell without a verdict counts as not resolved and stays in the denominator."""
     baseline, candidate = [True, None, True], [True, True, False]
     assert paired_table(baseline, candidate) == PairedTable(1, 1, 1, 0)
 
 
 def test_columns_of_different_lengths_are_a_programming_error() -> None:
-    """Pairs cannot be made of them."""
+    """Columns of different lengths raise ValueError."""
     with pytest.raises(ValueError, match="shorter"):
         paired_table([True, False], [True])
 
 
 def test_non_inferiority_is_about_the_lower_limit() -> None:
-    """A margin that the interval reaches is not excluded."""
+    """Non-inferiority requires the lower limit to be above the negative margin."""
     assert is_non_inferior(Interval(-0.049, 0.02), 0.05)
     assert not is_non_inferior(Interval(-0.05, 0.02), 0.05)
     with pytest.raises(ValueError, match="above 0"):
@@ -206,7 +211,7 @@ def test_non_inferiority_is_about_the_lower_limit() -> None:
 
 
 def test_holm_steps_down() -> None:
-    """Times 4, 3, 2 and 1 from the smallest, never below the one before."""
+    """Holm's method scales sorted p-values by 4, 3, 2 and 1 and never lets them decrease."""
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
     assert holm([0.6, 0.7]) == (1.0, 1.0)
     assert holm([]) == ()
@@ -215,7 +220,7 @@ def test_holm_steps_down() -> None:
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_holm_is_the_definition_and_lies_between_none_and_bonferroni(values: list[float]) -> None:
-    """Recomputed from Holm's own words: the largest of the scaled values up to each rank."""
+    """By Holm's definition, the adjusted value is the largest scaled value up to each rank."""
     ranked = sorted(values)
     scaled = [min(1.0, (len(values) - rank) * p) for rank, p in enumerate(ranked)]
     expected = [max(scaled[: ranked.index(p) + 1]) for p in values]

@@ -1,4 +1,4 @@
-"""pass@k and the correlation of repeats: against enumeration and a published example."""
+"""pass@k and the correlation of repeats, compared with enumeration and a published example."""
 
 from itertools import combinations
 
@@ -19,7 +19,7 @@ attempts_and_resolved = st.integers(1, 9).flatmap(
 def test_pass_at_k_is_the_share_of_choices_with_a_resolved_attempt(
     case: tuple[int, int, int],
 ) -> None:
-    """Counted out over all choices of k attempts."""
+    """pass@k is the share of all choices of k attempts that contain a resolved one."""
     attempts, resolved, k = case
     outcomes = [True] * resolved + [False] * (attempts - resolved)
     choices = [any(choice) for choice in combinations(outcomes, k)]
@@ -27,7 +27,7 @@ def test_pass_at_k_is_the_share_of_choices_with_a_resolved_attempt(
 
 
 def test_pass_at_k_at_its_limits() -> None:
-    """One attempt: the rate. All attempts: whether any was resolved. More attempts help."""
+    """pass@1 is the rate, pass@n is 1 if any attempt is resolved, and pass@k grows with k."""
     resolved = np.arange(6)
     assert pass_at_k(np.full(6, 5), resolved, 1) == pytest.approx(resolved / 5)
     assert pass_at_k(np.full(6, 5), resolved, 5) == pytest.approx(np.minimum(resolved, 1))
@@ -35,7 +35,7 @@ def test_pass_at_k_at_its_limits() -> None:
 
 
 def test_pass_at_k_is_unbiased() -> None:
-    """Averaged over the binomial it is 1 - (1 - p)^k, as Chen et al. (2021) show."""
+    """The mean of pass@k over the binomial is 1 - (1 - p)^k, as Chen et al. (2021) show."""
     from scipy.stats import binom
 
     resolved = np.arange(11)
@@ -44,14 +44,14 @@ def test_pass_at_k_is_unbiased() -> None:
 
 
 @pytest.mark.parametrize(("attempts", "resolved", "k"), [(3, 1, 4), (3, 1, 0), (3, 4, 1)])
-def test_pass_at_k_refuses_what_cannot_be(attempts: int, resolved: int, k: int) -> None:
-    """More choices than attempts, none, or more resolved than attempted."""
+def test_pass_at_k_refuses_impossible_arguments(attempts: int, resolved: int, k: int) -> None:
+    """An impossible k, or more resolved than attempted, raises ValueError."""
     with pytest.raises(ValueError, match="attempts"):
         pass_at_k(attempts, resolved, k)
 
 
 def test_mean_pass_at_k_weighs_instances_equally() -> None:
-    """An instance with more attempts counts no more than another."""
+    """Each instance has the same weight, however many attempts it has."""
     instances = ["a"] * 4 + ["b"] * 2
     found = mean_pass_at_k([1, 1, 0, 0, 0, 0], instances, 2, BOOTSTRAP)
     assert found.value == pytest.approx((5 / 6 + 0) / 2)
@@ -59,7 +59,7 @@ def test_mean_pass_at_k_weighs_instances_equally() -> None:
 
 
 def test_the_interval_of_pass_at_one_is_by_instance() -> None:
-    """Ten equal repeats at each instance say no more than one."""
+    """Ten identical repeats of each instance give the same interval as one."""
     resolved = [number % 3 == 0 for number in range(60)]
     once = mean_pass_at_k(resolved, range(60), 1, BOOTSTRAP)
     ten = mean_pass_at_k(resolved * 10, list(range(60)) * 10, 1, BOOTSTRAP)
@@ -68,14 +68,14 @@ def test_the_interval_of_pass_at_one_is_by_instance() -> None:
 
 
 def test_repeat_correlation_gives_the_value_of_shrout_and_fleiss() -> None:
-    """Shrout and Fleiss (1979), table 2: four judges, six targets, ICC(1,1) of 0.17."""
+    """The value equals ICC(1,1) = 0.17 of Shrout and Fleiss (1979), table 2."""
     ratings = [9, 2, 5, 8, 6, 1, 3, 2, 8, 4, 6, 8, 7, 1, 2, 6, 10, 5, 6, 9, 6, 2, 4, 7]
     targets = [number // 4 for number in range(24)]
     assert repeat_correlation(ratings, targets) == pytest.approx(0.17, abs=5e-3)
 
 
 def test_repeat_correlation_recovers_what_was_simulated() -> None:
-    """Also with unequal numbers of repeats."""
+    """The simulated correlation is recovered even with unequal numbers of repeats."""
     generator = np.random.default_rng(2)
     instances = np.repeat(np.arange(3000), generator.integers(1, 5, size=3000))
     shared = generator.normal(scale=0.6**0.5, size=3000)[instances]
@@ -84,7 +84,7 @@ def test_repeat_correlation_recovers_what_was_simulated() -> None:
 
 
 def test_repeat_correlation_at_its_limits() -> None:
-    """All the same within an instance: 1. Only differences within: 0. Nothing to tell: None."""
+    """The correlation is 1 for identical repeats, 0 without shared variance, or undefined."""
     assert repeat_correlation([1, 1, 0, 0], ["a", "a", "b", "b"]) == 1.0
     assert repeat_correlation([1, 0, 1, 0], ["a", "a", "b", "b"]) == 0.0
     assert repeat_correlation([1, 0], ["a", "b"]) is None

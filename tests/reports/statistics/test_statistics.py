@@ -1,4 +1,4 @@
-"""The statistics against statsmodels, published examples and their own symmetries."""
+"""Wilson's interval and McNemar's test, compared with statsmodels and published examples."""
 
 import pytest
 from hypothesis import given
@@ -21,7 +21,10 @@ from reports.statistics import mcnemar_exact, wilson_interval
 def test_wilson_gives_the_intervals_of_newcombe_1998(
     successes: int, trials: int, low: float, high: float
 ) -> None:
-    """Newcombe (1998), Statistics in Medicine 17, 857-872, table I, method 3."""
+    """The intervals equal those of Newcombe's table I, method 3.
+
+    Newcombe (1998), Statistics in Medicine 17, 857-872.
+    """
     interval = wilson_interval(successes, trials)
     assert interval.low == pytest.approx(low, abs=5e-5)
     assert interval.high == pytest.approx(high, abs=5e-5)
@@ -29,7 +32,7 @@ def test_wilson_gives_the_intervals_of_newcombe_1998(
 
 @given(st.integers(1, 600).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_wilson_equals_statsmodels_and_is_symmetric(counts: tuple[int, int]) -> None:
-    """Same numbers as `proportion_confint`; failures have the mirrored interval."""
+    """The interval equals `proportion_confint`, and counting failures mirrors it."""
     successes, trials = counts
     interval = wilson_interval(successes, trials)
     expected = proportion_confint(successes, trials, method="wilson")
@@ -40,26 +43,26 @@ def test_wilson_equals_statsmodels_and_is_symmetric(counts: tuple[int, int]) -> 
 
 
 def test_wilson_without_trials_knows_nothing() -> None:
-    """The whole range."""
+    """Without trials, the interval is the whole range from 0 to 1."""
     interval = wilson_interval(0, 0)
     assert (interval.low, interval.high) == (0, 1)
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(-1, 3), (4, 3)])
 def test_wilson_refuses_impossible_counts(successes: int, trials: int) -> None:
-    """More successes than trials, or fewer than none, are a programming error."""
+    """Negative successes, or more successes than trials, raise ValueError."""
     with pytest.raises(ValueError, match="successes of"):
         wilson_interval(successes, trials)
 
 
 def test_mcnemar_gives_the_value_of_fagerland_2013() -> None:
-    """Airway hyper-responsiveness before and after transplantation: 1 and 7 discordant pairs."""
+    """The p-value equals that of Fagerland et al. (2013) for 1 and 7 discordant pairs."""
     assert mcnemar_exact(1, 7) == pytest.approx(0.0703125, abs=1e-12)
 
 
 @given(st.integers(0, 300), st.integers(0, 300))
 def test_mcnemar_equals_statsmodels_and_is_symmetric(first: int, second: int) -> None:
-    """Same p-value as the exact test of statsmodels, whichever arm is named first."""
+    """The p-value equals that of statsmodels, whichever arm comes first."""
     p = mcnemar_exact(first, second)
     expected = float(mcnemar([[0, first], [second, 0]], exact=True).pvalue)
     assert p == pytest.approx(min(1.0, expected), abs=1e-9)
@@ -67,5 +70,5 @@ def test_mcnemar_equals_statsmodels_and_is_symmetric(first: int, second: int) ->
 
 
 def test_mcnemar_without_discordant_pairs_is_one() -> None:
-    """Nothing tells the arms apart."""
+    """Without discordant pairs, the p-value is 1."""
     assert mcnemar_exact(0, 0) == 1.0
