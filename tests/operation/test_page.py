@@ -24,6 +24,7 @@ COMMANDS = re.findall(r"^\$ (.*)$", PAGE, re.MULTILINE)
 ELSEWHERE = {
     "durabench setup --env-file server.env": "tests/flows/server/test_setup.py",
     "durabench setup": "every test of this folder",
+    "durabench serve-flows": "tests/flows/test_deployments.py",
     "prefect --no-prompt deploy --all": "every test of this folder",
     "prefect worker start --pool durabench": "tests/flows/test_deployments.py",
     "prefect worker start --pool durabench --limit 4": "tests/operation/test_distributed.py",
