@@ -2,6 +2,8 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -87,13 +89,21 @@ class MeteredModel(FirstWrong):
         return replace(reply, usage=usage, cost_source="declared")
 
 
-@pytest.fixture
-def meter(monkeypatch: pytest.MonkeyPatch) -> Meter:
-    """Return the meter of every model that the test uses."""
+@contextmanager
+def metered() -> Iterator[Meter]:
+    """Yield the meter of every model that is built during the block."""
     counted = Meter()
-    build = lambda spec, task, seed, admit: MeteredModel(task, counted)  # noqa: E731
-    monkeypatch.setattr(models, "build", build)
-    return counted
+    with pytest.MonkeyPatch.context() as patch:
+        build = lambda spec, task, seed, admit: MeteredModel(task, counted)  # noqa: E731
+        patch.setattr(models, "build", build)
+        yield counted
+
+
+@pytest.fixture
+def meter() -> Iterator[Meter]:
+    """Yield the meter of every model that the test uses."""
+    with metered() as counted:
+        yield counted
 
 
 def declared(**budget: Any) -> Experiment:
@@ -131,17 +141,22 @@ async def stopped(experiment: Experiment, lake_path: str) -> None:
     assert rows(lake_path, "predictions") == []
 
 
-async def undisturbed(meter: Meter, folder: str) -> tuple[dict[str, Any], Meter]:
-    """Run the attempt without a budget. Return its results and its calls; the meter is reset."""
-    return await finished(declared(), folder), meter.taken()
+@pytest.fixture(scope="module")
+def undisturbed(
+    prefect: None, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, Any], Meter]:
+    """Run the attempt without a budget. Return its results and its calls."""
+    folder = str(tmp_path_factory.mktemp("undisturbed"))
+    with metered() as counted:
+        return asyncio.run(finished(declared(), folder)), counted.taken()
 
 
 async def test_a_budget_in_usd_is_never_exceeded_and_a_larger_one_resumes(
-    meter: Meter, lake_path: str, tmp_path_factory: pytest.TempPathFactory
+    meter: Meter, lake_path: str, undisturbed: tuple[dict[str, Any], Meter]
 ) -> None:
     """A budget that runs out between two candidates is not exceeded, calls in flight included. A
     larger one resumes the attempt."""
-    expected, whole = await undisturbed(meter, str(tmp_path_factory.mktemp("undisturbed")))
+    expected, whole = undisturbed
     usd = sum(price_usd(number) for _, number in whole.until_half_of_the_twins())
 
     await stopped(declared(usd=usd), lake_path)
@@ -155,11 +170,11 @@ async def test_a_budget_in_usd_is_never_exceeded_and_a_larger_one_resumes(
 
 
 async def test_a_budget_in_calls_is_used_up_and_a_larger_one_resumes(
-    meter: Meter, lake_path: str, tmp_path_factory: pytest.TempPathFactory
+    meter: Meter, lake_path: str, undisturbed: tuple[dict[str, Any], Meter]
 ) -> None:
     """Exactly the calls of the budget are made, however often it is run. A larger one resumes the
     attempt."""
-    expected, whole = await undisturbed(meter, str(tmp_path_factory.mktemp("undisturbed")))
+    expected, whole = undisturbed
     calls = len(whole.until_half_of_the_twins())
 
     await stopped(declared(calls=calls), lake_path)

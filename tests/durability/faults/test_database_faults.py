@@ -18,6 +18,7 @@ from tests.durability.faults.program import (
     reported,
     results,
 )
+from tests.samples import one_in
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.postgres import PostgresServer
 from tests.timing import as_variables
@@ -49,7 +50,7 @@ def benchmark(
     return Program(folder, declared, variables)
 
 
-@pytest.mark.parametrize("mode", ["fast", "immediate"])
+@pytest.mark.parametrize("mode", one_in(2, {"fast": ["fast"], "immediate": ["immediate"]}))
 def test_an_outage_longer_than_a_lease_is_waited_for(
     mode: str,
     postgres: PostgresServer,

@@ -22,6 +22,7 @@ from tests.durability.faults.program import (
     reported,
     results,
 )
+from tests.samples import one_in
 from tests.servers.docker_daemon import DockerDaemon
 from tests.servers.openai_server import OpenAIServer
 
@@ -95,7 +96,9 @@ def as_if_undisturbed(
     assert half_written(program.store) == []
 
 
-@pytest.mark.parametrize("end", [DockerDaemon.stop, DockerDaemon.kill])
+@pytest.mark.parametrize(
+    "end", one_in(2, {"stop": [DockerDaemon.stop], "kill": [DockerDaemon.kill]})
+)
 def test_a_daemon_that_stays_down_is_reported_and_the_next_run_resumes(
     end: Callable[[DockerDaemon], None],
     daemon: DockerDaemon,

@@ -17,12 +17,19 @@ from tests.durability.faults.program import (
     reported,
     results,
 )
+from tests.samples import one_in
 from tests.servers.cable import Cable
 from tests.servers.openai_server import OpenAIServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 CALLS = len(HOST_INSTANCES) * len(TURNS)
+
+WORDS = {
+    "cut": ["cut", "connection: "],
+    "silent": ["silent", "timeout: the request took longer"],
+}
+"""The fault and how it is reported, by name."""
 
 TIMEOUT_S = 2
 """Time limit of a model call."""
@@ -43,9 +50,7 @@ def benchmark(folder: Path, cable: Cable, home: dict[str, str], max_retries: int
     return Program(folder, declared, home)
 
 
-@pytest.mark.parametrize(
-    ("fault", "words"), [("cut", "connection: "), ("silent", "timeout: the request took longer")]
-)
+@pytest.mark.parametrize(("fault", "words"), one_in(2, WORDS))
 def test_a_network_that_stays_down_is_reported_and_the_next_run_resumes(
     fault: str,
     words: str,
@@ -78,7 +83,7 @@ def test_a_network_that_stays_down_is_reported_and_the_next_run_resumes(
     assert program.billed_calls() >= answers.asked.total()
 
 
-@pytest.mark.parametrize("fault", ["cut", "silent"])
+@pytest.mark.parametrize("fault", one_in(2, {"silent": ["silent"], "cut": ["cut"]}))
 def test_a_network_that_comes_back_is_waited_for(
     fault: str,
     answers: CountedAnswers,

@@ -16,6 +16,7 @@ from tests.agent.arms.durable.conftest import (
     answer,
     report,
 )
+from tests.samples import one_in
 
 pytestmark = pytest.mark.slow
 
@@ -61,10 +62,12 @@ FORGING = {
         "builtins.AssertionError = Quiet\n"
     ),
 }
+SHADOWS = ("pytest.py", "_pytest/__init__.py", "pluggy.py", "conftest.py", "sitecustomize.py")
+NAMES = ("./tests/test_calc.py", "tests/test_calc.py::test_double", "tests", "tests/")
 CODE = "\n\ndef add(a, b):\n    return a - b\n\n\ndef double(a):\n    return 2 * a\n"
 
 
-@pytest.mark.parametrize("forgery", FORGING.values(), ids=FORGING)
+@pytest.mark.parametrize("forgery", one_in(3, {name: [code] for name, code in FORGING.items()}))
 async def test_code_that_forges_results_is_not_accepted(solve: Solver, forgery: str) -> None:
     """Results come from the observed runner, and both its exit code and its test names count."""
     forge: Use = ("write", {"path": "calc.py", "content": forgery + CODE})
@@ -73,9 +76,7 @@ async def test_code_that_forges_results_is_not_accepted(solve: Solver, forgery: 
     assert solved.report["workflow_status"] == "gates_closed"
 
 
-@pytest.mark.parametrize(
-    "path", ["pytest.py", "_pytest/__init__.py", "pluggy.py", "conftest.py", "sitecustomize.py"]
-)
+@pytest.mark.parametrize("path", one_in(3, {path: [path] for path in SHADOWS}))
 async def test_modules_in_place_of_the_test_runner_are_removed(solve: Solver, path: str) -> None:
     """Modules that shadow the test runner are reverted, and the model is notified."""
     shadow: Use = ("write", {"path": path, "content": "print('1 passed')\n"})
@@ -95,7 +96,7 @@ async def test_an_edit_beside_the_answer_counts(solve: Solver) -> None:
     assert "return a + b" in solved.outcome.patch
 
 
-@pytest.mark.parametrize("preset", ["lean", "full"])
+@pytest.mark.parametrize("preset", one_in(2, {"lean": ["lean"], "full": ["full"]}))
 async def test_right_work_is_submitted_where_no_test_runs(solve: Solver, preset: str) -> None:
     """Without a working runner no test decides, and the change is submitted with a note."""
     solved = await solve(
@@ -110,9 +111,7 @@ async def test_right_work_is_submitted_where_no_test_runs(solve: Solver, preset:
     assert len(solved.model.asked) <= 10
 
 
-@pytest.mark.parametrize(
-    "named", ["./tests/test_calc.py", "tests/test_calc.py::test_double", "tests", "tests/"]
-)
+@pytest.mark.parametrize("named", one_in(2, {name: [name] for name in NAMES}))
 async def test_tests_are_known_by_any_of_their_names(solve: Solver, named: str) -> None:
     """A regression is found however the model names the test file."""
     broken: Use = ("edit", {"path": "calc.py", "old": "return 2 * a", "new": "return 3 * a"})
