@@ -37,6 +37,8 @@ PLAN: Said = answer(
     steps=[{"title": "fix", "instructions": "add", "targets": ["calc.py"]}],
 )
 CODE_IS_WRONG: Said = answer(reasons=["the test is right"], cause="code")
+ONE_TRY = {"repairs": 0, "approaches": 0}
+"""Profile of an attempt that ends at the first closed gate."""
 OTHERS: dict[str, Any] = {"scout": [PLAN], "adjudicator": [CODE_IS_WRONG]}
 
 FORGING = {
@@ -71,7 +73,8 @@ CODE = "\n\ndef add(a, b):\n    return a - b\n\n\ndef double(a):\n    return 2 *
 async def test_code_that_forges_results_is_not_accepted(solve: Solver, forgery: str) -> None:
     """Results come from the observed runner, and both its exit code and its test names count."""
     forge: Use = ("write", {"path": "calc.py", "content": forgery + CODE})
-    solved = await solve(preset="lean", solver=[[WRITE], [forge], WORK], with_pytest=True, **OTHERS)
+    script: dict[str, Any] = {"solver": [[WRITE], [forge], WORK], **OTHERS}
+    solved = await solve(preset="lean", profile=ONE_TRY, with_pytest=True, **script)
     assert solved.report["agent_verdict"] != "accepted"
     assert solved.report["workflow_status"] == "gates_closed"
 
@@ -117,7 +120,8 @@ async def test_tests_are_known_by_any_of_their_names(solve: Solver, named: str) 
     broken: Use = ("edit", {"path": "calc.py", "old": "return 2 * a", "new": "return 3 * a"})
     assert isinstance(WORK, list)
     done: Said = answer(**{**WORK[0][1], "related_tests": [named]})
-    solved = await solve(preset="lean", solver=[[WRITE], [FIX, broken], done], **OTHERS)
+    script: dict[str, Any] = {"solver": [[WRITE], [FIX, broken], done], **OTHERS}
+    solved = await solve(preset="lean", profile=ONE_TRY, **script)
     assert "regression" in solved.report["closed_gates"]
 
 
