@@ -16,11 +16,11 @@ from tests.flows.conftest import trial
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.timeout(600)]
 
-IDS = ["durabench__slotwise-1", "durabench__slotwise-2"]
+IDS = ["durabench__slotwise-2"]
 
 
 def declared(name: str, model: dict[str, Any]) -> Experiment:
-    """Return an experiment with the durable arm on two instances and the most candidates of its
+    """Return an experiment with the durable arm on one instance and the most candidates of its
     profile."""
     profile = {"parallel": 2, "candidates": {"high": 3, "medium": 3, "low": 3}}
     arms = [{"name": "durable", "agent": "durable", "options": {"profile": profile}}]
@@ -78,7 +78,7 @@ async def test_a_recording_of_an_attempt_out_of_time_is_out_of_time(
 
     def declared(name: str, model: dict[str, Any], **options: Any) -> Experiment:
         arms = [{"name": "mini", "agent": "mini", "options": options}]
-        return trial(name=name, arms=arms, model=model, select={"ids": IDS[:1]}, primary=None)
+        return trial(name=name, arms=arms, model=model, select={"ids": IDS}, primary=None)
 
     slow = {"provider": "scripted", "replies": [{"command": "sleep 6"}]}
     await benchmark(declared("live", slow, time_limit_s=3), lake_path, grade=False)

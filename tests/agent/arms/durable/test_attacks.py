@@ -132,8 +132,9 @@ async def test_a_regression_of_a_runner_without_names_is_found(solve: Solver) ->
         preset="lean",
         solver=[[WRITE], [FIX, broken], WORK],
         profile={
+            **ONE_TRY,
             "test_command": "cat {paths} > /dev/null; python -m pytest -q {paths} | tail -1; "
-            "exit ${PIPESTATUS[0]}"
+            "exit ${PIPESTATUS[0]}",
         },
         **OTHERS,
     )
@@ -148,7 +149,8 @@ async def test_a_flaky_test_is_no_reproduction(solve: Solver) -> None:
         "    seen = mark.exists()\n    mark.touch()\n    assert seen and add(1, 1) < 9\n"
     )
     bad: Use = ("write", {"path": ANCHOR, "content": flaky})
-    solved = await solve(preset="lean", solver=[[bad], [SPOIL], WORK], **OTHERS)
+    script: dict[str, Any] = {"solver": [[bad], [SPOIL], WORK], **OTHERS}
+    solved = await solve(preset="lean", profile=ONE_TRY, **script)
     assert "reproduction" in solved.report["closed_gates"]
 
 

@@ -15,6 +15,7 @@ from tests.agent.arms.durable.conftest import FILES, QUICK
 from tests.agent.models.simulations import TRUTHFUL
 from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
+from tests.samples import one_in
 
 pytestmark = pytest.mark.slow
 
@@ -89,7 +90,7 @@ async def test_a_wrong_ruling_loses_no_work() -> None:
     assert "scout" in roles
 
 
-@pytest.mark.parametrize("skill", [0.0, 0.5])
+@pytest.mark.parametrize("skill", one_in(2, {"never right": [0.0], "often right": [0.5]}))
 async def test_an_attempt_with_every_fault_ends_with_a_patch(skill: float) -> None:
     """Malformed replies, parallel calls, bad tests and cheats never crash an attempt."""
     faults = {
