@@ -99,17 +99,20 @@ def _flow(entrypoint: str) -> Flow[..., Any]:
 def _deployment(declared: Declared) -> RunnerDeployment:
     content = declared.content
     # The entrypoint is a module, so that this may run in any folder.
-    return RunnerDeployment.from_flow(
+    deployment = RunnerDeployment.from_flow(
         declared.flow,
         name=content["name"],
         description=content["description"],
         tags=content["tags"],
         parameters=content.get("parameters"),
         enforce_parameter_schema=content["enforce_parameter_schema"],
+        paused=False,  # an earlier program paused it when it ended
         schedules=[Cron(each["cron"], each["timezone"]) for each in content.get("schedules", [])],
         concurrency_limit=ConcurrencyLimitConfig(**content["concurrency_limit"]),
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
+    deployment.work_pool_name = None  # an unset field would leave the pool of `prefect deploy`
+    return deployment
 
 
 async def _refuse_pools(declared: Sequence[Declared]) -> None:

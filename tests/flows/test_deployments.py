@@ -220,7 +220,7 @@ def test_flows_are_served_without_a_work_pool(deployed: PrefectServer) -> None:
         assert serving.wait(60) == 0
     lake = Lake.existing(deployed.environment["DURABENCH_LAKE"])
     assert [arm.planned for arm in report_files.read(lake, "served").arms] == [1]
-    assert deployed.get("/deployments/name/benchmark/smoke")["schedules"][0]["active"] is False
+    assert deployed.get("/deployments/name/benchmark/smoke")["paused"] is True
 
 
 def _pool(server: PrefectServer, deployment: str) -> str | None:
