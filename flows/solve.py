@@ -12,8 +12,6 @@ from functools import partial
 from typing import Literal
 
 from prefect import flow
-from prefect.client.schemas.objects import State
-from prefect.states import Failed
 
 from agent import models
 from agent.arms import ARMS
@@ -26,9 +24,9 @@ from agent.session.log import JournalLog
 from agent.session.session import Session
 from agent.session.steps import Step, from_record
 from agent.types import Outcome
-from flows.errors import IncompleteRun, UsageError
+from flows.errors import IncompleteRun
 from flows.experiments import endings, records, workspaces
-from flows.experiments.cell_state import REFUSED, CellStates, submission
+from flows.experiments.cell_state import CellStates, submission
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.experiments.keys import attempt_key, is_cached
@@ -44,12 +42,7 @@ from flows.server.step_task_runs import shown_as_task_runs
 from flows.server.stopping import graceful_stop
 from flows.server.turns import in_turn
 from flows.storage.cleanup import swept
-from flows.storage.journals import (
-    Home,
-    blobs,
-    check_home,
-    open_journal,
-)
+from flows.storage.journals import blobs, open_journal
 from flows.storage.lake import Lake
 
 on_step: ContextVar[Callable[[Cell, Step], None]] = ContextVar(
@@ -300,8 +293,7 @@ async def solve(
     *,
     grade: bool = True,
     trace: Literal["off", "steps"] = "off",
-    home: Home | None = None,
-) -> str | State[str]:
+) -> str:
     """Solve and grade one cell of an experiment. Recorded results are reused.
 
     Args:
@@ -313,19 +305,12 @@ async def solve(
             worker's DURABENCH_LAKE.
         grade: Grade the patch now, or leave that to a later run.
         trace: With `steps`, every step is a task run with its input and result.
-        home: The lake and the journal of the benchmark that scheduled the cell; set by the
-            benchmark. A worker that uses others refuses the cell.
 
     Raises:
         IncompleteRun: the infrastructure failed, a budget is exhausted or the image failed the
             preflight; run again to continue.
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
-    if home is not None:
-        try:
-            await asyncio.to_thread(check_home, Lake.existing(lake), home)
-        except UsageError as error:
-            return Failed(name=REFUSED, message=str(error))
     plan = await prepare(experiment, lake)
     cell = plan.cell(arm, instance_id, repeat)
     states = CellStates(plan.lake)

@@ -15,6 +15,7 @@ DEPLOYMENTS = (
     "benchmark/benchmark",
     "benchmark/smoke",
     "solve/solve",
+    "solve/shard",
     "grade/grade",
     "report/report",
 )
