@@ -5,7 +5,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from prefect import flow
+from prefect.states import Completed
 
+from flows.cells import How, run_cells
 from flows.display.terminal import say
 from flows.errors import IncompleteRun
 from flows.experiments.cell_state import CellStates, End
@@ -20,7 +22,6 @@ from flows.server.fanout import run_on_workers
 from flows.server.progress import RunProgress
 from flows.server.shards import Order
 from flows.server.stopping import graceful_stop
-from flows.shard import Conditions, run_cells
 from flows.storage import journals
 
 _UNFINISHED: Mapping[End, str] = {
@@ -73,7 +74,7 @@ async def benchmark(
             if distributed:
                 counts = await _run_on_workers(plan, lake, on_end, stop, grade=grade)
             else:
-                how = Conditions(experiment.concurrency, grade)
+                how = How(experiment.concurrency, grade)
                 counts = await run_cells(plan, Listed(plan.cells, on_end), how, stop)
             stop.check()
     page = await report(experiment.name, lake=str(plan.lake.root))
@@ -81,7 +82,8 @@ async def benchmark(
     for end, words in _UNFINISHED.items():
         if counts[end]:
             raise IncompleteRun(f"{counts[end]} of {counts.total()} cells {words}")
-    return page
+    message = f"{counts.total()} cells done · results of {experiment.name}"
+    return Completed(message=message, data=page)  # type: ignore[return-value]  # Prefect unwraps it
 
 
 async def _run_on_workers(

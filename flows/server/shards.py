@@ -5,13 +5,15 @@ import math
 import time
 import uuid
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from uuid import UUID
 
+import httpx
 from prefect import Task
-from prefect.client.orchestration import PrefectClient
+from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterTags
 from prefect.client.schemas.objects import FlowRun, State, WorkerStatus
 from prefect.client.schemas.responses import DeploymentResponse
@@ -125,16 +127,25 @@ class Shards:
         return shards
 
     @property
+    def _is_apart(self) -> bool:
+        """Return True if each cell has a flow run of its own."""
+        return self._order.plan.experiment.isolation == "flow_run"
+
+    @property
     def at_work(self) -> bool:
         """Return True if a shard runs or will run."""
-        return any(place.run is not None for place in self._places)
+        return self._active > 0
+
+    @property
+    def _active(self) -> int:
+        return sum(place.run is not None for place in self._places)
 
     async def begin(self, cells: int) -> None:
         """Begin the shards for this number of cells, except those that have been begun."""
         self._left = cells
         declared = self._order.plan.experiment.concurrency
         wanted = max(await self._workers(), math.ceil(declared / PER_SHARD))
-        count = min(wanted, declared, cells)
+        count = min(declared if self._is_apart else wanted, declared, cells)
         for index in range(count):
             slots = declared // count + (index < declared % count)
             self._places.append(_Place(index + 1, slots, None))
@@ -151,8 +162,9 @@ class Shards:
         await self._look()
         for place in self._places:
             if place.run is not None and _has_ended(place.run):
-                is_replaced = self._is_replaced(place, place.run) and cells_left > 0
-                place.run = await self._begun(place) if is_replaced else None
+                ended, place.run = place.run, None
+                if self._is_replaced(place, ended) and self._active < cells_left:
+                    place.run = await self._begun(place)
         self._hint()
 
     async def cancel(self) -> None:
@@ -206,6 +218,7 @@ class Shards:
             "number": place.number,
             "shards": count,
             "concurrency": place.concurrency,
+            "most": 1 if self._is_apart else None,
             "lake": self._order.lake,
             "grade": self._order.grade,
             "home": self._order.home.model_dump(),
@@ -301,7 +314,7 @@ class Shards:
         elif state.is_failed():
             self.why_none = ("infrastructure", f"infrastructure: {run.name}: {state.message}")
             say(f"{run.name} failed: {state.message}")
-        return False
+        return state is not None and state.is_completed()
 
     async def _cancel(self, run: FlowRun, why: str) -> None:
         """Cancel a flow run. One that no worker has begun is Cancelled at once."""
@@ -351,6 +364,13 @@ class Shards:
 def lease_name(run: UUID) -> str:
     """Return the name of the lease that a shard holds while it is alive."""
     return f"shard-{run}"
+
+
+async def mark_crashed(run: UUID, why: str) -> None:
+    """Mark a flow run as Crashed, if the server answers."""
+    with suppress(httpx.HTTPError):
+        async with get_client() as client:
+            await client.set_flow_run_state(run, Crashed(message=why))
 
 
 def _has_ended(run: FlowRun) -> bool:

@@ -27,8 +27,8 @@ def test_the_database_is_restarted(
     simulation: Simulation,
     api_base: str,
 ) -> None:
-    """Server, workers and cells go on when it is back, and nothing is asked twice. A flow run that
-    was beginning at that moment may crash, and another takes its place."""
+    """Server, workers and cells go on when it is back, and nothing is asked twice. A shard that was
+    beginning at that moment may crash, and another takes its place."""
     worker = start_worker(on_postgres)
     try:
         running = begin(
@@ -41,6 +41,6 @@ def test_the_database_is_restarted(
         kill_all(worker)
     assert resolved(on_postgres, "restarted") == {"skill-1.0": 3}
     ended = Counter(states(on_postgres, "restarted"))
-    assert ended.pop("COMPLETED") == 3
+    assert ended.pop("COMPLETED") >= 1
     assert ended.keys() <= {"CRASHED"}
     assert set(simulation.calls.values()) == {1}

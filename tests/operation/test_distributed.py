@@ -1,39 +1,41 @@
-"""An experiment whose cells are flow runs that workers pick up, on a real Prefect server."""
+"""An experiment whose cells are run by shards, flow runs that workers pick up, on a real server."""
 
-import asyncio
 import re
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.objects import FlowRun
-from prefect.events import Event
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterTags
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Pending, Running
 
 from agent.timings import timings
 from flows.experiments import declaration
 from flows.experiments.plan import prepare
-from flows.server import fanout
 from flows.server.settings import CELLS
+from flows.server.shards import Order, Shards, lease_name
 from flows.storage import journals
 from flows.storage.lake import Lake
 from tests.operation.running import (
     begin,
     declared,
+    done,
     expect,
     kill_all,
     order,
     report,
     resolved,
+    shards,
     state,
     states,
     wait_until,
@@ -45,10 +47,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 CRASH = r"""
 p=$$
-until tr '\0' ' ' < /proc/$p/cmdline | grep -q prefect; do p=$(cut -d' ' -f4 /proc/$p/stat); done
+until tr '\0' ' ' < /proc/$p/cmdline | grep -qE 'prefect|forkserver'
+do p=$(cut -d' ' -f4 /proc/$p/stat); done
 kill -9 $p
 """
-"""Ends the process of the flow run that the command belongs to."""
+"""Ends the process of the shard or of the cell that the command belongs to."""
 
 
 @contextmanager
@@ -70,54 +73,85 @@ def test_workers_come_to_what_one_process_comes_to(server: PrefectServer) -> Non
     for one, other in zip(apart, alone, strict=True):
         assert (one.name, one.resolved, one.planned) == (other.name, other.resolved, other.planned)
         assert one.cost.usd == pytest.approx(other.cost.usd)
-    assert states(server, "apart") == ["COMPLETED"] * 4
+    begun = states(server, "apart")
+    assert set(begun) == {"COMPLETED"}
     expect(server, begin(server))
-    assert states(server, "apart") == ["COMPLETED"] * 4
+    assert states(server, "apart") == begun
 
 
-def all_logged(server: PrefectServer, flow_run_id: str, expected: list[str]) -> list[str] | None:
-    """The messages of a flow run, once one begins with each expected pattern."""
-    messages = [record["message"] for record in server.records(flow_run_id)]
+def all_logged(server: PrefectServer, runs: list[str], expected: list[str]) -> list[str] | None:
+    """The messages of flow runs, once one begins with each expected pattern."""
+    messages = [record["message"] for run in runs for record in server.records(run)]
     there = [any(re.match(pattern, line) for line in messages) for pattern in expected]
     return messages if all(there) else None
 
 
 @pytest.mark.usefixtures("workers")
-def test_a_cell_on_a_worker_is_in_its_log(server: PrefectServer) -> None:
-    """Its steps, its cost and its verdict, in the flow run of the cell."""
-    expect(server, begin(server, name="logged", select={"sample": 1}))
-    chosen = {"flow_runs": {"tags": {"all_": ["experiment:logged"]}}}
-    labels = {}
-    for run in server.post("/flow_runs/filter", chosen):
-        _, _, label = run["name"].partition(": ")
-        labels[label.split()[0]] = label, run["id"]
-    ends = {"mini": r"resolved, \d+ calls, \$0\.\d+$", "null": "unresolved$"}
-    assert labels.keys() == ends.keys()
-    for arm, (label, run_id) in labels.items():
-        # A process sends its last records after its flow run has ended.
-        expected = [f"{label}: {ends[arm]}", f"grade {label}: "]
-        messages = wait_until(partial(all_logged, server, run_id, expected))
-        assert any(re.match(r"\d+ +command ", line) for line in messages) == (arm == "mini")
+def test_a_run_can_be_watched(server: PrefectServer) -> None:
+    """Shards are children of the benchmark, and cells are task runs in the graph of their shard.
+    Names and states say what happened, and the steps of a cell are in the log of its shard."""
+    expect(server, begin(server, name="seen", select={"sample": 1}))
+    of_run = shards(server, "seen")
+    count = len(of_run)
+    assert {run["name"] for run in of_run} == {
+        f"seen: shard {number + 1} of {count}" for number in range(count)
+    }
+    assert all("durabench" in run["tags"] for run in of_run)
+    assert sum(int(run["state"]["message"].split()[0]) for run in of_run) == 2
+
+    [benchmark] = server.post("/flow_runs/filter", {"flow_runs": {"name": {"any_": ["seen"]}}})
+    assert benchmark["tags"] == ["durabench"]
+    assert benchmark["state"]["message"] == "2 cells done · results of seen"
+    children = task_runs(server, benchmark["id"])
+    ids = {run["parent_task_run_id"]: run for run in of_run}
+    for each in children:
+        if each["id"] in ids:
+            assert each["name"] == ids[each["id"]]["name"]
+            assert each["state"]["type"] == "COMPLETED"
+    assert ids.keys() <= {each["id"] for each in children}
+
+    runs = [run["id"] for run in of_run]
+    [instance] = {cell.instance_id for cell in report(server, "seen").cells}
+    cells = {f"{arm} · {instance}" for arm in ("mini", "null")}
+    names = {task["name"] for run in runs for task in task_runs(server, run)}
+    assert names == cells | {f"grade {cell}" for cell in cells}
+    # A process sends its last records after its flow run has ended.
+    expected = [f"{arm} · {instance}: submitted" for arm in ("mini", "null")]
+    messages = wait_until(partial(all_logged, server, runs, expected))
+    assert any(re.match(r"\d+ +command ", line) for line in messages)
+
+
+def task_runs(server: PrefectServer, run: str) -> list[dict[str, Any]]:
+    """The task runs in the graph of a flow run."""
+    chosen = {"flow_runs": {"id": {"any_": [run]}}, "limit": 200}
+    found: list[dict[str, Any]] = server.post("/task_runs/filter", chosen)
+    return found
 
 
 @pytest.mark.usefixtures("workers")
-def test_a_benchmark_that_died_finds_its_cells_again(server: PrefectServer) -> None:
-    """The one that is started after it begins no second flow run of any cell."""
+def test_a_benchmark_that_died_finds_its_shards_again(server: PrefectServer) -> None:
+    """The one that is started after it joins them, and no cell is solved twice."""
     first = begin(server, name="found")
-    wait_until(lambda: states(server, "found"))
+    wait_until(lambda: "RUNNING" in states(server, "found"))
     kill_all(first)
+    begun = {run["id"] for run in shards(server, "found")}
     expect(server, begin(server, name="found"))
-    assert states(server, "found") == ["COMPLETED"] * 4
+    assert {run["id"] for run in shards(server, "found")} == begun
     assert resolved(server, "found") == {"mini": 2, "null": 0}
+    assert done(server, "found") == 4
 
 
 @pytest.mark.usefixtures("workers")
-def test_two_schedulers_share_the_flow_runs(server: PrefectServer) -> None:
-    """Both come to the same end, and every cell has one flow run."""
+def test_two_schedulers_share_the_cells(server: PrefectServer) -> None:
+    """Both come to the same end, and every cell is solved and graded once."""
     both = [begin(server, name="shared") for _ in range(2)]
     for each in both:
         expect(server, each)
-    assert states(server, "shared") == ["COMPLETED"] * 4
+        assert server.printed(each).count("/4]") == 4
+    attempts = Lake.existing(server.folder / "lake").rows("attempts", "shared")
+    assert [row["outcome"] for row in attempts] == ["submitted"] * 4
+    assert all(row["billed_usd"] == pytest.approx(row["cost_usd"]) for row in attempts)
+    assert resolved(server, "shared") == {"mini": 2, "null": 0}
 
 
 @pytest.mark.usefixtures("workers")
@@ -160,7 +194,7 @@ def test_a_server_that_was_killed_is_waited_for(server: PrefectServer) -> None:
 
 
 @pytest.mark.usefixtures("workers")
-def test_a_cancelled_benchmark_cancels_its_cells_and_goes_on_later(server: PrefectServer) -> None:
+def test_a_cancelled_benchmark_cancels_its_shards_and_goes_on_later(server: PrefectServer) -> None:
     """From the deployment, as from the UI: nothing is left running, and a second run resumes."""
     arms = declared()["arms"][:1]
     content = declared(name="cancelled", arms=arms, repeats=2)
@@ -182,33 +216,56 @@ def is_running_and_none_is_pending(states: list[str]) -> bool:
 
 @pytest.mark.usefixtures("workers")
 def test_a_cell_that_always_crashes_ends_as_infrastructure(server: PrefectServer) -> None:
-    """After three flow runs, each of them Crashed; the other cells have nothing to do with it."""
+    """It takes its shard along once, and then only processes of its own; other cells end well."""
     model = {"provider": "scripted", "replies": [{"command": CRASH}]}
     arms = [{"name": "deadly", "agent": "mini", "model": model}, {"name": "null", "agent": "null"}]
-    running = begin(server, name="deadly", arms=arms, select={"sample": 1})
+    running = begin(server, name="deadly", arms=arms, select={"sample": 2}, concurrency=1)
     expect(server, running, 3)
-    assert states(server, "deadly") == ["COMPLETED", *["CRASHED"] * fanout.CRASHES]
-    assert "1 of 2 cells ended as infrastructure" in server.printed(running)
-    deadly = {cell.arm: cell for cell in report(server, "deadly").cells}["deadly"]
-    assert deadly.attempt_id is None
+    ended = Counter(states(server, "deadly"))
+    assert ended.pop("CRASHED") <= 2
+    assert ended.keys() == {"COMPLETED"}
+    printed = server.printed(running)
+    assert printed.count("infrastructure: its process died with exit code -9") == 2
+    assert "2 of 4 cells ended as infrastructure" in printed
+    assert resolved(server, "deadly") == {"deadly": 0, "null": 0}
+    assert done(server, "deadly") == 2
 
 
-async def test_equal_cells_of_another_lake_have_their_own_flow_runs(
+async def opened(server: PrefectServer, client: PrefectClient, name: str, lake: Path) -> Shards:
+    """The shards of an experiment of one shard, in a lake."""
+    experiment = declaration.parse(declared(name=name), "test")
+    plan = await prepare(experiment, str(lake))
+    order = Order(plan, None, journals.home(plan.lake), grade=True)
+    return await Shards.open(order, journals.open_journal(plan.lake), client)
+
+
+def only(shards: Shards) -> UUID:
+    """The flow run of the first shard."""
+    run = shards._places[0].run
+    assert run is not None
+    return run.id
+
+
+async def test_equal_cells_of_another_lake_have_their_own_shards(
     server: PrefectServer, tmp_path: Path
 ) -> None:
     """Two users of one server with the same file, whose attempt ids are equal."""
-    experiment = declaration.parse(declared(name="equal"), "test")
-    begun = []
+    begun, queues = [], []
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
             for user in ("one", "other", "other"):
-                plan = await prepare(experiment, str(tmp_path / user))
-                order = fanout.Order(plan, None, journals.home(plan.lake), grade=True)
-                runs = await fanout.FlowRuns.open(order, client)
-                begun.append(await runs.begin(plan.cells[0]))
-            for each in set(begun):
-                await client.delete_flow_run(each)
+                shards = await opened(server, client, "equal", tmp_path / user)
+                await shards.begin(4)
+                begun.append(only(shards))
+                queues.append(shards.queue.run)
+            for run in await client.read_flow_runs(flow_run_filter=tagged("equal")):
+                await client.delete_flow_run(run.id)
     assert begun[0] != begun[1] == begun[2]
+    assert queues[0] != queues[1] == queues[2]
+
+
+def tagged(name: str) -> FlowRunFilter:
+    return FlowRunFilter(tags=FlowRunFilterTags(all_=[f"experiment:{name}"]))
 
 
 async def test_what_a_dead_worker_never_began_is_given_up(
@@ -216,58 +273,66 @@ async def test_what_a_dead_worker_never_began_is_given_up(
 ) -> None:
     """A flow run that stays pending is marked Crashed, and the next one is another."""
     set_timings(pending_s=1e-6)
-    experiment = declaration.parse(declared(name="pending"), "test")
-    plan = await prepare(experiment, str(tmp_path))
-    cell = plan.cells[0]
-    order = fanout.Order(plan, None, journals.home(plan.lake), grade=True)
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
-            runs = await fanout.FlowRuns.open(order, client)
-            first = await runs.begin(cell)
-            assert await runs.over({first: cell}) == []
+            shards = await opened(server, client, "pending", tmp_path)
+            await shards.begin(4)
+            first = only(shards)
+            await shards.tend(4)
+            assert only(shards) == first
             await client.set_flow_run_state(first, Pending(), force=True)
-            [over] = await runs.over({first: cell})
-            assert over.id == first
+            await shards.tend(4)
             assert (await client.read_flow_run(first)).state.is_crashed()
-            second = await runs.begin(cell)
+            second = only(shards)
             assert second != first
-            again = await fanout.FlowRuns.open(order, client)
-            assert await again.begin(cell) == second
-            await client.delete_flow_run(second)
+            again = await opened(server, client, "pending", tmp_path)
+            await again.begin(4)
+            assert only(again) == second
+            for run in await client.read_flow_runs(flow_run_filter=tagged("pending")):
+                await client.delete_flow_run(run.id)
 
 
-async def test_what_died_without_a_word_is_given_up(
+async def test_a_shard_that_died_without_a_word_is_replaced(
+    server: PrefectServer, tmp_path: Path
+) -> None:
+    """When its lease has expired; a shard with a lease is left, and no cell is lost."""
+    with temporary_settings({PREFECT_API_URL: server.url}):
+        async with get_client() as client:
+            shards = await opened(server, client, "silent", tmp_path)
+            await shards.begin(4)
+            first, journal = only(shards), journals.open_journal(Lake.existing(tmp_path))
+            await client.set_flow_run_state(first, Running(), force=True)
+            name = lease_name(first)
+            journal.offer(name)
+            journal.acquire(name, "elsewhere/1-1", 300)
+            await shards.tend(4)
+            assert only(shards) == first
+            journal.expire(name, "elsewhere/1-1")
+            await shards.tend(4)
+            assert only(shards) != first
+            state = (await client.read_flow_run(first)).state
+            assert state.is_crashed()
+            assert "no longer renews its lease" in str(state.message)
+            for run in await client.read_flow_runs(flow_run_filter=tagged("silent")):
+                await client.delete_flow_run(run.id)
+
+
+async def test_a_shard_that_never_took_its_lease_is_replaced(
     server: PrefectServer, set_timings: Callable[..., None], tmp_path: Path
 ) -> None:
-    """Also where the server knows nothing of it but that it runs; one with heartbeats is left."""
-    set_timings(heartbeat_silence_s=20.0)
-    plan = await prepare(declaration.parse(declared(name="silent"), "test"), str(tmp_path))
-    dead, alive = plan.cells[:2]
-    order = fanout.Order(plan, None, journals.home(plan.lake), grade=True)
+    """Its process died before it could, and the server only knows that it runs."""
+    set_timings(heartbeat_silence_s=1e-6)
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
-            runs = await fanout.FlowRuns.open(order, client)
-            cells = {await runs.begin(dead): dead, await runs.begin(alive): alive}
-            for each in cells:
-                await client.set_flow_run_state(each, Running(), force=True)
-            over: list[FlowRun] = []
-            deadline = time.monotonic() + 180
-            while not over and time.monotonic() < deadline:
-                beat(server, list(cells)[1])
-                await asyncio.sleep(1)
-                over = await runs.over(cells)
-            assert [cells[run.id] for run in over] == [dead]
-            assert (await client.read_flow_run(over[0].id)).state.is_crashed()
-            await client.delete_flow_run(list(cells)[1])
-
-
-def beat(server: PrefectServer, run: UUID) -> None:
-    """A heartbeat, as the process of a flow run sends it."""
-    event = Event(
-        event="prefect.flow-run.heartbeat",
-        resource={"prefect.resource.id": f"prefect.flow-run.{run}"},
-    )
-    server.post("/events", [event.model_dump(mode="json")])
+            shards = await opened(server, client, "mute", tmp_path)
+            await shards.begin(4)
+            first = only(shards)
+            await client.set_flow_run_state(first, Running(), force=True)
+            await shards.tend(4)
+            assert only(shards) != first
+            assert (await client.read_flow_run(first)).state.is_crashed()
+            for run in await client.read_flow_runs(flow_run_filter=tagged("mute")):
+                await client.delete_flow_run(run.id)
 
 
 def test_without_a_deployment_the_run_says_what_to_do(tmp_path: Path) -> None:
@@ -276,5 +341,5 @@ def test_without_a_deployment_the_run_says_what_to_do(tmp_path: Path) -> None:
         running = begin(bare)
         expect(bare, running, 2)
         printed = bare.printed(running)
-    assert "no deployment solve/solve" in printed
+    assert "no deployment solve/shard" in printed
     assert "prefect deploy --all" in printed
