@@ -34,7 +34,7 @@ Limit = Callable[[], AbstractAsyncContextManager[None]]
 
 @dataclass(frozen=True)
 class How:
-    """How the cells of a process are run."""
+    """Settings for the cells of a process."""
 
     concurrency: int
     grade: bool

@@ -1,7 +1,7 @@
 """The cells that a shard runs: those of a list, or its share of a queue in the journal.
 
 A run in one process is a single shard with a list. The shards of a distributed run take their cells
-from one queue: each begins at its own offset, and goes on with what the others have not taken.
+from one queue: each begins at its own offset, and then takes what the others have left.
 """
 
 import asyncio

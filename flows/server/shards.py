@@ -186,7 +186,7 @@ class Shards:
             async with asyncio.timeout(timings().stop_grace_s):
                 await self._until_ended()
         except TimeoutError:
-            say("some shards have not ended yet: their flow runs go on without cells")
+            say("some shards have not ended yet, and have no cells")
 
     async def _join(self) -> None:
         """Find shards of an equal order that are at work, and use their queue."""
