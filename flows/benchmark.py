@@ -75,7 +75,8 @@ async def benchmark(
                 counts = await _run_on_workers(plan, lake, on_end, stop, grade=grade)
             else:
                 how = How(experiment.concurrency, grade)
-                counts = await run_cells(plan, Listed(plan.cells, on_end), how, stop)
+                ran = await run_cells(plan, Listed(plan.cells, on_end), how, stop)
+                counts = ran.ends
             stop.check()
     page = await report(experiment.name, lake=str(plan.lake.root))
     news.finished(counts, page)

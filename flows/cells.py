@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
 
@@ -40,10 +40,19 @@ class How:
     grade: bool
 
 
+@dataclass(frozen=True)
+class Ran:
+    """Numbers of cells that a process has run."""
+
+    ends: Counter[End] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    """By verdict, `solved` without one, and by end state if they are not done."""
+
+
 async def run_shard(
     experiment: Experiment, lake: str | None, part: Part, how: How, run: UUID, *, stop: Stop
-) -> Counter[End]:
-    """Run cells of a queue until none is left. Return their number by end state.
+) -> Ran:
+    """Run cells of a queue until none is left. Return their numbers.
 
     `run` is the flow run of the shard. If its process dies, it is marked as Crashed.
 
@@ -66,8 +75,8 @@ async def run_shard(
 
 async def run_cells(
     plan: Plan, source: Source, how: How, stop: Stop, limit: Limit = nullcontext
-) -> Counter[End]:
-    """Run cells until none is left. Return their number by end state.
+) -> Ran:
+    """Run cells until none is left. Return their numbers.
 
     A cell runs within a block of `limit`.
 
@@ -83,7 +92,7 @@ async def run_cells(
             await shard.fill(running)
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from None
-    return shard.counts
+    return shard.ran
 
 
 class _Shard:
@@ -99,7 +108,7 @@ class _Shard:
         placing: Placing[Cell],
         limit: Limit,
     ) -> None:
-        self.counts = Counter[End]()
+        self.ran = Ran()
         self._source, self._how, self._stop, self._states = source, how, stop, states
         self._placing, self._limit = placing, limit
         self._gate = Gate(plan.lake)
@@ -130,7 +139,8 @@ class _Shard:
             end, result = await self._ended(share, slot)
         finally:
             slot.give()
-        self.counts[end] += 1
+        self.ran.ends[end] += 1
+        self.ran.outcomes[end if end != "done" else result if self._how.grade else "solved"] += 1
         if end == "interrupted":
             await self._source.give_back(share.cell)
         else:

@@ -5,7 +5,6 @@ and then the cells still finish their calls in flight.
 """
 
 import asyncio
-from collections import Counter
 from uuid import UUID
 
 from prefect import flow
@@ -13,9 +12,9 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Completed, Crashed, Failed
 
-from flows.cells import How, run_shard
+from flows.cells import How, Ran, run_shard
 from flows.errors import UsageError
-from flows.experiments.cell_state import REFUSED, End
+from flows.experiments.cell_state import REFUSED
 from flows.experiments.declaration import Experiment
 from flows.experiments.shares import Part
 from flows.server.processes import ProcessDied, in_process
@@ -65,7 +64,7 @@ async def shard(
     how = How(concurrency, grade)
     async with graceful_stop() as stop:
         try:
-            counts = await in_process(
+            ran = await in_process(
                 run_shard,
                 *(experiment, lake, part, how, UUID(flow_run.id)),
                 stop=stop,
@@ -74,10 +73,11 @@ async def shard(
         except ProcessDied as error:
             return Crashed(message=str(error))
         stop.check()
-    return Completed(message=summary(counts), data=dict(counts))
+    return Completed(message=summary(ran), data=dict(ran.outcomes))
 
 
-def summary(counts: Counter[End]) -> str:
-    """Return how the cells of a shard ended."""
-    cells = f"{counts.total()} cell{'s' * (counts.total() != 1)}"
-    return ", ".join([cells, *(f"{number} {end}" for end, number in counts.items())])
+def summary(ran: Ran) -> str:
+    """Return the outcomes of a shard in one line: `12 cells · 9 resolved · 3 unresolved`."""
+    count = ran.outcomes.total()
+    cells = f"{count} cell{'s' * (count != 1)}"
+    return " · ".join([cells, *(f"{number} {what}" for what, number in ran.outcomes.items())])

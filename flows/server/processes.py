@@ -6,7 +6,9 @@ Such a process is a fork of a server that has imported everything, so it begins 
 import asyncio
 import functools
 import multiprocessing
+import os
 import signal
+import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -48,7 +50,7 @@ async def in_process(
     here, there = multiprocessing.Pipe()
     context = _serialized_context()
     process = _server(do.__module__, with_litellm=with_litellm).Process(
-        target=_main, args=(there, context, do, arguments)
+        target=_main, args=(there, dict(os.environ), context, do, arguments)
     )
     process.start()
     there.close()
@@ -105,11 +107,14 @@ def _serialized_context() -> dict[str, Any]:
 
 def _main(
     connection: Connection,
+    environment: dict[str, str],
     context: dict[str, Any],
     do: Callable[..., Coroutine[Any, Any, object]],
     arguments: tuple[object, ...],
 ) -> None:
-    """Run the function and send its result."""
+    """Run the function in the environment of the parent, and send its result."""
+    os.environ.clear()  # it is that of the server, from when the server was started
+    os.environ.update(environment)
     for number in (signal.SIGINT, signal.SIGTERM):  # the parent gets them too, and decides
         signal.signal(number, signal.SIG_IGN)
     context["flow_run_context"]["flow"] = _stand_in
@@ -150,6 +155,7 @@ async def _with_stop(
                 except (EOFError, ConnectionError):
                     stop.is_orphaned = True
                     loop.remove_reader(connection.fileno())
+                    _silence()
                 if not stop.requested:
                     stop.requested = True
                     limit.reschedule(loop.time() + grace_s)
@@ -162,3 +168,10 @@ async def _with_stop(
         raise Interrupted(f"cut off after {grace_s:.0f} s; {RESUME}") from None
     finally:
         loop.remove_reader(connection.fileno())
+
+
+def _silence() -> None:
+    """Discard what this process prints: its reader may be gone, and rich would end the process."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for output in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, output.fileno())

@@ -179,9 +179,9 @@ class _Slot:
                 self._is_taken.set_result(None)
                 await self.leave.wait()
         except Exception as error:
-            if self._is_taken.done():
-                raise
-            self._is_taken.set_exception(error)
+            # If the server cannot release the slot, its lease expires there.
+            if not self._is_taken.done():
+                self._is_taken.set_exception(error)
 
 
 def _say_once(state: RetryCallState) -> None:

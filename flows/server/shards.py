@@ -144,12 +144,17 @@ class Shards:
         """Begin the shards for this number of cells, except those that have been begun."""
         self._left = cells
         declared = self._order.plan.experiment.concurrency
-        wanted = max(await self._workers(), math.ceil(declared / PER_SHARD))
-        count = min(declared if self._is_apart else wanted, declared, cells)
+        if self._found:
+            count = max(run.parameters["shards"] for run in self._found)
+        elif self._is_apart:
+            count = min(declared, cells)
+        else:
+            wanted = max(await self._workers(), math.ceil(declared / PER_SHARD))
+            count = min(wanted, declared, cells)
         for index in range(count):
             slots = declared // count + (index < declared % count)
             self._places.append(_Place(index + 1, slots, None))
-        joined = {run.parameters.get("number"): run for run in self._found}
+        joined = {run.parameters["number"]: run for run in self._found}
         for place in self._places:
             place.run = joined.get(place.number) or await self._begun(place)
 

@@ -17,6 +17,9 @@ from typer.testing import CliRunner
 from agent.journal import Journal
 from flows.cli.app import app
 from flows.errors import Mismatch, UsageError
+from flows.experiments.plan import prepare
+from flows.experiments.shares import cell_name
+from flows.shard import shard
 from flows.solve import solve
 from flows.storage import bindings, journals
 from flows.storage.journals import VARIABLE
@@ -26,6 +29,7 @@ from tests.servers.object_store import ObjectStore
 from tests.servers.postgres import PostgresServer
 
 GOLD = [{"name": "gold", "agent": "gold"}]
+RUN = "run"
 
 
 @dataclass
@@ -298,8 +302,8 @@ class TestWithAttempts:
 
 
 @pytest.mark.usefixtures("prefect")
-class TestOrderedCells:
-    """A worker's answer to a cell that a benchmark with other settings has ordered."""
+class TestOrderedShards:
+    """A worker's answer to a shard that a benchmark with other settings has ordered."""
 
     @pytest.fixture
     def ordered(self, enter: Enter, new_url: Callable[[], str], tmp_path: Path) -> Settings:
@@ -311,9 +315,7 @@ class TestOrderedCells:
     async def refused(self, settings: Settings, home: journals.Home, enter: Enter) -> str:
         lake = enter(settings)
         declared = trial(arms=GOLD, select={"sample": 1}, primary=None)
-        state = await solve(
-            declared, *ids(declared), lake=settings.lake, home=home, return_state=True
-        )
+        state = await shard(declared, RUN, lake=settings.lake, home=home, return_state=True)
         assert (state.name, state.type.name) == ("Refused", "FAILED")
         assert lake.units("attempts", "*") == []
         return str(state.message)
@@ -324,8 +326,10 @@ class TestOrderedCells:
         """With the sign of the run in both places."""
         home = journals.home(enter(ordered))
         declared = trial(arms=GOLD, select={"sample": 1}, primary=None)
-        enter(ordered)
-        await solve(declared, *ids(declared), lake=ordered.lake, home=home, grade=False)
+        lake = enter(ordered)
+        plan = await prepare(declared, ordered.lake)
+        journals.open_journal(lake).queue(RUN).add([cell_name(cell) for cell in plan.cells])
+        await shard(declared, RUN, lake=ordered.lake, home=home, grade=False)
         assert len(Lake.existing(ordered.lake).units("attempts", "*")) == 1
 
     async def test_every_other_worker_refuses(
