@@ -19,8 +19,8 @@ from flows.experiments.stop import Stop
 from flows.images.preflight import Gate, PreflightFailed
 from flows.images.schedule import Placing, scheduled
 from flows.server.processes import ProcessDied, in_process
-from flows.server.retry import cell_slots
 from flows.server.shards import lease_name, mark_crashed
+from flows.server.slots import cell_slots
 from flows.server.turns import Slot, in_turn
 from flows.solve import check_image, solve_and_grade, solve_only
 from flows.storage.cleanup import swept

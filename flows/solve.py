@@ -39,7 +39,7 @@ from flows.images.preflight import Gate, PreflightFailed
 from flows.images.schedule import scheduled
 from flows.server.caching import kept, result_of, result_storage
 from flows.server.logs import attempt_line, brief, run_log, step_log
-from flows.server.retry import cell_slot
+from flows.server.slots import cell_slot
 from flows.server.step_task_runs import shown_as_task_runs
 from flows.server.stopping import graceful_stop
 from flows.server.turns import in_turn

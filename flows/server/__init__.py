@@ -5,6 +5,7 @@ first_contact   checks that the address is a Prefect server and that it answers
 settings        the settings that a server needs
 setup           work pool, limits and automations
 retry           retries while the server is unreachable
+slots           the server-wide limit on cells
 caching         tasks whose results are cached
 stopping        signals, pauses and cancellations
 turns           waiting for cells that another run holds

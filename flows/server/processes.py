@@ -7,6 +7,7 @@ import asyncio
 import functools
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 from collections.abc import Callable, Coroutine
@@ -124,9 +125,18 @@ def _main(
         with hydrated_context(context):
             result = asyncio.run(_with_stop(connection, do, arguments))
     except Exception as error:
-        failure = error
+        failure = _sendable(error)
     with suppress(BrokenPipeError):  # the parent is dead
         connection.send((result, failure))
+
+
+def _sendable(error: Exception) -> Exception:
+    """Return the error, or its text if it cannot be pickled."""
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - it was pickled here
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
 
 
 @flow

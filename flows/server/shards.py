@@ -177,8 +177,9 @@ class Shards:
 
         `graceful_stop` limits the duration; it only cuts off the waiting here.
         """
+        await self._look()
         for place in self._places:
-            if place.run is not None:
+            if place.run is not None and not _has_ended(place.run):
                 await self._cancel(place.run, "The benchmark was stopped.")
         await self._until_ended()
 

@@ -42,6 +42,17 @@ async def held(name: str, *, stop: Stop) -> None:
     raise LeaseHeld("it is held", name)
 
 
+class Choosy(Exception):
+    """An error that cannot be unpickled."""
+
+    def __init__(self, one: int, other: int) -> None:
+        super().__init__(f"{one} and {other}")
+
+
+async def choose(*, stop: Stop) -> None:
+    raise Choosy(1, 2)
+
+
 async def die(number: int, *, stop: Stop) -> None:
     os.kill(os.getpid(), number)
     await asyncio.Event().wait()
@@ -90,6 +101,8 @@ async def test_an_error_comes_back_as_it_is() -> None:
     with pytest.raises(LeaseHeld, match="it is held") as caught:
         await run(held, "a1")
     assert caught.value.name == "a1"
+    with pytest.raises(RuntimeError, match="Choosy: 1 and 2"):
+        await run(choose)
 
 
 async def test_a_process_that_dies_is_an_error_of_its_own() -> None:
