@@ -40,7 +40,7 @@ async def run_on_workers(
         while ends.left and shards.at_work and not stop.requested:
             await stop.within(timings().fanout_poll_s)
             await ends.tell()
-            await shards.tend(len(ends.left))
+            await shards.tend()
         if stop.requested:
             await shards.cancel()
             await ends.tell()

@@ -4,6 +4,7 @@ import asyncio
 import math
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -158,17 +159,18 @@ class Shards:
         for place in self._places:
             place.run = joined.get(place.number) or await self._begun(place)
 
-    async def tend(self, cells_left: int) -> None:
+    async def tend(self) -> None:
         """Replace shards that have crashed or were refused, as long as cells are left."""
-        if cells_left < self._left:
+        await self._look()
+        left = await asyncio.to_thread(self.queue.left)
+        if left < self._left:
             for place in self._places:
                 place.crashes = 0
-        self._left = cells_left
-        await self._look()
+        self._left = left
         for place in self._places:
             if place.run is not None and _has_ended(place.run):
                 ended, place.run = place.run, None
-                if self._is_replaced(place, ended) and self._active < cells_left:
+                if self._is_replaced(place, ended) and self._active < left:
                     place.run = await self._begun(place)
         self._hint()
 
@@ -197,16 +199,14 @@ class Shards:
     async def _join(self) -> None:
         """Find shards of an equal order that are at work, and use their queue."""
         tags = FlowRunFilter(tags=FlowRunFilterTags(all_=self._order.tags))
-        found = [
-            run
-            async for run in self._read(tags)
-            if not _has_ended(run) and run.state and not run.state.is_cancelling()
-        ]
-        if found:
-            newest = max(found, key=lambda run: run.created or datetime.min.replace(tzinfo=UTC))
-            run_name = newest.parameters["queue"]
-            self._found = [run for run in found if run.parameters["queue"] == run_name]
-            self.queue = self._journal.queue(run_name)
+        by_queue = defaultdict[str, list[FlowRun]](list)
+        async for run in self._read(tags):
+            if not _has_ended(run) and run.state and not run.state.is_cancelling():
+                by_queue[run.parameters["queue"]].append(run)
+        for name, runs in by_queue.items():
+            queue = self._journal.queue(name)
+            if await asyncio.to_thread(queue.left):
+                self.queue, self._found = queue, runs
 
     async def _workers(self) -> int:
         """Return the number of workers that are online."""

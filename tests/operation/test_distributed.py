@@ -240,6 +240,12 @@ async def opened(server: PrefectServer, client: PrefectClient, name: str, lake: 
     return await Shards.open(order, journals.open_journal(plan.lake), client)
 
 
+async def begin_four(shards: Shards) -> None:
+    """Begin shards for four cells."""
+    shards.queue.add(["a", "b", "c", "d"])
+    await shards.begin(4)
+
+
 def only(shards: Shards) -> UUID:
     """The flow run of the first shard."""
     run = shards._places[0].run
@@ -256,7 +262,7 @@ async def test_equal_cells_of_another_lake_have_their_own_shards(
         async with get_client() as client:
             for user in ("one", "other", "other"):
                 shards = await opened(server, client, "equal", tmp_path / user)
-                await shards.begin(4)
+                await begin_four(shards)
                 begun.append(only(shards))
                 queues.append(shards.queue.run)
             for run in await client.read_flow_runs(flow_run_filter=tagged("equal")):
@@ -277,17 +283,17 @@ async def test_what_a_dead_worker_never_began_is_given_up(
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
             shards = await opened(server, client, "pending", tmp_path)
-            await shards.begin(4)
+            await begin_four(shards)
             first = only(shards)
-            await shards.tend(4)
+            await shards.tend()
             assert only(shards) == first
             await client.set_flow_run_state(first, Pending(), force=True)
-            await shards.tend(4)
+            await shards.tend()
             assert (await client.read_flow_run(first)).state.is_crashed()
             second = only(shards)
             assert second != first
             again = await opened(server, client, "pending", tmp_path)
-            await again.begin(4)
+            await begin_four(again)
             assert only(again) == second
             for run in await client.read_flow_runs(flow_run_filter=tagged("pending")):
                 await client.delete_flow_run(run.id)
@@ -300,16 +306,16 @@ async def test_a_shard_that_died_without_a_word_is_replaced(
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
             shards = await opened(server, client, "silent", tmp_path)
-            await shards.begin(4)
+            await begin_four(shards)
             first, journal = only(shards), journals.open_journal(Lake.existing(tmp_path))
             await client.set_flow_run_state(first, Running(), force=True)
             name = lease_name(first)
             journal.offer(name)
             journal.acquire(name, "elsewhere/1-1", 300)
-            await shards.tend(4)
+            await shards.tend()
             assert only(shards) == first
             journal.expire(name, "elsewhere/1-1")
-            await shards.tend(4)
+            await shards.tend()
             assert only(shards) != first
             state = (await client.read_flow_run(first)).state
             assert state.is_crashed()
@@ -326,10 +332,10 @@ async def test_a_shard_that_never_took_its_lease_is_replaced(
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
             shards = await opened(server, client, "mute", tmp_path)
-            await shards.begin(4)
+            await begin_four(shards)
             first = only(shards)
             await client.set_flow_run_state(first, Running(), force=True)
-            await shards.tend(4)
+            await shards.tend()
             assert only(shards) != first
             assert (await client.read_flow_run(first)).state.is_crashed()
             for run in await client.read_flow_runs(flow_run_filter=tagged("mute")):
