@@ -22,8 +22,8 @@ DEPLOYMENTS = (
 """Names of the deployments in prefect.yaml."""
 
 CELLS = "durabench-cells"
-"""Global concurrency limit over the flow runs of all cells of a server. Without it, `solve` is
-unlimited."""
+"""Global concurrency limit over the cells of all shards of a server, and those of `solve`. Without
+it, they are unlimited."""
 
 _FILES = "prefect.server.concurrency.lease_storage.filesystem"
 

@@ -69,7 +69,8 @@ def run(folder: Path, pairs: int) -> list[Bound]:
         server.environment["DURABENCH_DATABASE_URL"] = database.create_database()
         server.run("durabench", "setup")
         server.prefect("deploy", "--all")
-        pids = [workers.enter_context(server.worker()).pid for _ in range(WORKERS)]
+        polls = {"PREFECT_WORKER_QUERY_SECONDS": "2"}  # as flows/operation/README.md says
+        pids = [workers.enter_context(server.worker(**polls)).pid for _ in range(WORKERS)]
         setup = _Setup(server, database.size_bytes, pids)
         few_apart, many_apart = (_measured(setup, cells, "distributed") for cells in (FEW, MANY))
     return [

@@ -16,8 +16,9 @@ from uuid import UUID
 import pytest
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterTags
+from prefect.client.schemas.objects import State
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from prefect.states import Pending, Running
+from prefect.states import Cancelled, Failed, Pending, Running
 
 from agent.timings import timings
 from flows.experiments import declaration
@@ -340,6 +341,33 @@ async def test_a_shard_that_never_took_its_lease_is_replaced(
             assert (await client.read_flow_run(first)).state.is_crashed()
             for run in await client.read_flow_runs(flow_run_filter=tagged("mute")):
                 await client.delete_flow_run(run.id)
+
+
+@pytest.mark.parametrize(
+    ("state", "end", "why"),
+    [
+        (Failed(message="another dataset"), "infrastructure", "another dataset"),
+        (Cancelled(message="by hand"), "interrupted", "its shard was cancelled"),
+    ],
+    ids=["failed", "cancelled"],
+)
+async def test_a_shard_that_ended_otherwise_is_not_replaced(
+    server: PrefectServer, tmp_path: Path, state: State[None], end: str, why: str
+) -> None:
+    """The next one would fail as well, and an operator who cancels one means it."""
+    name = f"otherwise-{end}"
+    with temporary_settings({PREFECT_API_URL: server.url}):
+        async with get_client() as client:
+            shards = await opened(server, client, name, tmp_path)
+            await begin_four(shards)
+            runs = await client.read_flow_runs(flow_run_filter=tagged(name))
+            for run in runs:
+                await client.set_flow_run_state(run.id, state, force=True)
+            await shards.tend()
+            assert not shards.at_work
+            assert shards.why_none[0] == end
+            assert why in shards.why_none[1]
+            assert len(await client.read_flow_runs(flow_run_filter=tagged(name))) == len(runs)
 
 
 def test_without_a_deployment_the_run_says_what_to_do(tmp_path: Path) -> None:
