@@ -25,11 +25,11 @@ class Timings(BaseSettings):
     )
 
     lease_s: Seconds = 30.0
-    """A worker that is silent for this long loses its attempt to another worker. It renews its
-    lease three times within this period."""
+    """A worker or shard that is silent for this long loses its attempts and cells to another. It
+    renews its lease three times within this period."""
 
     lease_poll_s: Seconds = 1.0
-    """Interval between checks whether another run still holds a cell."""
+    """Interval between checks whether another run or shard still holds a cell."""
 
     journal_patience_s: Seconds = 60.0
     """Retry for this long while the journal's database is unreachable, for example during a restart
@@ -72,7 +72,7 @@ class Timings(BaseSettings):
     """Interval between requests to an unreachable Prefect server."""
 
     fanout_poll_s: Seconds = 2.0
-    """Interval between requests to the server for the flow runs of cells that have ended."""
+    """Interval between looks of a benchmark at its shards and at the cells that have ended."""
 
     pending_s: Seconds = 240.0
     """Time for a worker of a process pool to begin a flow run. After that, the worker counts as
@@ -89,12 +89,9 @@ class Timings(BaseSettings):
     Prefect requires at least 60."""
 
     heartbeat_silence_s: Seconds = 180.0
-    """A flow run without a heartbeat for this long counts as dead. The default is six heartbeats of
-    the bundled deployments, so that the server may be unreachable for a while."""
-
-    heartbeat_gap_s: Seconds = 30.0
-    """A run that has not requested heartbeats for this long does not know which it missed, and
-    restarts its count."""
+    """A flow run without a heartbeat for this long counts as dead, and so does a shard that took no
+    lease. The default is six heartbeats of the bundled deployments, so that the server may be
+    unreachable for a while."""
 
     stop_grace_s: Seconds = 25.0
     """Time for calls in flight to finish after a request to stop. After that, they are cut off."""

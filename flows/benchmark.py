@@ -2,32 +2,27 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 
 from prefect import flow
+from prefect.states import Completed
 
-from agent.errors import BudgetExhausted, Interrupted
+from flows.cells import How, run_cells
 from flows.display.terminal import say
 from flows.errors import IncompleteRun
 from flows.experiments.cell_state import CellStates, End
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.experiments.plan import Plan, prepare
+from flows.experiments.shares import Listed, OnEnd
 from flows.experiments.stop import Stop
-from flows.images.preflight import Gate, PreflightFailed
-from flows.images.schedule import scheduled
 from flows.report import report
 from flows.server.events import Announcements
-from flows.server.fanout import OnEnd, Order, run_on_workers
+from flows.server.fanout import run_on_workers
 from flows.server.progress import RunProgress
+from flows.server.shards import Order
 from flows.server.stopping import graceful_stop
-from flows.server.turns import Slot, in_turn
-from flows.solve import work
 from flows.storage import journals
-from flows.storage.cleanup import swept
-
-Work = Callable[[Cell, Slot], Awaitable[str]]
 
 _UNFINISHED: Mapping[End, str] = {
     "infrastructure": "ended as infrastructure; the report lists them. Run the experiment again "
@@ -79,69 +74,17 @@ async def benchmark(
             if distributed:
                 counts = await _run_on_workers(plan, lake, on_end, stop, grade=grade)
             else:
-                async with swept(plan.lake):
-                    counts = await _run_locally(plan, on_end, stop, grade=grade)
+                how = How(experiment.concurrency, grade)
+                ran = await run_cells(plan, Listed(plan.cells, on_end), how, stop)
+                counts = ran.ends
             stop.check()
     page = await report(experiment.name, lake=str(plan.lake.root))
     news.finished(counts, page)
     for end, words in _UNFINISHED.items():
         if counts[end]:
             raise IncompleteRun(f"{counts[end]} of {counts.total()} cells {words}")
-    return page
-
-
-async def _run_locally(plan: Plan, on_end: OnEnd, stop: Stop, *, grade: bool) -> Counter[End]:
-    """Run every cell in this process, up to the declared concurrency. Return counts by end state.
-
-    Raises:
-        ImageError: no Docker daemon answers.
-    """
-    declared = plan.experiment
-    states = CellStates(plan.lake)
-    known = partial(states.cell_at, grade=grade)
-    slots = asyncio.Semaphore(declared.concurrency)
-    gate = Gate(plan.lake)
-
-    # With a limit on images, a cell may wait for earlier cells to end. A cell that waits for
-    # another run must therefore get its slot back without waiting for them.
-    is_kept = declared.images.keep_gb is not None
-
-    async def placed_work(cell: Cell, slot: Slot) -> str:
-        async with placed(cell) as there:
-            do = partial(work, there, gate, states, stop, grade=grade)
-            return await in_turn(do, cell.label, plan.lake, stop, slot)
-
-    images = scheduled(plan.cells, declared.dataset, declared.images, plan.lake, known, stop)
-    async with images as placed:
-        ends = await asyncio.gather(
-            *(
-                _run(cell, placed_work, Slot(slots, is_kept=is_kept), on_end, stop)
-                for cell in plan.cells
-            )
-        )
-    return Counter(ends)
-
-
-async def _run(cell: Cell, do: Work, slot: Slot, on_end: OnEnd, stop: Stop) -> End:
-    """Run one cell. Return its end state.
-
-    The task records its own failures; they do not affect other cells.
-    """
-    end: End = "done"
-    async with slot:
-        try:
-            stop.check()
-            result = await do(cell, slot)
-        except Interrupted:
-            return "interrupted"
-        except PreflightFailed as error:
-            end, result = "refused", f"not run: {error}"
-        except BudgetExhausted as error:
-            end, result = "budget", f"stopped: {error}"
-        except Exception as error:
-            end, result = "infrastructure", f"infrastructure: {error}"
-    await on_end(cell, end, result)
-    return end
+    message = f"{counts.total()} cells done · results of {experiment.name}"
+    return Completed(message=message, data=page)  # type: ignore[return-value]  # Prefect unwraps it
 
 
 async def _run_on_workers(
@@ -150,7 +93,7 @@ async def _run_on_workers(
     """Have workers run the cells that have no recorded result. Return counts by end state.
 
     Raises:
-        UsageError: the server has no deployment for the cells.
+        UsageError: the server has no deployment for the shards.
     """
     states, waiting, counts = CellStates(plan.lake), [], Counter[End]()
     for cell in plan.cells:

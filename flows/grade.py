@@ -10,6 +10,8 @@ from typing import Literal
 from weakref import WeakValueDictionary
 
 from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
 
 from agent.errors import InfrastructureError
 from agent.journal import Journal
@@ -35,7 +37,7 @@ from flows.experiments.keys import audit_key, is_cached, verdict_key
 from flows.experiments.stop import Stop
 from flows.images.schedule import scheduled
 from flows.imports import predictions as predictions_files
-from flows.server.caching import kept, result_storage
+from flows.server.caching import kept, result_of, result_storage
 from flows.server.logs import run_log, verdict_line
 from flows.server.progress import RunProgress
 from flows.server.turns import Slot, in_turn
@@ -46,10 +48,10 @@ _TURNS: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
 
 @kept("evaluation", "{submission.label}", lambda parameters: verdict_key(parameters["submission"]))
-async def evaluate(submission: Submission, lake: Lake) -> list[str]:
+async def evaluate(submission: Submission, lake: Lake) -> State[list[str]]:
     """Grade a submission in a fresh workspace, audit the verdict and record both.
 
-    Return experiment, arm and unit of the row.
+    Return experiment, arm and unit of the row, in a state with the verdict.
 
     Raises:
         InfrastructureError: the patch could not be graded; recorded, never cached.
@@ -69,14 +71,18 @@ async def evaluate(submission: Submission, lake: Lake) -> list[str]:
             evaluation, submission, audit(submission.instance, submission.patch, evaluation), lake
         )
         raise
-    _record(evaluation, submission, audited, lake)
+    line = _record(evaluation, submission, audited, lake)
     _raise_if_broken(evaluation)
-    return list(_where(submission))
+    return Completed(message=line, data=list(_where(submission)))
 
 
 @kept("audit", "{submission.label}, again", lambda parameters: audit_key(parameters["submission"]))
-async def grade_again(submission: Submission, where: list[str], lake: Lake) -> AuditedVerdict:
-    """Grade a submission with a recorded verdict again. Record and return the audited verdict.
+async def grade_again(
+    submission: Submission, where: list[str], lake: Lake
+) -> State[AuditedVerdict | None]:
+    """Grade a submission with a recorded verdict again. Record the audited verdict.
+
+    Return it in a state.
 
     The official verdict remains that of the first grading. `where` is the result of `evaluate`.
 
@@ -98,7 +104,7 @@ async def grade_again(submission: Submission, where: list[str], lake: Lake) -> A
     lake.write("evaluations", experiment, arm, unit, [row])
     again = verdict_line(evaluation, verdict, reasons)
     run_log().info("%s, again: %s", submission.label, again)
-    return verdict
+    return Completed(message=again, data=verdict)
 
 
 async def graded(submission: Submission, lake: Lake, *, twice: bool) -> EvaluationOutcome:
@@ -111,14 +117,14 @@ async def graded(submission: Submission, lake: Lake, *, twice: bool) -> Evaluati
     storage = await result_storage(lake)
     first = evaluate.with_options(result_storage=storage)
     async with _turn(submission, lake, twice=twice):
-        where = await first(submission, lake)
+        where = await result_of(first, submission, lake)
         # Prefect still has the cached result of a verdict whose row was removed.
         is_gone = not lake.has("evaluations", *where)
         if is_gone:
-            where = await first.with_options(refresh_cache=True)(submission, lake)
+            where = await result_of(first.with_options(refresh_cache=True), submission, lake)
         if twice:
             second = grade_again.with_options(result_storage=storage, refresh_cache=is_gone)
-            await second(submission, where, lake)
+            await result_of(second, submission, where, lake)
         return _taken_over(submission, where, lake)
 
 
@@ -176,11 +182,13 @@ async def _in_fresh_workspace(submission: Submission, purpose: str) -> tuple[Eva
     return evaluation, audited
 
 
-def _record(evaluation: Evaluation, submission: Submission, audited: Audit, lake: Lake) -> None:
+def _record(evaluation: Evaluation, submission: Submission, audited: Audit, lake: Lake) -> str:
+    """Write the row of a first grading. Return the verdict in one line."""
     row = records.evaluation_row(evaluation, submission, audited)
     lake.write("evaluations", *_where(submission), [row])
     line = verdict_line(evaluation, audited.verdict, audited.reasons)
     run_log().info("%s: %s", submission.label, line)
+    return line
 
 
 def _where(submission: Submission) -> tuple[str, str, str]:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from prefect import flow
 from prefect.client.schemas.objects import State
-from prefect.states import Failed
+from prefect.states import Completed
 
 from agent import models
 from agent.arms import ARMS
@@ -26,9 +26,9 @@ from agent.session.log import JournalLog
 from agent.session.session import Session
 from agent.session.steps import Step, from_record
 from agent.types import Outcome
-from flows.errors import IncompleteRun, UsageError
+from flows.errors import IncompleteRun
 from flows.experiments import endings, records, workspaces
-from flows.experiments.cell_state import REFUSED, CellStates, submission
+from flows.experiments.cell_state import CellStates, submission
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.experiments.keys import attempt_key, is_cached
@@ -37,19 +37,14 @@ from flows.experiments.stop import Stop
 from flows.grade import graded
 from flows.images.preflight import Gate, PreflightFailed
 from flows.images.schedule import scheduled
-from flows.server.caching import kept, result_storage
-from flows.server.logs import attempt_line, bill, run_log, step_log
-from flows.server.retry import cell_slot
+from flows.server.caching import kept, result_of, result_storage
+from flows.server.logs import attempt_line, brief, run_log, step_log
+from flows.server.slots import cell_slot
 from flows.server.step_task_runs import shown_as_task_runs
 from flows.server.stopping import graceful_stop
 from flows.server.turns import in_turn
 from flows.storage.cleanup import swept
-from flows.storage.journals import (
-    Home,
-    blobs,
-    check_home,
-    open_journal,
-)
+from flows.storage.journals import blobs, open_journal
 from flows.storage.lake import Lake
 
 on_step: ContextVar[Callable[[Cell, Step], None]] = ContextVar(
@@ -59,8 +54,8 @@ on_step: ContextVar[Callable[[Cell, Step], None]] = ContextVar(
 
 
 @kept("attempt", "{cell.label}", lambda parameters: attempt_key(parameters["cell"]))
-async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
-    """Solve a cell, resuming an earlier run of it. Return the attempt id.
+async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> State[str]:
+    """Solve a cell, resuming an earlier run of it. Return the attempt id, in a state.
 
     Steps are written to the journal as they happen, rows to the lake when the attempt ends. `stop`
     is the stop request of the run, if the run has one.
@@ -78,7 +73,7 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
     async with held(journal, attempt_id) as lease:
         own = _LeasedAttempt(cell, lake, journal, lease)
         if await own.is_over():
-            return attempt_id
+            return _completed(cell, lake)
         clock = _Clock()
         try:
             outcome, run = await own.outcome(clock, stop)
@@ -86,7 +81,14 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> str:
             await own.write(endings.Interruption.of(error), clock.run)
             raise
         await own.write(outcome, run)
-    return attempt_id
+    return _completed(cell, lake)
+
+
+def _completed(cell: Cell, lake: Lake) -> State[str]:
+    """Return the state of an ended attempt, with its outcome and its bill."""
+    attempt_id = attempt_key(cell)[:32]
+    [row] = lake.read("attempts", *cell.partition, attempt_id)
+    return Completed(message=brief(row["outcome"], row), data=attempt_id)
 
 
 class _Clock:
@@ -251,31 +253,34 @@ def _origin(journal: Journal, attempt_id: str) -> str:
     return attempt_id
 
 
-async def work(cell: Cell, gate: Gate, states: CellStates, stop: Stop, *, grade: bool) -> str:
-    """Do the remaining work of a cell whose image is local. Return its result.
+async def check_image(cell: Cell, gate: Gate, states: CellStates, *, grade: bool) -> None:
+    """Check the local image of a cell with work to do, if the experiment asks for it.
 
     Raises:
         PreflightFailed: the image failed the preflight.
-        InfrastructureError, BudgetExhausted, Interrupted: a later run resumes from there.
-        LeaseHeld: another run is working on the cell.
     """
     here = cell.place.image_digest
     if cell.experiment.preflight and states.cell_at(cell, here, grade=grade) is None:
         await gate.check(cell)
-    return await (solve_and_grade if grade else solve_only)(cell, states.lake, stop)
 
 
-async def solve_and_grade(cell: Cell, lake: Lake, stop: Stop) -> str:
-    """Solve and grade a cell. Return the outcome of the grading."""
-    attempt_id = await solve_only(cell, lake, stop)
+async def solve_and_grade(cell: Cell, lake: Lake, *, stop: Stop) -> str:
+    """Solve and grade a cell. Return the outcome of the grading.
+
+    Raises:
+        InfrastructureError, BudgetExhausted, Interrupted: a later run resumes from there.
+        LeaseHeld: another run is working on the cell.
+    """
+    attempt_id = await solve_only(cell, lake, stop=stop)
     stop.check()
     return await graded(submission(cell, attempt_id, lake), lake, twice=cell.experiment.audit)
 
 
-async def solve_only(cell: Cell, lake: Lake, stop: Stop) -> str:
+async def solve_only(cell: Cell, lake: Lake, *, stop: Stop) -> str:
     """Solve a cell without grading it. Return the attempt id.
 
     Raises:
+        InfrastructureError, BudgetExhausted, Interrupted: a later run resumes from there.
         LeaseHeld: another run is working on the cell.
     """
     key = attempt_key(cell)
@@ -283,10 +288,10 @@ async def solve_only(cell: Cell, lake: Lake, stop: Stop) -> str:
         # The task would raise LeaseHeld as well, but count as failed.
         await free(await asyncio.to_thread(open_journal, lake), key[:32])
     kept = attempt.with_options(result_storage=await result_storage(lake))
-    attempt_id = await kept(cell, lake, stop)
+    attempt_id = await result_of(kept, cell, lake, stop)
     if not lake.has("attempts", *cell.partition, attempt_id):
         # Prefect still has the cached result of an attempt whose rows were removed.
-        attempt_id = await kept.with_options(refresh_cache=True)(cell, lake, stop)
+        attempt_id = await result_of(kept.with_options(refresh_cache=True), cell, lake, stop)
     return attempt_id
 
 
@@ -300,8 +305,7 @@ async def solve(
     *,
     grade: bool = True,
     trace: Literal["off", "steps"] = "off",
-    home: Home | None = None,
-) -> str | State[str]:
+) -> str:
     """Solve and grade one cell of an experiment. Recorded results are reused.
 
     Args:
@@ -313,19 +317,12 @@ async def solve(
             worker's DURABENCH_LAKE.
         grade: Grade the patch now, or leave that to a later run.
         trace: With `steps`, every step is a task run with its input and result.
-        home: The lake and the journal of the benchmark that scheduled the cell; set by the
-            benchmark. A worker that uses others refuses the cell.
 
     Raises:
         IncompleteRun: the infrastructure failed, a budget is exhausted or the image failed the
             preflight; run again to continue.
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
-    if home is not None:
-        try:
-            await asyncio.to_thread(check_home, Lake.existing(lake), home)
-        except UsageError as error:
-            return Failed(name=REFUSED, message=str(error))
     plan = await prepare(experiment, lake)
     cell = plan.cell(arm, instance_id, repeat)
     states = CellStates(plan.lake)
@@ -342,12 +339,14 @@ async def solve(
                 scheduled([cell], dataset, images, plan.lake, known, stop) as placed,
                 placed(cell) as there,
             ):
-                return await work(there, Gate(plan.lake), states, stop, grade=grade)
+                await check_image(there, Gate(plan.lake), states, grade=grade)
+                return await (solve_and_grade if grade else solve_only)(there, plan.lake, stop=stop)
 
         try:
             result = await in_turn(once, cell.label, plan.lake, stop)
         except (InfrastructureError, BudgetExhausted, PreflightFailed) as error:
             raise IncompleteRun(f"{cell.label}: {error}") from error
     [row] = plan.lake.read("attempts", *cell.partition, attempt_key(cell)[:32])
-    run_log().info("%s: %s", cell.label, ", ".join([result if grade else "solved", *bill(row)]))
-    return result
+    outcome = brief(result if grade else "solved", row)
+    run_log().info("%s: %s", cell.label, outcome)
+    return Completed(message=outcome, data=result)  # type: ignore[return-value]  # Prefect unwraps it

@@ -8,6 +8,7 @@ records     rows of steps
 ledger      reservations, settlements and limits
 bodies      storage format of requests and results
 ties        lakes that a journal belongs to
+queues      queues of work, taken in the name of a lease
 progress    progress of the attempts of an experiment
 retention   sizes of attempts, and pruning
 tables      the schema as used by queries
@@ -16,6 +17,7 @@ database    transactions that are retried while the database is unreachable
 """
 
 from agent.journal.journal import Journal
+from agent.journal.queues import Ended, Queue, Taken
 from agent.journal.types import (
     Account,
     Attempt,
@@ -34,13 +36,16 @@ __all__ = [
     "Account",
     "Attempt",
     "Claim",
+    "Ended",
     "Holding",
     "Journal",
     "Lease",
     "Limit",
     "Progress",
+    "Queue",
     "RecordedStep",
     "References",
     "Reservation",
+    "Taken",
     "TreeRef",
 ]

@@ -1,5 +1,6 @@
 """The journal: every step of every attempt, recorded as it happens."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from agent.journal.blobs import Blobs
 from agent.journal.bodies import Bodies
 from agent.journal.database import Database, shown
 from agent.journal.migrations import journal_id, migrate
+from agent.journal.queues import Queue
 from agent.journal.retention import Retention
 from agent.journal.types import (
     Account,
@@ -126,6 +128,10 @@ class Journal:
         """Return True if a sign was recorded in this journal."""
         return self._database.read(lambda connection: ties.has_sign(connection, sign))
 
+    def queue(self, run: str) -> Queue:
+        """Return the queue of a run. It is empty until work is added."""
+        return Queue(self._database, run)
+
     def start(self, attempt: Attempt) -> None:
         """Add an attempt to the journal, unless it exists.
 
@@ -220,6 +226,14 @@ class Journal:
     def holder(self, attempt_id: str) -> str | None:
         """Return the worker whose lease on the attempt has not expired, or None."""
         return self._database.read(lambda connection: leases.holder(connection, attempt_id))
+
+    def holders(self, names: Collection[str]) -> dict[str, str]:
+        """Return the workers of those leases that have not expired, by name."""
+        return self._database.read(lambda connection: leases.holders(connection, names))
+
+    def lapsed(self, names: Collection[str]) -> set[str]:
+        """Return those leases whose holder neither renewed nor released them."""
+        return self._database.read(lambda connection: leases.lapsed(connection, names))
 
     def expire(self, attempt_id: str, worker: str) -> None:
         """Expire the lease of a worker that is known to be dead."""

@@ -1,5 +1,7 @@
 """One writer per attempt: its holder, its expiry, and the check of every write."""
 
+from collections.abc import Collection
+
 from sqlalchemy import Connection, bindparam, or_, select, update
 from sqlalchemy.sql.elements import ColumnElement
 
@@ -7,6 +9,9 @@ from agent.errors import FencedError, JournalError, LeaseHeld
 from agent.journal.database import clock
 from agent.journal.tables import leases
 from agent.journal.types import Lease
+
+RELEASED, EXPIRED = 0.0, 1.0
+"""Expiry times of leases that were released, and of leases whose holder is known to be dead."""
 
 _HELD = leases.c.attempt_id == bindparam("attempt"), leases.c.epoch == bindparam("held")
 
@@ -18,7 +23,7 @@ _BEGIN = (
     .returning(leases.c.ordinal, clock().label("now"))
 )
 _EXTEND = update(leases).where(*_HELD).values(expires_at=clock() + bindparam("ttl_s"))
-_RELEASE = update(leases).where(*_HELD).values(expires_at=0.0)
+_RELEASE = update(leases).where(*_HELD).values(expires_at=RELEASED)
 
 
 def check(connection: Connection, lease: Lease) -> None:
@@ -83,12 +88,38 @@ def holder(connection: Connection, attempt_id: str) -> str | None:
     return found.worker if found else None
 
 
+def holders(connection: Connection, names: Collection[str]) -> dict[str, str]:
+    """Return the workers of those leases that have not expired, by name."""
+    found = connection.execute(
+        select(leases.c.attempt_id, leases.c.worker).where(
+            leases.c.attempt_id.in_(names), leases.c.expires_at > clock()
+        )
+    )
+    return {row.attempt_id: row.worker for row in found}
+
+
+def lapsed(connection: Connection, names: Collection[str]) -> set[str]:
+    """Return those leases that have expired and were not released."""
+    found = connection.execute(
+        select(leases.c.attempt_id).where(
+            leases.c.attempt_id.in_(names),
+            leases.c.expires_at > RELEASED,
+            leases.c.expires_at <= clock(),
+        )
+    )
+    return set(found.scalars())
+
+
 def expire(connection: Connection, attempt_id: str, worker: str) -> None:
     """Expire a lease now, if that worker has it."""
     connection.execute(
         update(leases)
-        .where(leases.c.attempt_id == attempt_id, leases.c.worker == worker)
-        .values(expires_at=0.0)
+        .where(
+            leases.c.attempt_id == attempt_id,
+            leases.c.worker == worker,
+            leases.c.expires_at > RELEASED,
+        )
+        .values(expires_at=EXPIRED)
     )
 
 

@@ -107,6 +107,23 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )
         """,
     ),
+    (
+        """
+        CREATE TABLE queue (
+            run TEXT NOT NULL,
+            name TEXT NOT NULL,
+            position INTEGER NOT NULL,
+            holder TEXT NOT NULL,
+            added_at DOUBLE PRECISION NOT NULL,
+            ended_as TEXT,
+            result TEXT,
+            ended_at DOUBLE PRECISION,
+            PRIMARY KEY (run, name)
+        )
+        """,
+        "CREATE INDEX queue_open ON queue (run, position) WHERE ended_as IS NULL",
+        "CREATE INDEX queue_ended ON queue (run, ended_at) WHERE ended_at IS NOT NULL",
+    ),
 )
 """Statements per version, the first version first.
 

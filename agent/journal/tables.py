@@ -96,3 +96,16 @@ totals = Table(
     Column("nusd", BigInteger, nullable=False),
     Column("calls", Integer, nullable=False),
 )
+
+queue = Table(
+    "queue",
+    metadata,
+    Column("run", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("position", Integer, nullable=False),
+    Column("holder", Text, nullable=False),  # name of a lease; empty: free
+    Column("added_at", Double, nullable=False),  # seconds since 1970
+    Column("ended_as", Text),  # NULL: open
+    Column("result", Text),
+    Column("ended_at", Double),
+)

@@ -63,7 +63,7 @@ def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> 
         from flows.benchmark import benchmark as flow
 
         try:
-            _run(lambda: flow(declared, lake, grade=grade), _needs_litellm(declared))
+            _run(lambda: flow(declared, lake, grade=grade), declared.needs_litellm)
         except IncompleteRun as error:
             incomplete = error
     store = Lake.existing(lake)
@@ -197,11 +197,6 @@ def grade(
     console.doubts(store, name)
 
 
-def _needs_litellm(declared: Experiment) -> bool:
-    specs = [declared.model_of(arm) for arm in declared.arms]
-    return any(spec is not None and spec.provider == "litellm" for spec in specs)
-
-
 def _run(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = False) -> T:
     """Run a flow once the server answers. Return the flow's result.
 
@@ -210,6 +205,7 @@ def _run(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = False
         Interrupted: the operator stopped the run.
     """
     import httpx
+    from prefect import tags
     from prefect.exceptions import PrefectHTTPStatusError
 
     async def when_ready() -> T:
@@ -219,7 +215,8 @@ def _run(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = False
             waits.append(asyncio.to_thread(litellm_api.load))
         await asyncio.gather(*waits)
         settle()
-        return await flow()
+        with tags("durabench"):
+            return await flow()
 
     try:
         return asyncio.run(when_ready())

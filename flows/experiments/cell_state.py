@@ -13,7 +13,7 @@ End = Literal["done", "interrupted", "infrastructure", "misplaced", "budget", "r
 """`done` is final. In every other case a later run resumes the cell."""
 
 REFUSED = "Refused"
-"""State name of a cell's flow run that was refused by a worker with another lake or journal."""
+"""State name of a shard that was refused by a worker with another lake or journal."""
 
 
 def submission(cell: Cell, attempt_id: str, lake: Lake) -> Submission:

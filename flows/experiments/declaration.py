@@ -27,6 +27,7 @@ NOT_DECLARED = {
     "environment": "the environment that was decided is compared",
     "concurrency": "changes when a cell runs, not what it does",
     "execution": "changes who runs a cell, not what is run",
+    "isolation": "changes which process runs a cell, not what is run",
     "rate_limits": "changes when a model is asked, not what it answers",
     "images": "changes when an image is on the machine, not what is in it",
     "audit": "adds a second grading beside the official verdict, which stays the first one's",
@@ -171,8 +172,13 @@ class Experiment(_Declared):
     )
     execution: Literal["local", "distributed"] = Field(
         default="local",
-        description="distributed: each cell is a flow run of the `solve` deployment, for any "
+        description="distributed: flow runs of the `solve/shard` deployment run the cells, on any "
         "worker",
+    )
+    isolation: Literal["none", "process", "flow_run"] = Field(
+        default="none",
+        description="process: each cell has a process of its own; flow_run: each cell of a "
+        "distributed run has a flow run of its own, and a container in a pool of containers",
     )
     rate_limits: dict[str, RateLimit] = Field(
         default_factory=dict,
@@ -211,6 +217,8 @@ class Experiment(_Declared):
                 )
         if self.execution == "distributed" and self.environment == "auto":
             raise ValueError("distributed workers need an explicit environment: docker or host")
+        if self.execution == "local" and self.isolation == "flow_run":
+            raise ValueError("isolation: flow_run needs execution: distributed")
         return self
 
     @model_validator(mode="after")
@@ -235,6 +243,12 @@ class Experiment(_Declared):
     def model_of(self, arm: ArmSpec) -> ModelSpec | None:
         """Return the model of an arm; None for arms that need none."""
         return (arm.model or self.model) if ARMS[arm.agent].needs_model else None
+
+    @property
+    def needs_litellm(self) -> bool:
+        """Return True if an arm has a model that LiteLLM reaches."""
+        specs = [self.model_of(arm) for arm in self.arms]
+        return any(spec is not None and spec.provider == "litellm" for spec in specs)
 
     def arm(self, name: str) -> ArmSpec:
         """Return the arm with this name.

@@ -129,6 +129,7 @@ def only(experiment: Experiment, arm: str, instance_id: str) -> Experiment:
         "select": wanted,
         "repeats": 1,
         "execution": "local",
+        "isolation": "none",
         "primary": None,
         "family": [],
     }

@@ -23,6 +23,8 @@ class Stop:
         self.requested = False
         self.by: State[object] | None = None
         """State of the flow run, if a state change was the request."""
+        self.is_orphaned = False
+        """True if the process of the flow run died, which is such a request too."""
 
     def check(self) -> None:
         """Return if the run may continue.

@@ -4,9 +4,12 @@ One task walks over the instances in the order of their cells. It gets the next 
 waits for it or for a later one, or when fewer than `ahead` images wait for their first cell. If the
 limit leaves no room, it evicts the least recently needed image, or else waits for an image that is
 in use. An image is in use until the last cell of its instance has ended.
+
+In a shard, some cells are run by other shards. Their instances are skipped.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -40,6 +43,27 @@ class Item(Protocol):
 
 T = TypeVar("T", bound=Item)
 
+
+class Placing(Protocol[T]):
+    """Gives items their places."""
+
+    def __call__(self, item: T) -> AbstractAsyncContextManager[T]:
+        """Give an item its place during a block."""
+
+    def skip(self, item: T) -> None:
+        """Need no image for an item, because another program does its work."""
+
+
+class _AsTheyAre(Generic[T]):
+    """Leaves items where they are: on the host, no images are needed."""
+
+    def __call__(self, item: T) -> AbstractAsyncContextManager[T]:
+        return nullcontext(item)
+
+    def skip(self, item: T) -> None:
+        pass
+
+
 Recorded = Callable[[T, str | None], Place | None]
 """Return the place where all work of an item was done; None if some work is missing. The text is
 the id of the local image, if there is one."""
@@ -55,6 +79,7 @@ class _Turn(Generic[T]):
     """Number of items that have not ended."""
     ready: asyncio.Future[list[Place]]
     """The place of each item."""
+    skipped: list[T] = field(default_factory=list)
     is_asked: bool = False
     hold: ExitStack = field(default_factory=ExitStack)
     is_held: bool = False
@@ -68,10 +93,10 @@ async def scheduled(
     lake: Lake,
     recorded: Recorded[T],
     stop: Stop | None = None,
-) -> AsyncIterator[Callable[[T], AbstractAsyncContextManager[T]]]:
+) -> AsyncIterator[Placing[T]]:
     """Pull or build the images of `items` in order during the block.
 
-    Yield a function that gives an item its place; see `ImageSchedule.placed`. With a limit, the
+    Yield what gives an item its place; see `ImageSchedule.__call__`. With a limit, the
     items of an instance have to be consecutive. On the host no images are needed, and items are not
     changed.
 
@@ -79,13 +104,13 @@ async def scheduled(
         ImageError: no Docker daemon answers.
     """
     if not any(item.place.environment == "docker" for item in items):
-        yield nullcontext
+        yield _AsTheyAre()
         return
     cache = await asyncio.to_thread(ImageCache.of, lake, images.keep_gb)
     schedule = ImageSchedule(items, dataset, images.ahead, cache, recorded, stop or Stop())
     walk = asyncio.create_task(schedule.walk())
     try:
-        yield schedule.placed
+        yield schedule
     finally:
         walk.cancel()
         await asyncio.wait({walk})
@@ -118,22 +143,27 @@ class ImageSchedule(Generic[T]):
             )
             turn.items.append(item)
             turn.left += 1
+        self._to_come = deque(self._turns.values())
+        """The turn that the walk has reached, and those after it."""
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._coming: dict[str, int] = {}
         """Expected bytes by instance."""
         self._changed = asyncio.Event()
 
     @asynccontextmanager
-    async def placed(self, item: T) -> AsyncIterator[T]:
+    async def __call__(self, item: T) -> AsyncIterator[T]:
         """Yield the item once its image is local, and keep the image during the block.
 
-        If the image is unavailable, `place.problem` says why. Every item enters once. With a limit,
-        items have to enter in order, because an item may wait for earlier ones to end.
+        If the image is unavailable, `place.problem` says why. Every item enters once, or is
+        skipped. With a limit, items have to enter in order, because an item may wait for earlier
+        ones to end. An item that was skipped may enter later, and then its image comes next.
 
         Raises:
             Interrupted: the operator asked to stop.
         """
         turn = self._turns[item.instance.instance_id]
+        if item in turn.skipped:
+            turn = self._reopened(turn, item)
         turn.is_asked = True
         self._notify()
         try:
@@ -143,16 +173,23 @@ class ImageSchedule(Generic[T]):
             place = turn.ready.result()[turn.items.index(item)]
             yield item.at(place)
         finally:
-            turn.left -= 1
-            if not turn.left:
-                self._release(turn)
+            self._leave(turn)
+
+    def skip(self, item: T) -> None:
+        """Need no image for an item, because another program does its work."""
+        turn = self._turns[item.instance.instance_id]
+        turn.skipped.append(item)
+        self._leave(turn)
+        self._notify()
 
     async def walk(self) -> None:
         """Get the images of all instances, in order."""
         try:
             async with asyncio.TaskGroup() as fetches:
-                for number, turn in enumerate(turns := list(self._turns.values())):
-                    await self._begin(turn, turns[number:], fetches)
+                while True:
+                    while self._to_come:
+                        await self._begin(self._to_come[0], fetches)
+                    await self._changed.wait()
         except BaseExceptionGroup as group:
             self._give_up(group.exceptions[0])
 
@@ -162,17 +199,20 @@ class ImageSchedule(Generic[T]):
         for turn in self._turns.values():
             self._release(turn)
 
-    async def _begin(
-        self, turn: _Turn[T], to_come: list[_Turn[T]], fetches: asyncio.TaskGroup
-    ) -> None:
+    async def _begin(self, turn: _Turn[T], fetches: asyncio.TaskGroup) -> None:
         try:
             if places := await asyncio.to_thread(self._nothing_to_do, turn):
                 turn.ready.set_result(places)
                 return
-            while self._waiting() >= self._ahead and not any(one.is_asked for one in to_come):
+            while turn.left and not self._is_due():
                 await self._changed.wait()
+            if not turn.left:
+                return
             self._stop.check()
             await asyncio.to_thread(self._hold, turn)
+            if not turn.left:  # its last item has just been skipped
+                self._release(turn)
+                return
             if (image_id := await asyncio.to_thread(self._here, turn)) is None:
                 await self._find_room(turn)
                 fetches.create_task(self._fetch(turn))
@@ -180,6 +220,28 @@ class ImageSchedule(Generic[T]):
                 self._arrived(turn, image_id)
         except (ImageError, InfrastructureError) as error:
             self._failed(turn, error)
+        finally:
+            self._to_come.popleft()
+
+    def _is_due(self) -> bool:
+        """Return True if the next image of the walk should be local by now."""
+        return self._waiting() < self._ahead or any(one.is_asked for one in self._to_come)
+
+    def _reopened(self, turn: _Turn[T], item: T) -> _Turn[T]:
+        """Return the turn of an instance with a skipped item that is wanted now."""
+        turn.skipped.remove(item)
+        if not turn.left:  # its image was released
+            ready = asyncio.get_running_loop().create_future()
+            turn = _Turn(turn.instance, turn.items, 0, ready, turn.skipped)
+            self._turns[item.instance.instance_id] = turn
+            self._to_come.insert(1, turn)
+        turn.left += 1
+        return turn
+
+    def _leave(self, turn: _Turn[T]) -> None:
+        turn.left -= 1
+        if not turn.left:
+            self._release(turn)
 
     def _nothing_to_do(self, turn: _Turn[T]) -> list[Place]:
         """Return the places where an instance was done; empty if any work on it is missing."""

@@ -5,11 +5,14 @@ first_contact   checks that the address is a Prefect server and that it answers
 settings        the settings that a server needs
 setup           work pool, limits and automations
 retry           retries while the server is unreachable
+slots           the server-wide limit on cells
 caching         tasks whose results are cached
 stopping        signals, pauses and cancellations
 turns           waiting for cells that another run holds
-fanout          cells as flow runs on workers
-heartbeats      detection of dead flow runs
+fanout          a benchmark whose cells are run by shards
+shards          the flow runs of shards
+processes       parts of a flow run in processes of their own
+with_litellm    LiteLLM, loaded ahead for such processes
 events          announcements of an experiment
 progress        progress of a run
 logs            records in the Logs tab of a run

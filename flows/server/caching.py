@@ -1,7 +1,7 @@
 """Options shared by the tasks of cells: results are cached, infrastructure failures are retried."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -56,6 +56,8 @@ def kept(
 ) -> Callable[[Callable[P, R]], Task[P, R]]:
     """Return a decorator for a task whose result is cached permanently under a key.
 
+    The task returns a state, whose message Prefect's UI shows. `result_of` returns the result.
+
     `key` computes the key from the task's parameters (see `flows.experiments.keys`). The result is
     a JSON value that only refers to rows of the lake, so that no upgrade can make it unreadable.
     """
@@ -70,3 +72,15 @@ def kept(
         retry_jitter_factor=1,
         retry_condition_fn=worth_retrying,
     )
+
+
+async def result_of(
+    task: Task[P, Coroutine[Any, Any, State[R]]], *args: P.args, **kwargs: P.kwargs
+) -> R:
+    """Return the result of a task, recorded or new.
+
+    Raises:
+        Exception: what the task raised.
+    """
+    state: State[R] = await task(*args, **kwargs, return_state=True)  # type: ignore[misc]
+    return await state.aresult()

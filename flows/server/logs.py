@@ -58,6 +58,11 @@ def attempt_line(row: Row, recorded_steps: int) -> str:
     return ", ".join([*parts, f"{row['duration_s']:.1f} s"])
 
 
+def brief(result: str, row: Row) -> str:
+    """Return a result with the bill of its attempt: `resolved · 11 calls · $0.035`."""
+    return " · ".join([result, *bill(row)])
+
+
 def bill(row: Row) -> list[str]:
     """Return the calls of an attempt and their cost; an empty list if it made none."""
     from reports.format import usd

@@ -1,11 +1,10 @@
 """Retry while the Prefect server is unreachable, so that a restart does not fail paid work."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import httpx
-from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError, concurrency
+from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
@@ -16,7 +15,6 @@ from tenacity import (
 
 from agent.timings import timings
 from flows.display.terminal import say
-from flows.server.settings import CELLS
 
 T = TypeVar("T")
 
@@ -41,31 +39,6 @@ async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
         return await ask()
 
     return await retrying(answer)
-
-
-@asynccontextmanager
-async def cell_slot() -> AsyncIterator[None]:
-    """Hold a slot of the server-wide limit on cells during the block.
-
-    If the server is unreachable at the end, the slot cannot be released; its lease expires on the
-    server.
-
-    Raises:
-        ConcurrencySlotAcquisitionError: the server is unreachable for longer than
-            `Timings.server_patience_s`.
-    """
-
-    async def taken() -> AbstractAsyncContextManager[None]:
-        slot = concurrency(CELLS, lease_duration=timings().slot_lease_s)
-        await slot.__aenter__()
-        return slot
-
-    slot = await patiently(taken)
-    try:
-        yield
-    finally:
-        with suppress(httpx.TransportError):
-            await slot.__aexit__(None, None, None)
 
 
 def _say_once(state: RetryCallState) -> None:

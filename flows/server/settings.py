@@ -15,14 +15,15 @@ DEPLOYMENTS = (
     "benchmark/benchmark",
     "benchmark/smoke",
     "solve/solve",
+    "solve/shard",
     "grade/grade",
     "report/report",
 )
 """Names of the deployments in prefect.yaml."""
 
 CELLS = "durabench-cells"
-"""Global concurrency limit over the flow runs of all cells of a server. Without it, `solve` is
-unlimited."""
+"""Global concurrency limit over the cells of all shards of a server, and those of `solve`. Without
+it, they are unlimited."""
 
 _FILES = "prefect.server.concurrency.lease_storage.filesystem"
 

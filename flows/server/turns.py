@@ -28,7 +28,7 @@ class Slot:
         self._slots, self._is_kept, self._is_taken = slots, is_kept, False
 
     async def __aenter__(self) -> Self:
-        await self._take()
+        await self.take()
         return self
 
     async def __aexit__(
@@ -37,7 +37,7 @@ class Slot:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._give()
+        self.give()
 
     @asynccontextmanager
     async def given_away(self) -> AsyncIterator[None]:
@@ -45,15 +45,17 @@ class Slot:
         if self._is_kept:
             yield
             return
-        self._give()
+        self.give()
         yield
-        await self._take()
+        await self.take()
 
-    async def _take(self) -> None:
+    async def take(self) -> None:
+        """Wait for the slot."""
         await self._slots.acquire()
         self._is_taken = True
 
-    def _give(self) -> None:
+    def give(self) -> None:
+        """Release the slot, if it is taken."""
         if self._is_taken:
             self._is_taken = False
             self._slots.release()

@@ -31,7 +31,7 @@ _FILE = "journal.sqlite"
 
 
 class Home(BaseModel):
-    """The lake and the journal of a run, sent to the workers of its cells."""
+    """The lake and the journal of a run, sent to the shards of the run."""
 
     model_config = ConfigDict(frozen=True)
 

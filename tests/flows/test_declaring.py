@@ -117,6 +117,7 @@ CHANGES: dict[str, Any] = {
     "evaluation_timeout_s": 7,
     "budgets": {"experiment": {"usd": 5}},
     "execution": "distributed",
+    "isolation": "process",
     "rate_limits": {"openai": {"requests_per_minute": 10}},
     "network": True,
     "images": {"keep_gb": 5, "ahead": 0},

@@ -17,13 +17,20 @@ from flows.benchmark import benchmark
 from flows.grade import grade
 from flows.report import report
 from flows.server.progress import artifact_key
+from flows.shard import shard
 from flows.solve import solve
 from flows.storage import report_files
 from flows.storage.lake import Lake
 from tests.operation.running import wait_until
 from tests.servers.prefect_server import ROOT, PrefectServer
 
-FLOWS = {"benchmark": benchmark, "solve": solve, "grade": grade, "report": report}
+FLOWS = {
+    "benchmark": benchmark,
+    "solve": solve,
+    "shard": shard,
+    "grade": grade,
+    "report": report,
+}
 
 KUBERNETES = ROOT / "flows" / "work_pools" / "kubernetes.json"
 
@@ -117,7 +124,7 @@ def test_a_deployment_is_complete(name: str) -> None:
     flow = deployment["entrypoint"].rpartition(":")[2]
     given = deployment.get("parameters", {})
     required = set(schema(flow).get("required", [])) - given.keys()
-    assert required <= {"instance_id", "predictions", "name", "experiment"}
+    assert required <= {"instance_id", "predictions", "name", "experiment", "queue"}
     jsonschema.validate(given, schema(flow) | {"required": []})
 
 

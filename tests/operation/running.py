@@ -131,10 +131,21 @@ def resolved(server: PrefectServer, name: str) -> dict[str, int]:
     return {arm.name: arm.resolved for arm in report(server, name).arms}
 
 
-def states(server: PrefectServer, name: str) -> list[str]:
-    """Return the states of the flow runs of an experiment's cells."""
+def shards(server: PrefectServer, name: str) -> list[dict[str, Any]]:
+    """Return the flow runs of an experiment's shards."""
     chosen = {"flow_runs": {"tags": {"all_": [f"experiment:{name}"]}}, "limit": 200}
-    return sorted(run["state"]["type"] for run in server.post("/flow_runs/filter", chosen))
+    found: list[dict[str, Any]] = server.post("/flow_runs/filter", chosen)
+    return found
+
+
+def states(server: PrefectServer, name: str) -> list[str]:
+    """Those of the flow runs of an experiment's shards."""
+    return sorted(run["state"]["type"] for run in shards(server, name))
+
+
+def done(server: PrefectServer, name: str) -> int:
+    """How many cells of an experiment have a verdict."""
+    return len(Lake.existing(server.environment["DURABENCH_LAKE"]).rows("evaluations", name))
 
 
 def order(server: PrefectApi, name: str, parameters: dict[str, Any]) -> str:

@@ -1,39 +1,42 @@
-"""Experiments whose cells are flow runs that workers pick up, on a real Prefect server."""
+"""Experiments whose shards are flow runs that workers pick up, on a real Prefect server."""
 
-import asyncio
 import re
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.objects import FlowRun
-from prefect.events import Event
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterTags
+from prefect.client.schemas.objects import State
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from prefect.states import Pending, Running
+from prefect.states import Cancelled, Failed, Pending, Running
 
 from agent.timings import timings
 from flows.experiments import declaration
 from flows.experiments.plan import prepare
-from flows.server import fanout
 from flows.server.settings import CELLS
+from flows.server.shards import Order, Shards, lease_name
 from flows.storage import journals
 from flows.storage.lake import Lake
 from tests.operation.running import (
     begin,
     declared,
+    done,
     expect,
     kill_all,
     order,
     report,
     resolved,
+    shards,
     state,
     states,
     wait_until,
@@ -45,10 +48,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 CRASH = r"""
 p=$$
-until tr '\0' ' ' < /proc/$p/cmdline | grep -q prefect; do p=$(cut -d' ' -f4 /proc/$p/stat); done
+until tr '\0' ' ' < /proc/$p/cmdline | grep -qE 'prefect|forkserver'
+do p=$(cut -d' ' -f4 /proc/$p/stat); done
 kill -9 $p
 """
-"""A command that kills the process of its flow run."""
+"""A command that kills the process of its shard or of its cell."""
 
 
 @contextmanager
@@ -70,57 +74,87 @@ def test_workers_produce_the_results_of_one_process(server: PrefectServer) -> No
     for one, other in zip(apart, alone, strict=True):
         assert (one.name, one.resolved, one.planned) == (other.name, other.resolved, other.planned)
         assert one.cost.usd == pytest.approx(other.cost.usd)
-    assert states(server, "apart") == ["COMPLETED"] * 4
+    begun = states(server, "apart")
+    assert set(begun) == {"COMPLETED"}
     expect(server, begin(server))
-    assert states(server, "apart") == ["COMPLETED"] * 4
+    assert states(server, "apart") == begun
 
 
-def all_logged(server: PrefectServer, flow_run_id: str, expected: list[str]) -> list[str] | None:
-    """Return the log messages of a flow run, or None if an expected one is still missing."""
-    messages = [record["message"] for record in server.records(flow_run_id)]
+def all_logged(server: PrefectServer, runs: list[str], expected: list[str]) -> list[str] | None:
+    """Return the log messages of flow runs, or None if an expected one is still missing."""
+    messages = [record["message"] for run in runs for record in server.records(run)]
     there = [any(re.match(pattern, line) for line in messages) for pattern in expected]
     return messages if all(there) else None
 
 
 @pytest.mark.usefixtures("workers")
-def test_a_cell_on_a_worker_is_in_its_log(server: PrefectServer) -> None:
-    """The Logs tab of a cell's flow run shows its steps, its cost and its verdict.
+def test_a_run_can_be_watched(server: PrefectServer) -> None:
+    """Shards are children of the benchmark, and cells are task runs in the graph of their shard.
+    Names and states say what happened, and the steps of a cell are in the log of its shard."""
+    expect(server, begin(server, name="seen", select={"sample": 1}))
+    of_run = shards(server, "seen")
+    count = len(of_run)
+    assert {run["name"] for run in of_run} == {
+        f"seen: shard {number + 1} of {count}" for number in range(count)
+    }
+    assert all("durabench" in run["tags"] for run in of_run)
+    messages = " ".join(run["state"]["message"] for run in of_run)
+    assert "1 resolved" in messages
+    assert "1 unresolved" in messages
 
-    The instance is one that no other test here grades, as a cached verdict has no record.
-    """
-    expect(server, begin(server, name="logged", select={"ids": ["durabench__quillet-1"]}))
-    chosen = {"flow_runs": {"tags": {"all_": ["experiment:logged"]}}}
-    labels = {}
-    for run in server.post("/flow_runs/filter", chosen):
-        _, _, label = run["name"].partition(": ")
-        labels[label.split()[0]] = label, run["id"]
-    ends = {"mini": r"resolved, \d+ calls, \$0\.\d+$", "null": "unresolved$"}
-    assert labels.keys() == ends.keys()
-    for arm, (label, run_id) in labels.items():
-        # A process sends its last log records after its flow run has ended.
-        expected = [f"{label}: {ends[arm]}", f"grade {label}: "]
-        messages = wait_until(partial(all_logged, server, run_id, expected))
-        assert any(re.match(r"\d+ +command ", line) for line in messages) == (arm == "mini")
+    [benchmark] = server.post("/flow_runs/filter", {"flow_runs": {"name": {"any_": ["seen"]}}})
+    assert benchmark["tags"] == ["durabench"]
+    assert benchmark["state"]["message"] == "2 cells done · results of seen"
+    children = task_runs(server, benchmark["id"])
+    ids = {run["parent_task_run_id"]: run for run in of_run}
+    for each in children:
+        if each["id"] in ids:
+            assert each["name"] == ids[each["id"]]["name"]
+            assert each["state"]["type"] == "COMPLETED"
+    assert ids.keys() <= {each["id"] for each in children}
+
+    runs = [run["id"] for run in of_run]
+    [instance] = {cell.instance_id for cell in report(server, "seen").cells}
+    cells = {f"{arm} · {instance}" for arm in ("mini", "null")}
+    names = {task["name"] for run in runs for task in task_runs(server, run)}
+    assert names == cells | {f"grade {cell}" for cell in cells}
+    # A process sends its last records after its flow run has ended.
+    expected = [f"{arm} · {instance}: submitted" for arm in ("mini", "null")]
+    messages = wait_until(partial(all_logged, server, runs, expected))
+    assert any(re.match(r"\d+ +command ", line) for line in messages)
+
+
+def task_runs(server: PrefectServer, run: str) -> list[dict[str, Any]]:
+    """Return the task runs in the graph of a flow run."""
+    chosen = {"flow_runs": {"id": {"any_": [run]}}, "limit": 200}
+    found: list[dict[str, Any]] = server.post("/task_runs/filter", chosen)
+    return found
 
 
 @pytest.mark.usefixtures("workers")
-def test_a_killed_benchmark_finds_its_cells_again(server: PrefectServer) -> None:
-    """A benchmark that replaces a killed one reuses the flow runs of its cells."""
+def test_a_killed_benchmark_finds_its_shards_again(server: PrefectServer) -> None:
+    """A benchmark that replaces a killed one joins its shards, and no cell is solved twice."""
     first = begin(server, name="found")
-    wait_until(lambda: states(server, "found"))
+    wait_until(lambda: "RUNNING" in states(server, "found"))
     kill_all(first)
+    begun = {run["id"] for run in shards(server, "found")}
     expect(server, begin(server, name="found"))
-    assert states(server, "found") == ["COMPLETED"] * 4
+    assert {run["id"] for run in shards(server, "found")} == begun
     assert resolved(server, "found") == {"mini": 2, "null": 0}
+    assert done(server, "found") == 4
 
 
 @pytest.mark.usefixtures("workers")
-def test_two_schedulers_share_the_flow_runs(server: PrefectServer) -> None:
-    """Two concurrent benchmarks of one experiment share the flow runs of its cells."""
+def test_two_schedulers_share_the_cells(server: PrefectServer) -> None:
+    """Two concurrent benchmarks of one experiment solve and grade every cell once."""
     both = [begin(server, name="shared") for _ in range(2)]
     for each in both:
         expect(server, each)
-    assert states(server, "shared") == ["COMPLETED"] * 4
+        assert server.printed(each).count("/4]") == 4
+    attempts = Lake.existing(server.folder / "lake").rows("attempts", "shared")
+    assert [row["outcome"] for row in attempts] == ["submitted"] * 4
+    assert all(row["billed_usd"] == pytest.approx(row["cost_usd"]) for row in attempts)
+    assert resolved(server, "shared") == {"mini": 2, "null": 0}
 
 
 @pytest.mark.usefixtures("workers")
@@ -163,8 +197,8 @@ def test_a_server_that_was_killed_is_waited_for(server: PrefectServer) -> None:
 
 
 @pytest.mark.usefixtures("workers")
-def test_a_cancelled_benchmark_cancels_its_cells_and_resumes_later(server: PrefectServer) -> None:
-    """Cancelling a benchmark's flow run cancels its cells, and a second run resumes them."""
+def test_a_cancelled_benchmark_cancels_its_shards_and_resumes_later(server: PrefectServer) -> None:
+    """Cancelling a benchmark's flow run cancels its shards, and a second run resumes its cells."""
     arms = declared()["arms"][:1]
     content = declared(name="cancelled", arms=arms, repeats=2)
     run = order(server, "benchmark", {"experiment": content})
@@ -185,36 +219,64 @@ def is_running_and_none_is_pending(states: list[str]) -> bool:
 
 @pytest.mark.usefixtures("workers")
 def test_a_cell_that_always_crashes_ends_as_infrastructure(server: PrefectServer) -> None:
-    """A cell whose flow runs crash three times is recorded as infrastructure.
+    """A cell whose processes always die is recorded as infrastructure.
 
-    Other cells are not affected.
+    It ends a shard once, and then only its own processes. Other cells are not affected.
     """
     model = {"provider": "scripted", "replies": [{"command": CRASH}]}
     arms = [{"name": "deadly", "agent": "mini", "model": model}, {"name": "null", "agent": "null"}]
-    running = begin(server, name="deadly", arms=arms, select={"sample": 1})
+    running = begin(server, name="deadly", arms=arms, select={"sample": 1}, concurrency=1)
     expect(server, running, 3)
-    assert states(server, "deadly") == ["COMPLETED", *["CRASHED"] * fanout.CRASHES]
-    assert "1 of 2 cells ended as infrastructure" in server.printed(running)
-    deadly = {cell.arm: cell for cell in report(server, "deadly").cells}["deadly"]
-    assert deadly.attempt_id is None
+    ended = Counter(states(server, "deadly"))
+    assert ended == {"CRASHED": 1, "COMPLETED": 1}
+    printed = server.printed(running)
+    assert printed.count("infrastructure: its process died with exit code -9") == 1
+    assert "1 of 2 cells ended as infrastructure" in printed
+    assert resolved(server, "deadly") == {"deadly": 0, "null": 0}
+    assert done(server, "deadly") == 1
 
 
-async def test_equal_cells_of_another_lake_have_their_own_flow_runs(
+async def opened(server: PrefectServer, client: PrefectClient, name: str, lake: Path) -> Shards:
+    """The shards of an experiment of one shard, in a lake."""
+    experiment = declaration.parse(declared(name=name), "test")
+    plan = await prepare(experiment, str(lake))
+    order = Order(plan, None, journals.home(plan.lake), grade=True)
+    return await Shards.open(order, journals.open_journal(plan.lake), client)
+
+
+async def begin_four(shards: Shards) -> None:
+    """Begin shards for four cells."""
+    shards.queue.add(["a", "b", "c", "d"])
+    await shards.begin(4)
+
+
+def only(shards: Shards) -> UUID:
+    """The flow run of the first shard."""
+    run = shards._places[0].run
+    assert run is not None
+    return run.id
+
+
+async def test_equal_cells_of_another_lake_have_their_own_shards(
     server: PrefectServer, tmp_path: Path
 ) -> None:
-    """Equal cells of two lakes have separate flow runs, although their attempt ids are equal."""
-    experiment = declaration.parse(declared(name="equal"), "test")
-    begun = []
+    """Equal cells of two lakes have separate queues, although their attempt ids are equal."""
+    begun, queues = [], []
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
             for user in ("one", "other", "other"):
-                plan = await prepare(experiment, str(tmp_path / user))
-                order = fanout.Order(plan, None, journals.home(plan.lake), grade=True)
-                runs = await fanout.FlowRuns.open(order, client)
-                begun.append(await runs.begin(plan.cells[0]))
-            for each in set(begun):
-                await client.delete_flow_run(each)
+                shards = await opened(server, client, "equal", tmp_path / user)
+                await begin_four(shards)
+                begun.append(only(shards))
+                queues.append(shards.queue.run)
+            for run in await client.read_flow_runs(flow_run_filter=tagged("equal")):
+                await client.delete_flow_run(run.id)
     assert begun[0] != begun[1] == begun[2]
+    assert queues[0] != queues[1] == queues[2]
+
+
+def tagged(name: str) -> FlowRunFilter:
+    return FlowRunFilter(tags=FlowRunFilterTags(all_=[f"experiment:{name}"]))
 
 
 async def test_a_flow_run_that_stays_pending_is_replaced(
@@ -222,58 +284,93 @@ async def test_a_flow_run_that_stays_pending_is_replaced(
 ) -> None:
     """A flow run that stays pending is marked as crashed and replaced."""
     set_timings(pending_s=1e-6)
-    experiment = declaration.parse(declared(name="pending"), "test")
-    plan = await prepare(experiment, str(tmp_path))
-    cell = plan.cells[0]
-    order = fanout.Order(plan, None, journals.home(plan.lake), grade=True)
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
-            runs = await fanout.FlowRuns.open(order, client)
-            first = await runs.begin(cell)
-            assert await runs.over({first: cell}) == []
+            shards = await opened(server, client, "pending", tmp_path)
+            await begin_four(shards)
+            first = only(shards)
+            await shards.tend()
+            assert only(shards) == first
             await client.set_flow_run_state(first, Pending(), force=True)
-            [over] = await runs.over({first: cell})
-            assert over.id == first
+            await shards.tend()
             assert (await client.read_flow_run(first)).state.is_crashed()
-            second = await runs.begin(cell)
+            second = only(shards)
             assert second != first
-            again = await fanout.FlowRuns.open(order, client)
-            assert await again.begin(cell) == second
-            await client.delete_flow_run(second)
+            again = await opened(server, client, "pending", tmp_path)
+            await begin_four(again)
+            assert only(again) == second
+            for run in await client.read_flow_runs(flow_run_filter=tagged("pending")):
+                await client.delete_flow_run(run.id)
 
 
-async def test_a_running_flow_run_without_heartbeats_is_marked_as_crashed(
+async def test_a_shard_whose_lease_expired_is_replaced(
+    server: PrefectServer, tmp_path: Path
+) -> None:
+    """A running shard is replaced when its lease has expired, and not while it is held."""
+    with temporary_settings({PREFECT_API_URL: server.url}):
+        async with get_client() as client:
+            shards = await opened(server, client, "silent", tmp_path)
+            await begin_four(shards)
+            first, journal = only(shards), journals.open_journal(Lake.existing(tmp_path))
+            await client.set_flow_run_state(first, Running(), force=True)
+            name = lease_name(first)
+            journal.offer(name)
+            journal.acquire(name, "elsewhere/1-1", 300)
+            await shards.tend()
+            assert only(shards) == first
+            journal.expire(name, "elsewhere/1-1")
+            await shards.tend()
+            assert only(shards) != first
+            state = (await client.read_flow_run(first)).state
+            assert state.is_crashed()
+            assert "no longer renews its lease" in str(state.message)
+            for run in await client.read_flow_runs(flow_run_filter=tagged("silent")):
+                await client.delete_flow_run(run.id)
+
+
+async def test_a_shard_that_never_took_its_lease_is_replaced(
     server: PrefectServer, set_timings: Callable[..., None], tmp_path: Path
 ) -> None:
-    """A running flow run without heartbeats is marked as crashed; one with heartbeats is kept."""
-    set_timings(heartbeat_silence_s=20.0)
-    plan = await prepare(declaration.parse(declared(name="silent"), "test"), str(tmp_path))
-    dead, alive = plan.cells[:2]
-    order = fanout.Order(plan, None, journals.home(plan.lake), grade=True)
+    """A shard whose process died before it acquired a lease is replaced."""
+    set_timings(heartbeat_silence_s=1e-6)
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
-            runs = await fanout.FlowRuns.open(order, client)
-            cells = {await runs.begin(dead): dead, await runs.begin(alive): alive}
-            for each in cells:
-                await client.set_flow_run_state(each, Running(), force=True)
-            over: list[FlowRun] = []
-            deadline = time.monotonic() + 180
-            while not over and time.monotonic() < deadline:
-                beat(server, list(cells)[1])
-                await asyncio.sleep(1)
-                over = await runs.over(cells)
-            assert [cells[run.id] for run in over] == [dead]
-            assert (await client.read_flow_run(over[0].id)).state.is_crashed()
-            await client.delete_flow_run(list(cells)[1])
+            shards = await opened(server, client, "mute", tmp_path)
+            await begin_four(shards)
+            first = only(shards)
+            await client.set_flow_run_state(first, Running(), force=True)
+            await shards.tend()
+            assert only(shards) != first
+            assert (await client.read_flow_run(first)).state.is_crashed()
+            for run in await client.read_flow_runs(flow_run_filter=tagged("mute")):
+                await client.delete_flow_run(run.id)
 
 
-def beat(server: PrefectServer, run: UUID) -> None:
-    """Send a heartbeat as the process of a flow run does."""
-    event = Event(
-        event="prefect.flow-run.heartbeat",
-        resource={"prefect.resource.id": f"prefect.flow-run.{run}"},
-    )
-    server.post("/events", [event.model_dump(mode="json")])
+@pytest.mark.parametrize(
+    ("state", "end", "why"),
+    [
+        (Failed(message="another dataset"), "infrastructure", "another dataset"),
+        (Cancelled(message="by hand"), "interrupted", "its shard was cancelled"),
+    ],
+    ids=["failed", "cancelled"],
+)
+async def test_a_shard_that_ended_otherwise_is_not_replaced(
+    server: PrefectServer, tmp_path: Path, state: State[None], end: str, why: str
+) -> None:
+    """A shard that failed or was cancelled by an operator is not replaced."""
+    name = f"otherwise-{end}"
+    with temporary_settings({PREFECT_API_URL: server.url}):
+        async with get_client() as client:
+            shards = await opened(server, client, name, tmp_path)
+            await begin_four(shards)
+            runs = await client.read_flow_runs(flow_run_filter=tagged(name))
+            for run in runs:
+                await client.set_flow_run_state(run.id, state, force=True)
+            await shards.tend()
+            assert not shards.at_work
+            assert shards.why_none[0] == end
+            assert why in shards.why_none[1]
+            assert len(await client.read_flow_runs(flow_run_filter=tagged(name))) == len(runs)
 
 
 def test_without_a_deployment_the_run_says_what_to_do(tmp_path: Path) -> None:
@@ -282,5 +379,5 @@ def test_without_a_deployment_the_run_says_what_to_do(tmp_path: Path) -> None:
         running = begin(bare)
         expect(bare, running, 2)
         printed = bare.printed(running)
-    assert "no deployment solve/solve" in printed
+    assert "no deployment solve/shard" in printed
     assert "prefect deploy --all" in printed

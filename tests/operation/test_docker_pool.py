@@ -1,4 +1,4 @@
-"""A cell that runs in a container of a Docker work pool, next to its instance's container."""
+"""Cells and shards that run in containers of a Docker work pool, next to those of instances."""
 
 import json
 import sys
@@ -12,7 +12,18 @@ from agent.workspaces import ownership
 from eval.base_image import BASE_IMAGE
 from eval.instances import load
 from flows.storage.lake import Lake
-from tests.operation.running import QUICK, declared, make_ready, order, state, wait_until
+from tests.operation.running import (
+    QUICK,
+    begin,
+    declared,
+    expect,
+    make_ready,
+    order,
+    resolved,
+    state,
+    states,
+    wait_until,
+)
 from tests.servers.prefect_server import ROOT, PrefectServer
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -67,3 +78,23 @@ def test_a_cell_runs_in_a_container(server: PrefectServer, docker_client: Any) -
     [attempt] = Lake.existing(server.folder / "lake").units("attempts", "*", "contained")
     of_it = {"label": f"{ownership.ATTEMPT}={attempt}"}
     assert docker_client.containers.list(all=True, filters=of_it) == []
+
+
+@pytest.mark.parametrize(("isolation", "containers"), [("none", 1), ("flow_run", 2)])
+def test_the_cells_of_a_benchmark_run_in_containers(
+    server: PrefectServer, isolation: str, containers: int
+) -> None:
+    """They share that of a shard, or each has its own."""
+    name = f"in-{containers}"
+    changes = {
+        "name": name,
+        "environment": "docker",
+        "isolation": isolation,
+        "select": {"ids": [load("bundled")[0].instance_id]},
+        "arms": [{"name": "gold", "agent": "gold"}, {"name": "null", "agent": "null"}],
+        "concurrency": 2,
+    }
+    with server.worker():
+        expect(server, begin(server, **changes))
+    assert states(server, name) == ["COMPLETED"] * containers
+    assert resolved(server, name) == {"gold": 1, "null": 0}

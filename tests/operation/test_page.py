@@ -27,7 +27,7 @@ ELSEWHERE = {
     "durabench serve-flows": "tests/flows/test_deployments.py",
     "prefect --no-prompt deploy --all": "every test of this folder",
     "prefect worker start --pool durabench": "tests/flows/test_deployments.py",
-    "prefect worker start --pool durabench --limit 4": "tests/operation/test_distributed.py",
+    "prefect worker start --pool durabench --limit 2": "tests/operation/test_distributed.py",
     "prefect deployment run benchmark/smoke": "tests/flows/test_deployments.py",
     "durabench doctor": "tests/flows/server/test_setup.py",
     "durabench prune": "tests/flows/operation/test_pruning.py",

@@ -44,10 +44,11 @@ def test_workers_share_a_lake_without_a_folder(programs: PrefectServer, store: O
     expect(programs, begin(programs, name="stored", repeats=2))
     arms = report_files.read(Lake.existing(url), "stored").arms
     assert {arm.name: arm.resolved for arm in arms} == {"mini": 4, "null": 0}
-    assert states(programs, "stored") == ["COMPLETED"] * 8
+    begun = states(programs, "stored")
+    assert set(begun) == {"COMPLETED"}
     before = store.versions(url)
     expect(programs, begin(programs, name="stored", repeats=2))
-    assert states(programs, "stored") == ["COMPLETED"] * 8
+    assert states(programs, "stored") == begun
     after = store.versions(url)
     assert {name for name in after if after[name] != before.get(name)} == {
         name for name in before if "/reports/stored/" in name

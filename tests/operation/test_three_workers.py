@@ -7,8 +7,8 @@ import pytest
 
 from flows.storage.lake import Lake
 from tests.operation.running import (
-    IN_FLIGHT,
     begin,
+    done,
     expect,
     kill_all,
     start_worker,
@@ -22,6 +22,9 @@ from tests.servers.simulated_server import Simulation
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 WORKERS = 3
+IN_FLIGHT = 9
+"""Cells at a time. A worker may have all of them."""
+
 CELLS_A_KILL = 3
 """Number of cells that finish between two kills, to spread the kills over the experiment."""
 
@@ -56,19 +59,18 @@ def test_killed_workers_change_no_result(
 
     At most the calls in flight at each kill are repeated.
     """
-    declared = {"arms": arms(api_base), "select": {"sample": instances}, "concurrency": 9}
+    declared = {"arms": arms(api_base), "select": {"sample": instances}, "concurrency": IN_FLIGHT}
     stormy, calm = f"stormy-{instances}", f"calm-{instances}"
     workers = [start_worker(on_postgres) for _ in range(WORKERS)]
 
-    def has_progressed(done: int) -> bool:
+    def goes_on(cells: int) -> bool:
         """Return True if that many cells are done while others run."""
-        found = states(on_postgres, stormy)
-        return found.count("COMPLETED") >= done and "RUNNING" in found
+        return done(on_postgres, stormy) >= cells and "RUNNING" in states(on_postgres, stormy)
 
     try:
         running = begin(on_postgres, name=stormy, **declared)
         for kill, number in enumerate(islice(cycle(range(WORKERS)), kills)):
-            wait_until(lambda done=CELLS_A_KILL * kill: has_progressed(done), 400)
+            wait_until(lambda cells=CELLS_A_KILL * kill: goes_on(cells), 400)
             kill_all(workers[number])
             workers[number] = start_worker(on_postgres)
         expect(on_postgres, running)

@@ -1,4 +1,4 @@
-"""Many workers: the cells of an experiment as flow runs on a Prefect server.
+"""Many workers: the cells of an experiment in flow runs on a Prefect server.
 
 flows/operation/README.md explains the same commands, with PostgreSQL and an object store.
 """
@@ -24,13 +24,13 @@ arms:
 
 
 def test_a_worker_runs_the_cells_of_an_experiment(tmp_path: Path) -> None:
-    """`run` creates a flow run of `solve/solve` for each cell, and any worker of the pool picks it
-    up. The results equal those of a run in one process."""
+    """`run` begins a few flow runs of `solve/shard`, and any worker of the pool picks them up. They
+    take the cells from a queue. The results equal those of a run in one process."""
     (tmp_path / "apart.yaml").write_text(DECLARED)
     with PrefectServer(tmp_path / "installation") as server:
         prepared = server.run("durabench", "setup")
         assert prepared.returncode == 0, prepared.stderr
-        server.prefect("deploy", "--name", "solve")
+        server.prefect("deploy", "--name", "shard")
         with server.worker(PREFECT_WORKER_QUERY_SECONDS="1"):
             done = server.run("durabench", "run", str(tmp_path / "apart.yaml"))
         assert done.returncode == 0, done.stderr

@@ -12,8 +12,8 @@ stripped as (
         json_merge_patch(
             declaration,
             '{"dataset": null, "split": null, "select": null, "environment": null,
-              "concurrency": null, "execution": null, "rate_limits": null, "images": null,
-              "audit": null}'
+              "concurrency": null, "execution": null, "isolation": null, "rate_limits": null,
+              "images": null, "audit": null}'
         ) as declaration
     from main.experiments
 ),

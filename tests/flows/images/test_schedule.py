@@ -407,6 +407,22 @@ class TestSchedule:
                 async with placed(visits[1]):
                     pass
 
+    @pytest.mark.usefixtures("store")
+    async def test_nothing_comes_for_what_others_do(self, repo: Repo, lake_path: str) -> None:
+        """What was skipped comes after all once it is asked for, and what follows is as ever."""
+        visits, schedule = self.schedule(repo, lake_path, ahead=1)
+        async with schedule as placed:
+            await self.until(lambda: repo.here() == {TASKS[0]})
+            for visit in visits[:3]:
+                placed.skip(visit)
+            async with placed(visits[3]):
+                assert repo.here() == {TASKS[0], TASKS[3]}
+            async with placed(visits[1]) as there:
+                assert there.place.image_digest
+                assert repo.here() == {TASKS[0], TASKS[1], TASKS[3]}
+            async with placed(visits[0]) as there:
+                assert there.place.image_digest
+
     @staticmethod
     async def until(condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(60):

@@ -17,6 +17,9 @@ from typer.testing import CliRunner
 from agent.journal import Journal
 from flows.cli.app import app
 from flows.errors import Mismatch, UsageError
+from flows.experiments.plan import prepare
+from flows.experiments.shares import cell_name
+from flows.shard import shard
 from flows.solve import solve
 from flows.storage import bindings, journals
 from flows.storage.journals import VARIABLE
@@ -26,6 +29,7 @@ from tests.servers.object_store import ObjectStore
 from tests.servers.postgres import PostgresServer
 
 GOLD = [{"name": "gold", "agent": "gold"}]
+RUN = "run"
 
 
 @dataclass
@@ -304,8 +308,8 @@ class TestWithAttempts:
 
 
 @pytest.mark.usefixtures("prefect")
-class TestOrderedCells:
-    """A worker's response to a cell that a benchmark with the same or other settings orders."""
+class TestOrderedShards:
+    """A worker's response to a shard that a benchmark with the same or other settings orders."""
 
     @pytest.fixture
     def ordered(self, enter: Enter, new_url: Callable[[], str], tmp_path: Path) -> Settings:
@@ -317,9 +321,7 @@ class TestOrderedCells:
     async def refused(self, settings: Settings, home: journals.Home, enter: Enter) -> str:
         lake = enter(settings)
         declared = trial(arms=GOLD, select={"sample": 1}, primary=None)
-        state = await solve(
-            declared, *ids(declared), lake=settings.lake, home=home, return_state=True
-        )
+        state = await shard(declared, RUN, lake=settings.lake, home=home, return_state=True)
         assert (state.name, state.type.name) == ("Refused", "FAILED")
         assert lake.units("attempts", "*") == []
         return str(state.message)
@@ -330,8 +332,10 @@ class TestOrderedCells:
         """A worker with the lake and journal of the benchmark runs the cell."""
         home = journals.home(enter(ordered))
         declared = trial(arms=GOLD, select={"sample": 1}, primary=None)
-        enter(ordered)
-        await solve(declared, *ids(declared), lake=ordered.lake, home=home, grade=False)
+        lake = enter(ordered)
+        plan = await prepare(declared, ordered.lake)
+        journals.open_journal(lake).queue(RUN).add([cell_name(cell) for cell in plan.cells])
+        await shard(declared, RUN, lake=ordered.lake, home=home, grade=False)
         assert len(Lake.existing(ordered.lake).units("attempts", "*")) == 1
 
     async def test_every_other_worker_refuses(

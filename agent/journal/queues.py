@@ -1,0 +1,166 @@
+"""A queue of work that many workers take from, each piece of work by one of them at a time.
+
+A worker takes work in the name of a lease that it holds, and keeps it while it renews the lease.
+Work of a dead worker is free again when its lease has expired.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Executable, bindparam, delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+from agent.journal.database import Database, clock
+from agent.journal.tables import leases, queue
+
+KEPT_S = 7 * 24 * 3600.0
+"""Retention time of a queue: longer than any run."""
+
+LATE_S = 60.0
+"""`ended` finds an end that was committed at most this long after its time."""
+
+_ADD = {
+    dialect: insert_into(queue).values(holder="", added_at=clock()).on_conflict_do_nothing()
+    for dialect, insert_into in (("sqlite", sqlite_insert), ("postgresql", postgresql_insert))
+}
+
+_OPEN = queue.c.run == bindparam("of_run"), queue.c.ended_as.is_(None)
+_IS_HELD = (
+    select(leases.c.epoch)
+    .where(leases.c.attempt_id == queue.c.holder, leases.c.expires_at > clock())
+    .exists()
+)
+_NEXT = (
+    select(queue.c.name, queue.c.holder)
+    .where(*_OPEN, ~_IS_HELD, queue.c.position >= bindparam("start"))
+    .order_by(queue.c.position)
+    .limit(1)
+    .with_for_update(skip_locked=True)
+)
+_PLACES = select(queue.c.name, queue.c.position).where(*_OPEN).order_by(queue.c.position)
+_COUNT = select(func.count()).select_from(queue).where(*_OPEN)
+_HOLDERS = (
+    select(leases.c.attempt_id, leases.c.worker)
+    .join(queue, queue.c.holder == leases.c.attempt_id)
+    .where(*_OPEN, leases.c.expires_at > clock())
+    .distinct()
+)
+_ENDED = select(queue.c.name, queue.c.ended_as, queue.c.result, queue.c.ended_at).where(
+    queue.c.run == bindparam("of_run"), queue.c.ended_at > bindparam("since")
+)
+_ROW = queue.c.run == bindparam("of_run"), queue.c.name == bindparam("of_name")
+_TAKE = update(queue).where(*_ROW).values(holder=bindparam("by"))
+_HELD = *_OPEN, queue.c.holder == bindparam("by")
+_GIVE_BACK = update(queue).where(*_HELD, queue.c.name == bindparam("of_name")).values(holder="")
+_GIVE_BACK_ALL = update(queue).where(*_HELD).values(holder="")
+_END = (
+    update(queue)
+    .where(*_HELD, queue.c.name == bindparam("of_name"))
+    .values(ended_as=bindparam("as_end"), result=bindparam("with_result"), ended_at=clock())
+)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A piece of work that a worker has taken."""
+
+    name: str
+    was_lost: bool
+    """True if an earlier holder died."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A piece of work that has ended."""
+
+    name: str
+    ended_as: str
+    result: str
+    at: float
+    """Seconds since 1970, by the journal's clock."""
+
+
+class Queue:
+    """The work of one run. Every method is one transaction.
+
+    `holder` is the name of a lease. Work is held while that lease has not expired.
+    """
+
+    def __init__(self, database: Database, run: str) -> None:
+        self.run = run
+        self._database = database
+
+    def add(self, names: Sequence[str]) -> None:
+        """Add work in this order, except what the queue has. Remove queues that are too old."""
+        rows = [{"run": self.run, "name": name, "position": at} for at, name in enumerate(names)]
+
+        def work(connection: Connection) -> None:
+            connection.execute(delete(queue).where(queue.c.added_at < clock() - KEPT_S))
+            connection.execute(_ADD[connection.dialect.name], rows)
+
+        self._database.write(work)
+
+    def open(self) -> dict[str, int]:
+        """Return the positions of the work that has not ended, by name and in order."""
+        return self._database.read(
+            lambda connection: {
+                row.name: row.position for row in connection.execute(_PLACES, self._in_run())
+            }
+        )
+
+    def left(self) -> int:
+        """Return how much work has not ended."""
+        return self._database.read(
+            lambda connection: connection.execute(_COUNT, self._in_run()).scalar_one()
+        )
+
+    def take(self, holder: str, start: int = 0) -> Taken | None:
+        """Take the next work from position `start` on, and then from the beginning.
+
+        Return None if all work has ended or is held.
+        """
+
+        def work(connection: Connection) -> Taken | None:
+            for first in {start: None, 0: None}:
+                found = connection.execute(_NEXT, self._in_run(start=first)).first()
+                if found is not None:
+                    connection.execute(_TAKE, self._in_run(of_name=found.name, by=holder))
+                    return Taken(found.name, was_lost=found.holder != "")
+            return None
+
+        return self._database.write(work)
+
+    def give_back(self, name: str, holder: str) -> None:
+        """Free held work that has not ended."""
+        self._change(_GIVE_BACK, of_name=name, by=holder)
+
+    def give_back_all(self, holder: str) -> None:
+        """Free all work of a holder that has not ended."""
+        self._change(_GIVE_BACK_ALL, by=holder)
+
+    def end(self, name: str, holder: str, ended_as: str, result: str) -> None:
+        """End held work. Do nothing if another worker has taken it."""
+        self._change(_END, of_name=name, by=holder, as_end=ended_as, with_result=result)
+
+    def holders(self) -> dict[str, str]:
+        """Return the worker of each lease that holds work, by the name of the lease."""
+        return self._database.read(
+            lambda connection: {
+                row.attempt_id: row.worker for row in connection.execute(_HOLDERS, self._in_run())
+            }
+        )
+
+    def ended(self, since: float = 0.0) -> list[Ended]:
+        """Return the work that ended later than `LATE_S` before `since`, in seconds since 1970."""
+        key = self._in_run(since=max(0.0, since - LATE_S))
+        return self._database.read(
+            lambda connection: [Ended(*row) for row in connection.execute(_ENDED, key)]
+        )
+
+    def _change(self, statement: Executable, **values: str) -> None:
+        key = self._in_run(**values)
+        self._database.write(lambda connection: connection.execute(statement, key).close())
+
+    def _in_run(self, **values: str | float) -> dict[str, str | float]:
+        return {"of_run": self.run, **values}

@@ -1,0 +1,187 @@
+"""Run a part of a flow run in a process of its own, so that its death does not end the others.
+
+Such a process is a fork of a server that has imported everything, so it begins within a second.
+"""
+
+import asyncio
+import functools
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
+from typing import Any, TypeVar
+
+from prefect import flow
+from prefect.context import hydrated_context, serialize_context
+
+from agent.errors import InfrastructureError, Interrupted
+from agent.timings import timings
+from flows.experiments.stop import RESUME, Stop
+
+T = TypeVar("T")
+
+EARLIER = 0.8
+"""Share of the grace period after which a process cuts off its work, before it is killed itself."""
+
+
+class ProcessDied(InfrastructureError):
+    """The process ended without a result, for example because the machine had no memory left."""
+
+
+async def in_process(
+    do: Callable[..., Coroutine[Any, Any, T]],
+    *arguments: object,
+    stop: Stop,
+    with_litellm: bool = False,
+) -> T:
+    """Return the result of `do(*arguments, stop=…)` in a process of its own.
+
+    Function, arguments and result are pickled. A stop request reaches the process, and so does the
+    death of this one, as a stop request. If the caller is cancelled, the process is killed.
+    With `with_litellm`, LiteLLM is imported once for all such processes.
+
+    Raises:
+        ProcessDied: the process ended without a result.
+    """
+    here, there = multiprocessing.Pipe()
+    context = _serialized_context()
+    process = _server(do.__module__, with_litellm=with_litellm).Process(
+        target=_main, args=(there, dict(os.environ), context, do, arguments)
+    )
+    process.start()
+    there.close()
+    try:
+        await _until_readable(here, stop)
+        result, error = here.recv()
+    except (EOFError, ConnectionError):
+        await asyncio.to_thread(process.join)
+        raise ProcessDied(
+            f"its process died with exit code {process.exitcode}", retryable=False
+        ) from None
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        here.close()
+    await asyncio.to_thread(process.join)
+    if error is not None:
+        raise error
+    return result  # type: ignore[no-any-return]  # the other end sends a T
+
+
+@functools.cache
+def _server(module: str, *, with_litellm: bool) -> ForkServerContext:
+    """Return a context whose server has imported a module. The first fork starts it."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([module, *(["flows.server.with_litellm"] * with_litellm)])
+    return context
+
+
+async def _until_readable(connection: Connection, stop: Stop) -> None:
+    """Wait for the result or the end of the process. Pass on a stop request."""
+    loop, readable, is_told = asyncio.get_running_loop(), asyncio.Event(), False
+    loop.add_reader(connection.fileno(), readable.set)
+    try:
+        while not readable.is_set():
+            if stop.requested and not is_told:
+                connection.send("stop")
+                is_told = True
+            try:
+                await asyncio.wait_for(readable.wait(), timings().stop_check_s)
+            except TimeoutError:
+                continue
+    finally:
+        loop.remove_reader(connection.fileno())
+
+
+def _serialized_context() -> dict[str, Any]:
+    """Return Prefect's context without the flow function, which is not in an importable module."""
+    context = serialize_context()
+    context["flow_run_context"].update(flow=None, parameters={})
+    return context
+
+
+def _main(
+    connection: Connection,
+    environment: dict[str, str],
+    context: dict[str, Any],
+    do: Callable[..., Coroutine[Any, Any, object]],
+    arguments: tuple[object, ...],
+) -> None:
+    """Run the function in the environment of the parent, and send its result."""
+    os.environ.clear()  # it is that of the server, from when the server was started
+    os.environ.update(environment)
+    for number in (signal.SIGINT, signal.SIGTERM):  # the parent gets them too, and decides
+        signal.signal(number, signal.SIG_IGN)
+    context["flow_run_context"]["flow"] = _stand_in
+    result: object = None
+    failure: Exception | None = None
+    try:
+        with hydrated_context(context):
+            result = asyncio.run(_with_stop(connection, do, arguments))
+    except Exception as error:
+        failure = _sendable(error)
+    with suppress(BrokenPipeError):  # the parent is dead
+        connection.send((result, failure))
+
+
+def _sendable(error: Exception) -> Exception:
+    """Return the error, or its text if it cannot be pickled."""
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - it was pickled here
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+@flow
+async def _stand_in() -> None:
+    """Stands for the flow function of the parent process. It is never called."""
+
+
+async def _with_stop(
+    connection: Connection,
+    do: Callable[..., Coroutine[Any, Any, T]],
+    arguments: tuple[object, ...],
+) -> T:
+    """Run the function until the parent asks to stop or dies, and for a while longer.
+
+    Raises:
+        Interrupted: the function was cut off.
+    """
+    stop, loop = Stop(), asyncio.get_running_loop()
+    grace_s = EARLIER * timings().stop_grace_s
+    try:
+        async with asyncio.timeout(None) as limit:
+
+            def ask() -> None:
+                try:
+                    connection.recv()
+                except (EOFError, ConnectionError):
+                    stop.is_orphaned = True
+                    loop.remove_reader(connection.fileno())
+                    _silence()
+                if not stop.requested:
+                    stop.requested = True
+                    limit.reschedule(loop.time() + grace_s)
+
+            loop.add_reader(connection.fileno(), ask)
+            return await do(*arguments, stop=stop)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise Interrupted(f"cut off after {grace_s:.0f} s; {RESUME}") from None
+    finally:
+        loop.remove_reader(connection.fileno())
+
+
+def _silence() -> None:
+    """Discard what this process prints: its reader may be gone, and rich would end the process."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for output in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, output.fileno())

@@ -1,0 +1,389 @@
+"""The shards of a run: flow runs of `solve/shard`, begun, watched, replaced and cancelled."""
+
+import asyncio
+import math
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from uuid import UUID
+
+import httpx
+from prefect import Task
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterTags
+from prefect.client.schemas.objects import FlowRun, State, WorkerStatus
+from prefect.client.schemas.responses import DeploymentResponse
+from prefect.context import FlowRunContext
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Cancelled, Cancelling, Crashed, Pending
+
+from agent.journal import Journal
+from agent.journal.holding import is_dead
+from agent.timings import timings
+from eval.digests import canonical_digest
+from flows.display.terminal import say
+from flows.errors import UsageError
+from flows.experiments.cell_state import REFUSED, End
+from flows.experiments.plan import Plan
+from flows.server.retry import patiently
+from flows.server.settings import POOL
+from flows.storage.journals import Home
+
+DEPLOYMENT = "solve/shard"
+
+PER_SHARD = 4
+"""Concurrent cells of one process. Most of their time they wait for models and commands."""
+
+CRASHES = 10
+"""Consecutive shards that may crash in one place before any cell ends."""
+
+REFUSALS = 3
+"""A place is given up after this many refusals by workers with another lake or journal."""
+
+_PAGE = 200  # the server's own limit
+
+
+@dataclass(frozen=True)
+class Order:
+    """Work for the workers: the cells of a plan, and what every shard is given."""
+
+    plan: Plan
+    lake: str | None
+    """The argument of the benchmark. Workers may have a different default."""
+    home: Home
+    """Workers with another lake or journal refuse the shards."""
+    grade: bool
+
+    @property
+    def tags(self) -> list[str]:
+        """The tags of the shards. Only shards of an equal order have all of them."""
+        home, declared = self.home, self.plan.experiment
+        parts = [declared.model_dump(mode="json"), self.lake, home.lake_id, home.journal_id]
+        digest = canonical_digest([*parts, self.grade])[:16]
+        return ["durabench", f"experiment:{declared.name}", f"order:{digest}"]
+
+
+@dataclass
+class _Place:
+    """One of the shards that a run consists of. Its flow run is replaced if it crashes."""
+
+    number: int
+    """Counted from 1."""
+    concurrency: int
+    run: FlowRun | None
+    crashes: int = 0
+    refusals: int = 0
+
+
+class Shards:
+    """The shards of one run."""
+
+    def __init__(
+        self,
+        order: Order,
+        journal: Journal,
+        client: PrefectClient,
+        deployment: DeploymentResponse,
+        pending_s: float,
+    ) -> None:
+        """Use `open`."""
+        self.queue = journal.queue(uuid.uuid4().hex)
+        """The queue of the run's cells."""
+        self.why_none: tuple[End, str] = ("interrupted", "interrupted: its shard was cancelled")
+        """The end of the cells that no shard is left for."""
+        self._order, self._journal, self._client = order, journal, client
+        self._deployment, self._pending_s = deployment, pending_s
+        self._places: list[_Place] = []
+        self._seen = set[str]()
+        """Leases that a shard has held."""
+        self._found: list[FlowRun] = []
+        self._left = 0
+        self._waits_since: float | None = None
+        self._has_hinted = False
+
+    @classmethod
+    async def open(cls, order: Order, journal: Journal, client: PrefectClient) -> "Shards":
+        """Return the shards of a run, including those of an earlier benchmark of an equal order.
+
+        Raises:
+            UsageError: the deployment is missing.
+        """
+        try:
+            deployment = await patiently(partial(client.read_deployment_by_name, DEPLOYMENT))
+        except ObjectNotFound:
+            raise UsageError(
+                f"the Prefect server has no deployment {DEPLOYMENT}, which distributed cells "
+                "need: `prefect deploy --all` in a clone creates it"
+            ) from None
+        pool = await patiently(partial(client.read_work_pool, deployment.work_pool_name or POOL))
+        limits = timings()
+        pending_s = limits.pending_s if pool.type == "process" else limits.pending_elsewhere_s
+        shards = cls(order, journal, client, deployment, pending_s)
+        await shards._join()
+        return shards
+
+    @property
+    def _is_apart(self) -> bool:
+        """Return True if each cell has a flow run of its own."""
+        return self._order.plan.experiment.isolation == "flow_run"
+
+    @property
+    def at_work(self) -> bool:
+        """Return True if a shard runs or will run."""
+        return self._active > 0
+
+    @property
+    def _active(self) -> int:
+        return sum(place.run is not None for place in self._places)
+
+    async def begin(self, cells: int) -> None:
+        """Begin the shards for this number of cells, except those that have been begun."""
+        self._left = cells
+        declared = self._order.plan.experiment.concurrency
+        if self._found:
+            count = max(run.parameters["shards"] for run in self._found)
+        elif self._is_apart:
+            count = min(declared, cells)
+        else:
+            wanted = max(await self._workers(), math.ceil(declared / PER_SHARD))
+            count = min(wanted, declared, cells)
+        for index in range(count):
+            slots = declared // count + (index < declared % count)
+            self._places.append(_Place(index + 1, slots, None))
+        joined = {run.parameters["number"]: run for run in self._found}
+        for place in self._places:
+            place.run = joined.get(place.number) or await self._begun(place)
+
+    async def tend(self) -> None:
+        """Replace shards that have crashed or were refused, as long as cells are left."""
+        await self._look()
+        left = await asyncio.to_thread(self.queue.left)
+        if left < self._left:
+            for place in self._places:
+                place.crashes = 0
+        self._left = left
+        for place in self._places:
+            if place.run is not None and _has_ended(place.run):
+                ended, place.run = place.run, None
+                if self._is_replaced(place, ended) and self._active < left:
+                    place.run = await self._begun(place)
+        self._hint()
+
+    async def cancel(self) -> None:
+        """Cancel the shards, and wait until their calls in flight have finished.
+
+        `graceful_stop` limits the duration; it only cuts off the waiting here.
+        """
+        await self._look()
+        for place in self._places:
+            if place.run is not None and not _has_ended(place.run):
+                await self._cancel(place.run, "The benchmark was stopped.")
+        await self._until_ended()
+
+    async def let_end(self) -> None:
+        """Wait until the shards have ended, as they do without cells. Cancel those not begun."""
+        for place in self._places:
+            if place.run is not None and _is_waiting(place.run):
+                await self._cancel(place.run, "All cells were done before a worker began it.")
+        try:
+            async with asyncio.timeout(timings().stop_grace_s):
+                await self._until_ended()
+        except TimeoutError:
+            say("some shards have not ended yet, and have no cells")
+
+    async def _join(self) -> None:
+        """Find shards of an equal order that are at work, and use their queue."""
+        tags = FlowRunFilter(tags=FlowRunFilterTags(all_=self._order.tags))
+        by_queue = defaultdict[str, list[FlowRun]](list)
+        async for run in self._read(tags):
+            if not _has_ended(run) and run.state and not run.state.is_cancelling():
+                by_queue[run.parameters["queue"]].append(run)
+        for name, runs in by_queue.items():
+            queue = self._journal.queue(name)
+            if await asyncio.to_thread(queue.left):
+                self.queue, self._found = queue, runs
+
+    async def _workers(self) -> int:
+        """Return the number of workers that are online."""
+        pool = self._deployment.work_pool_name or POOL
+        found = await patiently(partial(self._client.read_workers_for_work_pool, pool))
+        return sum(worker.status == WorkerStatus.ONLINE for worker in found)
+
+    async def _begun(self, place: _Place) -> FlowRun:
+        """Begin a flow run of a shard, as a child of the benchmark's flow run."""
+        experiment, count = self._order.plan.experiment, len(self._places)
+        name = f"{experiment.name}: shard {place.number} of {count}"
+        parameters = {
+            "experiment": experiment.model_dump(mode="json"),
+            "queue": self.queue.run,
+            "number": place.number,
+            "shards": count,
+            "concurrency": place.concurrency,
+            "most": 1 if self._is_apart else None,
+            "lake": self._order.lake,
+            "grade": self._order.grade,
+            "home": self._order.home.model_dump(),
+        }
+        make = partial(
+            self._client.create_flow_run_from_deployment,
+            self._deployment.id,
+            parameters=parameters,
+            name=name,
+            tags=self._order.tags,
+            idempotency_key=uuid.uuid4().hex,  # a repeated request makes no second one
+            parent_task_run_id=await self._in_graph(name),
+        )
+        return await patiently(make)
+
+    async def _in_graph(self, name: str) -> UUID | None:
+        """Return the id of a task run that stands for a shard in the benchmark's graph."""
+        context = FlowRunContext.get()
+        if context is None or context.flow_run is None:
+            return None
+        stands_for = Task(name=DEPLOYMENT, fn=lambda: None)
+        make = partial(
+            self._client.create_task_run,
+            stands_for,
+            context.flow_run.id,
+            dynamic_key=uuid.uuid4().hex,
+            name=name,
+            state=Pending(),
+        )
+        return (await patiently(make)).id
+
+    async def _look(self) -> None:
+        """Read the flow runs. Mark those as Crashed whose processes are gone."""
+        runs = {place.run.id: place for place in self._places if place.run is not None}
+        for start in range(0, len(runs), _PAGE):
+            some = FlowRunFilterId(any_=list(runs)[start : start + _PAGE])
+            found = {run.id: run async for run in self._read(FlowRunFilter(id=some))}
+            for each in some.any_ or ():
+                gone = FlowRun(id=each, flow_id=self._deployment.flow_id, name="deleted")
+                runs[each].run = found.get(each, gone)
+        lost = await asyncio.to_thread(self._lost, [lease_name(each) for each in runs])
+        for place in runs.values():
+            assert place.run is not None
+            if why := self._why_lost(place.run, lost):
+                await self._give_up(place.run, why)
+
+    def _lost(self, leases: list[str]) -> set[str]:
+        """Return the leases that have expired, or whose holder has died on this machine."""
+        holders = self._journal.holders(leases)
+        for name, worker in holders.items():
+            if is_dead(worker):
+                self._journal.expire(name, worker)
+        lapsed = self._journal.lapsed(leases)
+        self._seen |= holders.keys() | lapsed
+        return lapsed
+
+    def _why_lost(self, run: FlowRun, lost: set[str]) -> str | None:
+        """Return the reason why the process of a flow run is considered dead, else None."""
+        state = run.state
+        if state is None or state.is_final() or state.timestamp is None:
+            return None
+        age_s = (datetime.now(UTC) - state.timestamp).total_seconds()
+        if state.is_pending() and age_s > self._pending_s:
+            return f"It was pending for {self._pending_s:.0f} seconds"
+        if not (state.is_running() or state.is_cancelling()):
+            return None
+        if lease_name(run.id) in lost:
+            return "It no longer renews its lease"
+        if lease_name(run.id) not in self._seen and age_s > timings().heartbeat_silence_s:
+            return f"It took no lease for {timings().heartbeat_silence_s:.0f} seconds"
+        return None
+
+    async def _give_up(self, run: FlowRun, why: str) -> None:
+        """Mark a flow run as Crashed if its process is gone."""
+        run.state = Crashed(message=f"{why}: its process is gone")
+        change = self._client.set_flow_run_state
+        await patiently(partial(change, run.id, run.state, force=True))
+
+    def _is_replaced(self, place: _Place, run: FlowRun) -> bool:
+        """Return True if another flow run takes the place of an ended one."""
+        state = run.state
+        if state is None or state.is_crashed():
+            place.crashes += 1
+            self.why_none = ("infrastructure", f"infrastructure: {CRASHES} shards crashed")
+            if place.crashes < CRASHES:
+                say(f"{run.name} crashed, and is replaced by another")
+                return True
+        elif state.name == REFUSED:
+            place.refusals += 1
+            self.why_none = ("misplaced", f"refused: {state.message}")
+            say(f"{run.name} was {self.why_none[1]}")
+            return place.refusals < REFUSALS
+        elif state.is_failed():
+            self.why_none = ("infrastructure", f"infrastructure: {run.name}: {state.message}")
+            say(f"{run.name} failed: {state.message}")
+        return state is not None and state.is_completed()
+
+    async def _cancel(self, run: FlowRun, why: str) -> None:
+        """Cancel a flow run. One that no worker has begun is Cancelled at once."""
+        state: State[None] = Cancelled(message=why) if _is_waiting(run) else Cancelling(message=why)
+        await patiently(partial(self._client.set_flow_run_state, run.id, state))
+
+    async def _until_ended(self) -> None:
+        while self.at_work:
+            await self._look()
+            for place in self._places:
+                if place.run is not None and _has_ended(place.run):
+                    place.run = None
+            if self.at_work:
+                await asyncio.sleep(timings().fanout_poll_s)
+
+    def _hint(self) -> None:
+        """Print a hint, once, if no worker takes any shard for a while."""
+        runs = [place.run for place in self._places if place.run is not None]
+        if not runs or not all(map(_is_waiting, runs)):
+            self._waits_since = None
+        elif self._waits_since is None:
+            self._waits_since = time.monotonic()
+        elif (
+            time.monotonic() - self._waits_since > timings().no_worker_hint_s
+            and not self._has_hinted
+        ):
+            self._has_hinted = True
+            say(
+                "no worker has picked up any cells: start one with `prefect worker start --pool "
+                "durabench`"
+            )
+
+    async def _read(self, chosen: FlowRunFilter) -> AsyncIterator[FlowRun]:
+        offset = 0
+        while True:
+            ask = partial(
+                self._client.read_flow_runs, flow_run_filter=chosen, limit=_PAGE, offset=offset
+            )
+            page = await patiently(ask)
+            for run in page:
+                yield run
+            if len(page) < _PAGE:
+                return
+            offset += _PAGE
+
+
+def lease_name(run: UUID) -> str:
+    """Return the name of the lease that a shard holds while it is alive."""
+    return f"shard-{run}"
+
+
+async def mark_crashed(run: UUID, why: str) -> None:
+    """Mark a flow run as Crashed, if the server answers."""
+    with suppress(httpx.HTTPError):
+        async with get_client() as client:
+            await client.set_flow_run_state(run, Crashed(message=why))
+
+
+def _has_ended(run: FlowRun) -> bool:
+    """Return True if a flow run has ended or was deleted."""
+    return run.state is None or run.state.is_final()
+
+
+def _is_waiting(run: FlowRun) -> bool:
+    """Return True if no worker has taken a flow run."""
+    return run.state is not None and run.state.is_scheduled()

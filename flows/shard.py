@@ -1,0 +1,83 @@
+"""A shard: a flow run that solves and grades many cells of a distributed benchmark.
+
+The cells run in a process below that of the flow run. A worker that is stopped kills the latter,
+and then the cells still finish their calls in flight.
+"""
+
+import asyncio
+from uuid import UUID
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.runtime import flow_run
+from prefect.states import Completed, Crashed, Failed
+
+from flows.cells import How, Ran, run_shard
+from flows.errors import UsageError
+from flows.experiments.cell_state import REFUSED
+from flows.experiments.declaration import Experiment
+from flows.experiments.shares import Part
+from flows.server.processes import ProcessDied, in_process
+from flows.server.stopping import graceful_stop
+from flows.storage.journals import Home, check_home
+from flows.storage.lake import Lake
+
+
+@flow(name="solve", flow_run_name="{experiment.name}: shard {number} of {shards}")
+async def shard(
+    experiment: Experiment,
+    queue: str,
+    number: int = 1,
+    shards: int = 1,
+    concurrency: int = 4,
+    most: int | None = None,
+    lake: str | None = None,
+    *,
+    grade: bool = True,
+    home: Home | None = None,
+) -> State[dict[str, int]]:
+    """Solve and grade cells of an experiment until its queue is empty. The benchmark starts it.
+
+    Args:
+        experiment: The experiment that the cells belong to.
+        queue: Name of the queue in the journal.
+        number: Number of the shard, counted from 1; it decides with which cells the shard begins.
+        shards: Number of shards of the queue.
+        concurrency: Maximum number of concurrent cells of this shard.
+        most: Maximum number of cells of this shard; None for any number.
+        lake: Location of the results, a folder as the worker sees it or s3://…; by default the
+            worker's DURABENCH_LAKE.
+        grade: Grade the patches now, or leave that to a later run.
+        home: The lake and the journal of the benchmark. A worker that uses others refuses the
+            shard.
+
+    Raises:
+        UsageError: this worker's dataset differs from that of the benchmark.
+        Interrupted: the operator asked to stop; calls in flight are recorded.
+    """
+    if home is not None:
+        try:
+            await asyncio.to_thread(check_home, Lake.existing(lake), home)
+        except UsageError as error:
+            return Failed(name=REFUSED, message=str(error))
+    part = Part(queue, number - 1, shards, most)
+    how = How(concurrency, grade)
+    async with graceful_stop() as stop:
+        try:
+            ran = await in_process(
+                run_shard,
+                *(experiment, lake, part, how, UUID(flow_run.id)),
+                stop=stop,
+                with_litellm=experiment.needs_litellm,
+            )
+        except ProcessDied as error:
+            return Crashed(message=str(error))
+        stop.check()
+    return Completed(message=summary(ran), data=dict(ran.outcomes))
+
+
+def summary(ran: Ran) -> str:
+    """Return the outcomes of a shard in one line: `12 cells · 9 resolved · 3 unresolved`."""
+    count = ran.outcomes.total()
+    cells = f"{count} cell{'s' * (count != 1)}"
+    return " · ".join([cells, *(f"{number} {what}" for what, number in ran.outcomes.items())])

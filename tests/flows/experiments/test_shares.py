@@ -1,0 +1,168 @@
+"""Shards that share the cells of a queue."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.errors import LeaseHeld
+from agent.journal import Journal
+from agent.journal.holding import worker
+from agent.workspaces import ownership
+from eval.instances import load
+from flows.errors import UsageError
+from flows.experiments import cells
+from flows.experiments.cells import Cell, Place
+from flows.experiments.shares import Listed, Part, Queued, Share, cell_name, opened
+from flows.experiments.stop import Stop
+from tests.flows.conftest import trial
+
+RUN = "run"
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal.open(f"sqlite:///{tmp_path}/journal.sqlite")
+
+
+@pytest.fixture
+def planned() -> list[Cell]:
+    """Eight cells: two instances and four arms."""
+    return cells.plan(trial(), load("bundled")[:2], Place("host"))
+
+
+@pytest.fixture
+def filled(journal: Journal, planned: list[Cell]) -> list[Cell]:
+    """The same cells, in the queue of a run."""
+    journal.queue(RUN).add([cell_name(cell) for cell in planned])
+    return planned
+
+
+async def taken(source: Queued) -> list[Share]:
+    """All that a shard can take."""
+    found = []
+    while share := await source.take():
+        found.append(share)
+    return found
+
+
+async def test_a_list_is_taken_in_order(planned: list[Cell]) -> None:
+    """There is nothing to wait for at its end, and the end of a cell is told."""
+    told = []
+
+    async def on_end(cell: Cell, end: str, result: str) -> None:
+        told.append((cell, end, result))
+
+    source = Listed(planned[:2], on_end)
+    assert [await source.take() for _ in range(3)] == [Share(planned[0]), Share(planned[1]), None]
+    assert not await source.wait()
+    await source.end(planned[0], "done", "resolved")
+    assert told == [(planned[0], "done", "resolved")]
+
+
+async def test_each_shard_begins_at_its_offset_and_takes_what_is_left(
+    journal: Journal, filled: list[Cell]
+) -> None:
+    """What others have taken on the way is told, so that nothing is prepared for it."""
+    first, second = Part(RUN, 0, 2), Part(RUN, 1, 2)
+    async with (
+        opened(journal, first, "a", filled, Stop()) as one,
+        opened(journal, second, "b", filled, Stop()) as other,
+    ):
+        assert other.cells == [*filled[4:], *filled[:4]]
+        assert await one.take() == Share(filled[0])
+        assert await one.take() == Share(filled[1])
+        shares = await taken(other)
+        assert [share.cell for share in shares] == [*filled[4:], *filled[2:4]]
+        passed = {share.cell.label: share.passed for share in shares if share.passed}
+        assert passed == {filled[2].label: (filled[0], filled[1])}
+        assert await one.take() is None
+
+
+async def test_the_offset_is_among_the_cells_that_are_left(
+    journal: Journal, filled: list[Cell]
+) -> None:
+    """A shard that takes the place of another does not begin where all is done."""
+    async with opened(journal, Part(RUN, 0, 1), "a", filled, Stop()) as one:
+        for _ in range(4):
+            share = await one.take()
+            assert share is not None
+            await one.end(share.cell, "done", "resolved")
+    async with opened(journal, Part(RUN, 1, 2), "b", filled, Stop()) as other:
+        assert other.cells == [*filled[6:], *filled[4:6]]
+        assert await other.take() == Share(filled[6])
+
+
+async def test_what_is_not_ended_is_free_for_others(journal: Journal, filled: list[Cell]) -> None:
+    """At once: what is given back, and all that a shard has left at its end."""
+    async with opened(journal, Part(RUN, 0, 1), "b", filled, Stop()) as other:
+        async with opened(journal, Part(RUN, 0, 1), "a", filled, Stop()) as one:
+            assert len(await taken(one)) == 8
+            await one.give_back(filled[5])
+            assert await taken(other) == [Share(filled[5], tuple(filled[:5]))]
+        again = await taken(other)
+        assert [share.cell for share in again] == [*filled[:5], *filled[6:]]
+        assert not any(share.was_lost for share in again)
+
+
+async def test_the_cells_of_a_dead_process_are_taken_over(
+    journal: Journal, filled: list[Cell]
+) -> None:
+    """Those of this machine without waiting for the end of its lease."""
+    journal.offer("dead")
+    journal.acquire("dead", f"{ownership.owner()}/1-1", 300)
+    assert journal.queue(RUN).take("dead") is not None
+    async with opened(journal, Part(RUN, 0, 1), "a", filled, Stop()) as one:
+        assert len(await taken(one)) == 7
+        assert await one.wait()
+        assert await one.take() == Share(filled[0], was_lost=True)
+    assert journal.lapsed(["dead", "a"]) == {"dead"}
+
+
+async def test_a_shard_waits_for_the_cells_of_others(
+    journal: Journal, filled: list[Cell], set_timings: Callable[..., None]
+) -> None:
+    """Until they have ended; its own end of a cell ends the wait at once."""
+    set_timings(lease_poll_s=0.05)
+    journal.offer("elsewhere")
+    journal.acquire("elsewhere", "elsewhere/1-1", 300)
+    queue = journal.queue(RUN)
+    assert queue.take("elsewhere") is not None
+    async with opened(journal, Part(RUN, 0, 1), "a", filled, Stop()) as one:
+        shares = await taken(one)
+        for share in shares[1:]:
+            await one.end(share.cell, "done", "resolved")
+        assert await one.wait()
+        set_timings(lease_poll_s=300.0)
+        waiting = asyncio.create_task(one.wait())
+        await asyncio.sleep(0)
+        await one.end(shares[0].cell, "done", "resolved")
+        async with asyncio.timeout(30):
+            assert await waiting
+        queue.end(cell_name(filled[0]), "elsewhere", "done", "resolved")
+        assert not await one.wait()
+
+
+async def test_a_shard_of_one_cell_takes_one(journal: Journal, filled: list[Cell]) -> None:
+    """And waits for no other."""
+    async with opened(journal, Part(RUN, 0, 1, most=1), "a", filled, Stop()) as one:
+        assert len(await taken(one)) == 1
+        assert not await one.wait()
+
+
+async def test_a_shard_is_one_process(journal: Journal, filled: list[Cell]) -> None:
+    """Another with its lease takes nothing."""
+    journal.offer("a")
+    journal.acquire("a", "elsewhere/1-1", 300)
+    with pytest.raises(LeaseHeld):
+        async with opened(journal, Part(RUN, 0, 1), "a", filled, Stop()):
+            pass
+    assert worker() not in journal.holders(["a"]).values()
+
+
+async def test_another_dataset_is_refused(journal: Journal, filled: list[Cell]) -> None:
+    """A worker that lacks a row, or has another version of it, does no other cell instead."""
+    with pytest.raises(UsageError, match="this worker's dataset lacks the cell of attempt"):
+        async with opened(journal, Part(RUN, 0, 1), "a", filled[1:], Stop()):
+            pass
