@@ -74,9 +74,12 @@ def one_in(every: int, cases: Mapping[str, Sequence[Any]]) -> list[Any]:
 def host_and_docker(cases: Mapping[str, Sequence[Any]], *, every: int) -> list[Any]:
     """Return parameter sets that begin with the kind of workspace: `host`, or `docker`.
 
-    All cases run on the host; one in `every` is in the sample for containers.
+    One case in three is in the sample on the host, and one in `every` in containers.
     """
-    on_host = [pytest.param("host", *values, id=f"host-{name}") for name, values in cases.items()]
+    on_host = [
+        pytest.param("host", *values, id=f"host-{name}", marks=Share(index % 3, 3).marks)
+        for index, (name, values) in enumerate(cases.items())
+    ]
     in_docker = [
         pytest.param(
             "docker",

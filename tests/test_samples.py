@@ -53,7 +53,7 @@ def test_everything_runs_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     parameters = samples.host_and_docker(CASES, every=5)
     running = [each for each in parameters if "full" not in {mark.name for mark in each.marks}]
     assert [each.values for each in running] == [
-        *(("host", number) for number in range(10)),
+        *(("host", number) for number in (1, 4, 7)),
         ("docker", 1),
         ("docker", 6),
     ]

@@ -25,6 +25,7 @@ from tests.agent.arms.durable.conftest import FILES, FIX, HONEST, TASK, RoleMode
 from tests.agent.arms.durable.test_over_http import Provider, accepted, plan_from_text, solve
 from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
+from tests.samples import one_in
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.strict import Anthropic, Asked, Called, Chat, Dialect, Responses, Said
 
@@ -167,10 +168,16 @@ async def talk(strict: Dialect, dialect: str, **limits: Any) -> tuple[Exchange[S
 
 @pytest.mark.parametrize(
     ("case", "dialect"),
-    [
-        *itertools.product(REPLIES, DIALECTS),
-        *itertools.product(ONLY_OPENAI, ["chat", "responses"]),
-    ],
+    one_in(
+        3,
+        {
+            f"{case}-{dialect}": [case, dialect]
+            for case, dialect in (
+                *itertools.product(REPLIES, DIALECTS),
+                *itertools.product(ONLY_OPENAI, ["chat", "responses"]),
+            )
+        },
+    ),
 )
 async def test_a_conversation_survives(case: str, dialect: str) -> None:
     """The file is fixed, the answer is accepted, and the provider refuses no request."""
@@ -239,7 +246,7 @@ class Misbehaving:
         return Said(" ", tuple(Called(one["name"], one["arguments"], "same") for one in calls))
 
 
-@every_dialect
+@pytest.mark.parametrize("dialect", one_in(2, {dialect: [dialect] for dialect in DIALECTS}))
 async def test_an_attempt_survives_every_misbehaviour(dialect: str) -> None:
     """Half of all replies are bad, and the patch is still right."""
     misbehaving = Misbehaving()
