@@ -47,8 +47,8 @@ def test_the_number_comes_from_the_commit(monkeypatch: pytest.MonkeyPatch) -> No
     assert [share.index for share in samples.shares(5) if not share.marks] == [2]
 
 
-def test_everything_runs_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All cases run on the host; only the cases in containers are sampled."""
+def test_cases_on_the_host_and_in_containers_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One case in three runs on the host, and one in `every` in containers."""
     monkeypatch.setenv(samples.VARIABLE, "1")
     parameters = samples.host_and_docker(CASES, every=5)
     running = [each for each in parameters if "full" not in {mark.name for mark in each.marks}]
