@@ -96,7 +96,7 @@ async def test_the_timeout_ends_children_and_grandchildren(workspace: Workspace)
     result = await run(workspace, command, timeout_s=0.5)
     assert time.monotonic() - start < 3
     assert (result.exit_code, result.timed_out, result.output) == (124, True, "started\n")
-    assert not await alive(workspace, "432[1]")
+    assert not await alive(workspace, "sleep.432[1]")
 
 
 async def test_a_command_cannot_ignore_its_timeout(workspace: Workspace) -> None:
@@ -122,7 +122,7 @@ async def test_a_background_process_ends_with_its_command(workspace: Workspace, 
     result = await run(workspace, f"{start}\necho done")
     assert time.monotonic() - began < 3
     assert result.output.endswith("done\n")
-    assert not await alive(workspace, "543[2]")
+    assert not await alive(workspace, "sleep.543[2]")
 
 
 async def test_a_flood_is_kept_as_head_and_tail(workspace: Workspace) -> None:

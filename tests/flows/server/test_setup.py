@@ -199,7 +199,9 @@ def test_setup_names_what_is_missing(server: PrefectServer, tmp_path: Path) -> N
         assert words in done.stderr
 
 
-def test_the_settings_are_what_doctor_looks_for(server: PrefectServer, tmp_path: Path) -> None:
+def test_the_settings_are_what_doctor_looks_for(
+    server: PrefectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`doctor` accepts a server with the settings that `setup` writes, and finds all of them
     lacking in Prefect's defaults."""
     written = tmp_path / "server.env"
@@ -211,10 +213,12 @@ def test_the_settings_are_what_doctor_looks_for(server: PrefectServer, tmp_path:
     assert f"ok       Prefect API {server.url}" in said
     assert "lacks" not in said
 
+    lines = [line for line in written.read_text().splitlines() if not line.startswith("#")]
+    names = [line.split("=")[0] for line in lines]
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
     by_default = Settings().model_dump(mode="json")
-    assert [name.split("=")[0] for name in settings.lacking(by_default)] == [
-        line.split("=")[0] for line in written.read_text().splitlines() if not line.startswith("#")
-    ]
+    assert [name.split("=")[0] for name in settings.lacking(by_default)] == names
 
 
 def test_a_slot_of_a_limit_survives_a_restart_of_the_server(server: PrefectServer) -> None:
