@@ -133,7 +133,7 @@ def task_runs(server: PrefectServer, run: str) -> list[dict[str, Any]]:
 
 @pytest.mark.usefixtures("workers")
 def test_a_benchmark_that_died_finds_its_shards_again(server: PrefectServer) -> None:
-    """The one that is started after it joins them, and no cell is solved twice."""
+    """A second benchmark joins them, and no cell is solved twice."""
     first = begin(server, name="found")
     wait_until(lambda: "RUNNING" in states(server, "found"))
     kill_all(first)
@@ -146,7 +146,7 @@ def test_a_benchmark_that_died_finds_its_shards_again(server: PrefectServer) -> 
 
 @pytest.mark.usefixtures("workers")
 def test_two_schedulers_share_the_cells(server: PrefectServer) -> None:
-    """Both come to the same end, and every cell is solved and graded once."""
+    """Both end with the same result, and every cell is solved and graded once."""
     both = [begin(server, name="shared") for _ in range(2)]
     for each in both:
         expect(server, each)
@@ -219,7 +219,7 @@ def is_running_and_none_is_pending(states: list[str]) -> bool:
 
 @pytest.mark.usefixtures("workers")
 def test_a_cell_that_always_crashes_ends_as_infrastructure(server: PrefectServer) -> None:
-    """It takes its shard along once, and then only processes of its own; other cells end well."""
+    """It kills its shard once, and then only processes of its own. The other cell is done."""
     model = {"provider": "scripted", "replies": [{"command": CRASH}]}
     arms = [{"name": "deadly", "agent": "mini", "model": model}, {"name": "null", "agent": "null"}]
     running = begin(server, name="deadly", arms=arms, select={"sample": 1}, concurrency=1)
@@ -276,7 +276,7 @@ def tagged(name: str) -> FlowRunFilter:
     return FlowRunFilter(tags=FlowRunFilterTags(all_=[f"experiment:{name}"]))
 
 
-async def test_what_a_dead_worker_never_began_is_given_up(
+async def test_a_shard_that_a_dead_worker_never_began_is_given_up(
     server: PrefectServer, set_timings: Callable[..., None], tmp_path: Path
 ) -> None:
     """A flow run that stays pending is marked Crashed, and the next one is another."""
@@ -303,7 +303,7 @@ async def test_what_a_dead_worker_never_began_is_given_up(
 async def test_a_shard_that_died_without_a_word_is_replaced(
     server: PrefectServer, tmp_path: Path
 ) -> None:
-    """When its lease has expired; a shard with a lease is left, and no cell is lost."""
+    """A shard counts as dead when its lease has expired, and not before."""
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
             shards = await opened(server, client, "silent", tmp_path)
@@ -328,7 +328,7 @@ async def test_a_shard_that_died_without_a_word_is_replaced(
 async def test_a_shard_that_never_took_its_lease_is_replaced(
     server: PrefectServer, set_timings: Callable[..., None], tmp_path: Path
 ) -> None:
-    """Its process died before it could, and the server only knows that it runs."""
+    """Its process died early, and the server still shows it as running."""
     set_timings(heartbeat_silence_s=1e-6)
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
@@ -354,7 +354,7 @@ async def test_a_shard_that_never_took_its_lease_is_replaced(
 async def test_a_shard_that_ended_otherwise_is_not_replaced(
     server: PrefectServer, tmp_path: Path, state: State[None], end: str, why: str
 ) -> None:
-    """The next one would fail as well, and an operator who cancels one means it."""
+    """Another one would fail too, and a cancelled shard was cancelled on purpose."""
     name = f"otherwise-{end}"
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
