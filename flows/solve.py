@@ -45,7 +45,7 @@ from flows.server.stopping import graceful_stop
 from flows.server.turns import in_turn
 from flows.storage.cleanup import swept
 from flows.storage.journals import blobs, open_journal
-from flows.storage.lake import Lake
+from flows.storage.lake import Lake, Row
 
 on_step: ContextVar[Callable[[Cell, Step], None]] = ContextVar(
     "on_step", default=lambda cell, step: None
@@ -73,22 +73,20 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> State[str
     async with held(journal, attempt_id) as lease:
         own = _LeasedAttempt(cell, lake, journal, lease)
         if await own.is_over():
-            return _completed(cell, lake)
+            [row] = lake.read("attempts", *cell.partition, attempt_id)
+            return _completed(row)
         clock = _Clock()
         try:
             outcome, run = await own.outcome(clock, stop)
         except Exception as error:
             await own.write(endings.Interruption.of(error), clock.run)
             raise
-        await own.write(outcome, run)
-    return _completed(cell, lake)
+        return _completed(await own.write(outcome, run))
 
 
-def _completed(cell: Cell, lake: Lake) -> State[str]:
+def _completed(row: Row) -> State[str]:
     """Return the state of an ended attempt, with its outcome and its bill."""
-    attempt_id = attempt_key(cell)[:32]
-    [row] = lake.read("attempts", *cell.partition, attempt_id)
-    return Completed(message=brief(row["outcome"], row), data=attempt_id)
+    return Completed(message=brief(row["outcome"], row), data=str(row["attempt_id"]))
 
 
 class _Clock:
@@ -142,8 +140,8 @@ class _LeasedAttempt:
         await asyncio.to_thread(self.journal.end, self.lease, endings.to_text(outcome, run))
         return outcome, run
 
-    async def write(self, outcome: Outcome | endings.Interruption, run: endings.Run) -> None:
-        """Write the rows of the attempt.
+    async def write(self, outcome: Outcome | endings.Interruption, run: endings.Run) -> Row:
+        """Write the rows of the attempt. Return its row of `attempts`.
 
         Raises:
             FencedError: another run has acquired the attempt.
@@ -159,8 +157,9 @@ class _LeasedAttempt:
             attempt_id, self.cell, outcome, steps, account.billed_usd, run
         )
         records.write(self.lake, finished)
-        line = attempt_line(records.attempt_row(finished), len(steps))
-        run_log().info("%s: %s", self.cell.label, line)
+        row = records.attempt_row(finished)
+        run_log().info("%s: %s", self.cell.label, attempt_line(row, len(steps)))
+        return row
 
     def _is_filed(self) -> bool:
         ended = self.journal.outcome(self.lease.attempt_id)

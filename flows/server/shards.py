@@ -89,7 +89,7 @@ class Shards:
         journal: Journal,
         client: PrefectClient,
         deployment: DeploymentResponse,
-        pending_s: float,
+        pool_type: str,
     ) -> None:
         """Use `open`."""
         self.queue = journal.queue(uuid.uuid4().hex)
@@ -97,7 +97,7 @@ class Shards:
         self.why_none: tuple[End, str] = ("interrupted", "interrupted: its shard was cancelled")
         """The end of the cells that no shard is left for."""
         self._order, self._journal, self._client = order, journal, client
-        self._deployment, self._pending_s = deployment, pending_s
+        self._deployment, self._is_of_processes = deployment, pool_type == "process"
         self._places: list[_Place] = []
         self._seen = set[str]()
         """Leases that a shard has held."""
@@ -121,9 +121,7 @@ class Shards:
                 "need: `prefect deploy --all` in a clone creates it"
             ) from None
         pool = await patiently(partial(client.read_work_pool, deployment.work_pool_name or POOL))
-        limits = timings()
-        pending_s = limits.pending_s if pool.type == "process" else limits.pending_elsewhere_s
-        shards = cls(order, journal, client, deployment, pending_s)
+        shards = cls(order, journal, client, deployment, pool.type)
         await shards._join()
         return shards
 
@@ -209,7 +207,9 @@ class Shards:
                 self.queue, self._found = queue, runs
 
     async def _workers(self) -> int:
-        """Return the number of workers that are online."""
+        """Return the number of workers online; 0 if they only start containers elsewhere."""
+        if not self._is_of_processes:
+            return 0
         pool = self._deployment.work_pool_name or POOL
         found = await patiently(partial(self._client.read_workers_for_work_pool, pool))
         return sum(worker.status == WorkerStatus.ONLINE for worker in found)
@@ -287,14 +287,16 @@ class Shards:
         if state is None or state.is_final() or state.timestamp is None:
             return None
         age_s = (datetime.now(UTC) - state.timestamp).total_seconds()
-        if state.is_pending() and age_s > self._pending_s:
-            return f"It was pending for {self._pending_s:.0f} seconds"
+        limits = timings()
+        pending_s = limits.pending_s if self._is_of_processes else limits.pending_elsewhere_s
+        if state.is_pending() and age_s > pending_s:
+            return f"It was pending for {pending_s:.0f} seconds"
         if not (state.is_running() or state.is_cancelling()):
             return None
         if lease_name(run.id) in lost:
             return "It no longer renews its lease"
-        if lease_name(run.id) not in self._seen and age_s > timings().heartbeat_silence_s:
-            return f"It took no lease for {timings().heartbeat_silence_s:.0f} seconds"
+        if lease_name(run.id) not in self._seen and age_s > limits.heartbeat_silence_s:
+            return f"It took no lease for {limits.heartbeat_silence_s:.0f} seconds"
         return None
 
     async def _give_up(self, run: FlowRun, why: str) -> None:

@@ -5,6 +5,7 @@ for one process is about the difference between many and few cells, so that the 
 does not count. That for workers includes the start of the run and of its shards.
 """
 
+import ctypes
 import os
 import re
 import time
@@ -13,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import yaml
 
 from tests.bench.timing import Bound
@@ -34,6 +36,8 @@ IDLE = {
 MS_PER_CELL, MEMORY_GROWTH = 60.0, 1.10
 CPU_MS_PER_CELL = 100.0
 """Of the command, the workers and their shards."""
+
+_PR_SET_CHILD_SUBREAPER = 36  # from <linux/prctl.h>
 
 _DONE = re.compile(r"^\[ *\d+/\d+\] ", re.MULTILINE)
 _LOOK_S = 0.2
@@ -60,6 +64,7 @@ def run(folder: Path, pairs: int) -> list[Bound]:
 
     A mean over hundreds of cells needs no repetition, so `pairs` is ignored.
     """
+    _adopt_orphans()
     with PrefectServer(folder / "one") as server:
         setup = _Setup(server, lambda: _files(server.folder))
         few, many = (_measured(setup, cells, "local") for cells in (FEW, MANY))
@@ -139,12 +144,26 @@ class _Setup:
     def workers_cpu_s(self) -> float:
         return sum(_cpu_s(pid) for pid in self.workers)
 
+    def shards_cpu_s(self) -> float:
+        """Processor time of the processes of shards that have ended since the last call.
+
+        They outlive the process of their flow run, so that they count in no worker.
+        """
+        while any("forkserver" in " ".join(_command(each)) for each in _below()):
+            time.sleep(_LOOK_S)
+        own = {self.server.pid, *self.workers}
+        ended = [each.pid for each in psutil.Process().children() if each.pid not in own]
+        zombies = [pid for pid in ended if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE]
+        used = [os.wait4(pid, 0)[2] for pid in zombies]
+        return sum(each.ru_utime + each.ru_stime for each in used)
+
 
 def _measured(setup: _Setup, cells: int, execution: str) -> Spent:
     """Run an experiment of `cells` cells under a separate name and measure it."""
     server = setup.server
     path = server.folder / f"cells-{cells}.yaml"
     path.write_text(yaml.safe_dump(_declared(cells, execution)))
+    setup.shards_cpu_s()
     workers_s, server_s, size = setup.workers_cpu_s(), _cpu_s(server.pid), setup.database_bytes()
     started = time.perf_counter()
     running = server.begin("durabench", "run", str(path), "--no-grade")
@@ -156,6 +175,7 @@ def _measured(setup: _Setup, cells: int, execution: str) -> Spent:
     _, status, usage = ended
     if status:
         raise RuntimeError(f"{cells} cells: {server.printed(running)[-2000:]}")
+    workers_s -= setup.shards_cpu_s()
     return Spent(
         cells,
         wall_s,
@@ -165,6 +185,22 @@ def _measured(setup: _Setup, cells: int, execution: str) -> Spent:
         {done: size for done, size in memory.items() if 0 < done < cells},
         usage.ru_maxrss * 1024,
     )
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of processes below this one that lose theirs."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _below() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:  # it has ended
+        return []
 
 
 def _files(folder: Path) -> int:

@@ -30,8 +30,8 @@ def workers(lake: str) -> set[str | None]:
     return {each.worker for each in journal.progress("trial")}
 
 
-async def test_a_cell_comes_to_the_same_in_a_process_of_its_own(tmp_path: Path) -> None:
-    """Same attempts, costs and verdicts, each from a process of its own."""
+async def test_isolation_changes_no_result(tmp_path: Path) -> None:
+    """Attempts, costs and verdicts are equal, and each cell has a process of its own."""
     able = {"name": "able", "agent": "mini", "model": {"provider": "simulated", "skill": 1}}
     found = {}
     for isolation in ("none", "process"):
@@ -54,7 +54,7 @@ async def test_a_cell_comes_to_the_same_in_a_process_of_its_own(tmp_path: Path) 
 async def test_a_process_that_dies_takes_no_other_cell_with_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its cell is begun three times, and then ends as infrastructure."""
+    """Its cell begins three times, and then ends as infrastructure."""
     log = tmp_path / "log"
     replies = [{"command": DIE.format(log=log)}]
     model: dict[str, Any] = {"provider": "scripted", "replies": replies}

@@ -144,7 +144,7 @@ def states(server: PrefectServer, name: str) -> list[str]:
 
 
 def done(server: PrefectServer, name: str) -> int:
-    """How many cells of an experiment have a verdict."""
+    """Return the number of cells of an experiment with a verdict."""
     return len(Lake.existing(server.environment["DURABENCH_LAKE"]).rows("evaluations", name))
 
 

@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 def test_a_stopped_worker_finishes_its_calls_and_hands_its_cells_back(
     server: PrefectServer, simulation: Simulation, api_base: str
 ) -> None:
-    """Prefect kills what a worker has started. Calls in flight end all the same and are recorded,
-    so that another worker goes on at once and asks nothing again."""
+    """Prefect kills the processes of a stopped worker. Calls in flight still finish and are
+    recorded, and another worker continues at once without a repeated call."""
     simulation.latency_s = 2.0
     first = start_worker(server)
     second = None

@@ -29,7 +29,7 @@ def queue(journal: Journal) -> Queue:
 
 
 def names(queue: Queue, holder: str, start: int = 0) -> list[str]:
-    """Everything that a worker can take, in the order in which it gets it."""
+    """Take all that a worker can take. Return the names in order."""
     taken = []
     while found := queue.take(holder, start):
         taken.append(found.name)
@@ -37,15 +37,15 @@ def names(queue: Queue, holder: str, start: int = 0) -> list[str]:
 
 
 def test_each_piece_is_taken_once_from_an_offset_on(queue: Queue) -> None:
-    """A worker goes on at the beginning, and takes nothing that another has."""
+    """A worker continues at the beginning, and takes nothing that another holds."""
     assert queue.take("one") == Taken("w0", was_lost=False)
     assert names(queue, "other", 3) == ["w3", "w4", "w5", "w1", "w2"]
     assert queue.take("one") is None
     assert queue.left() == 6
 
 
-def test_what_is_added_twice_is_there_once(journal: Journal, queue: Queue) -> None:
-    """A second run of the same work finds it as it is; another run has its own."""
+def test_work_is_added_once(journal: Journal, queue: Queue) -> None:
+    """Adding it again keeps its state, and another run has its own queue."""
     queue.take("one")
     queue.end("w0", "one", "done", "resolved")
     queue.add(NAMES)
@@ -53,8 +53,8 @@ def test_what_is_added_twice_is_there_once(journal: Journal, queue: Queue) -> No
     assert journal.queue("another").open() == {}
 
 
-def test_what_has_ended_is_told_with_its_result(queue: Queue) -> None:
-    """It is not taken again; the last time that was told finds what came later."""
+def test_ended_work_has_a_result(queue: Queue) -> None:
+    """It is not taken again, and the time of the last end finds later ends."""
     queue.take("one")
     queue.end("w0", "one", "done", "resolved")
     [first] = queue.ended()
@@ -66,8 +66,8 @@ def test_what_has_ended_is_told_with_its_result(queue: Queue) -> None:
     assert list(queue.open()) == NAMES[2:]
 
 
-def test_what_is_given_back_is_free_at_once(queue: Queue) -> None:
-    """One piece, or all that a worker has; that is no loss."""
+def test_work_that_is_given_back_is_free(queue: Queue) -> None:
+    """One piece or all work of a worker. It does not count as lost."""
     assert names(queue, "one") == NAMES
     queue.give_back("w4", "other")
     assert queue.take("other") is None
@@ -77,10 +77,10 @@ def test_what_is_given_back_is_free_at_once(queue: Queue) -> None:
     assert names(queue, "other") == [name for name in NAMES if name != "w4"]
 
 
-def test_what_a_dead_worker_had_is_free_when_its_lease_has_expired(
+def test_work_of_a_dead_worker_is_free_when_its_lease_has_expired(
     journal: Journal, queue: Queue
 ) -> None:
-    """The next one knows that it was lost, and a worker that comes back ends nothing."""
+    """The next holder knows that it was lost, and the old holder cannot end it."""
     queue.take("one")
     assert queue.holders() == {"one": "one/1-1"}
     journal.expire("one", "one/1-1")
@@ -94,7 +94,7 @@ def test_what_a_dead_worker_had_is_free_when_its_lease_has_expired(
 def test_old_queues_are_removed(
     journal: Journal, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the next one that is filled."""
+    """Filling a queue removes them."""
     monkeypatch.setattr(queues, "KEPT_S", -1.0)
     journal.queue("next").add(["x"])
     assert queue.open() == {}
@@ -102,7 +102,7 @@ def test_old_queues_are_removed(
 
 
 def take_all(url: str, name: str, start: int, pipe: Connection) -> None:
-    """Take and end work until there is none."""
+    """Take and end work until none is left. Send the names."""
     journal = Journal.open(url)
     journal.offer(name)
     journal.acquire(name, worker(), 300)
@@ -116,7 +116,7 @@ def take_all(url: str, name: str, start: int, pipe: Connection) -> None:
 
 
 def test_processes_share_the_work(url: str, journal: Journal) -> None:
-    """Nothing is taken twice and nothing is left, however many take at the same moment."""
+    """Each piece is taken once, and none is left."""
     many = [f"w{number}" for number in range(90)]
     journal.queue("run").add(many)
     ends = []

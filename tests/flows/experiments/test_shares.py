@@ -40,7 +40,7 @@ def filled(journal: Journal, planned: list[Cell]) -> list[Cell]:
 
 
 async def taken(source: Queued) -> list[Share]:
-    """All that a shard can take."""
+    """Take all that a shard can take."""
     found = []
     while share := await source.take():
         found.append(share)
@@ -48,7 +48,7 @@ async def taken(source: Queued) -> list[Share]:
 
 
 async def test_a_list_is_taken_in_order(planned: list[Cell]) -> None:
-    """There is nothing to wait for at its end, and the end of a cell is told."""
+    """A list has nothing to wait for, and it reports the end of a cell."""
     told = []
 
     async def on_end(cell: Cell, end: str, result: str) -> None:
@@ -61,10 +61,10 @@ async def test_a_list_is_taken_in_order(planned: list[Cell]) -> None:
     assert told == [(planned[0], "done", "resolved")]
 
 
-async def test_each_shard_begins_at_its_offset_and_takes_what_is_left(
+async def test_each_shard_begins_at_its_offset_and_steals(
     journal: Journal, filled: list[Cell]
 ) -> None:
-    """What others have taken on the way is told, so that nothing is prepared for it."""
+    """A share names the cells in between that others took: they need no image here."""
     first, second = Part(RUN, 0, 2), Part(RUN, 1, 2)
     async with (
         opened(journal, first, "a", filled, Stop()) as one,
@@ -83,7 +83,7 @@ async def test_each_shard_begins_at_its_offset_and_takes_what_is_left(
 async def test_the_offset_is_among_the_cells_that_are_left(
     journal: Journal, filled: list[Cell]
 ) -> None:
-    """A shard that takes the place of another does not begin where all is done."""
+    """A replaced shard begins among open cells."""
     async with opened(journal, Part(RUN, 0, 1), "a", filled, Stop()) as one:
         for _ in range(4):
             share = await one.take()
@@ -94,8 +94,10 @@ async def test_the_offset_is_among_the_cells_that_are_left(
         assert await other.take() == Share(filled[6])
 
 
-async def test_what_is_not_ended_is_free_for_others(journal: Journal, filled: list[Cell]) -> None:
-    """At once: what is given back, and all that a shard has left at its end."""
+async def test_cells_that_have_not_ended_are_free_for_others(
+    journal: Journal, filled: list[Cell]
+) -> None:
+    """A cell that is given back is free at once, and so are the cells of a shard that ends."""
     async with opened(journal, Part(RUN, 0, 1), "b", filled, Stop()) as other:
         async with opened(journal, Part(RUN, 0, 1), "a", filled, Stop()) as one:
             assert len(await taken(one)) == 8
@@ -109,7 +111,7 @@ async def test_what_is_not_ended_is_free_for_others(journal: Journal, filled: li
 async def test_the_cells_of_a_dead_process_are_taken_over(
     journal: Journal, filled: list[Cell]
 ) -> None:
-    """Those of this machine without waiting for the end of its lease."""
+    """On the same machine, before its lease expires."""
     journal.offer("dead")
     journal.acquire("dead", f"{ownership.owner()}/1-1", 300)
     assert journal.queue(RUN).take("dead") is not None
@@ -123,7 +125,7 @@ async def test_the_cells_of_a_dead_process_are_taken_over(
 async def test_a_shard_waits_for_the_cells_of_others(
     journal: Journal, filled: list[Cell], set_timings: Callable[..., None]
 ) -> None:
-    """Until they have ended; its own end of a cell ends the wait at once."""
+    """It waits until they have ended. The end of a cell of its own ends the wait at once."""
     set_timings(lease_poll_s=0.05)
     journal.offer("elsewhere")
     journal.acquire("elsewhere", "elsewhere/1-1", 300)
@@ -145,14 +147,14 @@ async def test_a_shard_waits_for_the_cells_of_others(
 
 
 async def test_a_shard_of_one_cell_takes_one(journal: Journal, filled: list[Cell]) -> None:
-    """And waits for no other."""
+    """It waits for no other."""
     async with opened(journal, Part(RUN, 0, 1, most=1), "a", filled, Stop()) as one:
         assert len(await taken(one)) == 1
         assert not await one.wait()
 
 
 async def test_a_shard_is_one_process(journal: Journal, filled: list[Cell]) -> None:
-    """Another with its lease takes nothing."""
+    """A second process with the same lease takes nothing."""
     journal.offer("a")
     journal.acquire("a", "elsewhere/1-1", 300)
     with pytest.raises(LeaseHeld):
@@ -162,7 +164,7 @@ async def test_a_shard_is_one_process(journal: Journal, filled: list[Cell]) -> N
 
 
 async def test_another_dataset_is_refused(journal: Journal, filled: list[Cell]) -> None:
-    """A worker that lacks a row, or has another version of it, does no other cell instead."""
+    """A worker without the row of a cell runs no other cell instead."""
     with pytest.raises(UsageError, match="this worker's dataset lacks the cell of attempt"):
         async with opened(journal, Part(RUN, 0, 1), "a", filled[1:], Stop()):
             pass

@@ -408,8 +408,10 @@ class TestSchedule:
                     pass
 
     @pytest.mark.usefixtures("store")
-    async def test_nothing_comes_for_what_others_do(self, repo: Repo, lake_path: str) -> None:
-        """What was skipped comes after all once it is asked for, and what follows is as ever."""
+    async def test_images_of_skipped_items_are_not_fetched(
+        self, repo: Repo, lake_path: str
+    ) -> None:
+        """A skipped image is fetched if it is needed after all."""
         visits, schedule = self.schedule(repo, lake_path, ahead=1)
         async with schedule as placed:
             await self.until(lambda: repo.here() == {TASKS[0]})

@@ -27,7 +27,7 @@ async def parent(do: Do, arguments: tuple[object, ...], stop: Stop) -> Any:
 
 
 async def run(do: Do, *arguments: object, stop: Stop | None = None) -> Any:
-    """What a function comes to in a process of its own."""
+    """Run a function in a process of its own. Return its result."""
     return await parent(do, arguments, stop or Stop())
 
 
@@ -59,20 +59,20 @@ async def die(number: int, *, stop: Stop) -> None:
 
 
 async def until_stopped(began: Path, *, stop: Stop) -> str:
-    """Return when the parent asks to stop."""
+    """Return after a stop request of the parent."""
     began.write_text(ownership.process())
     await stop.within(300)
     return "stopped"
 
 
 async def for_ever(began: Path, *, stop: Stop) -> None:
-    """Pay no attention to anything."""
+    """Ignore stop requests."""
     began.write_text(ownership.process())
     await asyncio.Event().wait()
 
 
 async def asked_to_stop(do: Do, began: Path) -> Any:
-    """What a function comes to that is asked to stop when it has begun."""
+    """Run a function and ask it to stop when it has begun. Return its result."""
     stop = Stop()
     running = asyncio.create_task(run(do, began, stop=stop))
     await exists(began)
@@ -97,7 +97,7 @@ async def test_the_result_is_that_of_another_process(monkeypatch: pytest.MonkeyP
 
 
 async def test_an_error_comes_back_as_it_is() -> None:
-    """With what its handler needs."""
+    """It keeps its fields. An error that cannot be pickled keeps its text."""
     with pytest.raises(LeaseHeld, match="it is held") as caught:
         await run(held, "a1")
     assert caught.value.name == "a1"
@@ -106,13 +106,13 @@ async def test_an_error_comes_back_as_it_is() -> None:
 
 
 async def test_a_process_that_dies_is_an_error_of_its_own() -> None:
-    """The parent goes on."""
+    """The parent continues."""
     with pytest.raises(ProcessDied, match="exit code -9"):
         await run(die, signal.SIGKILL)
 
 
 async def test_the_signals_of_the_parent_are_left_to_it(tmp_path: Path) -> None:
-    """A terminal sends Ctrl-C to all processes; the parent passes on what it makes of it."""
+    """A terminal sends Ctrl-C to all processes, and the parent passes on the stop request."""
     began = tmp_path / "began"
     running = asyncio.create_task(run(until_stopped, began, stop=(stop := Stop())))
     await exists(began)
@@ -123,17 +123,17 @@ async def test_the_signals_of_the_parent_are_left_to_it(tmp_path: Path) -> None:
     assert await running == "stopped"
 
 
-async def test_what_goes_on_after_a_stop_is_cut_off(
+async def test_work_that_ignores_a_stop_is_cut_off(
     tmp_path: Path, set_timings: Callable[..., None]
 ) -> None:
-    """And counts as interrupted."""
+    """It counts as interrupted."""
     set_timings(stop_grace_s=0.5)
     with pytest.raises(Interrupted, match="cut off after 0 s"):
         await asked_to_stop(for_ever, tmp_path / "began")
 
 
 async def test_a_cancelled_parent_leaves_no_process(tmp_path: Path) -> None:
-    """Whatever that does."""
+    """A process that ignores stop requests is killed."""
     began = tmp_path / "began"
     running = asyncio.create_task(run(for_ever, began))
     await exists(began)

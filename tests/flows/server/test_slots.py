@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
 @pytest.fixture(autouse=True)
 async def limit() -> AsyncIterator[None]:
-    """One cell at a time, for the length of a test."""
+    """Limit the server to one cell for the length of a test."""
     async with get_client() as client:
         await client.upsert_global_concurrency_limit_by_name(CELLS, 1)
         yield
@@ -25,7 +25,7 @@ async def limit() -> AsyncIterator[None]:
 
 
 async def taken() -> int:
-    """How many slots the server has given out."""
+    """Return the number of slots in use on the server."""
     async with get_client() as client:
         return (await client.read_global_concurrency_limit_by_name(CELLS)).active_slots
 
@@ -37,7 +37,7 @@ async def until_free() -> None:
 
 
 async def test_consecutive_cells_share_a_slot() -> None:
-    """It is kept between them, without another question to the server, and free at the end."""
+    """The shard keeps the slot between them, and releases it at the end."""
     async with cell_slots(Stop()) as one:
         for _ in range(3):
             async with one():
@@ -47,7 +47,7 @@ async def test_consecutive_cells_share_a_slot() -> None:
 
 
 async def test_a_slot_without_a_cell_is_free_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a moment, while the shard waits for the cells of others."""
+    """The shard releases it after a moment, while it waits for other shards."""
     monkeypatch.setattr(slots, "IDLE_S", 0.01)
     async with cell_slots(Stop()) as one, cell_slots(Stop()) as another:
         async with one():
@@ -57,8 +57,8 @@ async def test_a_slot_without_a_cell_is_free_for_others(monkeypatch: pytest.Monk
             assert await taken() == 1
 
 
-async def test_a_slot_is_given_to_others_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many cells the shard has left."""
+async def test_a_shard_releases_its_slot_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other programs get a turn although the shard has more cells."""
     monkeypatch.setattr(slots, "TURN_S", 0.0)
     async with cell_slots(Stop()) as one:
         async with one():
@@ -67,7 +67,7 @@ async def test_a_slot_is_given_to_others_from_time_to_time(monkeypatch: pytest.M
 
 
 async def test_a_cell_waits_for_a_slot_until_a_stop() -> None:
-    """One that has no slot begins nothing, and takes none later."""
+    """A cell without a slot does not begin, and takes no slot later."""
     stop = Stop()
     async with cell_slots(Stop()) as one, cell_slots(stop) as other:
         async with one():
