@@ -5,18 +5,16 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from agent.arms.durable.answers import Confidence, Work
-from agent.arms.durable.indexing import tests_covering
 from agent.arms.durable.reproduction import checked_on_base
 from agent.arms.durable.roles import protecting
 from agent.arms.durable.state import Evidence, Runs
-from agent.arms.durable.submission import Change, add_test, apply_patch
+from agent.arms.durable.submission import Change, add_test
 from agent.arms.durable.verification import (
     passes,
-    regressions,
     reports_tests,
-    run_tests,
     without,
 )
+from agent.checks import apply_patch, regressions, run_tests, tests_covering
 from agent.errors import OutOfTime
 from agent.journal import TreeRef
 from agent.session.session import BASE, Session

@@ -10,7 +10,7 @@ from agent.arms.durable.conversation import converse, prompt_beside
 from agent.arms.durable.roles import protecting, toolbox
 from agent.arms.durable.state import Anchor, Evidence, Reproduction, State
 from agent.arms.durable.submission import add_test
-from agent.arms.durable.verification import run_tests
+from agent.checks import run_tests
 from agent.journal import TreeRef
 from agent.paths import is_test_support
 from agent.session.session import Session

@@ -88,19 +88,6 @@ async def _holds_one_of(workspace: Workspace, path: str, contents: Sequence[byte
         return False
 
 
-async def apply_patch(session: Session, patch: str) -> str:
-    """Apply a patch to the session's work tree. Return git's error, or '' if it applies."""
-
-    async def apply(workspace: Workspace) -> str:
-        try:
-            await workspace.apply(patch)
-        except ValueError as error:
-            return str(error)
-        return ""
-
-    return await session.act("apply", {"patch": patch}, apply, str)
-
-
 async def add_test(session: Session, path: str, content: str) -> None:
     """Write a new test into the session's work tree."""
     encoded = content.encode()
