@@ -2,11 +2,13 @@
 
 running     a patch applied, and tests run, in a session's work tree
 covering    the existing tests of changed files
+baseline    existing tests on the base commit
 comparing   a run of tests against one of the base commit
 """
 
+from agent.checks.baseline import Baseline, baseline
 from agent.checks.comparing import regressions
 from agent.checks.covering import tests_covering
 from agent.checks.running import apply_patch, run_tests
 
-__all__ = ["apply_patch", "regressions", "run_tests", "tests_covering"]
+__all__ = ["Baseline", "apply_patch", "baseline", "regressions", "run_tests", "tests_covering"]
