@@ -10,15 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.arms import mini
-from agent.arms.durable.indexing import tests_covering
-from agent.arms.durable.roles import protecting
-from agent.arms.durable.submission import apply_patch
-from agent.arms.durable.verification import regressions, run_tests
 from agent.arms.options import MiniRetryOptions
+from agent.checks import apply_patch, baseline, regressions, run_tests, tests_covering
 from agent.errors import OutOfTime
 from agent.models.patches import parse
 from agent.session.session import BASE, Session
-from agent.tools import ToolSettings
+from agent.tools import Protection, ToolSettings
 from agent.types import Outcome, Task
 
 
@@ -67,18 +64,17 @@ async def _judged(task: Task, outcome: Outcome, session: Session, number: int) -
 
 
 async def _checked(task: Task, outcome: Outcome, fresh: Session) -> _Try:
-    patch, tools, protection = outcome.patch, ToolSettings(runner=task.runner), protecting(None)
+    patch, tools, protection = outcome.patch, ToolSettings(runner=task.runner), Protection()
     changed = sorted({path for file in parse(patch) for path in file.paths})
     tests = await tests_covering(changed, fresh)
     if not tests:
         return _Try(outcome)
-    before = await run_tests(tests, tools, protection, fresh)
-    await fresh.take(BASE)
+    before = await baseline(tests, tools, protection, fresh)
     problem = await apply_patch(fresh, patch)
     if problem:
         return _Try(outcome, tuple(tests), (f"the patch does not apply: {problem}",))
-    after = await run_tests(tests, tools, protection, fresh)
-    return _Try(outcome, tuple(tests), tuple(regressions(before, after)))
+    after = await run_tests(before.paths, tools, protection, fresh)
+    return _Try(outcome, before.paths, tuple(regressions(before.run, after)))
 
 
 def _report(tries: Sequence[_Try], chosen: int) -> dict[str, Any]:

@@ -38,7 +38,8 @@ def covering(
 ) -> list[Covering]:
     """Return the test files that likely cover any of the source files, the likeliest first.
 
-    `texts` are all files of the repository by their paths, `index` their symbols.
+    Of equally likely ones, those that share more folders with a source come first. `texts` are all
+    files of the repository by their paths, `index` their symbols.
     """
     wanted = sorted(set(sources))
     indirect = _importers(index, wanted)
@@ -53,7 +54,18 @@ def covering(
             points = sum(_POINTS[reason] for reason, _ in reasons)
             shown = tuple(f"{reason}: {source}" for reason, source in reasons)
             found.append(Covering(test, points, shown))
-    return sorted(found, key=lambda covering: (-covering.points, covering.path))
+    folders = [_folders(source) for source in wanted]
+
+    def order(covering: Covering) -> tuple[int, int, str]:
+        own = _folders(covering.path)
+        return -covering.points, -max(len(own & each) for each in folders), covering.path
+
+    return sorted(found, key=order)
+
+
+def _folders(path: str) -> set[str]:
+    """Return the names of the folders around a file."""
+    return set(PurePosixPath(path).parts[:-1])
 
 
 def _importers(index: SymbolIndex, sources: Iterable[str]) -> dict[str, set[str]]:

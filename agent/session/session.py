@@ -204,6 +204,11 @@ class Session:
         return self._attempt.workspaces.root
 
     @property
+    def network(self) -> bool:
+        """True if commands can reach other machines."""
+        return self._attempt.workspaces.network
+
+    @property
     def tree(self) -> TreeRef:
         """The work tree after the last step, for `branch` and `take`; `BASE` at first."""
         return self._bench.tree
@@ -315,12 +320,17 @@ class Session:
         return await self.act("diff", {}, lambda workspace: workspace.diff(), str)
 
     async def take(self, tree: TreeRef) -> None:
-        """Set the work tree to one of another line of work of this attempt, as a step."""
+        """Set the work tree to one of another line of work of this attempt, as a step.
 
-        async def put(workspace: Workspace) -> None:
-            await self._bench.put(tree)
+        The workspace is restored when the next step needs it.
+        """
 
-        await self.act("take", {"tree": str(tree)}, put, type(None))
+        async def take(left_s: float) -> Result:
+            self._bench.take(tree)
+            return ActionResult(None)
+
+        asked = {"action": "take", "tree": str(tree)}
+        await self._step(_Request("action", canonical(asked), asked, take))
 
     async def snapshot(self) -> None:
         """Save the whole workspace as an image, as a step.

@@ -20,6 +20,11 @@ class Workspaces(Protocol):
         """Absolute path of the repository in all workspaces, as seen by commands."""
         ...
 
+    @property
+    def network(self) -> bool:
+        """True if commands can reach other machines."""
+        ...
+
     def open(
         self, name: str, *, image: str, goes_on: bool
     ) -> AbstractAsyncContextManager[Workspace]:
@@ -82,14 +87,9 @@ class Workbench:
         self._tree_id = await workspace.tree() if self.tree == BASE else ""
         return workspace
 
-    async def put(self, tree: TreeRef) -> None:
-        """Set the workspace to a tree of the log.
-
-        Raises:
-            WorkspaceError: the restored tree differs.
-        """
+    def take(self, tree: TreeRef) -> None:
+        """Let the workspace be at a tree of the log when it is used next."""
         self.tree = tree
-        await self.ready()
 
     async def snapshot(self) -> None:
         """Save the whole content of the workspace as an image, if the workspace supports images.
@@ -106,12 +106,12 @@ class Workbench:
 
     async def changed(self) -> TreeRef | None:
         """Save the work tree if the last step changed it. Return its reference, or None."""
-        assert self._workspace is not None
-        tree_id = await self._workspace.tree()
-        if tree_id != self._tree_id:
-            self._tree_id = tree_id
-            kept = await self._log.save_tree(await self._workspace.checkpoint())
-            self.tree = self._held = replace(kept, image=self._image)
+        if self._workspace is not None and self._held == self.tree:
+            tree_id = await self._workspace.tree()
+            if tree_id != self._tree_id:
+                self._tree_id = tree_id
+                kept = await self._log.save_tree(await self._workspace.checkpoint())
+                self.tree = self._held = replace(kept, image=self._image)
         before, self._recorded = self._recorded, self.tree
         return self.tree if self.tree != before else None
 

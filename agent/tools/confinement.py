@@ -1,5 +1,6 @@
 """Confinement of tools to the repository, with all links followed."""
 
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from agent.tools.tool import Refused, is_plain
@@ -12,10 +13,24 @@ async def confined(workspace: Workspace, path: str) -> str:
     Raises:
         Refused: the path is empty, or its target is outside the repository.
     """
+    [real] = await confined_all(workspace, [path])
+    return real
+
+
+async def confined_all(workspace: Workspace, paths: Sequence[str]) -> list[str]:
+    """Return the targets of several paths, as `confined` does.
+
+    Raises:
+        Refused: one of them is empty, or its target is outside the repository.
+    """
     try:
-        real = await workspace.resolve(path)
+        found = await workspace.resolve_all(paths)
     except OSError as error:
         raise Refused(str(error)) from error
+    return [_inside(workspace, path, real) for path, real in zip(paths, found, strict=True)]
+
+
+def _inside(workspace: Workspace, path: str, real: str | None) -> str:
     if real is None:
         raise Refused(
             f"{path} is outside the repository ({workspace.root}); "

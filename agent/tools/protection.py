@@ -96,11 +96,8 @@ async def _keep(workspace: Workspace, path: str, content: bytes) -> bool:
     Raises:
         WorkspaceError: the file cannot be written.
     """
-    try:
-        if await workspace.resolve(path) == path and await workspace.read(path) == content:
-            return False
-    except OSError:  # it is missing or too large
-        pass
+    if await workspace.holds(path, content):
+        return False
     await workspace.put_back([path])
     try:
         await workspace.write(path, content)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from agent.runners import Results, prepare
-from agent.tools.confinement import confined
+from agent.tools.confinement import confined_all
 from agent.tools.rendering import head_and_tail
 from agent.tools.results import TestRun, ToolResult
 from agent.tools.tool import Arguments, Tool, ToolSettings
@@ -38,21 +38,19 @@ class RunTests(Arguments):
 
 async def run_tests(workspace: Workspace, settings: ToolSettings, asked: RunTests) -> ToolResult:
     """Run the tests at the paths. Return their results in `tests`."""
-    tests = await run_paths(workspace, settings, asked.paths)
+    tests = await run_paths(workspace, settings, await _targets(workspace, asked.paths))
     ok = tests.exit_code == 0 and not tests.problem
     return ToolResult(tests.output, ok=ok, exit_code=tests.exit_code, tests=tests)
 
 
 async def run_paths(workspace: Workspace, settings: ToolSettings, paths: Sequence[str]) -> TestRun:
-    """Run the tests at the paths.
+    """Run the tests at paths of the repository.
 
     Raises:
-        Refused: a path is outside the repository.
         WorkspaceError: the shell is gone.
     """
-    targets = [await _target(workspace, path) for path in paths]
-    command, late = settings.runner.shell_command(targets), ""
-    observed = prepare(settings.runner, targets)
+    command, late = settings.runner.shell_command(paths), ""
+    observed = prepare(settings.runner, paths)
     done = await workspace.run(
         observed.command if observed else command,
         timeout_s=settings.test_timeout_s,
@@ -70,10 +68,15 @@ async def run_paths(workspace: Workspace, settings: ToolSettings, paths: Sequenc
     return _observed(command, done.exit_code, output, results)
 
 
-async def _target(workspace: Workspace, path: str) -> str:
-    """Return a path or test id inside the repository."""
-    file, colons, name = path.partition("::")
-    return f"{await confined(workspace, file)}{colons}{name}"
+async def _targets(workspace: Workspace, paths: Sequence[str]) -> list[str]:
+    """Return paths and test ids inside the repository.
+
+    Raises:
+        Refused: a path is outside the repository.
+    """
+    parts = [path.partition("::") for path in paths]
+    files = await confined_all(workspace, [file for file, _, _ in parts])
+    return [f"{file}{colons}{name}" for file, (_, colons, name) in zip(files, parts, strict=True)]
 
 
 def _observed(command: str, exit_code: int, output: str, results: Results) -> TestRun:

@@ -8,7 +8,7 @@
 #            every command, which identifies processes that left its group
 # Request    "TOKEN SECONDS MODE COMMAND_BYTES INPUT_BYTES STAMP\n", the command, its input
 #            (MODE is `login` or `plain`; the input is text, because it passes through a
-#            variable; STAMP is the path of a file, or empty)
+#            variable; STAMP is a time in seconds, or empty)
 # Answer     "TOKEN begin\n", the output, "\nTOKEN end STATUS TIMED_OUT CHANGED\n"
 #            (CHANGED is 0 if neither the folder nor its git index changed since the stamp)
 #
@@ -83,13 +83,13 @@ run() {
   exec {supervisor}<&-
 }
 
-# Returns 1 if nothing in the folder or the index of its repository has changed since the file
+# Returns 1 if nothing in the folder or the index of its repository has changed since the time
 # $stamp, else 0. The time of a change is set by the kernel, and no command can forge it.
 has_changed() {
   local seen finder any answer=0
   exec {seen}< <(
     cd -- "$root" &&
-      exec find . .git/index -path ./.git -prune -o -cnewer "$stamp" -print -quit 2>&1
+      exec find . .git/index -path ./.git -prune -o -newerct "@$stamp" -print -quit 2>&1
   )
   finder=$!
   read -r -t 5 -N 1 -u "$seen" any

@@ -95,6 +95,21 @@ class Workspace(Protocol):
         """
         ...
 
+    async def resolve_all(self, paths: Sequence[str]) -> list[str | None]:
+        """Return the targets of several paths, as `resolve` does.
+
+        Raises:
+            OSError: a path is invalid, such as an empty one.
+        """
+        ...
+
+    async def holds(self, path: str, content: bytes) -> bool:
+        """Return True if there is a file of that content at exactly this path, without links.
+
+        The path is relative to the root.
+        """
+        ...
+
     async def original(self, path: str) -> bytes | None:
         """Return the content that a file had at the opening, in the base commit, or None.
 
@@ -134,8 +149,10 @@ class Workspace(Protocol):
         """
         ...
 
-    async def diff(self) -> str:
+    async def diff(self, without: Sequence[str] = ()) -> str:
         """Return all differences from the base commit, including untracked files.
+
+        Differences in the paths `without` are left out.
 
         The result is a binary-safe unified diff that `git apply` accepts.
         """

@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-import re
+import hashlib
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -10,8 +10,15 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from agent.errors import Destroyed, WorkspaceError
-from agent.workspaces.protocol import Change, ChangeStatus, Checkpoint, CommandResult
+from agent.workspaces.protocol import Change, Checkpoint, CommandResult
 from agent.workspaces.shell import DEFAULT_OUTPUT_BYTES, Finished, Mode, Shell
+from agent.workspaces.survey import (
+    INLINE_DELTA_BYTES,
+    Survey,
+    parse_changes,
+    parse_survey,
+    tree_id,
+)
 
 PAGERS_OFF = {
     "PAGER": "cat",
@@ -50,22 +57,12 @@ mkdir -p -- "$(dirname -- {path})" && base64 -d {redirect} {path}
 _WORK_TREE = Path(__file__).with_name("work_tree.sh").read_text(encoding="utf-8")
 
 
-_RESOLVE = "cd {root} && realpath -mz -- . {path}"
-
-_STATUSES: dict[str, ChangeStatus] = {
-    "A": "added",
-    "M": "modified",
-    "D": "deleted",
-    "T": "typechange",
-}
-
-# The stamp is set back by more than the kernel's clock tick, and before the tree is read. A change
-# in the same tick, or meanwhile, counts as a change the next time.
-_STAMPED_TREE = """
-t=$(($(date +%s%N) / 1000 - 20000))
-touch -d "@$((t / 1000000)).$(printf %06d $((t % 1000000)))" "$scratch/stamp" 2>/dev/null
-firmly tree
+_DIGEST = """
+cd {root} && [[ -f {path} && $(realpath -m -- {path}) == "$(realpath .)"/{path} ]] &&
+  sha256sum <{path}
 """
+
+_RESOLVE = "cd {root} && realpath -mz -- . {paths}"
 
 
 class _Opening(NamedTuple):
@@ -92,7 +89,7 @@ class ShellWorkspace(ABC):
         self._root = root
         self._base_commit = base_commit
         self._scratch = scratch
-        self._last_tree: str | None = None
+        self._last_survey: Survey | None = None
         # True if anything changed since then. Most commands only read, and checking for changes as
         # part of each command takes a tenth of the time of asking git.
         self._changed = True
@@ -169,13 +166,32 @@ class ShellWorkspace(ABC):
         Raises:
             OSError: the path is invalid, such as an empty one.
         """
-        names = {"root": shlex.quote(self._root), "path": shlex.quote(path)}
+        [resolved] = await self.resolve_all([path])
+        return resolved
+
+    async def resolve_all(self, paths: Sequence[str]) -> list[str | None]:
+        """Return the targets of several paths, as `resolve` does.
+
+        Raises:
+            OSError: a path is invalid.
+        """
+        names = {"root": shlex.quote(self._root), "paths": shlex.join(paths)}
         done = await self._execute(_RESOLVE.format(**names))
-        self._expect_success(done, f"cannot resolve {path}")
-        root, real, _ = done.head.decode(errors="surrogateescape").split("\0")
-        if not PurePosixPath(real).is_relative_to(root):
-            return None
-        return str(PurePosixPath(real).relative_to(root))
+        self._expect_success(done, f"cannot resolve {', '.join(paths)}")
+        root, *found, _ = done.head.decode(errors="surrogateescape").split("\0")
+        return [
+            str(PurePosixPath(real).relative_to(root))
+            if PurePosixPath(real).is_relative_to(root)
+            else None
+            for real in found
+        ]
+
+    async def holds(self, path: str, content: bytes) -> bool:
+        """Return True if there is a file of that content at exactly this path, without links."""
+        script = _DIGEST.format(root=shlex.quote(self._root), path=shlex.quote(path))
+        done = await self._execute(script)
+        digest = hashlib.sha256(content).hexdigest()
+        return done.exit_code == 0 and done.text.partition(" ")[0].strip("\\") == digest
 
     async def original(self, path: str) -> bytes | None:
         """Return the content that a file had at the opening, or None if it did not exist.
@@ -202,18 +218,14 @@ class ShellWorkspace(ABC):
             Destroyed: there is no repository any more, or it is too large.
             WorkspaceError: the shell is gone.
         """
-        work = (
-            "firmly changes"
-            if since is None
-            else f"want={shlex.quote(since)}\nfirmly changes_since"
-        )
-        listed = await self._git(work, "changes", keep_bytes=MAX_FILE_BYTES)
-        fields = listed.decode(errors="surrogateescape").split("\0")[:-1]
-        found = [
-            Change(path, _STATUSES[status])
-            for status, path in zip(fields[::2], fields[1::2], strict=True)
-        ]
-        return sorted(found, key=lambda change: change.path)
+        if since is None:
+            survey = await self._survey(with_changes=True)
+            return list(survey.changes or ())
+        last = None if self._changed else self._last_survey
+        if last is not None and last.since is not None and last.before == since:
+            return list(last.since)
+        work = f"want={shlex.quote(since)}\nfirmly changes_since"
+        return list(parse_changes(await self._git(work, "changes", keep_bytes=MAX_FILE_BYTES)))
 
     async def put_back(self, paths: Sequence[str]) -> None:
         """Restore exactly these paths to their state at the opening.
@@ -227,9 +239,8 @@ class ShellWorkspace(ABC):
         """
         for path in paths:
             _expect_inside(path)
-        given = "".join(f"{path}\0" for path in paths)
-        await self.write(f"{self._scratch}/given", given.encode(errors="surrogateescape"))
-        await self._git("firmly put_back", "files put back", retryable=True)
+        given = "".join(f"{path}\0" for path in paths).encode(errors="surrogateescape")
+        await self._git("firmly put_back", "files put back", given=given, retryable=True)
 
     async def apply(self, patch: str) -> None:
         """Apply a unified diff to the work tree: all of it, or nothing.
@@ -241,14 +252,13 @@ class ShellWorkspace(ABC):
             Destroyed: there is no repository any more.
             WorkspaceError: the shell is gone.
         """
-        given = f"{self._scratch}/given"
-        await self.write(given, patch.encode(errors="surrogateescape"))
-        done = await self._work_tree("apply")
+        given = patch.encode(errors="surrogateescape")
+        done = await self._work_tree("apply", given=given)
         if done.exit_code:
             raise ValueError(done.text.strip())
 
-    async def diff(self) -> str:
-        """Return all differences from the base commit.
+    async def diff(self, without: Sequence[str] = ()) -> str:
+        """Return all differences from the base commit, except for those in the paths `without`.
 
         Bytes that are not UTF-8 are surrogate escapes, so encode the diff with
         `errors="surrogateescape"`.
@@ -257,7 +267,13 @@ class ShellWorkspace(ABC):
             Destroyed: git cannot compare.
             WorkspaceError: the shell is gone.
         """
-        patch = await self._git("firmly patch", "diff", keep_bytes=MAX_FILE_BYTES)
+        given = "".join(f":(top,exclude,literal){path}\0" for path in without)
+        patch = await self._git(
+            "firmly patch",
+            "diff",
+            given=given.encode(errors="surrogateescape"),
+            keep_bytes=MAX_FILE_BYTES,
+        )
         return patch.decode(errors="surrogateescape")
 
     async def tree(self) -> str:
@@ -270,11 +286,23 @@ class ShellWorkspace(ABC):
             Destroyed: there is no repository any more, or it is too large.
             WorkspaceError: the shell is gone.
         """
-        if self._last_tree is None or self._changed:
-            self._last_tree = None
-            self._last_tree = _tree_id(await self._git(_STAMPED_TREE, "tree"))
+        return (await self._survey()).tree
+
+    async def _survey(self, *, with_changes: bool = False) -> Survey:
+        """Return the work tree as it is. Git is asked only if anything changed."""
+        last = self._last_survey
+        if last is not None and last.changes is not None:  # they will be asked for again
+            with_changes = True
+        is_enough = last is not None and (last.changes is not None or not with_changes)
+        if last is None or self._changed or not is_enough:
+            # Without a survey, a command does not look for changes.
+            self._last_survey = None
+            known = last.tree if last else ""
+            work = f"want={known}\nmost={INLINE_DELTA_BYTES}\nfirmly survey {int(with_changes)}"
+            found = await self._git(work, "tree", keep_bytes=2 * MAX_FILE_BYTES)
+            last = self._last_survey = parse_survey(found, last)
             self._changed = False
-        return self._last_tree
+        return last
 
     async def checkpoint(self) -> Checkpoint:
         """Return the tree and its difference from the base commit.
@@ -284,9 +312,12 @@ class ShellWorkspace(ABC):
                 `MAX_DELTA_BYTES`.
             WorkspaceError: the shell is gone.
         """
+        last = self._last_survey
+        if last is not None and last.delta is not None and not self._changed:
+            return Checkpoint(last.tree, last.delta)
         made = await self._git("firmly checkpoint", "checkpoint", keep_bytes=MAX_DELTA_BYTES)
         tree, _, delta = made.partition(b"\n")
-        return Checkpoint(_tree_id(tree), delta)
+        return Checkpoint(tree_id(tree), delta)
 
     async def restore(self, checkpoint: Checkpoint | None) -> None:
         """Restore the work tree of the checkpoint (None: that of the opening) and the repository.
@@ -298,13 +329,16 @@ class ShellWorkspace(ABC):
         Raises:
             WorkspaceError: the tree is not the checkpoint's; a fresh workspace can help.
         """
+        self._last_survey = None
         if checkpoint is None:
-            await self._git("firmly restore_opening", "restored tree", retryable=True)
-            return
-        given = f"{self._scratch}/given"
-        await self.write(given, checkpoint.delta)
-        work = f"want={shlex.quote(checkpoint.tree)}\nfirmly restore"
-        await self._git(work, "restored tree", retryable=True)
+            stamp = await self._git("firmly restore_opening", "restored tree", retryable=True)
+            tree, delta = self._opening.tree if self._opening else "", None
+        else:
+            work = f"want={shlex.quote(checkpoint.tree)}\nfirmly restore"
+            stamp = await self._git(work, "restored tree", given=checkpoint.delta, retryable=True)
+            tree, delta = checkpoint.tree, checkpoint.delta
+        self._last_survey = Survey(stamp.decode().strip(), tree, delta=delta)
+        self._changed = False
 
     async def _begin(self) -> bool:
         """Save the repository's state, once and before any command. Return True if there is one."""
@@ -315,8 +349,11 @@ class ShellWorkspace(ABC):
         return self._remember(await self._git("begun", "repository", retryable=True))
 
     def _remember(self, known: bytes) -> bool:
+        """Keep the opening. If it was saved just now, the work tree is as it was then."""
         fields = known.decode().split()
-        self._opening = _Opening(*fields) if fields else None
+        self._opening = _Opening(*fields[:3]) if fields else None
+        if self._opening is not None and fields[3:]:
+            self._last_survey, self._changed = Survey(fields[3], self._opening.tree), False
         return self._opening is not None
 
     async def _git(
@@ -324,15 +361,23 @@ class ShellWorkspace(ABC):
         work: str,
         what: str,
         *,
+        given: bytes | None = None,
         keep_bytes: int = DEFAULT_OUTPUT_BYTES,
         retryable: bool = False,
     ) -> bytes:
         """Return the output of a function of `work_tree.sh`. `what` names it in the error."""
-        done = await self._work_tree(work, keep_bytes=keep_bytes)
+        done = await self._work_tree(work, given=given, keep_bytes=keep_bytes)
         return self._output(done, what, retryable=retryable)
 
-    async def _work_tree(self, work: str, *, keep_bytes: int = DEFAULT_OUTPUT_BYTES) -> Finished:
-        """Run a function of `work_tree.sh`."""
+    async def _work_tree(
+        self, work: str, *, given: bytes | None = None, keep_bytes: int = DEFAULT_OUTPUT_BYTES
+    ) -> Finished:
+        """Run a function of `work_tree.sh`, with its input `given` as a file in the scratch."""
+        stdin = ""
+        if given is not None and len(given) > _PIECE_BYTES:
+            await self.write(f"{self._scratch}/given", given)
+        elif given is not None:
+            work, stdin = f"receive\n{work}", base64.b64encode(given).decode()
         opening = self._opening or _Opening(self._base_commit, "", "")
         settings = {
             "root": self._root,
@@ -343,7 +388,9 @@ class ShellWorkspace(ABC):
         }
         lines = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
         script = "\n".join([*lines, _WORK_TREE, work])
-        return await self._execute(script, timeout_s=_GIT_TIMEOUT_S, keep_bytes=keep_bytes)
+        return await self._execute(
+            script, timeout_s=_GIT_TIMEOUT_S, keep_bytes=keep_bytes, stdin=stdin
+        )
 
     def _output(self, done: Finished, what: str, *, retryable: bool = False) -> bytes:
         if done.exit_code or done.left_out:
@@ -371,7 +418,7 @@ class ShellWorkspace(ABC):
                 mode=mode,
                 keep_bytes=keep_bytes,
                 stdin=stdin,
-                stamp=f"{self._scratch}/stamp" if self._last_tree else "",
+                stamp=self._last_survey.stamp if self._last_survey else "",
             )
         except asyncio.CancelledError:
             if self._shell.gone:
@@ -392,10 +439,3 @@ def _expect_inside(path: str) -> None:
     parts = PurePosixPath(path).parts
     if not parts or parts[0] in ("/", "//", ".git") or ".." in parts or "\0" in path:
         raise ValueError(f"not a path of a file inside the repository: {path!r}")
-
-
-def _tree_id(output: bytes) -> str:
-    tree = output.decode(errors="replace").strip()
-    if not re.fullmatch("[0-9a-f]{40}", tree):
-        raise WorkspaceError(f"git names no tree: {tree[-500:]}", retryable=False)
-    return tree

@@ -140,8 +140,8 @@ class Shell:
     ) -> Finished:
         """Run `command` with `stdin`, and end every process that it leaves.
 
-        Afterwards, check for changes in the server's folder, except `.git`, since the file `stamp`
-        was changed. Without a stamp, the folder counts as changed.
+        Afterwards, check for changes in the server's folder, except `.git`, since `stamp`, in
+        seconds of the server's clock. Without a stamp, the folder counts as changed.
 
         Raises:
             WorkspaceError: the server does not respond in time, or has ended.

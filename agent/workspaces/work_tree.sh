@@ -17,7 +17,8 @@ export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1
 export GIT_NO_REPLACE_OBJECTS=1 LC_ALL=C
 cd -- "$root" || exit
 
-# Saves the state at the opening, once. Prints its ids, or nothing without a repository.
+# Saves the state at the opening, once. Prints its ids, and the time if it was saved just now, or
+# nothing without a repository.
 begin() {
   if [[ ! $(begun) ]]; then
     local id
@@ -26,10 +27,12 @@ begin() {
     base=$id
     mkdir -p -m 700 -- "$scratch" && copy_repository .git "$scratch/start" || return
     look bytes && git read-tree "$base" && git ls-files -zo --directory >"$scratch/present" &&
-      files >"$scratch/files" && collect 2>"$scratch/log" && opening=$(git write-tree) &&
+      files >"$scratch/files" && stamp && collect 2>"$scratch/log" && opening=$(git write-tree) &&
       difference >"$scratch/opening" || return
     files_digest=$(digest_of_files) &&
-      printf '%s %s %s\n' "$base" "$opening" "$files_digest" >"$scratch/known"
+      printf '%s %s %s\n' "$base" "$opening" "$files_digest" >"$scratch/known" &&
+      printf '%s %s %s %s\n' "$base" "$opening" "$files_digest" "$stamped"
+    return
   fi
   cat -- "$scratch/known"
 }
@@ -120,7 +123,40 @@ readable() {
   return 0
 }
 
-tree() { look bytes && collect && git write-tree; }
+# Sets stamped, the time after which commands find changes. It is set back by more than the kernel's
+# clock tick, and before the work tree is read. A change in the same tick, or meanwhile, counts as
+# a change the next time.
+stamp() {
+  local t=$(($(date +%s%N) / 1000 - 20000))
+  stamped=$((t / 1000000)).$(printf %06d $((t % 1000000)))
+}
+
+# Prints the time, the id of the tree and the sizes of what follows: the changes since the opening
+# if $1, and, unless it is the tree $want, the changes since that tree and the difference from the base
+# commit. What is unknown, or larger than $most, has the size -1.
+survey() {
+  stamp
+  look bytes || return
+  if (($1)); then open_folders && know_opening || return; fi
+  collect && local tree && tree=$(git write-tree) || return
+  local changes=-1 since=-1 delta=-1
+  if (($1)); then
+    list_changes >"$scratch/changes" && changes=$(size_of changes) || return
+  fi
+  if [[ $tree != "$want" ]]; then
+    if [[ $want ]] && git cat-file -e "$want" 2>/dev/null; then
+      compare "$want" >"$scratch/since" && since=$(size_of since) || return
+    fi
+    difference >"$scratch/delta" && delta=$(size_of delta) || return
+    ((delta <= most)) || delta=-1
+  fi
+  printf '%s %s %d %d %d\n' "$stamped" "$tree" "$changes" "$since" "$delta"
+  ((changes < 0)) || cat -- "$scratch/changes"
+  ((since < 0)) || cat -- "$scratch/since"
+  ((delta < 0)) || cat -- "$scratch/delta"
+}
+
+size_of() { stat -c %s -- "$scratch/$1"; }
 
 # Treats the current ignored files as if they had existed at the opening.
 settle() { look bytes && collect && git ls-files -zo --directory >"$scratch/present"; }
@@ -130,25 +166,24 @@ checkpoint() {
     cat -- "$scratch/delta"
 }
 
+# Prints the difference from the base commit. $scratch/given has pathspecs, each ending in NUL.
 patch() {
-  look patch && collect && difference >"$scratch/delta" && cat -- "$scratch/delta"
+  local -a specs
+  mapfile -d '' specs <"$scratch/given"
+  look patch && collect && difference "${specs[@]}" >"$scratch/delta" && cat -- "$scratch/delta"
 }
 
 difference() {
   git diff --cached --binary --full-index --no-color --no-renames --no-ext-diff --no-textconv \
-    "$base" --
+    "$base" -- "$@"
 }
 
 # Prints the changes since the opening: status and path in turn, each ending in NUL. New files
 # count even if git would ignore them, and a pipe in place of a file is a change.
-changes() {
-  look bytes && open_folders && know_opening && collect &&
-    compare "$opening" --diff-filter=a >"$scratch/delta" || return
-  {
-    comm -z -23 <(files) <(files_at_opening) | sed -z 's/^/A\x00/'
-    comm -z -12 <(files ! -type f ! -type l) <(files_at_opening) | sed -z 's/^/T\x00/'
-  } >>"$scratch/delta"
-  cat -- "$scratch/delta"
+list_changes() {
+  compare "$opening" --diff-filter=a || return
+  comm -z -23 <(files) <(files_at_opening) | sed -z 's/^/A\x00/'
+  comm -z -12 <(files ! -type f ! -type l) <(files_at_opening) | sed -z 's/^/T\x00/'
 }
 
 # Prints the differences from the tree $want among tracked and unignored files. The tree is
@@ -227,7 +262,8 @@ original() {
   git cat-file blob "$opening:$name"
 }
 
-# Restores the work tree $want, which is the base commit with the patch in $scratch/given.
+# Restores the work tree $want, which is the base commit with the patch in $scratch/given. Prints
+# the time.
 restore() {
   look bytes || return
   if [[ ! -d $scratch/start ]]; then
@@ -240,7 +276,11 @@ restore() {
   collect || return
   drop_nested
   git read-tree --reset -u "$want" && git clean -ffdq && drop_ignored && force_ignored || return
-  if collect && [[ $(git write-tree) == "$want" ]]; then return; fi
+  stamp
+  if collect && [[ $(git write-tree) == "$want" ]]; then
+    echo "$stamped"
+    return
+  fi
   git diff-index --cached --name-status "$want" >&2
   return 1
 }
@@ -288,6 +328,11 @@ force_ignored() {
     <(git diff-index --cached -z --name-only --diff-filter=A "$base" | sort -z) |
     GIT_INDEX_FILE=$root/.git/index GIT_OBJECT_DIRECTORY=$root/.git/objects \
       git update-index -z --add --replace --stdin
+}
+
+# Keeps the input of a function.
+receive() {
+  mkdir -p -m 700 -- "$scratch" && base64 -d >"$scratch/given" || exit
 }
 
 # Runs a function. If it fails, runs it once more with only the saved opening.

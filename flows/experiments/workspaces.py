@@ -68,6 +68,11 @@ class AttemptWorkspaces:
             return container.ROOT
         return HostWorkspace.root_of(self._folder(""))
 
+    @property
+    def network(self) -> bool:
+        """True if commands can reach other machines. Nothing isolates a host workspace."""
+        return self.place.network or self.place.environment == "host"
+
     @asynccontextmanager
     async def open(self, name: str, *, image: str, goes_on: bool) -> AsyncIterator[Workspace]:
         """Open the workspace of that name, and remove it after the block.

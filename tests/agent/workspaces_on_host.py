@@ -17,6 +17,8 @@ class HostWorkspaces:
         self._base_commit = base_commit
         self._name = secrets.token_hex(8)
 
+    network = True
+
     @property
     def root(self) -> str:
         return HostWorkspace.root_of(self._name)

@@ -6,7 +6,16 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import cells, durability, grading, indexing, mini_runner, repeats, scale
+from tests.bench import (
+    cells,
+    durability,
+    grading,
+    indexing,
+    mini_runner,
+    overhead,
+    repeats,
+    scale,
+)
 from tests.bench.timing import Bound, Ratio
 
 BENCHES: dict[str, Callable[..., list[Bound] | list[Ratio]]] = {
@@ -16,6 +25,7 @@ BENCHES: dict[str, Callable[..., list[Bound] | list[Ratio]]] = {
     "grading": grading.run,
     "report": scale.run,
     "index": indexing.run,
+    "overhead": overhead.run,
     "cells": cells.run,
     "repeats": repeats.run,
 }

@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from agent.arms.durable.answers import NextStep
 from agent.arms.durable.implementation import implement
-from agent.arms.durable.indexing import tests_covering
 from agent.arms.durable.review import review_step
 from agent.arms.durable.state import Candidate, State, StepResult
 from agent.arms.durable.verification import verify
+from agent.checks import tests_covering
 from agent.errors import OutOfTime
 from agent.session.session import Session
 

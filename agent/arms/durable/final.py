@@ -2,8 +2,9 @@
 
 from agent.arms.durable.review import review_whole
 from agent.arms.durable.state import FinalResult, State, Verification
-from agent.arms.durable.submission import add_test, apply_patch, change_of
+from agent.arms.durable.submission import add_test, change_of
 from agent.arms.durable.verification import verify
+from agent.checks import apply_patch
 from agent.errors import OutOfTime
 from agent.session.session import BASE, Session
 

@@ -5,18 +5,16 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from agent.arms.durable.answers import Confidence, Work
-from agent.arms.durable.indexing import tests_covering
 from agent.arms.durable.reproduction import checked_on_base
 from agent.arms.durable.roles import protecting
 from agent.arms.durable.state import Evidence, Runs
-from agent.arms.durable.submission import Change, add_test, apply_patch
+from agent.arms.durable.submission import Change, add_test
 from agent.arms.durable.verification import (
     passes,
-    regressions,
     reports_tests,
-    run_tests,
     without,
 )
+from agent.checks import Baseline, apply_patch, baseline, regressions, run_tests, tests_covering
 from agent.errors import OutOfTime
 from agent.journal import TreeRef
 from agent.session.session import BASE, Session
@@ -31,6 +29,11 @@ without the change. `new_test`: it passes with the change. `regression`: the rel
 fail no more than before. `review`: a reviewer has no objection. `unverified`: the work was not cut
 off before its tests.
 """
+
+_WRITE_A_TEST = (
+    "the change is one of code, but has no new test: write one that fails without the change; if "
+    "no test can show the change, answer again with `no_test_because`"
+)
 
 SHOWN_EVIDENCE = 4_000
 """Maximum length of the evidence of one finding in a prompt, in characters."""
@@ -81,11 +84,18 @@ class Judgement:
 
 
 async def judge(
-    state: Evidence, change: Change, work: Work | None, incomplete: str, session: Session
+    state: Evidence,
+    change: Change,
+    work: Work | None,
+    incomplete: str,
+    session: Session,
+    *,
+    insists_on_test: bool = False,
 ) -> Judgement:
     """Run the new test and the related existing tests on a fresh copy. Return the closed gates.
 
-    A new test that holds on the base commit becomes the attempt's anchor test.
+    A new test that holds on the base commit becomes the attempt's anchor test. If the judge insists
+    on a test, a change of code without one keeps a gate closed, whatever the reason.
     """
     judged = Judgement(
         session.tree,
@@ -102,10 +112,19 @@ async def judge(
     try:
         async with session.branch("fresh", BASE, limit_s=state.profile.phase_limit_s) as fresh:
             problem = await _reproduced(state, change, work, fresh)
+            if insists_on_test and not problem and _lacks_a_test(state, change, work):
+                problem = _WRITE_A_TEST
             runs = await _runs(state, change.patch, related, fresh)
     except OutOfTime as error:
         problem, runs = "", Runs(problem=str(error))
     return found(state, replace(judged, runs=runs, reproduction=problem))
+
+
+def _lacks_a_test(state: Evidence, change: Change, work: Work | None) -> bool:
+    """Return True if code changed and its author names no test."""
+    changes_code = any(path.endswith(".py") for path in change.files)
+    is_wanted = state.profile.reproduction != "off" and state.reproduction.anchor is None
+    return changes_code and is_wanted and work is not None and not work.test
 
 
 async def _reproduced(state: Evidence, change: Change, work: Work | None, fresh: Session) -> str:
@@ -150,16 +169,14 @@ async def _runs(state: Evidence, patch: str, related: tuple[str, ...], fresh: Se
     if anchor is not None:
         await add_test(fresh, anchor.path, anchor.content)
         shown = await run_tests([anchor.path], state.tools, protection, fresh)
-    after = await run_tests(related, state.tools, protection, fresh) if related else None
-    return Runs(shown, before, after)
+    after = await run_tests(before.paths, state.tools, protection, fresh) if before else None
+    return Runs(shown, before.run if before else None, after)
 
 
-async def _baseline(state: Evidence, related: tuple[str, ...], fresh: Session) -> TestRun:
+async def _baseline(state: Evidence, related: tuple[str, ...], fresh: Session) -> Baseline:
     """Return a run of existing tests on the base commit, of which one is enough."""
     if related not in state.baselines:
-        done = await run_tests(related, state.tools, protecting(None), fresh)
-        state.baselines[related] = done
-        await fresh.take(BASE)
+        state.baselines[related] = await baseline(related, state.tools, protecting(None), fresh)
     return state.baselines[related]
 
 

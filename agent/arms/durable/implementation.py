@@ -5,7 +5,7 @@ from agent.arms.durable.answers import NextStep, StepReport
 from agent.arms.durable.context import gathering
 from agent.arms.durable.conversation import converse, prompt_beside
 from agent.arms.durable.exchanges import Exchange, ToolUse, changed_files, written_files
-from agent.arms.durable.roles import toolbox
+from agent.arms.durable.roles import network, toolbox
 from agent.arms.durable.state import Candidate, CandidateStatus, State
 from agent.errors import OutOfTime
 from agent.journal import TreeRef
@@ -46,6 +46,7 @@ async def _talk(
             "last_step",
             "earlier_errors",
         ),
+        "network": network(session),
         "step": step.model_dump(),
         "candidate": number,
         "diff": head_and_tail(await session.diff(), SHOWN_DIFF),

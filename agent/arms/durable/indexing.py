@@ -1,15 +1,12 @@
 """Phase 2: the repository map in a few thousand tokens, and the test files."""
 
 import asyncio
-from collections.abc import Sequence
 
 from agent.arms.durable.state import Repository
-from agent.index import covering, find_tests, read_index, read_sources
+from agent.index import find_tests, read_index, read_sources
 from agent.session.session import Session
 from agent.types import Task
 from agent.workspaces.protocol import Workspace
-
-MOST_COVERING = 3
 
 
 async def look_around(task: Task, map_tokens: int, session: Session) -> Repository:
@@ -26,14 +23,3 @@ async def look_around(task: Task, map_tokens: int, session: Session) -> Reposito
         return Repository(shown, find_tests(indexed.texts))
 
     return await session.act("look around", {"map_tokens": map_tokens}, look, Repository)
-
-
-async def tests_covering(paths: Sequence[str], session: Session) -> list[str]:
-    """Return the test files that most likely cover some files, by imports and names."""
-
-    async def look(workspace: Workspace) -> list[str]:
-        indexed = await read_index(workspace)
-        found = await asyncio.to_thread(covering, indexed.symbols, indexed.texts, paths)
-        return [test.path for test in found[:MOST_COVERING]]
-
-    return await session.act("tests covering", {"paths": list(paths)}, look, list[str])

@@ -95,11 +95,21 @@ async def _approach(state: LeanState, plan: Scouting | None, session: Session) -
 
 
 async def _judged(state: LeanState, exchange: Exchange[Work], session: Session) -> Judgement:
-    """Run the checks of the work so far. Ask for a ruling if a test gate stays closed."""
+    """Run the checks of the work so far. Ask for a ruling if a test gate stays closed.
+
+    The first time that code has no test, one is asked for. After that, the author's reason counts.
+    """
     work = exchange.answer
     tests_count = work is not None and not work.test
     change = await change_of(session, state.written(), tests_count=tests_count)
-    judged = await judge(state, change, work, incomplete(exchange), session)
+    judged = await judge(
+        state,
+        change,
+        work,
+        incomplete(exchange),
+        session,
+        insists_on_test=not state.judged and state.profile.repairs > 0,
+    )
     if not _needs_a_ruling(state, judged, work.conflicting_tests if work else []):
         return judged
     ruling = await adjudicate(state, judged, session.scope("ruling"))

@@ -10,7 +10,7 @@ from agent.arms.durable.conversation import converse, prompt_beside
 from agent.arms.durable.roles import protecting, toolbox
 from agent.arms.durable.state import Anchor, Evidence, Reproduction, State
 from agent.arms.durable.submission import add_test
-from agent.arms.durable.verification import run_tests
+from agent.checks import baseline, run_tests
 from agent.journal import TreeRef
 from agent.paths import is_test_support
 from agent.session.session import Session
@@ -22,7 +22,10 @@ REPRODUCIBLE = frozenset({"bugfix", "feature", "unknown"})
 """Kinds of tasks that begin with a failing test. An `unknown` task may be one of the others."""
 
 _WRITER_ROUNDS = 16
-_LIST_PROSE_FIRST = "{ git ls-files -- '*.md' '*.rst' '*.txt'; git ls-files; } | head -n 1"
+_EDIT_PROSE = (
+    "{ git ls-files -- '*.md' '*.rst' '*.txt'; git ls-files; } 2>/dev/null | head -n 1 | "
+    '{ IFS= read -r path && echo >>"$path" && printf \'%s\\n\' "$path"; }'
+)
 _BUILTINS = frozenset(dir(builtins))
 _SHOWN = 2000
 # At the start of a line, as an error and not as a part of an assertion. pytest prints `E` there.
@@ -148,10 +151,10 @@ async def checked_on_base(
 
 async def _edit_prose(workspace: Workspace) -> str:
     """Add an empty line at the end of a file, of text rather than of code. Return its path."""
-    listed = await workspace.run(_LIST_PROSE_FIRST, timeout_s=60)
-    path = listed.output.strip()
-    await workspace.write(path, await workspace.read(path) + b"\n")
-    return path
+    edited = await workspace.run(_EDIT_PROSE, timeout_s=60)
+    if edited.exit_code:
+        raise OSError(f"no file of the repository can be edited: {edited.output.strip()}")
+    return edited.output.strip()
 
 
 async def _new_file(workspace: Workspace, path: str) -> str:
@@ -233,7 +236,6 @@ async def _with_baseline(state: State, found: Reproduction, session: Session) ->
     """
     if not found.regression_tests:
         return found
-    before, protection = session.tree, protecting(found.anchor)
-    baseline = await run_tests(found.regression_tests, state.tools, protection, session)
-    await session.take(before)
-    return replace(found, baseline=baseline)
+    protection = protecting(found.anchor)
+    working = await baseline(found.regression_tests, state.tools, protection, session)
+    return replace(found, regression_tests=working.paths, baseline=working.run)

@@ -2,6 +2,7 @@
 
 from agent.arms.durable.profile import Role
 from agent.arms.durable.state import Anchor, Evidence
+from agent.session.session import Session
 from agent.tools import Protection, Toolbox
 
 _LOOKING = ("read", "search", "find_definition", "find_callers", "find_callees")
@@ -33,6 +34,11 @@ def toolbox(role: Role, state: Evidence) -> Toolbox:
     anchor = None if role == "solver" else state.reproduction.anchor
     protection = protecting(anchor, new_tests=role in ("anchor", "solver"))
     return Toolbox(TOOLS[role], settings=state.tools, protection=protection)
+
+
+def network(session: Session) -> str:
+    """Return the fact about the network of commands."""
+    return "commands can reach other machines" if session.network else "none"
 
 
 def protecting(anchor: Anchor | None, *, new_tests: bool = False) -> Protection:

@@ -7,7 +7,7 @@ from agent.arms.durable.answers import Scouting, Work
 from agent.arms.durable.conversation import Conversation, prompt_beside
 from agent.arms.durable.exchanges import Exchange, ToolUse, written_files
 from agent.arms.durable.gates import Judgement
-from agent.arms.durable.roles import toolbox
+from agent.arms.durable.roles import network, toolbox
 from agent.arms.durable.state import Evidence
 from agent.session.session import Session
 
@@ -82,9 +82,12 @@ def explain(judged: Judgement) -> str:
         if finding.evidence:
             parts.append(f"```\n{finding.evidence}\n```")
     if judged.change.strays:
-        names = ", ".join(judged.change.strays)
+        strays = judged.change.strays
+        names = ", ".join(strays[:_SHOWN_LINES])
+        others = f" and {len(strays) - _SHOWN_LINES} more" if len(strays) > _SHOWN_LINES else ""
         parts.append(
-            f"Not part of the change, because a command made them and no editing tool: {names}."
+            "Not part of the change, because a command made them and no editing tool: "
+            f"{names}{others}."
         )
     parts.append(
         "Correct the code, or your new test if that is wrong, and answer again. If an existing "
@@ -97,6 +100,7 @@ def _facts(state: Evidence, plan: Scouting | None, session: Session) -> dict[str
     return {
         "task": state.task.statement,
         "root": session.root,
+        "network": network(session),
         "command_timeout_s": state.tools.command_timeout_s,
         "test_timeout_s": state.tools.test_timeout_s,
         "test_command": state.tools.runner.command,

@@ -14,6 +14,7 @@ from agent.arms.durable.answers import (
 from agent.arms.durable.exchanges import Limits
 from agent.arms.durable.limits import Meter
 from agent.arms.durable.profile import CommonProfile, FullProfile
+from agent.checks import Baseline
 from agent.journal import TreeRef
 from agent.tools import TestRun, ToolSettings
 from agent.tools.naming import known_test_files
@@ -171,7 +172,7 @@ class Evidence:
     reproduction: Reproduction = field(default_factory=Reproduction)
     withdrawn: list[Anchor] = field(default_factory=list)
     """New tests that were ruled to ask for something that the task does not."""
-    baselines: dict[tuple[str, ...], TestRun] = field(default_factory=dict)
+    baselines: dict[tuple[str, ...], Baseline] = field(default_factory=dict)
     """Runs of existing test files on the base commit, by their paths."""
     excepted: list[str] = field(default_factory=list)
     """Ids of existing tests that were ruled to contradict the task."""

@@ -10,6 +10,8 @@ from agent.session.session import Session
 from agent.workspaces.protocol import Change as WorkspaceChange
 from agent.workspaces.protocol import Workspace
 
+_COMPILED = ".pyc"
+
 
 @dataclass(frozen=True)
 class Change:
@@ -21,7 +23,7 @@ class Change:
     new_tests: dict[str, str] = field(default_factory=dict)
     """New test files by path. They are left out, since those of the task's author replace them."""
     strays: tuple[str, ...] = ()
-    """New files that a command left behind. They are left out."""
+    """New files that a command left behind. They are left out, as are compiled files."""
 
 
 async def change_of(
@@ -50,8 +52,9 @@ async def _change(workspace: Workspace, written: Collection[str], tests_count: b
     if tests_count and not files:
         files, tests, left_out = tests, [], {*strays}
     contents = {path: (await workspace.read(path)).decode("utf-8", "replace") for path in tests}
-    await workspace.put_back(sorted(left_out))
-    return Change(await workspace.diff(), tuple(files), contents, tuple(strays))
+    patch = await workspace.diff(without=sorted(left_out))
+    named = [path for path in strays if not path.endswith(_COMPILED)]
+    return Change(patch, tuple(files), contents, tuple(named))
 
 
 async def _strays(
@@ -86,19 +89,6 @@ async def _holds_one_of(workspace: Workspace, path: str, contents: Sequence[byte
         return await workspace.read(path) in contents
     except OSError:
         return False
-
-
-async def apply_patch(session: Session, patch: str) -> str:
-    """Apply a patch to the session's work tree. Return git's error, or '' if it applies."""
-
-    async def apply(workspace: Workspace) -> str:
-        try:
-            await workspace.apply(patch)
-        except ValueError as error:
-            return str(error)
-        return ""
-
-    return await session.act("apply", {"patch": patch}, apply, str)
 
 
 async def add_test(session: Session, path: str, content: str) -> None:

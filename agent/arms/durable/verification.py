@@ -5,37 +5,11 @@ from dataclasses import replace
 
 from agent.arms.durable.roles import protecting
 from agent.arms.durable.state import Anchor, Runs, State, Verification
+from agent.checks import regressions, run_tests
 from agent.errors import Undone
 from agent.session.session import Session
-from agent.tools import Protection, TestRun, ToolSettings
+from agent.tools import TestRun, ToolSettings
 from agent.tools.probing import Probe, probe
-from agent.tools.protection import explain
-from agent.tools.testing import run_paths
-from agent.workspaces.protocol import Workspace
-
-_NO_RESULT = 125
-
-
-async def run_tests(
-    paths: Sequence[str], tools: ToolSettings, protection: Protection, session: Session
-) -> TestRun:
-    """Run test files in the session's workspace.
-
-    Changes to protected files are reverted and reported in the output. If the run destroys the
-    repository, the repository is restored and the run has no result.
-    """
-    command = tools.runner.shell_command(paths)
-    request = {"paths": list(paths), "command": command}
-
-    async def run(workspace: Workspace) -> TestRun:
-        done = await run_paths(workspace, tools, paths)
-        put_back = await protection.enforce(workspace)
-        return replace(done, output=f"{done.output}\n{explain(put_back)}") if put_back else done
-
-    try:
-        return await session.act("tests", request, run, TestRun)
-    except Undone as error:
-        return TestRun(command, _NO_RESULT, [], [], [], str(error), problem=str(error))
 
 
 async def probed(tools: ToolSettings, test_files: Sequence[str], session: Session) -> Probe:
@@ -91,36 +65,6 @@ def passes(anchor: Anchor, done: TestRun) -> bool:
     """
     ended_well = done.exit_code == 0 and not done.problem
     return ended_well and set(anchor.failed) <= set(done.passed)
-
-
-def regressions(before: TestRun | None, done: TestRun) -> list[str]:
-    """Return the tests that fail or no longer run, but did not fail at the base commit.
-
-    Each is one line. An exit code that is neither 0 nor that of the base commit is a regression
-    too, whether or not tests are named.
-    """
-    known = {*before.failed, *before.errors} if before else set()
-    new = [name for name in (*done.failed, *done.errors) if name not in known]
-    if done.problem and not (before and before.problem):
-        return [f"the regression tests prove nothing: {done.problem}", *map(_fails, new)]
-    if new:
-        return [_fails(name) for name in new]
-    gone = _functions(before.passed if before else []) - _functions(done.passed)
-    expected = before.exit_code if before else 0
-    if done.exit_code not in (0, expected) or (gone and not done.passed):
-        return [
-            f"the regression tests end with exit code {done.exit_code}, and with {expected} before"
-        ]
-    return [f"{name} passed before and is not run any more" for name in sorted(gone)]
-
-
-def _fails(name: str) -> str:
-    return f"{name} fails and did not before"
-
-
-def _functions(names: Iterable[str]) -> set[str]:
-    """Return test names without their parameters, which may depend on the code under test."""
-    return {name.partition("[")[0] for name in names}
 
 
 def without(run: TestRun, excepted: Sequence[str]) -> TestRun:

@@ -76,6 +76,22 @@ def test_by_name_and_import(index: SymbolIndex, source: str, expected: list[str]
     assert found(index, source) == expected
 
 
+def test_of_equally_likely_tests_the_nearest_comes_first() -> None:
+    """In a large package with tests in each part, far ones take long and show little."""
+    texts = {
+        "lib/units/prefixes.py": "def milli(): ...\n",
+        "lib/units/tests/test_quantities.py": "import lib.units.prefixes\n",
+        "lib/core/tests/test_everything.py": "import lib.units.prefixes\n",
+        "lib/beams/tests/test_beam.py": "import lib.units.prefixes\n",
+    }
+    paths = [each.path for each in covering(SymbolIndex(texts), texts, ["lib/units/prefixes.py"])]
+    assert paths == [
+        "lib/units/tests/test_quantities.py",
+        "lib/beams/tests/test_beam.py",
+        "lib/core/tests/test_everything.py",
+    ]
+
+
 def test_reasons_are_given_and_points_add_up(index: SymbolIndex) -> None:
     """A test that covers two of the changed files comes before one that covers only one."""
     best = covering(index, TEXTS, ["src/shop/cart.py", "src/shop/prices.py"])[0]

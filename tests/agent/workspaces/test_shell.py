@@ -148,33 +148,33 @@ async def test_standard_input_arrives_and_need_not_be_read(tmp_path: Path) -> No
 async def test_changes_since_a_stamp_are_seen(tmp_path: Path) -> None:
     """A change after the stamp is seen in files, folders and git's index, even if a file's time was
     set back. Without a readable stamp, everything counts as changed."""
-    stamp = str(tmp_path / "stamp")
     root = tmp_path / "root"
     root.mkdir()
     async with real_server(root) as shell:
 
-        async def changed(command: str, stamp: str = stamp) -> bool:
+        async def changed(command: str, stamp: str) -> bool:
             done = await shell.run(command, timeout_s=5, mode="plain", stamp=stamp)
             return done.changed
 
-        async def settle() -> None:
-            await shell.run(f"sleep 0.02; touch {stamp}; sleep 0.02", timeout_s=5)
+        async def settle() -> str:
+            done = await shell.run("sleep 0.02; date +%s.%N; sleep 0.02", timeout_s=5)
+            return done.text.strip()
 
         await shell.run("mkdir -p .git sub && touch .git/index sub/file", timeout_s=5)
-        assert await changed(":"), "there is no such stamp"
-        await settle()
-        assert not await changed("cat sub/file && touch .git/other")
-        assert await changed(":", stamp="")
+        assert await changed(":", "yesterday?"), "that is no time"
+        stamp = await settle()
+        assert not await changed("cat sub/file && touch .git/other", stamp)
+        assert await changed(":", "")
         for command in (
             "echo more >> sub/file && touch -d 2001-01-01 sub/file",
             "rm sub/file",
             "mkdir sub/empty",
             "touch .git/index",
         ):
-            assert await changed(command)
-            assert await changed(":"), "until the next stamp"
-            await settle()
-            assert not await changed(":")
+            assert await changed(command, stamp)
+            assert await changed(":", stamp), "until the next stamp"
+            stamp = await settle()
+            assert not await changed(":", stamp)
 
 
 async def test_a_command_can_be_interrupted(tmp_path: Path) -> None:

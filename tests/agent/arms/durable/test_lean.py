@@ -16,8 +16,10 @@ from tests.agent.arms.durable.conftest import (
     Solver,
     Use,
     answer,
+    facts_of,
     review,
 )
+from tests.agent.workspaces_on_host import HostWorkspaces
 
 pytestmark = pytest.mark.slow
 
@@ -189,11 +191,47 @@ async def test_the_cost_limit_ends_the_attempt(lean: Solver) -> None:
 
 
 async def test_a_task_may_be_done_without_a_test(lean: Solver) -> None:
-    """The reason for the missing test is recorded, and existing tests still decide."""
-    done = work(test="", no_test_because="it is a comment")
+    """A change of code without a test is asked for one once; then the reason is recorded."""
+    done = work(test="", no_test_because="it needs a printer")
     solved = await lean([FIX], done)
     assert solved.report["workflow_status"] == "completed"
-    assert solved.report["not_reproduced_because"] == "it is a comment"
+    assert closed(solved) == [["reproduction"], []]
+    assert "write one that fails without the change" in solved.model.told("solver")
+    assert solved.report["not_reproduced_because"] == "it needs a printer"
+
+
+async def test_a_test_is_written_when_it_is_asked_for(lean: Solver) -> None:
+    """An author that would rather do without one has to see it fail and pass."""
+    solved = await lean([FIX], work(test="", no_test_because="it is obvious"), [WRITE], work())
+    assert solved.report["reproduced"]
+    assert closed(solved) == [["reproduction"], []]
+
+
+@pytest.mark.parametrize("declared", [{"repairs": 0}, {"reproduction": "off"}])
+async def test_no_test_is_asked_for_in_vain(lean: Solver, declared: dict[str, Any]) -> None:
+    """Without repairs, or where no test is wanted, the first answer counts."""
+    done = work(test="", no_test_because="it is obvious")
+    solved = await lean([FIX], done, profile=declared)
+    assert closed(solved) == [[]]
+
+
+async def test_documents_need_no_test(lean: Solver) -> None:
+    """The reason counts at once."""
+    notes: Use = ("write", {"path": "NOTES.md", "content": "add adds\n"})
+    solved = await lean([notes], work(test="", no_test_because="it is a document"))
+    assert closed(solved) == [[]]
+    assert "NOTES.md" in solved.outcome.patch
+
+
+@pytest.mark.parametrize(("network", "told"), [(True, "can reach other machines"), (False, "none")])
+async def test_the_network_is_stated_as_it_is(
+    lean: Solver, monkeypatch: pytest.MonkeyPatch, network: bool, told: str
+) -> None:
+    """An experiment can give containers a network."""
+    monkeypatch.setattr(HostWorkspaces, "network", network)
+    solved = await lean([WRITE], [FIX], work())
+    assert told in facts_of(solved.model.asked[0])["network"]
+    assert "`network` says" in solved.model.told("solver")
 
 
 async def test_a_required_test_cannot_be_left_out(lean: Solver) -> None:
@@ -229,6 +267,33 @@ async def test_a_module_made_by_a_command_stays_if_the_change_imports_it(lean: S
     assert "sums.py" in solved.outcome.patch
     assert "left.txt" not in solved.outcome.patch
     assert solved.report["changes"][-1]["strays"] == ["left.txt"]
+
+
+async def test_a_related_test_that_cannot_run_does_not_hide_the_others(lean: Solver) -> None:
+    """A related test file that cannot be imported does not hide the results of the others."""
+    broken = {"tests/test_nowhere.py": "import calc\nimport nowhere\n"}
+    spoil: Use = ("edit", {"path": "calc.py", "old": "2 * a", "new": "3 * a"})
+    mend: Use = ("edit", {"path": "calc.py", "old": "3 * a", "new": "2 * a"})
+    named = work(related_tests=["tests/test_nowhere.py", "tests/test_calc.py"])
+    solved = await lean([WRITE], [FIX, spoil], named, [mend], named, files=broken, with_pytest=True)
+    assert closed(solved) == [["regression"], []]
+    assert solved.report["changes"][-1]["evidence"][-1]["passed"] == 1
+
+
+async def test_compiled_files_are_not_reported(lean: Solver) -> None:
+    """Compiled files are left out without a note. Of other files, twenty are named."""
+    litter = (
+        "mkdir __pycache__; touch __pycache__/calc.cpython-311.pyc; "
+        "for n in $(seq -w 30); do echo >left$n.txt; done"
+    )
+    mend: Use = ("edit", {"path": "calc.py", "old": "a * b", "new": "a + b"})
+    leave: Use = ("run_command", {"command": litter})
+    solved = await lean([WRITE], [leave, SPOIL], work(), [mend], work())
+    strays = solved.report["changes"][0]["strays"]
+    assert strays == [f"left{number:02}.txt" for number in range(1, 31)]
+    told = solved.model.told("solver")
+    assert "left20.txt and 10 more." in told
+    assert ".pyc" not in told.partition("Not part of the change")[2]
 
 
 async def test_a_review_is_asked_only_once(lean: Solver) -> None:

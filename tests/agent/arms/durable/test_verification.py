@@ -6,7 +6,8 @@ import pytest
 
 from agent.arms.durable.reproduction import not_reproduced
 from agent.arms.durable.state import Anchor, Verification
-from agent.arms.durable.verification import passes, regressions
+from agent.arms.durable.verification import passes
+from agent.checks import regressions
 from agent.tools import TestRun
 
 PATH = "tests/test_anchor.py"

@@ -1,0 +1,14 @@
+"""Checks of a change by tests, as steps of a session. Arms share them.
+
+running     a patch applied, and tests run, in a session's work tree
+covering    the existing tests of changed files
+baseline    existing tests on the base commit
+comparing   a run of tests against one of the base commit
+"""
+
+from agent.checks.baseline import Baseline, baseline
+from agent.checks.comparing import regressions
+from agent.checks.covering import tests_covering
+from agent.checks.running import apply_patch, run_tests
+
+__all__ = ["Baseline", "apply_patch", "baseline", "regressions", "run_tests", "tests_covering"]

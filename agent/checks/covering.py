@@ -1,0 +1,21 @@
+"""The existing tests of changed files."""
+
+import asyncio
+from collections.abc import Sequence
+
+from agent.index import covering, read_index
+from agent.session.session import Session
+from agent.workspaces.protocol import Workspace
+
+MOST_COVERING = 3
+
+
+async def tests_covering(paths: Sequence[str], session: Session) -> list[str]:
+    """Return the test files that most likely cover some files, by imports and names."""
+
+    async def look(workspace: Workspace) -> list[str]:
+        indexed = await read_index(workspace)
+        found = await asyncio.to_thread(covering, indexed.symbols, indexed.texts, paths)
+        return [test.path for test in found[:MOST_COVERING]]
+
+    return await session.act("tests covering", {"paths": list(paths)}, look, list[str])

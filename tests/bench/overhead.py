@@ -1,0 +1,198 @@
+"""The time of an attempt that neither the model nor a command takes: lean against mini.
+
+The ratio has no limit, since the second workspace of the gates alone takes as long as mini.
+
+Both arms solve the same bundled tasks on a simulated model that is right at once, with a journal,
+in host workspaces and in containers. The time of the model and that of every command and test run
+are subtracted. What is left is the harness: opening workspaces, looking at work trees, editing
+files, checkpoints, the journal, and whatever the arm computes.
+"""
+
+import asyncio
+import statistics
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.arms import ARMS, ArmKind
+from agent.journal import Attempt, Journal
+from agent.journal.blobs import Blobs
+from agent.journal.holding import held
+from agent.models.protocol import ModelReply, ModelRequest
+from agent.models.simulated import SimulatedModel
+from agent.models.spec import SimulatedSpec
+from agent.session.log import JournalLog
+from agent.session.session import Session
+from agent.types import Task
+from agent.workspaces.protocol import Environment, Workspace
+from eval import images, instances
+from eval.types import Instance
+from flows.experiments.cells import Place
+from flows.experiments.runners import runner_of_instance
+from flows.experiments.workspaces import AttemptWorkspaces
+from tests.bench.timing import Bound
+
+TASKS = 3
+MODEL = {"provider": "simulated", "skill": 1.0, "wrong_anchors": 0, "overspecified_anchors": 0}
+
+
+@dataclass
+class Stopwatch:
+    """Seconds of what is not the harness."""
+
+    model_s: float = 0.0
+    model_cpu_s: float = 0.0
+    commands_s: float = 0.0
+    commands: int = 0
+
+
+@dataclass(frozen=True)
+class TimedModel:
+    """A model whose time is taken."""
+
+    model: SimulatedModel
+    watch: Stopwatch
+
+    @property
+    def info(self) -> Any:
+        return self.model.info
+
+    def ceiling_usd(self, request: ModelRequest) -> float:
+        return 0.0
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        clock, cpu = time.perf_counter(), time.process_time()
+        reply = await self.model.complete(request)
+        self.watch.model_s += time.perf_counter() - clock
+        self.watch.model_cpu_s += time.process_time() - cpu
+        return reply
+
+
+@dataclass(frozen=True)
+class TimedWorkspaces:
+    """Workspaces in which the time of commands is taken."""
+
+    workspaces: AttemptWorkspaces
+    watch: Stopwatch
+
+    @property
+    def root(self) -> str:
+        return self.workspaces.root
+
+    @property
+    def network(self) -> bool:
+        return self.workspaces.network
+
+    @asynccontextmanager
+    async def open(self, name: str, *, image: str, goes_on: bool) -> AsyncIterator[Workspace]:
+        async with self.workspaces.open(name, image=image, goes_on=goes_on) as workspace:
+            run: Callable[..., Awaitable[Any]] = workspace.run
+
+            async def timed(command: str, **options: Any) -> Any:
+                clock = time.perf_counter()
+                try:
+                    return await run(command, **options)
+                finally:
+                    self.watch.commands_s += time.perf_counter() - clock
+                    self.watch.commands += 1
+
+            workspace.run = timed  # type: ignore[method-assign]
+            yield workspace
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Seconds and commands of one attempt."""
+
+    wall_s: float
+    overhead_s: float
+    cpu_s: float
+    """Of this process, without the model."""
+    commands: int
+
+
+def run(folder: Path, *, pairs: int) -> list[Bound]:
+    """The medians over tasks and `pairs`, in both environments."""
+    chosen = instances.load(instances.BUNDLED)[:TASKS]
+    repo = instances.task_repo(instances.BUNDLED)
+    assert repo is not None
+    list(images.build(chosen, repo))
+    journal, blobs = Journal.open(f"sqlite:///{folder}/journal.sqlite"), Blobs(folder / "blobs")
+    environments: tuple[Environment, ...] = ("host", "docker")
+    bounds = []
+    for environment in environments:
+        spent: dict[ArmKind, list[Spent]] = {"mini": [], "durable": []}
+        for pair in range(pairs):
+            for instance in chosen:
+                for arm in spent:
+                    name = f"{environment}-{arm}-{instance.instance_id}-{pair}"
+                    watch = Stopwatch()
+                    spent[arm].append(
+                        asyncio.run(
+                            _attempt(arm, instance, environment, name, (journal, blobs), watch)
+                        )
+                    )
+        bounds.append(_bound(environment, spent["mini"], spent["durable"]))
+    return bounds
+
+
+async def _attempt(
+    arm: ArmKind,
+    instance: Instance,
+    environment: Environment,
+    name: str,
+    kept: tuple[Journal, Blobs],
+    watch: Stopwatch,
+) -> Spent:
+    task = Task(
+        instance.instance_id,
+        instance.problem_statement,
+        instance.base_commit,
+        instance.patch,
+        runner_of_instance(instance),
+    )
+    model = TimedModel(SimulatedModel(SimulatedSpec.model_validate(MODEL), task, 0), watch)
+    journal, blobs = kept
+    workspaces = AttemptWorkspaces(instance, Place(environment), name, journal.id, name)
+    journal.start(Attempt(name, "overhead", arm, instance.instance_id, 0, "{}"))
+    clock, cpu = time.perf_counter(), time.process_time()
+    async with held(journal, name) as lease:
+        log = JournalLog(journal, lease, blobs, ())
+        async with Session.start(
+            attempt_id=name,
+            models={"": model},
+            workspaces=TimedWorkspaces(workspaces, watch),
+            log=log,
+        ) as session:
+            outcome = await ARMS[arm].solve(task, session, ARMS[arm].options())
+    wall_s = time.perf_counter() - clock
+    if not outcome.patch:
+        raise RuntimeError(f"{name}: {outcome.status}, {outcome.detail}")
+    return Spent(
+        wall_s,
+        wall_s - watch.model_s - watch.commands_s,
+        time.process_time() - cpu - watch.model_cpu_s,
+        watch.commands,
+    )
+
+
+def _bound(environment: str, mini: list[Spent], lean: list[Spent]) -> Bound:
+    ratios = [ours.overhead_s / theirs.overhead_s for ours, theirs in zip(lean, mini, strict=True)]
+    return Bound(
+        f"harness of lean against mini, {environment}",
+        statistics.median(ratios),
+        None,
+        "×",
+        f"{_told(lean)} against {_told(mini)}",
+    )
+
+
+def _told(spent: list[Spent]) -> str:
+    overhead, wall, cpu, commands = (
+        statistics.median(getattr(each, name) for each in spent)
+        for name in ("overhead_s", "wall_s", "cpu_s", "commands")
+    )
+    return f"{overhead:.2f} of {wall:.2f} s with {commands:.0f} commands, {cpu:.2f} s of CPU"

@@ -1,0 +1,204 @@
+"""Images of real SWE-bench instances, made of source distributions and wheels.
+
+No registry is needed for them. Each has the release of the
+repository that is next to the row's base commit, and to which both patches of the row apply. Base
+commit and image of the row are replaced. Everything else of it is as published.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from docker import DockerClient
+
+from eval.base_image import BASE_IMAGE, LABEL, build_image, ensure_base
+from eval.rows import parse
+from eval.types import Instance
+from tests.agent.repositories import IDENTITY
+from tests.agent.runners.running import BIN_TEST
+
+DEBIAN_PYTHON = "3.11"
+"""The Python of the base image."""
+
+GENERATED = "*.egg-info\n_version.py\n*.pyc\n"
+"""Files of a source distribution that are not in the repository, and that git ignores there."""
+
+DOCKERFILE = f"""\
+FROM {BASE_IMAGE}
+COPY . /
+RUN bash /make.sh
+WORKDIR /testbed
+"""
+
+MAKE = """\
+set -e
+if [[ -d /opt/python ]]; then
+  echo /opt/python/lib >/etc/ld.so.conf.d/python.conf && ldconfig
+  ln -sf /opt/python/bin/python3 /usr/local/bin/python
+fi
+folder=$(python -c 'import site; print(site.getsitepackages()[0])')
+printf '%s\\n' {path} /opt/site >"$folder/testbed.pth"
+printf '#!/bin/sh\\nexec python -m pytest "$@"\\n' >/usr/local/bin/pytest
+mkdir -p /opt/miniconda3/bin
+echo 'conda() {{ :; }}' >/opt/miniconda3/bin/activate
+chmod 755 /usr/local/bin/pytest
+"""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The ingredients of the image of one row."""
+
+    instance_id: str
+    release: str
+    """The source distribution."""
+    packages: tuple[str, ...]
+    """Packages that the repository and its tests need."""
+    python: str = DEBIAN_PYTHON
+    folder: str = ""
+    """The folder of the repository that is importable."""
+
+    def __str__(self) -> str:
+        return self.instance_id
+
+
+SOURCES = (
+    Source(
+        "pallets__flask-5014",
+        "Flask==2.2.3",
+        ("werkzeug==2.2.3", "jinja2<3.2", "itsdangerous<2.2", "click<8.2", "blinker<1.7"),
+        folder="src",
+    ),
+    Source(
+        "psf__requests-6028",
+        "requests==2.27.0",
+        (
+            "urllib3<1.27",
+            "certifi",
+            "idna<4",
+            "charset-normalizer<2.1",
+            "pytest-mock<3.11",
+            "pytest<8",
+        ),
+    ),
+    Source("sympy__sympy-24909", "sympy==1.12", ("mpmath==1.3.0",)),
+    Source("django__django-16873", "Django==4.2", ("asgiref<4", "sqlparse<0.5")),
+    Source(
+        "pytest-dev__pytest-6202",
+        "pytest==5.2.4",
+        (
+            *("attrs==19.1.0", "py<1.11", "packaging<20", "pyparsing<3", "six", "wcwidth<0.2"),
+            *("more-itertools<8", "pluggy<0.14", "atomicwrites<1.4"),
+            *("importlib-metadata<1", "zipp<1"),
+        ),
+        python="3.9",
+        folder="src",
+    ),
+)
+
+
+@contextmanager
+def instance_of(
+    source: Source, data: Path, folder: Path, client: DockerClient
+) -> Iterator[Instance]:
+    """Build the image of a row. The row, for that image."""
+    row = row_of(source.instance_id, data)
+    context = folder / "context"
+    (context / "opt").mkdir(parents=True)
+    commit = repository(source, row, folder, context / "testbed")
+    if source.python != DEBIAN_PYTHON:
+        copy_python(source.python, context / "opt" / "python")
+    pip(
+        *("install", "--target", context / "opt" / "site", "--only-binary", ":all:"),
+        *("--python-version", source.python, *source.packages),
+    )
+    (context / "make.sh").write_text(MAKE.format(path=Path("/testbed") / source.folder))
+    (context / "Dockerfile").write_text(DOCKERFILE)
+    image = f"durabench-test/{source.instance_id}:latest"
+    ensure_base(client)
+    build_image(client, context, image, {LABEL: "test"})
+    script = str(row["eval_script"]).replace(str(row["base_commit"]), commit)
+    changed = {"image": image, "base_commit": commit, "eval_script": script}
+    yield parse({**row, **changed}, where=source.instance_id)
+    client.images.remove(image, force=True)
+
+
+def row_of(instance_id: str, data: Path) -> dict[str, Any]:
+    """The published row."""
+    files = [data / "swebench" / f"{name}_test.parquet" for name in ("verified", "lite")]
+    row, *_ = pq.read_table(files, filters=[("instance_id", "=", instance_id)]).to_pylist()
+    return dict(row)
+
+
+def repository(source: Source, row: dict[str, Any], folder: Path, path: Path) -> str:
+    """Make a repository of the source distribution. The id of its commit."""
+    name = source.release.partition("=")[0]
+    pip("download", "--no-binary", name, "--no-deps", "-d", folder, source.release)
+    [archive] = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder / "source", filter="data")
+    next((folder / "source").iterdir()).rename(path)
+    if name == "sympy":
+        (path / "bin" / "test").write_text(f"#!/usr/bin/env python\n{BIN_TEST}")
+        (path / "bin" / "test").chmod(0o755)
+    git(path, "init", "-q")
+    (path / ".git" / "info" / "exclude").write_text(GENERATED)
+    git(path, "add", ".")
+    git(path, *IDENTITY, "commit", "-qm", source.release)
+    for patch in ("patch", "test_patch"):
+        git(path, "apply", "--check", text=str(row[patch]))
+    return git(path, "rev-parse", "HEAD").strip()
+
+
+def git(path: Path, *arguments: str, text: str = "") -> str:
+    """Run git."""
+    done = subprocess.run(
+        ["git", "-c", "gc.auto=0", *arguments],
+        cwd=path,
+        input=text,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def copy_python(version: str, path: Path) -> None:
+    """Copy an interpreter of this machine without what no test needs, or skip the test."""
+    program = shutil.which(f"python{version}")
+    command = [str(program), "-c", "import sys; print(sys.base_prefix)"]
+    environment = {**os.environ, "PYENV_VERSION": version}
+    found = program and subprocess.run(command, env=environment, capture_output=True, text=True)
+    if not found or found.returncode:
+        pytest.skip(f"there is no python{version} on this machine")
+    unneeded = (
+        "test",
+        "site-packages",
+        "idlelib",
+        "ensurepip",
+        "config-*",
+        "share",
+        "*.a",
+        "*.pyc",
+    )
+    shutil.copytree(
+        found.stdout.strip(), path, symlinks=True, ignore=shutil.ignore_patterns(*unneeded)
+    )
+    (path / "lib" / f"python{version}" / "site-packages").mkdir()
+
+
+def pip(*arguments: str | Path) -> None:
+    """Run pip, or skip the test if there is no package index."""
+    command = [sys.executable, "-m", "pip", "-q", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"the package index does not deliver: {done.stderr.strip()[-300:]}")
