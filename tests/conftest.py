@@ -1,8 +1,9 @@
 """Code shared by several suites: the three tiers, the servers, and the location of the real data.
 
 `make test-unit` runs the tests marked `unit`, `make test` all except those marked `full`, and `make
-test-all` every test. `full` is set by hand, on tests of which `make test` has a sample. `unit` is
-set here, on every test that uses none of these:
+test-all` every test. `full` is set by hand, on tests of which `make test` has a sample, and here on
+tests marked `sampled(N)`, except for one in N, which depends on the commit. `unit` is set
+here, on every test that uses none of these:
 
 * a mark `docker`, `full` or `slow`;
 * a fixture of `PROGRAMS`, which starts a server, a container, git or the tests of a repository;
@@ -65,6 +66,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     longest_s: dict[Path, float] = defaultdict(float)
     for item in items:
+        if sampled := item.get_closest_marker("sampled"):
+            for mark in samples.of_test(item.nodeid, *sampled.args).marks:
+                item.add_marker(mark)
         if is_unit(item):
             item.add_marker("unit")
         longest_s[item.path] = max(longest_s[item.path], _may_take_s(item))

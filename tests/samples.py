@@ -6,6 +6,7 @@ number, which is printed at the start of a test run; `DURABENCH_SAMPLE` repeats 
 
 import os
 import subprocess
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -69,6 +70,11 @@ def one_in(every: int, cases: Mapping[str, Sequence[Any]]) -> list[Any]:
         pytest.param(*values, id=name, marks=Share(index % every, every).marks)
         for index, (name, values) in enumerate(cases.items())
     ]
+
+
+def of_test(node_id: str, every: int) -> Share:
+    """Return the share of a test that is in one sample in `every`. It depends only on its name."""
+    return Share(zlib.crc32(node_id.encode()) % every, every)
 
 
 def host_and_docker(cases: Mapping[str, Sequence[Any]], *, every: int) -> list[Any]:

@@ -59,6 +59,14 @@ def test_cases_on_the_host_and_in_containers_are_sampled(monkeypatch: pytest.Mon
     ]
 
 
+def test_the_share_of_a_test_depends_on_its_name_only() -> None:
+    """Every test is in exactly one of the samples, and in the same one in every run."""
+    names = [f"tests/test_a.py::test_{number}" for number in range(30)]
+    indices = [samples.of_test(name, 3).index for name in names]
+    assert set(indices) == {0, 1, 2}
+    assert indices == [samples.of_test(name, 3).index for name in names]
+
+
 def test_shares_are_disjoint() -> None:
     """Each case is in exactly one share."""
     cases = list(range(11))

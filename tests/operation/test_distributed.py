@@ -131,6 +131,7 @@ def task_runs(server: PrefectServer, run: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("workers")
 def test_a_killed_benchmark_finds_its_shards_again(server: PrefectServer) -> None:
     """A benchmark that replaces a killed one joins its shards, and no cell is solved twice."""
@@ -144,6 +145,7 @@ def test_a_killed_benchmark_finds_its_shards_again(server: PrefectServer) -> Non
     assert done(server, "found") == 4
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("workers")
 def test_two_schedulers_share_the_cells(server: PrefectServer) -> None:
     """Two concurrent benchmarks of one experiment solve and grade every cell once."""
@@ -157,6 +159,7 @@ def test_two_schedulers_share_the_cells(server: PrefectServer) -> None:
     assert resolved(server, "shared") == {"mini": 2, "null": 0}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("workers")
 def test_the_limit_over_all_cells_holds_over_workers(server: PrefectServer) -> None:
     """With a limit of one concurrent cell, no attempts overlap on any worker."""
@@ -184,6 +187,7 @@ def test_a_slot_of_a_killed_cell_is_free_again(server: PrefectServer) -> None:
     assert resolved(server, "next") == {"null": 0}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("workers")
 def test_a_server_that_was_killed_is_waited_for(server: PrefectServer) -> None:
     """A benchmark survives the crash and restart of the Prefect server."""
@@ -217,6 +221,7 @@ def is_running_and_none_is_pending(states: list[str]) -> bool:
     return "RUNNING" in states and "PENDING" not in states
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("workers")
 def test_a_cell_that_always_crashes_ends_as_infrastructure(server: PrefectServer) -> None:
     """A cell whose processes always die is recorded as infrastructure.

@@ -26,7 +26,12 @@ from tests.samples import one_in
 from tests.servers.docker_daemon import DockerDaemon
 from tests.servers.openai_server import OpenAIServer
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(500)]
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.slow,
+    pytest.mark.timeout(500),
+    pytest.mark.sampled(3),
+]
 
 
 @pytest.fixture(scope="module")
