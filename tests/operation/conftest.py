@@ -17,8 +17,8 @@ from tests.timing import as_variables
 ZOMBIE_S = 50.0
 """Longer than the interval of heartbeats, which is at most 30 seconds."""
 
-PENDING_S = 90.0
-"""Enough for nine processes to start at the same time on a busy machine."""
+PENDING_S = 60.0
+"""Enough for three shards to start at the same time on a busy machine."""
 
 
 @pytest.fixture(scope="session")

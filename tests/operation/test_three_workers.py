@@ -50,7 +50,7 @@ def results(server: PrefectServer, name: str) -> dict[tuple[str, str], tuple[Any
 
 @pytest.mark.parametrize(
     ("instances", "kills"),
-    [(3, WORKERS), pytest.param(12, 2 * WORKERS, marks=pytest.mark.full)],
+    [(3, 1), pytest.param(12, 2 * WORKERS, marks=pytest.mark.full)],
 )
 def test_killed_workers_change_no_result(
     on_postgres: PrefectServer, simulation: Simulation, api_base: str, instances: int, kills: int
