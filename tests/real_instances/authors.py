@@ -70,32 +70,24 @@ def test_prefixes_cancel():
         "sympy/physics/units/tests/test_prefixes.py",
         (("return S.One", "return S.Zero"), ("if isinstance(other,", "if not isinstance(other,")),
     ),
-    "django__django-16873": NewTest(
-        "tests/template_tests/filter_tests/test_join_without_escaping.py",
+    "django__django-16595": NewTest(
+        "tests/migrations/test_repeated_alterations.py",
         """\
-from django.template import Context, Engine
+from django.db import migrations, models
+from django.db.migrations.optimizer import MigrationOptimizer
 from django.test import SimpleTestCase
 
 
-class JoinWithoutEscaping(SimpleTestCase):
-    def rendered(self, escaping):
-        source = '{% autoescape ' + escaping + ' %}{{ words|join:" & " }}{% endautoescape %}'
-        return Engine().from_string(source).render(Context({"words": ["<a>", "b"]}))
-
-    def test_the_separator_stays(self):
-        self.assertEqual(self.rendered("off"), "<a> & b")
-
-    def test_everything_is_escaped(self):
-        self.assertEqual(self.rendered("on"), "&lt;a&gt; &amp; b")
+class RepeatedAlterations(SimpleTestCase):
+    def test_the_last_is_enough(self):
+        operations = [
+            migrations.AlterField("book", "title", models.CharField(max_length=length))
+            for length in (64, 128, 256)
+        ]
+        self.assertEqual(MigrationOptimizer().optimize(operations, "books"), operations[-1:])
 """,
-        "tests/template_tests/filter_tests/test_join.py",
-        (
-            (
-                "            data = arg.join(value)",
-                "            data = conditional_escape(arg).join(value)",
-            ),
-            ("            data = conditional_escape(arg).join(", "            data = arg.join("),
-        ),
+        "tests/migrations/test_optimizer.py",
+        (("(AlterField, RemoveField)", "RemoveField"), ("(AlterField,", "(AddField,")),
     ),
     "pytest-dev__pytest-6202": NewTest(
         "testing/test_brackets_in_names.py",

@@ -91,7 +91,7 @@ SOURCES = (
         ),
     ),
     Source("sympy__sympy-24909", "sympy==1.12", ("mpmath==1.3.0",)),
-    Source("django__django-16873", "Django==4.2", ("asgiref<4", "sqlparse<0.5")),
+    Source("django__django-16595", "Django==4.2", ("asgiref<4", "sqlparse<0.5")),
     Source(
         "pytest-dev__pytest-6202",
         "pytest==5.2.4",

@@ -31,7 +31,7 @@ RUNNERS = {
     "pallets__flask-5014": "pytest",
     "psf__requests-6028": "pytest",
     "sympy__sympy-24909": "sympy",
-    "django__django-16873": "unittest",
+    "django__django-16595": "unittest",
     "pytest-dev__pytest-6202": "pytest",
 }
 
