@@ -1,7 +1,7 @@
 """A worker that is stopped, as by a restart of the machine's services."""
 
 import signal
-import time
+from typing import Any
 
 import pytest
 
@@ -21,6 +21,16 @@ from tests.servers.simulated_server import Simulation
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.sampled(3)]
 
 
+LATEST_S = 60
+"""After this time without news of a shard, the benchmark would replace it anyway."""
+
+
+def was_stopped(shard: dict[str, Any]) -> bool:
+    """Return True if a shard says that its worker was stopped."""
+    state = shard["state"]
+    return state["type"] == "CRASHED" and "Its worker was stopped" in state["message"]
+
+
 def test_a_stopped_worker_finishes_its_calls_and_hands_its_cells_back(
     server: PrefectServer, simulation: Simulation, api_base: str
 ) -> None:
@@ -33,14 +43,9 @@ def test_a_stopped_worker_finishes_its_calls_and_hands_its_cells_back(
         running = begin(server, name="handed", arms=arms(api_base)[-1:], select={"sample": 3})
         wait_until(lambda: simulation.calls.total() >= 4)
         first.send_signal(signal.SIGTERM)
-        stopped_at = time.monotonic()
-        first.wait(timeout=60)
+        first.wait(timeout=LATEST_S)
         second = start_worker(server)
-        [crashed] = wait_until(
-            lambda: [run for run in shards(server, "handed") if run["state"]["type"] == "CRASHED"]
-        )
-        assert "Its worker was stopped" in crashed["state"]["message"]
-        assert time.monotonic() - stopped_at < 60
+        wait_until(lambda: any(was_stopped(run) for run in shards(server, "handed")), LATEST_S)
         expect(server, running)
     finally:
         kill_all(first)
