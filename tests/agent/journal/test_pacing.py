@@ -132,4 +132,4 @@ async def test_every_request_of_a_model_is_admitted_retries_too(
         reply = await model.complete(ModelRequest([{"role": "user", "content": "x" * 400}]))
     assert reply.retries == 1
     assert admitted == [(("openai", "openai/test-model"), 150)] * 2
-    assert max(waits.seconds) == pytest.approx(60, abs=5)
+    assert 30 < max(waits.seconds) <= 61, "the rest of a minute"
