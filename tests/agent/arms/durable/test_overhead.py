@@ -50,9 +50,9 @@ async def test_the_best_path(solve: Solver, asked: Counter[str]) -> None:
     solved = await solve(preset="lean", solver=[[LOOK], [WRITE], [LOOK], [FIX], [LOOK], DONE])
     assert solved.report["workflow_status"] == "completed"
     # Two edits; the new test written twice, run twice and once with the change; another edit
-    # beside it; two runs of existing tests and a probe; the patch. A run that ends within the
-    # clock's tick may be looked at once more.
-    assert asked["survey"] <= 12
+    # beside it; two runs of existing tests and a probe; the patch. These are eleven looks. A run
+    # that ends within a tick of the clock is looked at once more, and on a busy machine several do.
+    assert asked["survey"] <= 15
     assert asked["checkpoint"] + asked["changes_since"] + asked["put_back"] <= 1
     assert asked["patch"] == 1
     assert asked["restore"] + asked["restore_opening"] <= 2
@@ -68,7 +68,7 @@ async def test_a_stuck_path(solve: Solver, asked: Counter[str]) -> None:
     )
     assert solved.report["workflow_status"] == "completed"
     assert len(solved.report["changes"]) == 3
-    assert asked["survey"] <= 24
+    assert asked["survey"] <= 28
     assert asked["checkpoint"] + asked["changes_since"] + asked["put_back"] <= 2
     assert asked["patch"] == 3
     assert asked["restore"] + asked["restore_opening"] <= 3
