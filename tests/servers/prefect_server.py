@@ -19,6 +19,7 @@ from typing import Any
 
 import httpx
 
+from agent.workspaces.host import heed_interrupts
 from flows.server.settings import as_lines
 from tests.servers.postgres import free_port
 from tests.timing import as_variables
@@ -207,6 +208,7 @@ def _start(command: list[str], environment: dict[str, str], log: Path) -> "subpr
             stdout=output,
             stderr=output,
             start_new_session=True,
+            preexec_fn=heed_interrupts,
         )
 
 
