@@ -83,7 +83,8 @@ async def benchmark(
     for end, words in _UNFINISHED.items():
         if counts[end]:
             raise IncompleteRun(f"{counts[end]} of {counts.total()} cells {words}")
-    message = f"{counts.total()} cells done · results of {experiment.name}"
+    cells = counts.total()
+    message = f"{cells} cell{'s' * (cells != 1)} done · results of {experiment.name}"
     return Completed(message=message, data=page)  # type: ignore[return-value]  # Prefect unwraps it
 
 
