@@ -23,6 +23,7 @@ from flows.server.progress import RunProgress
 from flows.server.shards import Order
 from flows.server.stopping import graceful_stop
 from flows.storage import journals
+from reports.format import plural
 
 _UNFINISHED: Mapping[End, str] = {
     "infrastructure": "ended as infrastructure; the report lists them. Run the experiment again "
@@ -83,8 +84,7 @@ async def benchmark(
     for end, words in _UNFINISHED.items():
         if counts[end]:
             raise IncompleteRun(f"{counts[end]} of {counts.total()} cells {words}")
-    cells = counts.total()
-    message = f"{cells} cell{'s' * (cells != 1)} done · results of {experiment.name}"
+    message = f"{plural(counts.total(), 'cell')} done · results of {experiment.name}"
     return Completed(message=message, data=page)  # type: ignore[return-value]  # Prefect unwraps it
 
 

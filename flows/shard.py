@@ -21,6 +21,7 @@ from flows.server.processes import ProcessDied, in_process
 from flows.server.stopping import graceful_stop
 from flows.storage.journals import Home, check_home
 from flows.storage.lake import Lake
+from reports.format import plural
 
 
 @flow(name="solve", flow_run_name="{experiment.name}: shard {number} of {shards}")
@@ -78,6 +79,5 @@ async def shard(
 
 def summary(ran: Ran) -> str:
     """Return the outcomes of a shard in one line: `12 cells · 9 resolved · 3 unresolved`."""
-    count = ran.outcomes.total()
-    cells = f"{count} cell{'s' * (count != 1)}"
+    cells = plural(ran.outcomes.total(), "cell")
     return " · ".join([cells, *(f"{number} {what}" for what, number in ran.outcomes.items())])

@@ -73,7 +73,7 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> State[str
     async with held(journal, attempt_id) as lease:
         own = _LeasedAttempt(cell, lake, journal, lease)
         if await own.is_over():
-            [row] = lake.read("attempts", *cell.partition, attempt_id)
+            [row] = await asyncio.to_thread(lake.read, "attempts", *cell.partition, attempt_id)
             return _completed(row)
         clock = _Clock()
         try:

@@ -1,7 +1,7 @@
 """Hold the lease of an attempt while it is worked on."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 
 from agent.errors import FencedError, JournalError, LeaseHeld
@@ -81,10 +81,20 @@ async def _beat(
 
 def _acquire(journal: Journal, attempt_id: str, ttl_s: float) -> Lease:
     """Acquire the lease, even from a worker of this machine that died while holding it."""
-    holder = journal.holder(attempt_id)
-    if holder is not None and is_dead(holder):
-        journal.expire(attempt_id, holder)
+    if holder := journal.holder(attempt_id):
+        expire_dead(journal, {attempt_id: holder})
     return journal.acquire(attempt_id, worker(), ttl_s)
+
+
+def expire_dead(journal: Journal, holders: Mapping[str, str]) -> bool:
+    """Expire the leases of workers of this machine that have died. Return True if there was one.
+
+    `holders` are workers by the names of their leases.
+    """
+    dead = {name: holder for name, holder in holders.items() if is_dead(holder)}
+    for name, holder in dead.items():
+        journal.expire(name, holder)
+    return bool(dead)
 
 
 def worker() -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent.journal import Journal
-from agent.journal.holding import held, is_dead
+from agent.journal.holding import expire_dead, held
 from agent.timings import timings
 from flows.errors import UsageError
 from flows.experiments.cell_state import End
@@ -144,10 +144,7 @@ class Queued:
 
     def _free_dead(self) -> bool:
         """Free the cells of shards that died on this machine. Return True if there was one."""
-        dead = {name: who for name, who in self._queue.holders().items() if is_dead(who)}
-        for name, who in dead.items():
-            self._journal.expire(name, who)
-        return bool(dead)
+        return expire_dead(self._journal, self._queue.holders())
 
 
 @asynccontextmanager

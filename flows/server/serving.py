@@ -3,7 +3,6 @@
 Prefect's own `serve` polls the server and starts a process for each flow run.
 """
 
-import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,15 +17,13 @@ from prefect.client.schemas.objects import ConcurrencyLimitConfig
 from prefect.deployments.runner import RunnerDeployment
 from prefect.exceptions import ObjectNotFound
 from prefect.schedules import Cron
-from prefect.settings import PREFECT_API_URL
 from prefect.types.entrypoint import EntrypointType
 
 import flows
 from agent.errors import InfrastructureError
 from flows.display.terminal import say
 from flows.errors import UsageError
-from flows.server.first_contact import contact
-from flows.server.setup import SetupRequest, has_server, set_up
+from flows.server.setup import SetupRequest, reach_server, set_up
 
 FILE = "prefect.yaml"
 
@@ -55,13 +52,8 @@ async def serve(limit: int, *, replace: bool) -> None:
         UsageError: no server is configured, or a work pool has the deployments.
         InfrastructureError: prefect.yaml is missing, or the server does not answer.
     """
-    if not has_server():
-        raise UsageError(
-            "serve-flows needs a Prefect server, and PREFECT_API_URL is not set: start one with "
-            "`prefect server start` and export PREFECT_API_URL=http://127.0.0.1:4200/api"
-        )
+    await reach_server("serve-flows")
     declared = read(Path(flows.__file__).parents[1] / FILE)
-    await asyncio.to_thread(contact, str(PREFECT_API_URL.value()))
     if not replace:
         await _refuse_pools(declared)
     for line in await set_up(SetupRequest()):

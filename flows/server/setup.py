@@ -53,6 +53,21 @@ def has_server() -> bool:
     return bool(PREFECT_API_URL.value())
 
 
+async def reach_server(command: str) -> None:
+    """Check that a server is configured and answers. `command` is what needs it.
+
+    Raises:
+        UsageError: no server is configured.
+        InfrastructureError: the server does not answer.
+    """
+    if not has_server():
+        raise UsageError(
+            f"{command} needs a Prefect server, and PREFECT_API_URL is not set: start one with "
+            "`prefect server start` and export PREFECT_API_URL=http://127.0.0.1:4200/api"
+        )
+    await asyncio.to_thread(contact, str(PREFECT_API_URL.value()))
+
+
 async def set_up(wanted: SetupRequest) -> list[str]:
     """Create or update everything. Return one line per item.
 
@@ -60,12 +75,7 @@ async def set_up(wanted: SetupRequest) -> list[str]:
         UsageError: no server is configured, or the notification block does not exist.
         InfrastructureError: the server does not answer.
     """
-    if not has_server():
-        raise UsageError(
-            "setup needs a Prefect server, and PREFECT_API_URL is not set: start one with "
-            "`prefect server start` and export PREFECT_API_URL=http://127.0.0.1:4200/api"
-        )
-    await asyncio.to_thread(contact, str(PREFECT_API_URL.value()))
+    await reach_server("setup")
     try:
         async with get_client() as client:
             return await _made(client, wanted)

@@ -23,7 +23,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Cancelling, Crashed, Pending
 
 from agent.journal import Journal
-from agent.journal.holding import is_dead
+from agent.journal.holding import expire_dead
 from agent.timings import timings
 from eval.digests import canonical_digest
 from flows.display.terminal import say
@@ -274,9 +274,7 @@ class Shards:
     def _lost(self, leases: list[str]) -> set[str]:
         """Return the leases that have expired, or whose holder has died on this machine."""
         holders = self._journal.holders(leases)
-        for name, worker in holders.items():
-            if is_dead(worker):
-                self._journal.expire(name, worker)
+        expire_dead(self._journal, holders)
         lapsed = self._journal.lapsed(leases)
         self._seen |= holders.keys() | lapsed
         return lapsed

@@ -36,6 +36,7 @@ Said = list[Use] | str
 Script = Callable[[int, ModelRequest], Said] | list[Said]
 """A role's replies by number within the scope. The last one is repeated."""
 
+WRITE: Use = ("write", {"path": ANCHOR, "content": ANCHOR_TEXT})
 FIX: Use = ("edit", {"path": "calc.py", "old": "return a - b", "new": "return a + b"})
 SPOIL: Use = ("edit", {"path": "calc.py", "old": "return a - b", "new": "return a * b"})
 

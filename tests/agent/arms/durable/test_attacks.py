@@ -7,9 +7,9 @@ import pytest
 from agent.models.chat import tokens
 from tests.agent.arms.durable.conftest import (
     ANCHOR,
-    ANCHOR_TEXT,
     FIX,
     SPOIL,
+    WRITE,
     Said,
     Solver,
     Use,
@@ -20,7 +20,6 @@ from tests.samples import one_in
 
 pytestmark = pytest.mark.slow
 
-WRITE: Use = ("write", {"path": ANCHOR, "content": ANCHOR_TEXT})
 
 WORK: Said = answer(
     summary="add adds",

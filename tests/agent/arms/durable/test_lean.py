@@ -11,6 +11,7 @@ from tests.agent.arms.durable.conftest import (
     ANCHOR_TEXT,
     FIX,
     SPOIL,
+    WRITE,
     Said,
     Solved,
     Solver,
@@ -23,7 +24,6 @@ from tests.agent.workspaces_on_host import HostWorkspaces
 
 pytestmark = pytest.mark.slow
 
-WRITE: Use = ("write", {"path": ANCHOR, "content": ANCHOR_TEXT})
 WRONG: Use = ("write", {"path": ANCHOR, "content": ANCHOR_TEXT.replace("== 5", "== 6")})
 PINNED = {
     "tests/test_pinned.py": (

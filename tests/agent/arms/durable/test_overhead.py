@@ -8,9 +8,9 @@ import pytest
 from agent.workspaces.repository import ShellWorkspace
 from tests.agent.arms.durable.conftest import (
     ANCHOR,
-    ANCHOR_TEXT,
     FIX,
     SPOIL,
+    WRITE,
     Said,
     Solver,
     Use,
@@ -19,7 +19,6 @@ from tests.agent.arms.durable.conftest import (
 
 pytestmark = pytest.mark.slow
 
-WRITE: Use = ("write", {"path": ANCHOR, "content": ANCHOR_TEXT})
 LOOK: Use = ("run_command", {"command": "cat calc.py; sleep 0.1"})
 MEND: Use = ("edit", {"path": "calc.py", "old": "return a * b", "new": "return a + b"})
 DONE: Said = answer(
