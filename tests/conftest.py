@@ -2,8 +2,8 @@
 
 `make test-unit` runs the tests marked `unit`, `make test` all except those marked `full`, and `make
 test-all` every test. `full` is set by hand, on tests of which `make test` has a sample, and here on
-tests marked `sampled(N)`, except for one in N, which depends on the commit. `unit` is set
-here, on every test that uses none of these:
+tests marked `sampled(N)`, except for one in N of a file, which depends on the commit. `unit` is
+set here, on every test that uses none of these:
 
 * a mark `docker`, `full` or `slow`;
 * a fixture of `PROGRAMS`, which starts a server, a container, git or the tests of a repository;
@@ -11,6 +11,7 @@ here, on every test that uses none of these:
 * a place in `WHOLE`, the suites in which whole programs run.
 """
 
+import gc
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -64,15 +65,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     their servers. If only short files are left at the end, all processes finish at about the same
     time.
     """
+    _choose_sample(items)
     longest_s: dict[Path, float] = defaultdict(float)
     for item in items:
-        if sampled := item.get_closest_marker("sampled"):
-            for mark in samples.of_test(item.nodeid, *sampled.args).marks:
-                item.add_marker(mark)
         if is_unit(item):
             item.add_marker("unit")
         longest_s[item.path] = max(longest_s[item.path], _may_take_s(item))
     items.sort(key=lambda item: -longest_s[item.path])
+
+
+def _choose_sample(items: list[pytest.Item]) -> None:
+    """Mark as `full` the tests marked `sampled` that are not in this sample."""
+    shares: dict[tuple[str, int], Iterator[samples.Share]] = {}
+    for item in items:
+        sampled = item.get_closest_marker("sampled")
+        if sampled is None or item.get_closest_marker("full"):
+            continue
+        [count] = sampled.args
+        path = item.nodeid.partition("::")[0]
+        for mark in next(shares.setdefault((path, count), samples.of_file(path, count))).marks:
+            item.add_marker(mark)
+
+
+def pytest_collection_finish() -> None:
+    """Exempt what was imported and collected from garbage collection.
+
+    It is never freed, and searching it would take a sixth of the time of the unit tests.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def is_unit(item: pytest.Item) -> bool:

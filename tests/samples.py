@@ -4,10 +4,11 @@ The other cases are marked `full`, and `make test-all` runs them too. The choice
 number, which is printed at the start of a test run; `DURABENCH_SAMPLE` repeats an earlier choice.
 """
 
+import itertools
 import os
 import subprocess
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -72,9 +73,13 @@ def one_in(every: int, cases: Mapping[str, Sequence[Any]]) -> list[Any]:
     ]
 
 
-def of_test(node_id: str, every: int) -> Share:
-    """Return the share of a test that is in one sample in `every`. It depends only on its name."""
-    return Share(zlib.crc32(node_id.encode()) % every, every)
+def of_file(path: str, count: int) -> Iterator[Share]:
+    """Yield the share of each test of a file, one in `count` of which is in the sample.
+
+    The files are out of step, so that a sample has as many of their first tests as of their last.
+    """
+    first = zlib.crc32(path.encode())
+    return (Share((first + index) % count, count) for index in itertools.count())
 
 
 def host_and_docker(cases: Mapping[str, Sequence[Any]], *, every: int) -> list[Any]:

@@ -1,6 +1,7 @@
 """Samples change with the commit, can be repeated, and together cover all cases."""
 
 from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 
@@ -59,12 +60,13 @@ def test_cases_on_the_host_and_in_containers_are_sampled(monkeypatch: pytest.Mon
     ]
 
 
-def test_the_share_of_a_test_depends_on_its_name_only() -> None:
-    """Every test is in exactly one of the samples, and in the same one in every run."""
-    names = [f"tests/test_a.py::test_{number}" for number in range(30)]
-    indices = [samples.of_test(name, 3).index for name in names]
-    assert set(indices) == {0, 1, 2}
-    assert indices == [samples.of_test(name, 3).index for name in names]
+def test_each_sample_has_as_many_tests_of_a_file() -> None:
+    """The tests of a file take turns, and one test alone is not in the same sample everywhere."""
+    indices = [share.index for share in islice(samples.of_file("tests/test_a.py", 3), 30)]
+    assert set(indices[:3]) == {0, 1, 2}
+    assert indices == indices[:3] * 10
+    alone = {next(samples.of_file(f"tests/test_{number}.py", 3)).index for number in range(30)}
+    assert alone == {0, 1, 2}
 
 
 def test_shares_are_disjoint() -> None:

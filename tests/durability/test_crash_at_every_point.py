@@ -62,9 +62,9 @@ def settings() -> Iterator[Any]:
     A point takes longer in a container and on PostgreSQL, so their shares are smaller.
     """
     for environment, database, count in (
-        ("host", "sqlite", 14),
-        ("docker", "sqlite", 28),
-        ("host", "postgresql", 28),
+        ("host", "sqlite", 20),
+        ("docker", "sqlite", 40),
+        ("host", "postgresql", 40),
     ):
         for share in shares(count):
             marks = [*share.marks, *([pytest.mark.docker] if environment == "docker" else [])]

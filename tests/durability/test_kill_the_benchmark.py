@@ -88,7 +88,7 @@ def results(lake_path: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.full)])
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.full)])
 def test_kills_change_nothing_but_the_bill(experiment: Path, tmp_path: Path, kills: int) -> None:
     """A repeatedly killed benchmark has the results of an undisturbed one.
 

@@ -27,6 +27,8 @@ from tests.durability import crashing
 from tests.durability.conftest import CountingServer
 from tests.servers import openai_server as api
 
+pytestmark = pytest.mark.sampled(3)
+
 LATENCY_S = 0.2
 LATE_S = 0.5
 """Time after the stop in which a busy machine may still send a request that passed its check."""

@@ -204,6 +204,7 @@ def test_dockerfiles_are_all_the_same(instance_id: str) -> None:
     assert "FROM durabench/base:bookworm\n" in texts[0]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("instance_id", IDS)
 def test_the_gold_patch_resolves(instance_id: str, evaluate: Evaluate) -> None:
     """With the reference patch, every FAIL_TO_PASS and PASS_TO_PASS test passes."""
@@ -212,6 +213,7 @@ def test_the_gold_patch_resolves(instance_id: str, evaluate: Evaluate) -> None:
     assert verdict.resolved
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("instance_id", IDS)
 def test_the_empty_patch_does_not_resolve(instance_id: str, evaluate: Evaluate) -> None:
     """Without a patch, exactly the FAIL_TO_PASS tests fail."""
@@ -236,6 +238,7 @@ def test_the_suite_of_a_package_passes_at_the_tip(
     assert run(["git", "status", "--porcelain"], tmp_path / "work") == b""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("instance_id", "patch", "broken"),
     [

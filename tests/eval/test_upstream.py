@@ -194,6 +194,7 @@ def test_building_happens_once(cache: Path) -> None:
     assert first.stat().st_ctime_ns == made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])
 def test_concurrent_callers_get_the_same_repository(
     pool: type[ThreadPoolExecutor] | type[ProcessPoolExecutor], tmp_path: Path

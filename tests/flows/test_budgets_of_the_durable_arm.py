@@ -20,7 +20,12 @@ from flows.storage.lake import Lake
 from tests.durability.first_wrong import TWINS, FirstWrong
 from tests.flows.conftest import trial
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.usefixtures("prefect"),
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.sampled(2),
+]
 
 LATENCY_S = 0.2
 """Latency of an answer, so that the calls of two candidates overlap."""

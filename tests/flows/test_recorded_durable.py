@@ -14,7 +14,12 @@ from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.flows.conftest import trial
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.usefixtures("prefect"),
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.sampled(2),
+]
 
 IDS = ["durabench__slotwise-2"]
 

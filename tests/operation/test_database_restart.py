@@ -18,7 +18,7 @@ from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.simulated_server import Simulation
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.sampled(3)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.sampled(5)]
 
 
 def test_the_database_is_restarted(

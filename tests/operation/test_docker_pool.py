@@ -80,7 +80,7 @@ def test_a_cell_runs_in_a_container(server: PrefectServer, docker_client: Any) -
     assert docker_client.containers.list(all=True, filters=of_it) == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("isolation", "containers"), [("none", 1), ("flow_run", 2)])
 def test_the_cells_of_a_benchmark_run_in_containers(
     server: PrefectServer, isolation: str, containers: int

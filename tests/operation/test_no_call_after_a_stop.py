@@ -14,7 +14,7 @@ from tests.operation.test_pausing import SUSPENDED
 from tests.servers import openai_server as api
 from tests.servers.prefect_server import PrefectServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.sampled(3)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.sampled(5)]
 
 CANCELLING = {"type": "CANCELLING"}
 

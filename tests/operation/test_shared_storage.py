@@ -12,7 +12,7 @@ from tests.servers.object_store import ObjectStore
 from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import PrefectServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.sampled(3)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.sampled(5)]
 
 
 @pytest.fixture

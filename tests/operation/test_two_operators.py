@@ -13,7 +13,7 @@ from tests.servers.openai_server import OpenAIServer
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.simulated_server import Simulation
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.sampled(3)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.sampled(5)]
 
 CELLS = 4
 

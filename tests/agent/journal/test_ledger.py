@@ -248,6 +248,7 @@ def test_sixteen_threads_share_half_a_dollar(journal: Journal) -> None:
     _check_spending(journal, meter, sum(paid))
 
 
+@pytest.mark.slow
 def test_processes_share_half_a_dollar(url: str, journal: Journal) -> None:
     """Workers in separate processes cannot exceed the limit either."""
     meter = Meter(SPAWN.Lock(), SPAWN.Value("d", 0.0), SPAWN.Value("d", 0.0))

@@ -111,6 +111,7 @@ def test_the_shown_address_has_no_password(url: str) -> None:
     assert "host" in told
 
 
+@pytest.mark.slow
 def test_four_processes_open_an_empty_database_at_once(url: str) -> None:
     """One of the processes creates the tables and the others wait for it."""
     pipes, workers = [], []

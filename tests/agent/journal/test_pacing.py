@@ -113,6 +113,7 @@ def test_workers_share_a_rate_also_after_kills(url: str, tmp_path: Path) -> None
             assert last - first + 1 <= allowed
 
 
+@pytest.mark.slow
 async def test_every_request_of_a_model_is_admitted_retries_too(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

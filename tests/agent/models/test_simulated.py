@@ -16,6 +16,8 @@ from agent.models.spec import SimulatedSpec
 from agent.types import Task
 from tests.agent.models.patch_cases import CASES, Case, make, tree_after
 
+pytestmark = pytest.mark.sampled(2)
+
 BASH: dict[str, Any] = {"type": "function", "function": {"name": "bash", "parameters": {}}}
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat patch.txt"
 PATCH = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a = 1\n+a = 2\n"

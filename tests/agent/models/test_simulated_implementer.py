@@ -10,6 +10,8 @@ from tests.agent.models.patch_cases import CASES, Case
 from tests.agent.models.role_talk import talk
 from tests.agent.models.simulations import Tree, simulated
 
+pytestmark = pytest.mark.sampled(2)
+
 ONE = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a = 1\n+a = 2\n"
 TWO = ONE + ONE.replace("x.py", "y.py")
 ANCHOR = {"path": "tests/test_anchor.py", "output": "1 failed"}

@@ -17,6 +17,8 @@ from tests.agent.models.role_talk import TOOLS, Call, opening
 from tests.agent.models.simulations import Tree, simulated
 from tests.agent.models.test_simulated_anchor import passes
 
+pytestmark = pytest.mark.sampled(2)
+
 FACTS: dict[str, Any] = {"task": "It is broken.", "earlier_test": None, "plan": None}
 EXISTING = "tests/unit/test_old.py"
 REGRESSION = f"- {EXISTING}::test_old fails and did not before"

@@ -109,6 +109,7 @@ async def test_a_replay_needs_neither_model_nor_workspace(runs: Runs) -> None:
     assert all(step.replayed for step in session.steps)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kept", range(9))
 async def test_a_run_that_is_stopped_anywhere_can_be_resumed(runs: Runs, kept: int) -> None:
     """An attempt that is stopped after any number of steps has the same result once resumed."""

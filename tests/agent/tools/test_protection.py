@@ -8,6 +8,8 @@ from agent.workspaces import Workspace
 from tests.agent.commands import sh
 from tests.samples import host_and_docker
 
+pytestmark = pytest.mark.sampled(2)
+
 SURE = "def test_add():\n    assert True\n"
 CORE, OTHER = "tests/test_core.py", "tests/unit/test_other.py"
 

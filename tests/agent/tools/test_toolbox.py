@@ -15,6 +15,8 @@ from agent.tools import Toolbox, ToolResult, ToolSettings, render
 from agent.workspaces import Workspace
 from tests.agent.commands import sh
 
+pytestmark = pytest.mark.sampled(2)
+
 
 @pytest.mark.parametrize("role", TOOLS_OF_ROLES)
 def test_schemas_are_function_definitions(role: str) -> None:

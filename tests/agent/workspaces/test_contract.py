@@ -11,6 +11,8 @@ from agent.workspaces import Workspace
 from tests.agent.commands import run
 from tests.samples import host_and_docker
 
+pytestmark = pytest.mark.sampled(2)
+
 
 async def alive(workspace: Workspace, what: str) -> bool:
     """Return True if a process with `what` among its arguments exists."""

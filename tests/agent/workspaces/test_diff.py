@@ -11,6 +11,8 @@ from agent.errors import WorkspaceError
 from agent.workspaces import HostWorkspace, Workspace
 from tests.samples import host_and_docker
 
+pytestmark = pytest.mark.sampled(2)
+
 CHANGES = {
     "unstaged": "echo four >>text.txt",
     "staged": "echo four >>text.txt; git add text.txt",

@@ -8,6 +8,8 @@ from agent.workspaces import Change, Workspace
 from agent.workspaces.repository import ShellWorkspace
 from tests.agent.commands import sh
 
+pytestmark = pytest.mark.sampled(2)
+
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -432,6 +432,7 @@ class TestSchedule:
                 await asyncio.sleep(0.05)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("prefect", "store")
@@ -543,6 +544,7 @@ class TestRuns:
         assert f"docker pull {rows[1]['image']}" in lost.detail
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 class TestCommands:
     def run(self, *arguments: str) -> Any:

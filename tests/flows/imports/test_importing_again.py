@@ -134,6 +134,7 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     left[0] = 10**9
 
 
+@pytest.mark.slow
 def test_an_import_that_is_killed_anywhere_can_be_repeated(
     tmp_path: Path, lake: Path, writes: list[int]
 ) -> None:
@@ -164,6 +165,7 @@ def test_an_import_that_is_killed_anywhere_can_be_repeated(
     assert after > 8
 
 
+@pytest.mark.slow
 def test_imports_at_the_same_time_lose_no_arm(tmp_path: Path, lake: Path) -> None:
     """Concurrent imports wait for each other, so no arm is lost."""
     command = [sys.executable, "-c", "from flows.cli.app import app; app()", "import", "table"]

@@ -13,7 +13,7 @@ from flows.server.progress import artifact_key
 from tests.flows.conftest import trial
 from tests.servers.prefect_server import PrefectServer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(2)]
 
 ABLE = {"name": "able", "agent": "mini", "model": {"provider": "simulated", "skill": 1}}
 GOLD = {"name": "gold", "agent": "gold"}

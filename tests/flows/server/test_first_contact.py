@@ -161,6 +161,7 @@ def test_a_server_answers_and_an_address_without_api_is_corrected(
         contact(prefect_server.url.removesuffix("/api"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 class TestDoctor:
     """The checks of `doctor` are independent: one that fails or hangs hides no other finding."""

@@ -26,7 +26,7 @@ from flows.storage import journals
 from tests.operation import running
 from tests.servers.prefect_server import PrefectServer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(2)]
 
 ACTION_S = 60.0
 """Time limit for an automation to act."""

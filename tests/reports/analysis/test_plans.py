@@ -16,6 +16,8 @@ from reports.rendering.leading import DASH, describe
 from reports.types import Report
 from tests.reports.lake_fixture import NOON, LakeBuilder
 
+pytestmark = pytest.mark.sampled(3)
+
 MINUS = "\N{MINUS SIGN}"
 
 ARMS = ["a", "b", "c"]

@@ -23,6 +23,8 @@ from tests.agent.arms.durable.conftest import (
     review,
 )
 
+pytestmark = pytest.mark.sampled(4)
+
 
 async def test_an_honest_model_solves_the_task_in_one_step(solve: Solver) -> None:
     """The patch contains only the fix, and the report has four separate statements about it."""

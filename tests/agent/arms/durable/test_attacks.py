@@ -18,7 +18,7 @@ from tests.agent.arms.durable.conftest import (
 )
 from tests.samples import one_in
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(2)]
 
 
 WORK: Said = answer(

@@ -19,6 +19,8 @@ from tests.agent.arms.durable.conftest import (
 )
 from tests.samples import one_in
 
+pytestmark = pytest.mark.sampled(3)
+
 CLAIM = answer(reason="fails", path=ANCHOR, regression_tests=[], reproduced=True)
 
 

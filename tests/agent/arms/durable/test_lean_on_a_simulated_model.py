@@ -17,7 +17,7 @@ from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 from tests.samples import one_in
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(3)]
 
 REFERENCE = "\n".join(
     [

@@ -29,6 +29,8 @@ from tests.samples import one_in
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.strict import Anthropic, Asked, Called, Chat, Dialect, Responses, Said
 
+pytestmark = pytest.mark.sampled(3)
+
 DIALECTS: dict[str, tuple[type[Dialect], dict[str, Any]]] = {
     "chat": (Chat, {"name": "openai/gpt-5"}),
     "responses": (Responses, {"name": "openai/gpt-5", "api": "responses"}),

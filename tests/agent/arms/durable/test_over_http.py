@@ -34,6 +34,8 @@ from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 from tests.servers import openai_server as api
 
+pytestmark = pytest.mark.sampled(3)
+
 PROMPTS: dict[Role, str] = {
     "contract": "contract",
     "gatherer": "gatherer",
