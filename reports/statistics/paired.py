@@ -132,7 +132,7 @@ def is_non_inferior(difference: Interval, margin: float) -> bool:
 def _distances(successes: int, trials: int, worth: float, confidence: float) -> Interval:
     """Return the distances of the limits of Wilson's interval from the rate."""
     rate = successes / trials
-    interval = wilson_interval(successes * worth / trials, worth, confidence)
+    interval = wilson_interval(worth * (successes / trials), worth, confidence)
     return Interval(rate - interval.low, interval.high - rate)
 
 

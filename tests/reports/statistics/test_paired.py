@@ -106,6 +106,13 @@ def test_newcombe_over_instances_ignores_identical_repeats(
     assert (again.low, again.high) == pytest.approx((once.low, once.high), abs=1e-12)
 
 
+def test_an_arm_that_resolves_every_repeat_has_an_interval() -> None:
+    """Rounding never makes more of the resolved cells than of all cells."""
+    pairs = 97.60975732052906  # times 169, by 169, is a little more
+    interval = newcombe_interval(PairedTable(0, 0, 169, 0), pairs=pairs)
+    assert 0.9 < interval.low < interval.high == 1
+
+
 @given(tables.filter(lambda table: table.pairs > 0), st.data())
 def test_newcombe_is_never_narrower_with_fewer_pairs(
     table: PairedTable, data: st.DataObject
