@@ -31,7 +31,7 @@ from flows.errors import UsageError
 from flows.experiments.cell_state import REFUSED, End
 from flows.experiments.plan import Plan
 from flows.server.retry import patiently
-from flows.server.settings import POOL
+from flows.server.settings import BENCHMARKS_QUEUE, CELLS_QUEUE, POOL
 from flows.storage.journals import Home
 
 DEPLOYMENT = "solve/shard"
@@ -207,12 +207,16 @@ class Shards:
                 self.queue, self._found = queue, runs
 
     async def _workers(self) -> int:
-        """Return the number of workers online; 0 if they only start containers elsewhere."""
+        """Return the number of workers online; 0 if they only start containers elsewhere.
+
+        Prefect does not say which queues a worker polls. One for benchmarks is known by its name.
+        """
         if not self._is_of_processes:
             return 0
         pool = self._deployment.work_pool_name or POOL
         found = await patiently(partial(self._client.read_workers_for_work_pool, pool))
-        return sum(worker.status == WorkerStatus.ONLINE for worker in found)
+        names = [worker.name for worker in found if worker.status == WorkerStatus.ONLINE]
+        return sum(not name.startswith(BENCHMARKS_QUEUE) for name in names)
 
     async def _begun(self, place: _Place) -> FlowRun:
         """Begin a flow run of a shard, as a child of the benchmark's flow run."""
@@ -350,7 +354,7 @@ class Shards:
             self._has_hinted = True
             say(
                 "no worker has picked up any cells: start one with `prefect worker start --pool "
-                "durabench`"
+                f"{POOL} --work-queue {CELLS_QUEUE}`"
             )
 
     async def _read(self, chosen: FlowRunFilter) -> AsyncIterator[FlowRun]:

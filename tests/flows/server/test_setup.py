@@ -46,13 +46,12 @@ def automations(server: PrefectServer) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def bare(server: PrefectServer) -> PrefectServer:
-    """Remove the deployments and workers of other suites that share the server. Return the
+    """Remove the deployments and work pools of other suites that share the server. Return the
     server."""
     for deployment in server.post("/deployments/filter", {}):
         server.delete(f"/deployments/{deployment['id']}")
     for pool in server.post("/work_pools/filter", {}):
-        for worker in server.post(f"/work_pools/{pool['name']}/workers/filter", {}):
-            server.delete(f"/work_pools/{pool['name']}/workers/{worker['name']}")
+        server.delete(f"/work_pools/{pool['name']}")
     return server
 
 
@@ -64,24 +63,31 @@ def send(server: PrefectServer, event: Event) -> None:
     server.post("/events", [event.model_dump(mode="json")])
 
 
-def test_setup_is_idempotent_and_keeps_the_choices_of_the_operator(server: PrefectServer) -> None:
-    """Setup creates pool, limit and automations. A second run changes only what it is asked to, and
-    keeps the operator's choices."""
+def test_setup_is_idempotent_and_keeps_the_choices_of_the_operator(bare: PrefectServer) -> None:
+    """Setup creates pool, queues, limit and automations. A second run changes and prints only what
+    it is asked to, and keeps the operator's choices."""
+    server = bare
     first = server.run("durabench", "setup", "--cells", "7")
     assert first.returncode == 0, first.stderr
+    assert "made     work queue cells\nmade     work queue benchmarks\n" in first.stdout
+    queues = server.post("/work_pools/durabench/queues/filter", {})
+    priorities = {queue["name"]: queue["priority"] for queue in queues}
+    assert priorities["cells"] < priorities["benchmarks"]
     made = automations(server)
     assert [automation["enabled"] for automation in made] == [True, False]
     assert server.get("/work_pools/durabench")["type"] == "process"
     assert server.get(f"/v2/concurrency_limits/{CELLS}")["limit"] == 7
 
     second = server.run("durabench", "setup")
-    assert second.stdout.count("is there") == 4, second.stdout
+    assert second.stdout == "nothing is missing\n"
     assert automations(server) == made
 
     pause = next(each for each in made if not each["enabled"])
     server.patch(f"/automations/{pause['id']}", {"enabled": True})
     third = server.run("durabench", "setup", "--cells", "9")
-    assert third.stdout.count("is there") == 3, third.stdout
+    assert third.stdout == (
+        f"updated  global concurrency limit {CELLS}: 9 cells at the same time\n"
+    )
     assert [automation["enabled"] for automation in automations(server)] == [True, True]
     assert server.get(f"/v2/concurrency_limits/{CELLS}")["limit"] == 9
     server.patch(f"/automations/{pause['id']}", {"enabled": False})
@@ -219,6 +225,28 @@ def test_the_settings_are_what_doctor_looks_for(
         monkeypatch.delenv(name, raising=False)
     by_default = Settings().model_dump(mode="json")
     assert [name.split("=")[0] for name in settings.lacking(by_default)] == names
+    assert settings.missing_lines(by_default) == lines
+    commented = written.read_text()
+    for name in (
+        "PREFECT_SERVER_API_PORT",
+        "PREFECT_SERVER_UI_API_URL",
+        "PREFECT_SERVER_ANALYTICS_ENABLED",
+        "PREFECT_WORKER_QUERY_SECONDS",
+    ):
+        assert f"{name}=" in commented
+
+
+def test_setup_names_the_settings_that_a_server_lacks() -> None:
+    """Of all settings only those that this server lacks, as lines of its environment."""
+    there = Settings().model_dump(mode="json")
+    for path, wanted in settings.WANTED.items():
+        part = there
+        for name in path[:-1]:
+            part = part[name]
+        part[path[-1]] = wanted
+    assert settings.missing_lines(there) == []
+    there["server"]["analytics_enabled"] = True
+    assert settings.missing_lines(there) == ["PREFECT_SERVER_ANALYTICS_ENABLED=false"]
 
 
 def test_a_slot_of_a_limit_survives_a_restart_of_the_server(server: PrefectServer) -> None:
@@ -248,6 +276,8 @@ def test_doctor_warns_of_a_server_too_small_for_several_workers(bare: PrefectSer
     assert "ok       2 workers of pool durabench online" in said
     assert "no deployment benchmark/benchmark, benchmark/smoke, solve/solve, solve/shard, " in said
     assert "polls for cells every 10 s: set PREFECT_WORKER_QUERY_SECONDS=2" in said
+    for queue in ("cells", "benchmarks"):
+        assert f"no worker takes flow runs from work queue {queue}: start one with" in said
     quick = server.run("durabench", "doctor", PREFECT_WORKER_QUERY_SECONDS="2").stdout
     assert "PREFECT_WORKER_QUERY_SECONDS" not in quick
     driver = {"server": {"database": {"driver": "postgresql+asyncpg"}}}
