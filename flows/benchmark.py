@@ -16,7 +16,7 @@ from flows.experiments.declaration import Experiment
 from flows.experiments.plan import Plan, prepare
 from flows.experiments.shares import Listed, OnEnd
 from flows.experiments.stop import Stop
-from flows.report import report
+from flows.report import publish
 from flows.server.events import Announcements
 from flows.server.fanout import run_on_workers
 from flows.server.given import declared, name_run
@@ -70,7 +70,7 @@ async def benchmark(
     distributed = experiment.execution == "distributed"
     plan = await prepare(experiment, lake, distributed=distributed)
     news = await Announcements.of(plan)
-    with RunProgress(experiment.name, len(plan.cells)) as progress:
+    with RunProgress(experiment.name, len(plan.cells), plan.lake) as progress:
 
         async def on_end(cell: Cell, end: End, result: str) -> None:
             await progress.advance(cell.label, result)
@@ -84,7 +84,7 @@ async def benchmark(
                 ran = await run_cells(plan, Listed(plan.cells, on_end), how, stop)
                 counts = ran.ends
             stop.check()
-    page = await report(experiment.name, lake=str(plan.lake.root))
+    page = await publish(experiment.name, plan.lake)
     news.finished(counts, page)
     for end, words in _UNFINISHED.items():
         if counts[end]:

@@ -1,4 +1,4 @@
-"""What the schema of an experiment tells Prefect's forms beyond its fields: order, and rules."""
+"""Additions to the schema of an experiment for Prefect's forms: an order, and rules."""
 
 from collections.abc import Callable
 from typing import Any

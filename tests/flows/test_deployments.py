@@ -21,10 +21,10 @@ from flows.experiments import declaration
 from flows.experiments.declaration import Experiment
 from flows.grade import grade
 from flows.report import report
-from flows.server.progress import artifact_key
+from flows.server.artifacts import artifact_key
 from flows.shard import shard
 from flows.solve import solve
-from flows.storage import report_files
+from flows.storage import bindings, report_files
 from flows.storage.lake import Lake
 from tests.operation.running import shards, wait_until
 from tests.servers.prefect_server import ROOT, PrefectServer
@@ -271,8 +271,13 @@ def test_the_smoke_deployment_runs_on_a_worker(deployed: PrefectServer) -> None:
         server.prefect("deployment", "run", "benchmark/smoke", "--watch")
     lake = Lake.existing(server.environment["DURABENCH_LAKE"])
     [name] = [each for each in lake.experiments() if each.startswith("smoke-")]
-    server.prefect("artifact", "inspect", artifact_key("progress", name))
-    assert "Arms" in server.prefect("artifact", "inspect", artifact_key("report", name))
+    progress, told = (
+        artifact_key(kind, name, bindings.lake_id(lake)) for kind in ("progress", "report")
+    )
+    server.prefect("artifact", "inspect", progress)
+    assert "Arms" in server.prefect("artifact", "inspect", told)
+    [run] = server.post("/flow_runs/filter", {"flow_runs": {"name": {"any_": [name]}}})
+    assert run["state"]["message"].endswith(f"results of {name}")
     resolved = {arm.name: arm.resolved for arm in report_files.read(lake, name).arms}
     assert resolved == {"mini": 2, "gold": 2, "null": 0}
     assert report_files.page_path(lake, name).is_file()
@@ -296,6 +301,8 @@ def test_a_slot_for_benchmarks_and_one_for_cells_suffice(deployed: PrefectServer
         "concurrency": 2,
         "arms": [{"name": "null", "agent": "null"}],
     }
+    for worker in server.post("/work_pools/durabench/workers/filter", {}):
+        server.delete(f"/work_pools/durabench/workers/{worker['name']}")  # of earlier tests
     server.prefect("variable", "set", "queued", yaml.safe_dump(experiment))
     polls = {"PREFECT_WORKER_QUERY_SECONDS": "1"}
     benchmarks = ["--work-queue", "benchmarks", "--name", "benchmarks", "--limit", "1"]
@@ -303,7 +310,7 @@ def test_a_slot_for_benchmarks_and_one_for_cells_suffice(deployed: PrefectServer
         server.worker(*benchmarks, **polls),
         server.worker("--work-queue", "cells", "--limit", "1", **polls),
     ):
-        wait_until(lambda: _online(server) >= 2)
+        wait_until(lambda: _online(server) == 2)
         ordered = ["deployment", "run", "benchmark/benchmark", "--watch"]
         server.prefect(*ordered, "--param", "experiment=queued")
     lake = Lake.existing(server.environment["DURABENCH_LAKE"])

@@ -46,6 +46,9 @@ ELSEWHERE = {
     'prefect variable set nightly "$(cat flows/experiments/bundled.yaml)"': (
         "tests/flows/test_deployments.py"
     ),
+    "python -m http.server 8100 --directory lake/reports": (
+        "tests/flows/server/test_report_artifacts.py"
+    ),
     "durabench doctor": "tests/flows/server/test_setup.py",
     "durabench prune": "tests/flows/operation/test_pruning.py",
     "durabench prune --older-than 90d --remove": "tests/flows/operation/test_pruning.py",
