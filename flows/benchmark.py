@@ -20,8 +20,8 @@ from flows.report import publish
 from flows.server.events import Announcements
 from flows.server.fanout import run_on_workers
 from flows.server.given import declared, name_run
+from flows.server.order import Order
 from flows.server.progress import RunProgress
-from flows.server.shards import Order
 from flows.server.stopping import graceful_stop
 from flows.storage import journals
 from reports.format import plural

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+import yaml
 from prefect.blocks.notifications import CustomWebhookNotificationBlock
 from prefect.client.orchestration import get_client
 from prefect.events import Event
@@ -23,7 +24,8 @@ from flows.server import settings, setup
 from flows.server.settings import CELLS
 from flows.server.setup import SetupRequest
 from flows.storage import journals
-from tests.operation import running
+from tests.flows.conftest import trial
+from tests.operation import running as programs
 from tests.servers.prefect_server import PrefectServer
 
 pytestmark = pytest.mark.slow
@@ -55,7 +57,7 @@ def bare(server: PrefectServer) -> PrefectServer:
     return server
 
 
-wait_until = partial(running.wait_until, seconds=ACTION_S)
+wait_until = partial(programs.wait_until, seconds=ACTION_S)
 
 
 def send(server: PrefectServer, event: Event) -> None:
@@ -135,6 +137,28 @@ async def test_a_flow_run_without_heartbeats_is_crashed(server: PrefectServer) -
     wait_until(lambda: server.get(f"/flow_runs/{dead}")["state_type"] == "CRASHED")
     assert "No heartbeat" in server.get(f"/flow_runs/{dead}")["state"]["message"]
     assert server.get(f"/flow_runs/{finished}")["state_type"] == "RUNNING"
+    await setup.set_up(SetupRequest())
+
+
+async def test_a_killed_command_is_crashed(server: PrefectServer) -> None:
+    """A command on a configured server sends heartbeats, too. Its flow run becomes Crashed."""
+    await setup.set_up(SetupRequest(zombie_s=10))
+    sleeper = {"provider": "scripted", "replies": [{"command": "sleep 600"}]}
+    arms = [{"name": "sleeper", "agent": "mini", "model": sleeper}]
+    declared = trial(name="killed", select={"sample": 1}, arms=arms, primary=None)
+    path = server.folder / "killed.yaml"
+    path.write_text(yaml.safe_dump(declared.model_dump(mode="json")))
+    running = server.begin("durabench", "run", str(path))
+    try:
+        named = {"flow_runs": {"name": {"any_": ["killed"]}}}
+        [run] = wait_until(lambda: server.post("/flow_runs/filter", named))
+        about = {"resource": {"id": [f"prefect.flow-run.{run['id']}"]}}
+        beats = {"filter": {**about, "event": {"name": ["prefect.flow-run.heartbeat"]}}}
+        wait_until(lambda: server.post("/events/filter", beats)["events"])
+        assert server.get(f"/flow_runs/{run['id']}")["state_type"] == "RUNNING"
+    finally:
+        programs.kill_all(running)
+    wait_until(lambda: server.get(f"/flow_runs/{run['id']}")["state_type"] == "CRASHED")
     await setup.set_up(SetupRequest())
 
 
