@@ -16,11 +16,12 @@ from flows.experiments.declaration import Experiment
 from flows.experiments.plan import Plan, prepare
 from flows.experiments.shares import Listed, OnEnd
 from flows.experiments.stop import Stop
-from flows.report import report
+from flows.report import publish
 from flows.server.events import Announcements
 from flows.server.fanout import run_on_workers
+from flows.server.given import declared, name_run
+from flows.server.order import Order
 from flows.server.progress import RunProgress
-from flows.server.shards import Order
 from flows.server.stopping import graceful_stop
 from flows.storage import journals
 from reports.format import plural
@@ -37,9 +38,9 @@ _UNFINISHED: Mapping[End, str] = {
 """Message for each kind of unfinished cell, the most urgent first."""
 
 
-@flow(name="benchmark", flow_run_name="{experiment.name}")
+@flow(name="benchmark")
 async def benchmark(
-    experiment: Experiment,
+    experiment: Experiment | str,
     lake: str | None = None,
     *,
     grade: bool = True,
@@ -48,24 +49,28 @@ async def benchmark(
     """Run an experiment, or the missing part of it. Return the location of the report page.
 
     Args:
-        experiment: The experiment declaration.
+        experiment: The experiment declaration, the path of its file as the worker sees it, or the
+            name of a Prefect Variable that holds it.
         lake: Location of the results, a folder as the worker sees it or s3://…; by default the
             worker's DURABENCH_LAKE.
         grade: Grade the patches now, or leave that to a later run.
         fresh: Reuse no earlier results: the experiment gets a new name that ends with the time.
 
     Raises:
+        UsageError: the experiment, its file or its Variable cannot be used.
         IncompleteRun: some cells are unfinished; the message gives the reason and the next step.
             Run again to continue.
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
+    experiment = await declared(experiment)
     if fresh:
         experiment = experiment.afresh()
         say(f"results are filed under {experiment.name}")
+    await name_run(experiment.name)
     distributed = experiment.execution == "distributed"
     plan = await prepare(experiment, lake, distributed=distributed)
     news = await Announcements.of(plan)
-    with RunProgress(experiment.name, len(plan.cells)) as progress:
+    with RunProgress(experiment.name, len(plan.cells), plan.lake) as progress:
 
         async def on_end(cell: Cell, end: End, result: str) -> None:
             await progress.advance(cell.label, result)
@@ -79,7 +84,7 @@ async def benchmark(
                 ran = await run_cells(plan, Listed(plan.cells, on_end), how, stop)
                 counts = ran.ends
             stop.check()
-    page = await report(experiment.name, lake=str(plan.lake.root))
+    page = await publish(experiment.name, plan.lake)
     news.finished(counts, page)
     for end, words in _UNFINISHED.items():
         if counts[end]:

@@ -251,7 +251,7 @@ async def grade(
     slots = asyncio.Semaphore(concurrency)
     known = partial(CellStates(store).verdict_at, twice=audit)
     images = scheduled(submissions, dataset, Images(keep_gb=keep_gb), store, known)
-    with RunProgress(name, len(submissions)) as progress:
+    with RunProgress(name, len(submissions), store) as progress:
 
         async def one(submission: Submission) -> str:
             async with Slot(slots, is_kept=keep_gb is not None) as slot:

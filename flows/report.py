@@ -1,9 +1,10 @@
 """The flow that writes an experiment's paired report: a page, Markdown and Prefect artifacts."""
 
 import asyncio
+import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from prefect import flow
 from prefect.artifacts import (
@@ -11,15 +12,17 @@ from prefect.artifacts import (
     acreate_markdown_artifact,
     acreate_table_artifact,
 )
-from prefect.settings import PREFECT_API_URL
 
-from flows.server.progress import artifact_key
-from flows.server.settings import is_local
-from flows.storage import report_files
+from flows.server.artifacts import artifact_key
+from flows.storage import bindings, report_files
 from flows.storage.lake import Lake
 
 if TYPE_CHECKING:
     from reports.types import Cell, Report
+
+SERVED = "DURABENCH_REPORTS_URL"
+"""Variable with the address under which a web server or an object store serves `reports` of the
+lake."""
 
 SHOWN_CELLS = 300
 """Maximum rows in the table of cells; a browser still scrolls this many well."""
@@ -50,26 +53,50 @@ async def report(
     Raises:
         ReportError: there is nothing to report on, or the arm does not exist.
     """
-    store = Lake.existing(lake)
+    return await publish(experiment, Lake.existing(lake), baseline, candidate)
+
+
+async def publish(
+    experiment: str, store: Lake, baseline: str | None = None, candidate: str | None = None
+) -> str:
+    """Write a report and its artifacts, which belong to the current flow run.
+
+    Return the location of the page.
+
+    Raises:
+        ReportError: there is nothing to report on, or the arm does not exist.
+    """
     built = await asyncio.to_thread(report_files.read, store, experiment, baseline, candidate)
     markdown = await asyncio.to_thread(report_files.write, store, built)
+    lake_id = await asyncio.to_thread(bindings.lake_id, store)
+    page = str(report_files.page_path(store, experiment))
     await acreate_markdown_artifact(
-        markdown=markdown, key=artifact_key("report", experiment), description=experiment
+        markdown=markdown,
+        key=artifact_key("report", experiment, lake_id),
+        description=f"{experiment}; page: {page}",
     )
     await acreate_table_artifact(
         table=[_row(cell) for cell in most_telling(built.cells)],
-        key=artifact_key("cells", experiment),
+        key=artifact_key("cells", experiment, lake_id),
         description=_title(built),
     )
-    page = report_files.page_path(store, experiment)
-    if isinstance(page, Path) and is_local(PREFECT_API_URL.value()):
+    if link := page_url(experiment):
         await acreate_link_artifact(
-            link=page.absolute().as_uri(),
+            link=link,
             link_text=f"Report of {experiment}",
-            key=artifact_key("page", experiment),
-            description="On the machine that wrote it",
+            key=artifact_key("page", experiment, lake_id),
+            description=experiment,
         )
-    return str(page)
+    return page
+
+
+def page_url(experiment: str) -> str | None:
+    """Return the address of an experiment's page for browsers; None if nothing serves the pages.
+
+    From a page of Prefect, browsers follow no link to a file.
+    """
+    served = os.environ.get(SERVED)
+    return f"{served.rstrip('/')}/{quote(experiment)}/index.html" if served else None
 
 
 def most_telling(cells: "Iterable[Cell]") -> "list[Cell]":

@@ -38,6 +38,7 @@ from flows.grade import graded
 from flows.images.preflight import Gate, PreflightFailed
 from flows.images.schedule import scheduled
 from flows.server.caching import kept, result_of, result_storage
+from flows.server.given import declared, name_run
 from flows.server.logs import attempt_line, brief, run_log, step_log
 from flows.server.slots import cell_slot
 from flows.server.step_task_runs import shown_as_task_runs
@@ -294,9 +295,9 @@ async def solve_only(cell: Cell, lake: Lake, *, stop: Stop) -> str:
     return attempt_id
 
 
-@flow(name="solve", flow_run_name="{experiment.name}: {arm} · {instance_id}")
+@flow(name="solve")
 async def solve(
-    experiment: Experiment,
+    experiment: Experiment | str,
     instance_id: str,
     arm: str,
     repeat: int = 0,
@@ -308,7 +309,8 @@ async def solve(
     """Solve and grade one cell of an experiment. Recorded results are reused.
 
     Args:
-        experiment: The experiment that the cell belongs to.
+        experiment: The experiment that the cell belongs to, the path of its file as the worker sees
+            it, or the name of a Prefect Variable that holds it.
         instance_id: Id of the instance.
         arm: Name of the arm.
         repeat: Index of the attempt, counted from 0, if cells repeat.
@@ -318,10 +320,13 @@ async def solve(
         trace: With `steps`, every step is a task run with its input and result.
 
     Raises:
+        UsageError: the experiment, its file or its Variable cannot be used.
         IncompleteRun: the infrastructure failed, a budget is exhausted or the image failed the
             preflight; run again to continue.
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
+    experiment = await declared(experiment)
+    await name_run(f"{experiment.name}: {arm} · {instance_id}")
     plan = await prepare(experiment, lake)
     cell = plan.cell(arm, instance_id, repeat)
     states = CellStates(plan.lake)

@@ -40,6 +40,12 @@ _NEXT = (
 )
 _PLACES = select(queue.c.name, queue.c.position).where(*_OPEN).order_by(queue.c.position)
 _COUNT = select(func.count()).select_from(queue).where(*_OPEN)
+_IS_KEPT = (
+    select(leases.c.epoch)
+    .where(leases.c.attempt_id == queue.c.holder, leases.c.expires_at > clock() + bindparam("soon"))
+    .exists()
+)
+_CLAIMABLE = select(func.count()).select_from(queue).where(*_OPEN, ~_IS_KEPT)
 _HOLDERS = (
     select(leases.c.attempt_id, leases.c.worker)
     .join(queue, queue.c.holder == leases.c.attempt_id)
@@ -113,6 +119,13 @@ class Queue:
         """Return how much work has not ended."""
         return self._database.read(
             lambda connection: connection.execute(_COUNT, self._in_run()).scalar_one()
+        )
+
+    def claimable(self, soon_s: float) -> int:
+        """Return how much work is free, or will be within `soon_s` unless its holder wakes up."""
+        key = self._in_run(soon=soon_s)
+        return self._database.read(
+            lambda connection: connection.execute(_CLAIMABLE, key).scalar_one()
         )
 
     def take(self, holder: str, start: int = 0) -> Taken | None:

@@ -3,6 +3,7 @@
 A location on a disk is a `pathlib.Path`, one on an object store a `upath.UPath`.
 """
 
+import mimetypes
 import os
 import uuid
 from pathlib import Path
@@ -36,12 +37,14 @@ def replace_file(path: Path, data: bytes, *, durable: bool) -> None:
 def put_object(path: "UPath", data: bytes) -> None:
     """Write an object atomically. It is durable when this returns.
 
-    `path.write_bytes` would also complete an interrupted large upload.
+    `path.write_bytes` would also complete an interrupted large upload. Browsers show a page only
+    if its content type says that it is one.
 
     Raises:
         one of `refusals()`: the store rejects the write or does not respond.
     """
-    path.fs.pipe_file(path.path, data)
+    kind, _ = mimetypes.guess_type(path.name)
+    path.fs.pipe_file(path.path, data, **({"ContentType": kind} if kind else {}))
 
 
 def create_object(path: "UPath", data: bytes) -> bool:

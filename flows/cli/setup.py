@@ -18,22 +18,21 @@ def setup(
     ] = None,
     env_file: Annotated[
         Path | None,
-        typer.Option(help="write the server's settings to this file instead of the terminal"),
+        typer.Option(help="write the settings of a server and of workers to this file"),
     ] = None,
 ) -> None:
-    """Prepare a Prefect server: work pool, limit on cells, automations. Idempotent.
+    """Prepare a Prefect server: work pool with queues, limit on cells, automations. Idempotent.
 
-    With --env-file, write the server's settings to a file. A server reads them when it starts, so
-    this also works before there is a server.
+    Prints what it changes, and the settings that the server lacks. With --env-file, write all
+    settings to a file. A server reads them when it starts, so this also works before there is a
+    server.
     """
-    from flows.server import settings, setup
+    from flows.server import setup
 
     if env_file:
         setup.write_settings(env_file)
         typer.echo(f"settings for the server's environment: {env_file}")
         if not setup.has_server():
             return
-    for line in asyncio.run(setup.set_up(setup.SetupRequest(cells, notify))):
-        typer.echo(line)
-    if not env_file:
-        typer.echo("\n".join(settings.as_lines()))
+    lines = asyncio.run(setup.set_up(setup.SetupRequest(cells, notify)))
+    typer.echo("\n".join(lines) or "nothing is missing")

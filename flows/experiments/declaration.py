@@ -6,7 +6,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from agent.arms import ARMS
 from agent.arms.options import ArmOptions, DurableOptions, MiniOptions, MiniRetryOptions
@@ -14,6 +23,7 @@ from agent.journal.pacing import RateLimit
 from agent.models.spec import ModelSpec
 from eval.selection import Selection
 from flows.errors import UsageError
+from flows.experiments.forms import RULES, number_fields
 
 NAME = r"^[a-z0-9][a-z0-9._-]*$"
 """Pattern of names that are also lake folders and container labels."""
@@ -145,6 +155,8 @@ class Primary(Comparison):
 class Experiment(_Declared):
     """The arms, instances and settings of an experiment, declared before any result exists."""
 
+    model_config = ConfigDict(json_schema_extra={"dependentSchemas": RULES})
+
     name: str = Field(
         pattern=NAME, description="name of the results; running the same name again resumes it"
     )
@@ -204,6 +216,14 @@ class Experiment(_Declared):
         default_factory=list,
         description="further declared comparisons; all others are exploratory",
     )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        made = handler(core)
+        number_fields(made, handler.resolve_ref_schema)
+        return made
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -305,17 +325,30 @@ def mapping(path: Path) -> dict[str, Any]:
         UsageError: the file is invalid; the message states the problem in one line.
     """
     try:
-        content = yaml.safe_load(path.read_text())
+        text = path.read_text()
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not YAML: {error}") from None
+    return from_yaml(text, str(path))
+
+
+def from_yaml(text: str, source: str) -> dict[str, Any]:
+    """Parse the names and values of a YAML text that was read from `source`.
+
+    Raises:
+        UsageError: the text is invalid; the message states the problem in one line.
+    """
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UsageError(f"{source} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
-        raise UsageError(f"{path} is not a mapping of names to values, such as `name: …`")
+        raise UsageError(f"{source} is not a mapping of names to values, such as `name: …`")
     return content
 
 
-def parse(content: dict[str, Any], source: str) -> Experiment:
+def parse(content: object, source: str) -> Experiment:
     """Validate an experiment that was read from `source`.
 
     Raises:

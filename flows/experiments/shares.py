@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent.journal import Journal
+from agent.journal import Journal, Queue
 from agent.journal.holding import expire_dead, held
 from agent.timings import timings
 from flows.errors import UsageError
@@ -107,7 +107,7 @@ class Queued:
         ordered = names[first:] + names[:first]
         self._numbers = {name: number for number, name in enumerate(ordered)}
         self.cells: Sequence[Cell] = [_known(known, name) for name in ordered]
-        self._passed = self._taken = 0
+        self._passed = self._taken = self._held = 0
         self._one_ended = asyncio.Event()
 
     async def take(self) -> Share | None:
@@ -117,26 +117,40 @@ class Queued:
         if taken is None:
             return None
         self._taken += 1
+        self._held += 1
         number = self._numbers[taken.name]
         passed = self.cells[self._passed : number]
         self._passed = max(self._passed, number + 1)
         return Share(self.cells[number], tuple(passed), taken.was_lost)
 
     async def wait(self) -> bool:
+        """Wait until a cell may be free. Return False if there is none to wait for.
+
+        Without cells of its own, a shard waits only for those that are about to be free. It ends
+        otherwise, so that a worker can run something else, and a later one takes what is freed.
+        """
         self._one_ended.clear()
-        if self._is_full or not await asyncio.to_thread(self._queue.left):
+        if self._is_full:
             return False
-        if not await asyncio.to_thread(self._free_dead):
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._one_ended.wait(), timings().lease_poll_s)
+        if await asyncio.to_thread(self._free_dead):
+            return True
+        if not self._held and not await asyncio.to_thread(claimable, self._queue):
+            return False
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._one_ended.wait(), timings().lease_poll_s)
         return True
 
     async def end(self, cell: Cell, end: End, result: str) -> None:
         await asyncio.to_thread(self._queue.end, cell_name(cell), self._holder, end, result)
-        self._one_ended.set()
+        self._let_go()
 
     async def give_back(self, cell: Cell) -> None:
         await asyncio.to_thread(self._queue.give_back, cell_name(cell), self._holder)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self._held -= 1
+        self._one_ended.set()
 
     @property
     def _is_full(self) -> bool:
@@ -167,6 +181,14 @@ async def opened(
             yield await asyncio.to_thread(Queued, journal, part, holder, cells, stop)
         finally:
             await asyncio.to_thread(free, holder)
+
+
+def claimable(queue: Queue) -> int:
+    """Return the number of cells that are free, or held by a shard that seems to be dead.
+
+    A living one renews its lease three times within its duration.
+    """
+    return queue.claimable(timings().lease_s / 2)
 
 
 def cell_name(cell: Cell) -> str:

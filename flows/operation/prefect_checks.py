@@ -14,9 +14,6 @@ from flows.storage import journals
 if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
 
-LONGEST_POLL_S = 2.0
-"""Maximum time that a cell should wait for an idle worker."""
-
 
 async def check() -> list[Finding]:
     """Check the Prefect API of the current settings, its deployments and its workers."""
@@ -55,6 +52,7 @@ async def _server(url: str) -> list[Finding]:
             settings = (await client.request("GET", "/admin/settings")).json()
             pools, missing = await _deployed(client)
             online = [worker for pool in pools for worker in await _online(client, pool, findings)]
+            unattended = await _unattended(client) if online else []
     except (httpx.HTTPError, PrefectHTTPStatusError) as error:
         return [*findings, Finding("problem", f"Prefect API {url} does not answer: {error}")]
     if missing:
@@ -65,7 +63,7 @@ async def _server(url: str) -> list[Finding]:
                 "a clone",
             )
         )
-    return [*findings, *_settings(settings, url, len(online)), *_poll_interval()]
+    return [*findings, *unattended, *_settings(settings, url, len(online)), *_poll_interval()]
 
 
 def version_notes(server: str) -> list[Finding]:
@@ -116,6 +114,22 @@ async def _online(client: "PrefectClient", pool: str, findings: list[Finding]) -
     return online
 
 
+async def _unattended(client: "PrefectClient") -> list[Finding]:
+    """Return a finding for each work queue that no worker takes flow runs from."""
+    from flows.server.settings import POOL, QUEUES
+
+    queues = await client.read_work_queues(work_pool_name=POOL)
+    return [
+        Finding(
+            "note",
+            f"no worker takes flow runs from work queue {queue.name}: start one with `prefect "
+            f"worker start --pool {POOL} --work-queue {queue.name}`",
+        )
+        for queue in queues
+        if queue.name in QUEUES and queue.status != "READY"
+    ]
+
+
 def _settings(settings: Mapping[str, Any], url: str, online: int) -> list[Finding]:
     """Return findings on settings of the Prefect server that should be changed."""
     from flows.server.settings import database, lacking, misdirected_ui
@@ -152,6 +166,8 @@ def _settings(settings: Mapping[str, Any], url: str, online: int) -> list[Findin
 def _poll_interval() -> list[Finding]:
     """Return a finding if a worker started here would rarely poll for work."""
     from prefect.settings import PREFECT_WORKER_QUERY_SECONDS
+
+    from flows.server.settings import LONGEST_POLL_S
 
     seconds = PREFECT_WORKER_QUERY_SECONDS.value()
     if seconds <= LONGEST_POLL_S:

@@ -32,7 +32,7 @@ from eval.errors import ImageError
 from flows.display.terminal import show
 from flows.errors import UsageError
 from flows.images.cache import ImageCache
-from flows.storage import retention
+from flows.storage import bindings, retention
 from flows.storage.attempts import was_run
 from flows.storage.journals import VARIABLE, existing_journal
 from flows.storage.lake import Lake
@@ -328,13 +328,14 @@ class _Pruning:
 
         experiment = self._wanted.experiment
         names = self._experiments if experiment is None else [experiment]
+        lake_id = bindings.lake_id(self._lake)
         with artifacts.connected() as client:
             if client is None:
                 return Pruned("artifacts", "not checked: PREFECT_API_URL is not set")
             old = {
                 version
                 for name in _tracked(names, "artifacts")
-                for version in artifacts.old_versions(client, name, self._before)
+                for version in artifacts.old_versions(client, name, lake_id, self._before)
             }
             if self._wanted.remove:
                 artifacts.remove(client, _tracked(old, "artifacts"))

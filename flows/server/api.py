@@ -29,6 +29,10 @@ _QUIET = {
 }
 """Variables that are already set take precedence."""
 
+_HEARTBEATS = {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
+"""As in prefect.yaml. A server that `durabench setup` has prepared marks the flow run of a killed
+command as Crashed."""
+
 _LEVEL = "PREFECT_LOGGING_LEVEL"
 _RUN_LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
 
@@ -53,7 +57,7 @@ def prefect_api() -> Iterator[None]:
     Raises:
         InfrastructureError: the configured server does not answer, or is not a Prefect server.
     """
-    for name, value in _QUIET.items():
+    for name, value in {**_QUIET, **_HEARTBEATS}.items():
         os.environ.setdefault(name, value)
     if _LEVEL not in os.environ:
         _keep_terminal_quiet()

@@ -1,5 +1,6 @@
-"""Removal of old artifact versions from a Prefect server."""
+"""Names of artifacts, and removal of their old versions from a Prefect server."""
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.settings import PREFECT_API_URL
 
 from agent.errors import InfrastructureError
-from flows.server.progress import artifact_key
+from eval.digests import canonical_digest
 
 KINDS = ("progress", "report", "cells", "page")
 """Artifacts of an experiment, as published by `flows.server.progress` and `flows.report`."""
@@ -35,6 +36,16 @@ class Version:
     id: UUID
     size_bytes: int
     """Approximate size of the content, as sent by the API."""
+
+
+def artifact_key(kind: str, experiment: str, lake_id: str) -> str:
+    """Return the key of an experiment's artifact: lower-case letters, digits and dashes.
+
+    Lakes that share a server may have experiments of the same name, and names that differ in other
+    characters only are distinct.
+    """
+    words = re.sub(r"[^a-z0-9]+", "-", experiment.lower()).strip("-")
+    return f"{kind}-{words}-{canonical_digest([lake_id, experiment])[:8]}"
 
 
 @contextmanager
@@ -55,9 +66,11 @@ def connected() -> Iterator[SyncPrefectClient | None]:
         raise InfrastructureError(f"the Prefect API {url} does not answer: {error}") from None
 
 
-def old_versions(client: SyncPrefectClient, experiment: str, before: datetime) -> list[Version]:
+def old_versions(
+    client: SyncPrefectClient, experiment: str, lake_id: str, before: datetime
+) -> list[Version]:
     """Return all but the latest version of an experiment's artifacts, if older than `before`."""
-    keys = [artifact_key(kind, experiment) for kind in KINDS]
+    keys = [artifact_key(kind, experiment, lake_id) for kind in KINDS]
     latest = {
         found.latest_id
         for found in client.read_latest_artifacts(

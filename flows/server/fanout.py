@@ -17,7 +17,8 @@ from flows.experiments.cell_state import End
 from flows.experiments.cells import Cell
 from flows.experiments.shares import OnEnd, cell_name
 from flows.experiments.stop import Stop
-from flows.server.shards import Order, Shards
+from flows.server.order import Order
+from flows.server.shards import Shards
 from flows.storage.journals import open_journal
 
 

@@ -1,6 +1,6 @@
 """Progress of a run: lines and a bar on the terminal, an artifact in Prefect."""
 
-import re
+import asyncio
 import time
 from types import TracebackType
 from typing import Self
@@ -12,13 +12,16 @@ from rich.progress import Progress as Bar
 
 from agent.timings import timings
 from flows.display.terminal import error_console, say
+from flows.server.artifacts import artifact_key
+from flows.storage import bindings
+from flows.storage.lake import Lake
 
 
 class RunProgress:
     """Counts the finished units of one run."""
 
-    def __init__(self, name: str, total: int) -> None:
-        self._name = name
+    def __init__(self, name: str, total: int, lake: Lake) -> None:
+        self._name, self._lake = name, lake
         self._total = max(total, 1)
         self._done = 0
         self._artifact: UUID | None = None
@@ -56,13 +59,11 @@ class RunProgress:
         self._updated_at = time.monotonic()
         percent = 100 * self._done / self._total
         if self._artifact is None:
+            key = artifact_key(
+                "progress", self._name, await asyncio.to_thread(bindings.lake_id, self._lake)
+            )
             self._artifact = await acreate_progress_artifact(
-                progress=percent, key=artifact_key("progress", self._name), description=self._name
+                progress=percent, key=key, description=self._name
             )
         else:
             await aupdate_progress_artifact(self._artifact, progress=percent)
-
-
-def artifact_key(kind: str, name: str) -> str:
-    """Return a valid Prefect artifact key: lower-case letters, digits and dashes."""
-    return f"{kind}-{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')}"

@@ -11,6 +11,13 @@ from urllib.parse import urlsplit
 POOL = "durabench"
 """Work pool of the deployments in prefect.yaml."""
 
+CELLS_QUEUE, BENCHMARKS_QUEUE = "cells", "benchmarks"
+QUEUES = (CELLS_QUEUE, BENCHMARKS_QUEUE)
+"""Work queues of the pool, the one that workers take from first at the front.
+
+A benchmark waits for its cells. On a worker of its own, it takes no slot that its cells need.
+"""
+
 DEPLOYMENTS = (
     "benchmark/benchmark",
     "benchmark/smoke",
@@ -43,14 +50,20 @@ WANTED: Mapping[tuple[str, ...], int | str | bool] = {
 
 DEFAULT_PORT = 4200
 
+LONGEST_POLL_S = 2.0
+"""Maximum time that a shard should wait for an idle worker."""
+
 
 def as_lines() -> list[str]:
     """Return the settings as lines of environment variables, with placeholders for the operator."""
     return [
         "# For `prefect server start`.",
         *(f"{_variable(path)}={_text(value)}" for path, value in WANTED.items()),
-        f"# With a --port other than {DEFAULT_PORT}, or for browsers on other machines:",
-        "# PREFECT_SERVER_UI_API_URL=http://HOST:PORT/api",
+        f"# For another port than {DEFAULT_PORT}; the option --port does not reach the pages:",
+        f"# PREFECT_SERVER_API_PORT={DEFAULT_PORT}",
+        "# For programs and browsers on other machines:",
+        "# PREFECT_SERVER_API_HOST=0.0.0.0",
+        f"# PREFECT_SERVER_UI_API_URL=http://HOST:{DEFAULT_PORT}/api",
         "# With more than one worker, a PostgreSQL database of its own:",
         "# PREFECT_SERVER_DATABASE_DRIVER=postgresql+asyncpg",
         "# PREFECT_SERVER_DATABASE_HOST=localhost",
@@ -58,7 +71,15 @@ def as_lines() -> list[str]:
         "# PREFECT_SERVER_DATABASE_NAME=prefect",
         "# PREFECT_SERVER_DATABASE_USER=prefect",
         "# PREFECT_SERVER_DATABASE_PASSWORD=",
+        "# For `prefect worker start`: the interval between looks for work, in seconds.",
+        f"# PREFECT_WORKER_QUERY_SECONDS={LONGEST_POLL_S:g}",
     ]
+
+
+def missing_lines(settings: Mapping[str, Any]) -> list[str]:
+    """Return the lines of environment variables that a server lacks."""
+    names = lacking(settings)
+    return [line for line in as_lines() if line.partition("=")[0] in names]
 
 
 def lacking(settings: Mapping[str, Any]) -> list[str]:

@@ -22,7 +22,7 @@ from agent.timings import timings
 from flows.errors import UsageError
 from flows.server import events
 from flows.server.first_contact import contact
-from flows.server.settings import CELLS, POOL, as_lines
+from flows.server.settings import CELLS, POOL, QUEUES, as_lines, missing_lines
 from flows.server.stopping import PAUSED
 
 DEFAULT_CELLS = 64
@@ -69,7 +69,7 @@ async def reach_server(command: str) -> None:
 
 
 async def set_up(wanted: SetupRequest) -> list[str]:
-    """Create or update everything. Return one line per item.
+    """Create or update everything. Return one line per change, and one per setting to change.
 
     Raises:
         UsageError: no server is configured, or the notification block does not exist.
@@ -85,12 +85,15 @@ async def set_up(wanted: SetupRequest) -> list[str]:
 
 
 async def _made(client: PrefectClient, wanted: SetupRequest) -> list[str]:
-    pool_id, pool = await _pool(client)
+    pool_id, lines = await _pool(client)
     automations = [crash_zombies(wanted.zombie_s), pause_the_pool(pool_id)]
     if wanted.notify:
         automations.append(await _notification(client, wanted.notify))
-    cells = await _cells(client, wanted.cells)
-    return [pool, cells, *[await _automation(client, each) for each in automations]]
+    lines += await _queues(client)
+    lines += await _cells(client, wanted.cells)
+    for each in automations:
+        lines += await _automation(client, each)
+    return [*lines, *await _settings(client)]
 
 
 def write_settings(path: Path) -> None:
@@ -171,47 +174,65 @@ def tell(block_id: UUID) -> AutomationCore:
     )
 
 
-async def _pool(client: PrefectClient) -> tuple[UUID, str]:
+async def _pool(client: PrefectClient) -> tuple[UUID, list[str]]:
     try:
-        pool = await client.read_work_pool(POOL)
+        return (await client.read_work_pool(POOL)).id, []
     except ObjectNotFound:
         template = ProcessWorker.get_default_base_job_template()
         made = WorkPoolCreate(name=POOL, type="process", base_job_template=template)
         pool = await client.create_work_pool(made)
-        return pool.id, f"made     work pool {POOL}, type {pool.type}"
-    return pool.id, f"is there work pool {POOL}, type {pool.type}"
+        return pool.id, [f"made     work pool {POOL}, type {pool.type}"]
 
 
-async def _cells(client: PrefectClient, cells: int | None) -> str:
+async def _queues(client: PrefectClient) -> list[str]:
+    there = {queue.name for queue in await client.read_work_queues(work_pool_name=POOL)}
+    missing = [name for name in QUEUES if name not in there]
+    for name in missing:
+        priority = QUEUES.index(name) + 1
+        await client.create_work_queue(name, priority=priority, work_pool_name=POOL)
+    return [f"made     work queue {name}" for name in missing]
+
+
+async def _cells(client: PrefectClient, cells: int | None) -> list[str]:
     try:
         there = await client.read_global_concurrency_limit_by_name(CELLS)
     except ObjectNotFound:
         done, limit = "made    ", cells or DEFAULT_CELLS
     else:
-        limit = cells or there.limit
-        done = "is there" if limit == there.limit else "updated "
+        if cells in (None, there.limit):
+            return []
+        done, limit = "updated ", cells or there.limit
     await client.upsert_global_concurrency_limit_by_name(CELLS, limit)
-    return f"{done} global concurrency limit {CELLS}: {limit} cells at the same time"
+    return [f"{done} global concurrency limit {CELLS}: {limit} cells at the same time"]
 
 
-async def _automation(client: PrefectClient, wanted: AutomationCore) -> str:
+async def _automation(client: PrefectClient, wanted: AutomationCore) -> list[str]:
     """Create or update an automation. Whether it is enabled stays unchanged."""
     found = await client.read_automations_by_name(wanted.name)
     if not found:
         await client.create_automation(wanted)
         state = "" if wanted.enabled else " (off: turn it on in the UI if you want it)"
-        return f"made     automation {wanted.name!r}{state}"
+        return [f"made     automation {wanted.name!r}{state}"]
     there = Automation.model_validate(found[0].model_dump())
     kept = wanted.model_copy(update={"enabled": there.enabled})
     if _content(there) != _content(kept):
         await client.update_automation(found[0].id, kept)
-        return f"updated  automation {wanted.name!r}"
-    return f"is there automation {wanted.name!r}"
+        return [f"updated  automation {wanted.name!r}"]
+    return []
 
 
 def _content(automation: AutomationCore) -> dict[str, object]:
     # Do not compare as JSON: the order of a set there differs between processes.
     return automation.model_dump(include={"description", "trigger", "actions"})
+
+
+async def _settings(client: PrefectClient) -> list[str]:
+    """Return the settings that the server lacks."""
+    there = (await client.request("GET", "/admin/settings")).json()
+    lines = missing_lines(there)
+    if not lines:
+        return []
+    return ["missing  settings in the environment of `prefect server start`:", *lines]
 
 
 async def _notification(client: PrefectClient, block: str) -> AutomationCore:

@@ -25,14 +25,13 @@ from prefect.states import Cancelled, Cancelling, Crashed, Pending
 from agent.journal import Journal
 from agent.journal.holding import expire_dead
 from agent.timings import timings
-from eval.digests import canonical_digest
 from flows.display.terminal import say
 from flows.errors import UsageError
 from flows.experiments.cell_state import REFUSED, End
-from flows.experiments.plan import Plan
+from flows.experiments.shares import claimable
+from flows.server.order import Order
 from flows.server.retry import patiently
-from flows.server.settings import POOL
-from flows.storage.journals import Home
+from flows.server.settings import BENCHMARKS_QUEUE, CELLS_QUEUE, POOL
 
 DEPLOYMENT = "solve/shard"
 
@@ -48,29 +47,12 @@ REFUSALS = 3
 _PAGE = 200  # the server's own limit
 
 
-@dataclass(frozen=True)
-class Order:
-    """Work for the workers: the cells of a plan, and what every shard is given."""
-
-    plan: Plan
-    lake: str | None
-    """The argument of the benchmark. Workers may have a different default."""
-    home: Home
-    """Workers with another lake or journal refuse the shards."""
-    grade: bool
-
-    @property
-    def tags(self) -> list[str]:
-        """The tags of the shards. Only shards of an equal order have all of them."""
-        home, declared = self.home, self.plan.experiment
-        parts = [declared.model_dump(mode="json"), self.lake, home.lake_id, home.journal_id]
-        digest = canonical_digest([*parts, self.grade])[:16]
-        return ["durabench", f"experiment:{declared.name}", f"order:{digest}"]
-
-
 @dataclass
 class _Place:
-    """One of the shards that a run consists of. Its flow run is replaced if it crashes."""
+    """One of the shards that a run consists of.
+
+    Its flow run ends when there is no cell to take. Another follows when there is one again.
+    """
 
     number: int
     """Counted from 1."""
@@ -78,6 +60,8 @@ class _Place:
     run: FlowRun | None
     crashes: int = 0
     refusals: int = 0
+    is_given_up: bool = False
+    """True if no other flow run follows."""
 
 
 class Shards:
@@ -133,11 +117,18 @@ class Shards:
     @property
     def at_work(self) -> bool:
         """Return True if a shard runs or will run."""
-        return self._active > 0
+        may_follow = self._left > 0 and not all(place.is_given_up for place in self._places)
+        return self._is_active or may_follow
 
     @property
-    def _active(self) -> int:
-        return sum(place.run is not None for place in self._places)
+    def _is_active(self) -> bool:
+        return any(place.run is not None for place in self._places)
+
+    @property
+    def _starting(self) -> int:
+        """Number of shards that have not yet taken their lease, and will take cells."""
+        runs = [place.run for place in self._places if place.run is not None]
+        return sum(lease_name(run.id) not in self._seen for run in runs)
 
     async def begin(self, cells: int) -> None:
         """Begin the shards for this number of cells, except those that have been begun."""
@@ -158,9 +149,10 @@ class Shards:
             place.run = joined.get(place.number) or await self._begun(place)
 
     async def tend(self) -> None:
-        """Replace shards that have crashed or were refused, as long as cells are left."""
+        """Begin shards for free cells in the place of shards that have ended."""
         await self._look()
         left = await asyncio.to_thread(self.queue.left)
+        free = await asyncio.to_thread(claimable, self.queue)
         if left < self._left:
             for place in self._places:
                 place.crashes = 0
@@ -168,8 +160,10 @@ class Shards:
         for place in self._places:
             if place.run is not None and _has_ended(place.run):
                 ended, place.run = place.run, None
-                if self._is_replaced(place, ended) and self._active < left:
-                    place.run = await self._begun(place)
+                place.is_given_up = not self._may_follow(place, ended)
+        for place in self._places:
+            if place.run is None and not place.is_given_up and self._starting < free:
+                place.run = await self._begun(place)
         self._hint()
 
     async def cancel(self) -> None:
@@ -207,12 +201,16 @@ class Shards:
                 self.queue, self._found = queue, runs
 
     async def _workers(self) -> int:
-        """Return the number of workers online; 0 if they only start containers elsewhere."""
+        """Return the number of workers online; 0 if they only start containers elsewhere.
+
+        Prefect does not say which queues a worker polls. One for benchmarks is known by its name.
+        """
         if not self._is_of_processes:
             return 0
         pool = self._deployment.work_pool_name or POOL
         found = await patiently(partial(self._client.read_workers_for_work_pool, pool))
-        return sum(worker.status == WorkerStatus.ONLINE for worker in found)
+        names = [worker.name for worker in found if worker.status == WorkerStatus.ONLINE]
+        return sum(not name.startswith(BENCHMARKS_QUEUE) for name in names)
 
     async def _begun(self, place: _Place) -> FlowRun:
         """Begin a flow run of a shard, as a child of the benchmark's flow run."""
@@ -303,14 +301,14 @@ class Shards:
         change = self._client.set_flow_run_state
         await patiently(partial(change, run.id, run.state, force=True))
 
-    def _is_replaced(self, place: _Place, run: FlowRun) -> bool:
-        """Return True if another flow run takes the place of an ended one."""
+    def _may_follow(self, place: _Place, run: FlowRun) -> bool:
+        """Return True if another flow run may take the place of an ended one."""
         state = run.state
         if state is None or state.is_crashed():
             place.crashes += 1
             self.why_none = ("infrastructure", f"infrastructure: {CRASHES} shards crashed")
             if place.crashes < CRASHES:
-                say(f"{run.name} crashed, and is replaced by another")
+                say(f"{run.name} crashed: its cells continue in other shards")
                 return True
         elif state.name == REFUSED:
             place.refusals += 1
@@ -328,12 +326,12 @@ class Shards:
         await patiently(partial(self._client.set_flow_run_state, run.id, state))
 
     async def _until_ended(self) -> None:
-        while self.at_work:
+        while self._is_active:
             await self._look()
             for place in self._places:
                 if place.run is not None and _has_ended(place.run):
                     place.run = None
-            if self.at_work:
+            if self._is_active:
                 await asyncio.sleep(timings().fanout_poll_s)
 
     def _hint(self) -> None:
@@ -350,7 +348,7 @@ class Shards:
             self._has_hinted = True
             say(
                 "no worker has picked up any cells: start one with `prefect worker start --pool "
-                "durabench`"
+                f"{POOL} --work-queue {CELLS_QUEUE}`"
             )
 
     async def _read(self, chosen: FlowRunFilter) -> AsyncIterator[FlowRun]:

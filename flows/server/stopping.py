@@ -19,7 +19,7 @@ from prefect.client.schemas.objects import FlowRun, State
 from prefect.context import FlowRunContext
 from prefect.events import emit_event
 from prefect.exceptions import Abort, ObjectNotFound, Pause
-from prefect.states import Cancelled
+from prefect.states import Cancelled, Suspended
 
 from agent.errors import Interrupted
 from agent.timings import timings
@@ -122,16 +122,31 @@ async def _watch(client: PrefectClient, run: UUID, stop: Stop, asked: Callable[[
 async def _look(client: PrefectClient, run: UUID, stop: Stop, asked: Callable[[], None]) -> None:
     """Ask to stop if the flow run was paused or cancelled. Ignore an unreachable server."""
     with suppress(httpx.HTTPError, ObjectNotFound):
-        state = (await client.read_flow_run(run)).state
+        found = await client.read_flow_run(run)
+        state = found.state
         if state is None or not (
             state.is_paused() or state.is_cancelling() or state.is_cancelled()
         ):
             return
+        if state.is_paused() and found.deployment_id is not None:
+            await _suspend(client, found, state)
         stop.by, stop.requested = state, True
         say(
             f"{(state.name or state.type.value).lower()}: calls in flight are finished and recorded"
         )
         asked()
+
+
+async def _suspend(client: PrefectClient, run: FlowRun, paused: State[Any]) -> None:
+    """Have a paused flow run begun anew when it is resumed.
+
+    By default, Prefect expects its process to wait and sets it to Running. This process ends.
+    """
+    details = paused.state_details
+    if details is None or not details.pause_reschedule:
+        until = details.pause_timeout if details else None
+        suspended: State[Any] = Suspended(pause_expiration_time=until)
+        await client.set_flow_run_state(run.id, suspended, force=True)
 
 
 async def _end_as(state: State[Any]) -> None:

@@ -58,6 +58,17 @@ def read(lake: Lake) -> Binding | None:
         ) from None
 
 
+def lake_id(lake: Lake) -> str:
+    """Return the id of a lake; its location if it is not bound to a journal yet.
+
+    Raises:
+        Mismatch: the binding cannot be parsed.
+        InfrastructureError: a disk or object-store operation failed.
+    """
+    found = read(lake)
+    return found.lake_id if found else str(lake.root)
+
+
 def bind(lake: Lake, journal_id: str, journal: str) -> Binding:
     """Bind a lake to a journal, unless it is already bound. Return the binding in effect.
 

@@ -1,12 +1,14 @@
-"""Remove workspaces left behind by dead programs, before and after a run."""
+"""Remove workspaces and folders left behind by dead programs, before and after a run."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from agent.errors import InfrastructureError
 from agent.workspaces import janitor
 from flows.display.terminal import say
+from flows.storage import worker_folders
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake
 
@@ -32,7 +34,10 @@ async def swept(lake: Lake) -> AsyncIterator[None]:
 async def sweep(lake: Lake) -> list[str]:
     """Remove containers, folders and images that are no longer used. Return one line for each."""
     removed = await janitor.sweep(await asyncio.to_thread(_active, lake))
-    return [*removed, *await janitor.remove_snapshots(await _ended_snapshots(lake))]
+    removed += await janitor.remove_snapshots(await _ended_snapshots(lake))
+    folders = await asyncio.to_thread(worker_folders.abandoned)
+    await asyncio.to_thread(worker_folders.remove, folders)
+    return [*removed, *map(_of_worker, folders)]
 
 
 async def _ended_snapshots(lake: Lake) -> list[str]:
@@ -52,7 +57,16 @@ async def leftovers(lake: Lake) -> list[str]:
     """Return a line for each container, folder or image that `sweep` would remove."""
     found = await janitor.find(await asyncio.to_thread(_active, lake))
     images = await _ended_snapshots(lake)
-    return [*map(str, found), *(f"image {image}: of an attempt that has ended" for image in images)]
+    folders = await asyncio.to_thread(worker_folders.abandoned)
+    return [
+        *map(str, found),
+        *(f"image {image}: of an attempt that has ended" for image in images),
+        *map(_of_worker, folders),
+    ]
+
+
+def _of_worker(folder: Path) -> str:
+    return f"folder {folder}: of a killed Prefect worker"
 
 
 def _active(lake: Lake) -> set[str]:

@@ -13,6 +13,7 @@ from tests.bench import (
     indexing,
     mini_runner,
     overhead,
+    queue,
     repeats,
     scale,
 )
@@ -27,6 +28,7 @@ BENCHES: dict[str, Callable[..., list[Bound] | list[Ratio]]] = {
     "index": indexing.run,
     "overhead": overhead.run,
     "cells": cells.run,
+    "queue": queue.run,
     "repeats": repeats.run,
 }
 

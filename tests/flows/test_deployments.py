@@ -10,18 +10,23 @@ import pytest
 import yaml
 from prefect.server.schemas.actions import WorkPoolCreate
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.utilities import schema_tools
 from prefect.utilities.callables import parameter_schema
+from prefect.utilities.schema_tools import ValidationError
 from prefect.workers.base import BaseJobConfiguration
 
 from flows.benchmark import benchmark
+from flows.errors import UsageError
+from flows.experiments import declaration
+from flows.experiments.declaration import Experiment
 from flows.grade import grade
 from flows.report import report
-from flows.server.progress import artifact_key
+from flows.server.artifacts import artifact_key
 from flows.shard import shard
 from flows.solve import solve
-from flows.storage import report_files
+from flows.storage import bindings, report_files
 from flows.storage.lake import Lake
-from tests.operation.running import wait_until
+from tests.operation.running import shards, wait_until
 from tests.servers.prefect_server import ROOT, PrefectServer
 
 FLOWS = {
@@ -111,6 +116,81 @@ def test_the_schema_takes_what_an_experiment_takes() -> None:
             validate("benchmark", {"experiment": wrong})
 
 
+SOLVERS = [{"name": "mini", "agent": "mini", "model": "openai/gpt-5"}]
+WITHOUT_MODEL = [{"name": "mini", "agent": "mini"}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "problem"),
+    [
+        ({"execution": "distributed"}, "environment", "distributed workers need"),
+        (
+            {"execution": "distributed", "environment": "auto"},
+            "environment",
+            "distributed workers need",
+        ),
+        ({"isolation": "flow_run"}, "execution", "isolation: flow_run needs"),
+        ({"isolation": "flow_run", "execution": "local"}, "execution", "isolation: flow_run needs"),
+        ({"arms": WITHOUT_MODEL}, "model", "arm 'mini' needs a model"),
+        ({"arms": WITHOUT_MODEL, "model": None}, "model", "arm 'mini' needs a model"),
+        (
+            {"family": [{"baseline": "mini", "candidate": "gold"}]},
+            "primary",
+            "a family needs a primary comparison",
+        ),
+    ],
+)
+def test_a_rule_over_several_fields_is_part_of_the_schema(
+    changes: dict[str, Any], field: str, problem: str
+) -> None:
+    """Prefect refuses the flow run and names the field, for the same experiments as the command
+    line."""
+    wrong = {"name": "x", "arms": SOLVERS, **changes}
+    with pytest.raises(UsageError, match=problem):
+        declaration.parse(wrong, "x.yaml")
+    with pytest.raises(ValidationError) as refused:
+        schema_tools.validate({"experiment": wrong}, schema("benchmark"), raise_on_error=True)
+    assert field in str(refused.value)
+    assert "not valid under any" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"execution": "distributed", "environment": "host", "isolation": "flow_run"},
+        {"arms": WITHOUT_MODEL, "model": "openai/gpt-5"},
+        {"arms": [{"name": "gold", "agent": "gold"}], "family": [], "primary": None},
+    ],
+)
+def test_the_schema_refuses_nothing_that_is_valid(changes: dict[str, Any]) -> None:
+    """Prefect accepts every experiment that the command line accepts."""
+    valid = {"name": "x", "arms": SOLVERS, **changes}
+    declaration.parse(valid, "x.yaml")
+    schema_tools.validate({"experiment": valid}, schema("benchmark"), raise_on_error=True)
+
+
+def test_an_experiment_may_be_named_by_text() -> None:
+    """Text names a file or a Variable; a number is refused."""
+    validate("benchmark", {"experiment": "flows/experiments/bundled.yaml"})
+    validate("solve", {"experiment": "nightly", "instance_id": "a", "arm": "mini"})
+    with pytest.raises(jsonschema.ValidationError):
+        validate("benchmark", {"experiment": 3})
+
+
+def test_fields_keep_their_order_without_the_order_of_keys() -> None:
+    """A form sorts fields by `position`: as declared, in every part of an experiment. PostgreSQL
+    sorts the keys of a schema."""
+    definitions = schema("benchmark")["definitions"]
+    stored = json.loads(json.dumps(definitions, sort_keys=True))
+    for part, made in definitions.items():
+        shown = stored[part].get("properties", {})
+        in_form = sorted(shown, key=lambda name: shown[name]["position"])
+        assert in_form == list(made.get("properties", {})), part
+    assert list(definitions["Experiment"]["properties"]) == list(Experiment.model_fields)
+    assert {"MiniArm", "DurableOptions", "LiteLLMSpec", "Selection"} <= definitions.keys()
+
+
 @pytest.mark.parametrize("name", declared())
 def test_a_deployment_is_complete(name: str) -> None:
     """Every deployment has a description, a tag, a pool, checked parameters and a concurrency limit
@@ -192,8 +272,13 @@ def test_the_smoke_deployment_runs_on_a_worker(deployed: PrefectServer) -> None:
         server.prefect("deployment", "run", "benchmark/smoke", "--watch")
     lake = Lake.existing(server.environment["DURABENCH_LAKE"])
     [name] = [each for each in lake.experiments() if each.startswith("smoke-")]
-    server.prefect("artifact", "inspect", artifact_key("progress", name))
-    assert "Arms" in server.prefect("artifact", "inspect", artifact_key("report", name))
+    progress, told = (
+        artifact_key(kind, name, bindings.lake_id(lake)) for kind in ("progress", "report")
+    )
+    server.prefect("artifact", "inspect", progress)
+    assert "Arms" in server.prefect("artifact", "inspect", told)
+    [run] = server.post("/flow_runs/filter", {"flow_runs": {"name": {"any_": [name]}}})
+    assert run["state"]["message"].endswith(f"results of {name}")
     resolved = {arm.name: arm.resolved for arm in report_files.read(lake, name).arms}
     assert resolved == {"mini": 2, "gold": 2, "null": 0}
     assert report_files.page_path(lake, name).is_file()
@@ -204,6 +289,44 @@ def test_the_smoke_deployment_runs_on_a_worker(deployed: PrefectServer) -> None:
 
 
 @pytest.mark.sampled(2)
+@pytest.mark.slow
+def test_a_slot_for_benchmarks_and_one_for_cells_suffice(deployed: PrefectServer) -> None:
+    """Workers with one slot each, for one queue each, complete a distributed benchmark from a
+    Variable. It counts only the workers for cells."""
+    server = deployed
+    experiment = {
+        "name": "queued",
+        "environment": "host",
+        "execution": "distributed",
+        "select": {"sample": 1},
+        "repeats": 2,
+        "concurrency": 2,
+        "arms": [{"name": "null", "agent": "null"}],
+    }
+    for worker in server.post("/work_pools/durabench/workers/filter", {}):
+        server.delete(f"/work_pools/durabench/workers/{worker['name']}")  # of earlier tests
+    server.prefect("variable", "set", "queued", yaml.safe_dump(experiment))
+    polls = {"PREFECT_WORKER_QUERY_SECONDS": "1"}
+    benchmarks = ["--work-queue", "benchmarks", "--name", "benchmarks", "--limit", "1"]
+    with (
+        server.worker(*benchmarks, **polls),
+        server.worker("--work-queue", "cells", "--limit", "1", **polls),
+    ):
+        wait_until(lambda: _online(server) == 2)
+        ordered = ["deployment", "run", "benchmark/benchmark", "--watch"]
+        server.prefect(*ordered, "--param", "experiment=queued")
+    lake = Lake.existing(server.environment["DURABENCH_LAKE"])
+    assert [arm.planned for arm in report_files.read(lake, "queued").arms] == [2]
+    [run] = server.post("/flow_runs/filter", {"flow_runs": {"name": {"any_": ["queued"]}}})
+    assert run["state"]["message"] == "2 cells done · results of queued"
+    assert len(shards(server, "queued")) == 1
+
+
+def _online(server: PrefectServer) -> int:
+    found = server.post("/work_pools/durabench/workers/filter", {})
+    return sum(worker["status"] == "ONLINE" for worker in found)
+
+
 @pytest.mark.slow
 def test_flows_are_served_without_a_work_pool(deployed: PrefectServer) -> None:
     """The deployments of a pool are taken over only on request, and then run in a process here."""

@@ -18,13 +18,14 @@ from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterTags
 from prefect.client.schemas.objects import State
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from prefect.states import Cancelled, Failed, Pending, Running
+from prefect.states import Cancelled, Completed, Failed, Pending, Running
 
 from agent.timings import timings
 from flows.experiments import declaration
 from flows.experiments.plan import prepare
+from flows.server.order import Order
 from flows.server.settings import CELLS
-from flows.server.shards import Order, Shards, lease_name
+from flows.server.shards import Shards, lease_name
 from flows.storage import journals
 from flows.storage.lake import Lake
 from tests.operation.running import (
@@ -242,9 +243,11 @@ def test_a_cell_that_always_crashes_ends_as_infrastructure(server: PrefectServer
     assert done(server, "deadly") == 1
 
 
-async def opened(server: PrefectServer, client: PrefectClient, name: str, lake: Path) -> Shards:
+async def opened(
+    server: PrefectServer, client: PrefectClient, name: str, lake: Path, **changes: Any
+) -> Shards:
     """The shards of an experiment of one shard, in a lake."""
-    experiment = declaration.parse(declared(name=name), "test")
+    experiment = declaration.parse(declared(name=name, **changes), "test")
     plan = await prepare(experiment, str(lake))
     order = Order(plan, None, journals.home(plan.lake), grade=True)
     return await Shards.open(order, journals.open_journal(plan.lake), client)
@@ -331,6 +334,49 @@ async def test_a_shard_whose_lease_expired_is_replaced(
             assert state.is_crashed()
             assert "no longer renews its lease" in str(state.message)
             for run in await client.read_flow_runs(flow_run_filter=tagged("silent")):
+                await client.delete_flow_run(run.id)
+
+
+async def test_a_shard_without_cells_gives_its_slot_back(
+    server: PrefectServer, tmp_path: Path
+) -> None:
+    """A shard that ends because others have all cells is replaced only when one is free again."""
+    changes = {"concurrency": 8, "repeats": 2}
+    with temporary_settings({PREFECT_API_URL: server.url}):
+        async with get_client() as client:
+            shards = await opened(server, client, "idle", tmp_path, **changes)
+            journal = journals.open_journal(Lake.existing(tmp_path))
+            await begin_four(shards)
+            busy, *idle = [place.run for place in shards._places if place.run]
+            name = lease_name(busy.id)
+            journal.offer(name)
+            journal.acquire(name, "elsewhere/1-1", 300)
+            while shards.queue.take(name):
+                pass
+            await client.set_flow_run_state(busy.id, Running(), force=True)
+            for run in idle:
+                await client.set_flow_run_state(run.id, Completed(), force=True)
+            await shards.tend()
+            assert [place.run and place.run.id for place in shards._places] == [
+                busy.id,
+                *[None for _ in idle],
+            ]
+            assert idle
+            shards.queue.give_back("c", name)
+            await shards.tend()
+            begun = [place.run for place in shards._places[1:] if place.run]
+            assert len(begun) == 1
+            await shards.tend()
+            assert [place.run for place in shards._places[1:] if place.run] == begun
+            await client.set_flow_run_state(begun[0].id, Completed(), force=True)
+            await client.set_flow_run_state(busy.id, Completed(), force=True)
+            for cell in "abcd":
+                shards.queue.end(cell, name, "done", "resolved")
+            shards.queue.take(name)
+            shards.queue.end("c", name, "done", "resolved")
+            await shards.tend()
+            assert not shards.at_work
+            for run in await client.read_flow_runs(flow_run_filter=tagged("idle")):
                 await client.delete_flow_run(run.id)
 
 

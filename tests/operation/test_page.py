@@ -11,7 +11,13 @@ import psycopg
 import pytest
 import yaml
 
-from flows.server.settings import WANTED, as_lines
+from flows.server.settings import (
+    BENCHMARKS_QUEUE,
+    CELLS_QUEUE,
+    LONGEST_POLL_S,
+    WANTED,
+    as_lines,
+)
 from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import ROOT, PrefectServer
 
@@ -27,8 +33,22 @@ ELSEWHERE = {
     "durabench serve-flows": "tests/flows/test_deployments.py",
     "prefect --no-prompt deploy --all": "every test of this folder",
     "prefect worker start --pool durabench": "tests/flows/test_deployments.py",
-    "prefect worker start --pool durabench --limit 2": "tests/operation/test_distributed.py",
+    "prefect worker start --pool durabench --work-queue benchmarks --name benchmarks": (
+        "tests/flows/test_deployments.py"
+    ),
+    "prefect worker start --pool durabench --work-queue cells --limit 2": (
+        "tests/flows/test_deployments.py"
+    ),
     "prefect deployment run benchmark/smoke": "tests/flows/test_deployments.py",
+    "prefect deployment run benchmark/benchmark --param experiment=nightly": (
+        "tests/flows/test_deployments.py"
+    ),
+    'prefect variable set nightly "$(cat flows/experiments/bundled.yaml)"': (
+        "tests/flows/test_deployments.py"
+    ),
+    "python -m http.server 8100 --directory lake/reports": (
+        "tests/flows/server/test_report_artifacts.py"
+    ),
     "durabench doctor": "tests/flows/server/test_setup.py",
     "durabench prune": "tests/flows/operation/test_pruning.py",
     "durabench prune --older-than 90d --remove": "tests/flows/operation/test_pruning.py",
@@ -113,6 +133,20 @@ def test_the_compose_file_has_the_settings_of_setup() -> None:
     assert len(wanted) == len(WANTED)
 
 
+def test_the_workers_of_the_compose_file_are_those_of_the_page() -> None:
+    """They poll often enough for `doctor`, and together they take from both queues."""
+    services = COMPOSE["services"]
+    taken = {}
+    for name in ("worker", "benchmarks"):
+        command = services[name]["command"]
+        text = command if isinstance(command, str) else command[-1]
+        taken[name] = re.findall(r"--work-queue (\S+)", text)
+        polls = float(services[name]["environment"]["PREFECT_WORKER_QUERY_SECONDS"])
+        assert polls <= LONGEST_POLL_S
+    assert taken == {"worker": [CELLS_QUEUE], "benchmarks": [BENCHMARKS_QUEUE]}
+    assert services["benchmarks"]["command"] in COMMANDS
+
+
 def test_the_compose_file_is_consistent() -> None:
     """The compose file is consistent in its volumes, health checks and images."""
     services, volumes = COMPOSE["services"], COMPOSE["volumes"]
@@ -128,7 +162,7 @@ def test_the_compose_file_is_consistent() -> None:
             ends = when["condition"] == "service_completed_successfully"
             assert ends or "healthcheck" in services[other]
     ours = {name for name, service in services.items() if service["image"] == "durabench:latest"}
-    assert ours == {"server", "setup", "worker"}
+    assert ours == {"server", "setup", "worker", "benchmarks"}
     built = next(command for command in COMMANDS if command.startswith("docker build"))
     assert "--tag durabench " in built
     assert Path(ROOT, shlex.split(built)[-2]).is_file()

@@ -183,9 +183,9 @@ class PrefectServer(PrefectApi):
         return self._logs[running.pid].read_text()
 
     @contextmanager
-    def worker(self, **variables: str) -> "Iterator[subprocess.Popen[bytes]]":
+    def worker(self, *options: str, **variables: str) -> "Iterator[subprocess.Popen[bytes]]":
         """Run a worker of the work pool `durabench` during the block."""
-        command = _program("prefect", "worker", "start", "--pool", "durabench")
+        command = _program("prefect", "worker", "start", "--pool", "durabench", *options)
         log = self.folder / f"worker-{time.monotonic_ns()}"
         running = _start(command, {**self.environment, **variables}, log)
         try:

@@ -91,6 +91,20 @@ def test_work_of_a_dead_worker_is_free_when_its_lease_has_expired(
     assert queue.holders() == {"other": "other/1-1"}
 
 
+def test_work_of_a_silent_worker_is_claimable_before_it_is_free(
+    journal: Journal, queue: Queue
+) -> None:
+    """It can be taken only when the lease has expired."""
+    holder(journal, "silent", 60)
+    assert names(queue, "one")[0] == "w0"
+    queue.give_back("w0", "one")
+    assert queue.claimable(30) == 1
+    assert queue.take("silent") is not None
+    assert (queue.claimable(30), queue.claimable(90)) == (0, 1)
+    assert queue.take("other") is None
+    assert queue.left() == 6
+
+
 def test_old_queues_are_removed(
     journal: Journal, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -122,28 +122,51 @@ async def test_the_cells_of_a_dead_process_are_taken_over(
     assert journal.lapsed(["dead", "a"]) == {"dead"}
 
 
-async def test_a_shard_waits_for_the_cells_of_others(
+async def test_a_shard_waits_as_long_as_it_has_cells(
     journal: Journal, filled: list[Cell], set_timings: Callable[..., None]
 ) -> None:
-    """It waits until they have ended. The end of a cell of its own ends the wait at once."""
+    """It may take cells of others that are freed meanwhile. The end of its own ends the wait at
+    once, and after the last one it leaves the cells of living shards to them."""
     set_timings(lease_poll_s=0.05)
-    journal.offer("elsewhere")
-    journal.acquire("elsewhere", "elsewhere/1-1", 300)
-    queue = journal.queue(RUN)
-    assert queue.take("elsewhere") is not None
+    hold_one(journal, 300)
     async with opened(journal, Part(RUN, 0, 1), "a", filled, Stop()) as one:
         shares = await taken(one)
-        for share in shares[1:]:
+        for share in shares[2:]:
             await one.end(share.cell, "done", "resolved")
         assert await one.wait()
+        await one.give_back(shares[1].cell)
+        assert await taken(one) == [Share(shares[1].cell)]
+        await one.end(shares[1].cell, "done", "resolved")
         set_timings(lease_poll_s=300.0)
         waiting = asyncio.create_task(one.wait())
         await asyncio.sleep(0)
         await one.end(shares[0].cell, "done", "resolved")
         async with asyncio.timeout(30):
             assert await waiting
-        queue.end(cell_name(filled[0]), "elsewhere", "done", "resolved")
+        assert await one.take() is None
         assert not await one.wait()
+    assert journal.queue(RUN).left() == 1
+
+
+async def test_a_shard_without_cells_waits_for_those_of_a_silent_one(
+    journal: Journal, filled: list[Cell], set_timings: Callable[..., None]
+) -> None:
+    """A lease that was not renewed in time will expire soon, and then its cells are free."""
+    set_timings(lease_poll_s=0.05, lease_s=30)
+    hold_one(journal, 10)
+    async with opened(journal, Part(RUN, 0, 1), "a", filled, Stop()) as one:
+        for share in await taken(one):
+            await one.end(share.cell, "done", "resolved")
+        assert await one.wait()
+        journal.expire("elsewhere", "elsewhere/1-1")
+        assert await one.take() == Share(filled[0], was_lost=True)
+
+
+def hold_one(journal: Journal, ttl_s: float) -> None:
+    """Have a shard on another machine take the first cell."""
+    journal.offer("elsewhere")
+    journal.acquire("elsewhere", "elsewhere/1-1", ttl_s)
+    assert journal.queue(RUN).take("elsewhere") is not None
 
 
 async def test_a_shard_of_one_cell_takes_one(journal: Journal, filled: list[Cell]) -> None:

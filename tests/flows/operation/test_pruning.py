@@ -23,9 +23,10 @@ from flows.errors import IncompleteRun
 from flows.experiments import workspaces
 from flows.experiments.declaration import Experiment
 from flows.images.cache import ImageCache
+from flows.report import SERVED
 from flows.server import artifacts
-from flows.server.progress import artifact_key
-from flows.storage import journals, report_files
+from flows.server.artifacts import artifact_key
+from flows.storage import bindings, journals, report_files
 from flows.storage.journals import VARIABLE, blobs, open_journal
 from flows.storage.lake import Lake
 from tests.flows.conftest import Finished, trial
@@ -410,8 +411,11 @@ async def test_an_unfinished_fork_keeps_its_source(finished: Finished, lake: Lak
     assert (await prune(lake, "--experiment", "trial", "--results", "--remove")).exit_code == 0
 
 
-async def test_the_latest_version_of_each_artifact_stays(lake: Lake) -> None:
+async def test_the_latest_version_of_each_artifact_stays(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The latest version of each artifact stays on the server. Without a server, a line says so."""
+    monkeypatch.setenv(SERVED, "http://127.0.0.1:8100")
     declared = one(name="published", arms=[GOLD])
     for _ in range(2):
         await benchmark(declared, str(lake.root))
@@ -421,12 +425,13 @@ async def test_the_latest_version_of_each_artifact_stays(lake: Lake) -> None:
             return {
                 kind: await client.read_artifacts(
                     artifact_filter=ArtifactFilter(
-                        key=ArtifactFilterKey(any_=[artifact_key(kind, "published")])
+                        key=ArtifactFilterKey(any_=[artifact_key(kind, "published", lake_id)])
                     )
                 )
                 for kind in artifacts.KINDS
             }
 
+    lake_id = bindings.lake_id(lake)
     before = await versions()
     assert {kind: len(found) for kind, found in before.items()} == dict.fromkeys(before, 2)
     chosen = ["--only", "artifacts", "--experiment", "published"]

@@ -9,7 +9,9 @@ import pytest
 import yaml
 
 from flows.server import events
-from flows.server.progress import artifact_key
+from flows.server.artifacts import artifact_key
+from flows.storage import bindings
+from flows.storage.lake import Lake
 from tests.flows.conftest import trial
 from tests.servers.prefect_server import PrefectServer
 
@@ -45,16 +47,17 @@ def told(server: PrefectServer, experiment: str, last: str, times: int) -> list[
         time.sleep(0.5)
 
 
-def latest(server: PrefectServer, kind: str, experiment: str) -> Any:
-    """Return the data of the newest artifact of a kind."""
-    return server.get(f"/artifacts/{artifact_key(kind, experiment)}/latest")["data"]
+def latest(server: PrefectServer, kind: str, experiment: str, folder: Path) -> Any:
+    """Return the newest artifact of a kind."""
+    key = artifact_key(kind, experiment, bindings.lake_id(Lake.existing(folder / "lake")))
+    return server.get(f"/artifacts/{key}/latest")
 
 
 def test_events_and_artifacts_of_a_run_that_fails_and_resumes(
     prefect_server: PrefectServer, tmp_path: Path
 ) -> None:
     """Each share of a budget is reported once over all runs, a lost cell in every run. The last
-    event and the artifacts show how the run ended."""
+    event and the artifacts of the benchmark's own flow run show how it ended."""
     small = {"budgets": {"experiment": {"calls": 3}}, "arms": [ABLE, LOST, GOLD]}
     for times in (1, 2):
         name = run(prefect_server, tmp_path, 3, name="broken", **small)
@@ -71,7 +74,7 @@ def test_events_and_artifacts_of_a_run_that_fails_and_resumes(
     assert "/nowhere" in lost["payload"]["detail"]
     assert "cell" in {each.get("prefect.resource.role") for each in lost["related"]}
     assert "flow-run" in {each.get("prefect.resource.role") for each in lost["related"]}
-    table = latest(prefect_server, "cells", name)
+    table = latest(prefect_server, "cells", name, tmp_path)["data"]
     assert '"infrastructure"' in table.split("}")[0]
     assert table.count('"attempt"') == 6
 
@@ -81,10 +84,18 @@ def test_events_and_artifacts_of_a_run_that_fails_and_resumes(
     assert sum(event["event"].startswith(events.BUDGET) for event in found) == 3
     [finished] = [event for event in found if event["event"] == events.FINISHED]
     assert finished["payload"]["cells"] == {"done": 4}
-    assert "infrastructure" not in latest(prefect_server, "cells", name)
-    assert finished["payload"]["page"] in latest(prefect_server, "page", name)
-    assert "Arms" in latest(prefect_server, "report", name)
-    assert float(latest(prefect_server, "progress", name)) == 100
+    last = {
+        kind: latest(prefect_server, kind, name, tmp_path)
+        for kind in ("cells", "report", "progress")
+    }
+    assert "infrastructure" not in last["cells"]["data"]
+    assert "Arms" in last["report"]["data"]
+    assert finished["payload"]["page"] in last["report"]["description"]
+    assert float(last["progress"]["data"]) == 100
+    [owner] = {artifact["flow_run_id"] for artifact in last.values()}
+    flow_run = prefect_server.get(f"/flow_runs/{owner}")
+    assert flow_run["name"] == name
+    assert prefect_server.get(f"/flows/{flow_run['flow_id']}")["name"] == "benchmark"
 
 
 def test_a_larger_budget_is_reported_again(prefect_server: PrefectServer, tmp_path: Path) -> None:

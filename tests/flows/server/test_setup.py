@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+import yaml
 from prefect.blocks.notifications import CustomWebhookNotificationBlock
 from prefect.client.orchestration import get_client
 from prefect.events import Event
@@ -23,7 +24,8 @@ from flows.server import settings, setup
 from flows.server.settings import CELLS
 from flows.server.setup import SetupRequest
 from flows.storage import journals
-from tests.operation import running
+from tests.flows.conftest import trial
+from tests.operation import running as programs
 from tests.servers.prefect_server import PrefectServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.sampled(2)]
@@ -46,17 +48,16 @@ def automations(server: PrefectServer) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def bare(server: PrefectServer) -> PrefectServer:
-    """Remove the deployments and workers of other suites that share the server. Return the
+    """Remove the deployments and work pools of other suites that share the server. Return the
     server."""
     for deployment in server.post("/deployments/filter", {}):
         server.delete(f"/deployments/{deployment['id']}")
     for pool in server.post("/work_pools/filter", {}):
-        for worker in server.post(f"/work_pools/{pool['name']}/workers/filter", {}):
-            server.delete(f"/work_pools/{pool['name']}/workers/{worker['name']}")
+        server.delete(f"/work_pools/{pool['name']}")
     return server
 
 
-wait_until = partial(running.wait_until, seconds=ACTION_S)
+wait_until = partial(programs.wait_until, seconds=ACTION_S)
 
 
 def send(server: PrefectServer, event: Event) -> None:
@@ -64,24 +65,31 @@ def send(server: PrefectServer, event: Event) -> None:
     server.post("/events", [event.model_dump(mode="json")])
 
 
-def test_setup_is_idempotent_and_keeps_the_choices_of_the_operator(server: PrefectServer) -> None:
-    """Setup creates pool, limit and automations. A second run changes only what it is asked to, and
-    keeps the operator's choices."""
+def test_setup_is_idempotent_and_keeps_the_choices_of_the_operator(bare: PrefectServer) -> None:
+    """Setup creates pool, queues, limit and automations. A second run changes and prints only what
+    it is asked to, and keeps the operator's choices."""
+    server = bare
     first = server.run("durabench", "setup", "--cells", "7")
     assert first.returncode == 0, first.stderr
+    assert "made     work queue cells\nmade     work queue benchmarks\n" in first.stdout
+    queues = server.post("/work_pools/durabench/queues/filter", {})
+    priorities = {queue["name"]: queue["priority"] for queue in queues}
+    assert priorities["cells"] < priorities["benchmarks"]
     made = automations(server)
     assert [automation["enabled"] for automation in made] == [True, False]
     assert server.get("/work_pools/durabench")["type"] == "process"
     assert server.get(f"/v2/concurrency_limits/{CELLS}")["limit"] == 7
 
     second = server.run("durabench", "setup")
-    assert second.stdout.count("is there") == 4, second.stdout
+    assert second.stdout == "nothing is missing\n"
     assert automations(server) == made
 
     pause = next(each for each in made if not each["enabled"])
     server.patch(f"/automations/{pause['id']}", {"enabled": True})
     third = server.run("durabench", "setup", "--cells", "9")
-    assert third.stdout.count("is there") == 3, third.stdout
+    assert third.stdout == (
+        f"updated  global concurrency limit {CELLS}: 9 cells at the same time\n"
+    )
     assert [automation["enabled"] for automation in automations(server)] == [True, True]
     assert server.get(f"/v2/concurrency_limits/{CELLS}")["limit"] == 9
     server.patch(f"/automations/{pause['id']}", {"enabled": False})
@@ -129,6 +137,28 @@ async def test_a_flow_run_without_heartbeats_is_crashed(server: PrefectServer) -
     wait_until(lambda: server.get(f"/flow_runs/{dead}")["state_type"] == "CRASHED")
     assert "No heartbeat" in server.get(f"/flow_runs/{dead}")["state"]["message"]
     assert server.get(f"/flow_runs/{finished}")["state_type"] == "RUNNING"
+    await setup.set_up(SetupRequest())
+
+
+async def test_a_killed_command_is_crashed(server: PrefectServer) -> None:
+    """A command on a configured server sends heartbeats, too. Its flow run becomes Crashed."""
+    await setup.set_up(SetupRequest(zombie_s=10))
+    sleeper = {"provider": "scripted", "replies": [{"command": "sleep 600"}]}
+    arms = [{"name": "sleeper", "agent": "mini", "model": sleeper}]
+    declared = trial(name="killed", select={"sample": 1}, arms=arms, primary=None)
+    path = server.folder / "killed.yaml"
+    path.write_text(yaml.safe_dump(declared.model_dump(mode="json")))
+    running = server.begin("durabench", "run", str(path))
+    try:
+        named = {"flow_runs": {"name": {"any_": ["killed"]}}}
+        [run] = wait_until(lambda: server.post("/flow_runs/filter", named))
+        about = {"resource": {"id": [f"prefect.flow-run.{run['id']}"]}}
+        beats = {"filter": {**about, "event": {"name": ["prefect.flow-run.heartbeat"]}}}
+        wait_until(lambda: server.post("/events/filter", beats)["events"])
+        assert server.get(f"/flow_runs/{run['id']}")["state_type"] == "RUNNING"
+    finally:
+        programs.kill_all(running)
+    wait_until(lambda: server.get(f"/flow_runs/{run['id']}")["state_type"] == "CRASHED")
     await setup.set_up(SetupRequest())
 
 
@@ -219,6 +249,28 @@ def test_the_settings_are_what_doctor_looks_for(
         monkeypatch.delenv(name, raising=False)
     by_default = Settings().model_dump(mode="json")
     assert [name.split("=")[0] for name in settings.lacking(by_default)] == names
+    assert settings.missing_lines(by_default) == lines
+    commented = written.read_text()
+    for name in (
+        "PREFECT_SERVER_API_PORT",
+        "PREFECT_SERVER_UI_API_URL",
+        "PREFECT_SERVER_ANALYTICS_ENABLED",
+        "PREFECT_WORKER_QUERY_SECONDS",
+    ):
+        assert f"{name}=" in commented
+
+
+def test_setup_names_the_settings_that_a_server_lacks() -> None:
+    """Of all settings only those that this server lacks, as lines of its environment."""
+    there = Settings().model_dump(mode="json")
+    for path, wanted in settings.WANTED.items():
+        part = there
+        for name in path[:-1]:
+            part = part[name]
+        part[path[-1]] = wanted
+    assert settings.missing_lines(there) == []
+    there["server"]["analytics_enabled"] = True
+    assert settings.missing_lines(there) == ["PREFECT_SERVER_ANALYTICS_ENABLED=false"]
 
 
 def test_a_slot_of_a_limit_survives_a_restart_of_the_server(server: PrefectServer) -> None:
@@ -248,6 +300,8 @@ def test_doctor_warns_of_a_server_too_small_for_several_workers(bare: PrefectSer
     assert "ok       2 workers of pool durabench online" in said
     assert "no deployment benchmark/benchmark, benchmark/smoke, solve/solve, solve/shard, " in said
     assert "polls for cells every 10 s: set PREFECT_WORKER_QUERY_SECONDS=2" in said
+    for queue in ("cells", "benchmarks"):
+        assert f"no worker takes flow runs from work queue {queue}: start one with" in said
     quick = server.run("durabench", "doctor", PREFECT_WORKER_QUERY_SECONDS="2").stdout
     assert "PREFECT_WORKER_QUERY_SECONDS" not in quick
     driver = {"server": {"database": {"driver": "postgresql+asyncpg"}}}

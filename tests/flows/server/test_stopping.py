@@ -7,6 +7,11 @@ from collections.abc import Callable
 
 import pytest
 from prefect import flow
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State
+from prefect.exceptions import Pause
+from prefect.flow_engine import run_flow_async
+from prefect.states import Paused
 
 from agent.errors import Interrupted
 from flows.server.stopping import graceful_stop
@@ -42,3 +47,46 @@ async def test_work_that_takes_too_long_is_cut_off(
     task = asyncio.current_task()
     assert task is not None
     assert not task.cancelling()
+
+
+@flow
+async def waiting() -> None:
+    async with graceful_stop() as stop:
+        while not stop.requested:
+            await asyncio.sleep(0.01)
+        stop.check()
+
+
+async def test_a_run_that_was_paused_in_place_begins_anew_when_it_is_resumed(
+    set_timings: Callable[..., None],
+) -> None:
+    """A pause that leaves the process waiting is Prefect's default. This process ends, so the
+    resumed flow run is scheduled instead of Running without a process."""
+    set_timings(pause_poll_s=0.05)
+    async with get_client() as client:
+        flow_id = await client.create_flow(waiting)
+        deployment = await client.create_deployment(flow_id, "waiting")
+        run = await client.create_flow_run_from_deployment(deployment)
+        running = asyncio.create_task(run_flow_async(waiting, flow_run=run))
+        async with asyncio.timeout(60):
+            while not _is_running((await client.read_flow_run(run.id)).state):
+                await asyncio.sleep(0.05)
+            paused = Paused(timeout_seconds=3600, reschedule=False)
+            await client.set_flow_run_state(run.id, paused)
+            with pytest.raises(Pause):
+                await running
+        left = (await client.read_flow_run(run.id)).state
+        assert left is not None
+        assert (left.name, left.state_details.pause_timeout) == (
+            "Suspended",
+            paused.state_details.pause_timeout,
+        )
+        await client.resume_flow_run(run.id)
+        resumed = (await client.read_flow_run(run.id)).state
+        assert resumed is not None
+        assert resumed.is_scheduled()
+        await client.delete_deployment(deployment)
+
+
+def _is_running(state: State | None) -> bool:
+    return state is not None and state.is_running()

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from s3fs import S3FileSystem
 from typer.testing import CliRunner
@@ -16,7 +17,9 @@ from agent.errors import InfrastructureError, JournalError
 from flows.cli.app import app
 from flows.errors import UsageError
 from flows.operation import checkup
-from flows.storage import exports, journals, report_files
+from flows.report import SERVED
+from flows.server.artifacts import artifact_key
+from flows.storage import bindings, exports, journals, report_files
 from flows.storage.lake import Lake
 from reports.errors import ReportError
 from reports.lake import list_experiments, location
@@ -397,8 +400,8 @@ def test_exports_of_a_store_are_written_locally(
 async def test_an_experiment_runs_and_a_second_run_writes_only_the_report(
     store: ObjectStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An experiment runs to its report, and a second run rewrites only that. No link to the page is
-    shown, because a browser could not open it."""
+    """An experiment runs to its report, and a second run rewrites only that. A browser can follow
+    the link to the page on the store."""
     from prefect.artifacts import Artifact
 
     from flows.benchmark import benchmark
@@ -406,6 +409,8 @@ async def test_an_experiment_runs_and_a_second_run_writes_only_the_report(
     monkeypatch.setenv(journals.VARIABLE, f"sqlite:///{tmp_path / 'journal.sqlite'}")
     mini = {"name": "mini", "agent": "mini", "model": {"provider": "simulated", "skill": 1}}
     arms = [mini, {"name": "null", "agent": "null"}]
+    served = f"{store.environment['AWS_ENDPOINT_URL']}/{url.removeprefix('s3://')}/reports"
+    monkeypatch.setenv(SERVED, served)
     declared = trial(name="stored", select={"sample": 1}, arms=arms, primary=None)
     page = await benchmark(declared, url)
     assert page == f"{url}/reports/stored/index.html"
@@ -417,8 +422,15 @@ async def test_an_experiment_runs_and_a_second_run_writes_only_the_report(
     assert {name.partition("/")[0] for name in names} == KEPT
     results = Counter(name.partition("-")[0] for name in names if name.startswith(".results/"))
     assert results == {".results/attempt": 2, ".results/evaluation": 2}
-    assert await Artifact.aget("report-stored") is not None
-    assert await Artifact.aget("page-stored") is None
+    lake_id = bindings.lake_id(Lake.existing(url))
+    assert await Artifact.aget(artifact_key("report", "stored", lake_id)) is not None
+    link = await Artifact.aget(artifact_key("page", "stored", lake_id))
+    assert link is not None
+    assert str(link.data) == f"[Report of stored]({served}/stored/index.html)"
+    file: Any = Lake.existing(url).root / "reports/stored/index.html"
+    served_page = httpx.get(file.fs.url(file.path))  # signed, since this bucket is not public
+    assert served_page.headers["content-type"] == "text/html"
+    assert served_page.text == file.read_text()
 
     assert await benchmark(declared, url) == page
     after = store.versions(url)

@@ -1,0 +1,65 @@
+"""Additions to the schema of an experiment for Prefect's forms: an order, and rules."""
+
+from collections.abc import Callable
+from typing import Any
+
+from agent.arms import ARMS
+
+JsonSchema = dict[str, Any]
+
+
+def _rule(if_: JsonSchema, then: JsonSchema) -> JsonSchema:
+    # With a type in it, Prefect names the violated rule instead of printing the whole experiment.
+    wanted = {"type": "object", "required": list(then), "properties": then}
+    return {"if": {"properties": if_}, "then": wanted}
+
+
+_MODEL = {"type": ["string", "object"]}
+_NEEDS_MODEL = [name for name, arm in ARMS.items() if arm.needs_model]
+
+RULES: JsonSchema = {
+    "execution": _rule(
+        {"execution": {"const": "distributed"}}, {"environment": {"enum": ["docker", "host"]}}
+    ),
+    "isolation": _rule(
+        {"isolation": {"const": "flow_run"}}, {"execution": {"const": "distributed"}}
+    ),
+    "family": _rule({"family": {"minItems": 1}}, {"primary": {"type": "object"}}),
+    "arms": {
+        "if": {"required": ["model"], "properties": {"model": _MODEL}},
+        "else": {
+            "properties": {
+                "arms": {"items": _rule({"agent": {"enum": _NEEDS_MODEL}}, {"model": _MODEL})}
+            }
+        },
+    },
+}
+"""Rules over several fields as `dependentSchemas`, by the field that each depends on.
+
+A Prefect server refuses a flow run that breaks one. `Experiment` checks these and all others.
+"""
+
+
+def number_fields(schema: JsonSchema, resolve: Callable[[JsonSchema], JsonSchema]) -> None:
+    """Add to every field its `position`, by which Prefect's forms sort the fields of an object.
+
+    PostgreSQL does not keep the order of the keys of a schema. `resolve` returns the schema that a
+    reference names.
+    """
+    left, numbered = [schema], list[JsonSchema]()
+    while left:
+        each = resolve(left.pop())
+        if any(each is other for other in numbered):
+            continue
+        numbered.append(each)
+        for position, field in enumerate(each.get("properties", {}).values()):
+            field["position"] = position
+        left += _parts(each)
+
+
+def _parts(schema: JsonSchema) -> list[JsonSchema]:
+    """Return the schemas of the fields, items and alternatives of a schema."""
+    single = [schema[key] for key in ("items", "additionalProperties") if key in schema]
+    several = [part for key in ("anyOf", "oneOf") for part in schema.get(key, [])]
+    parts = [*schema.get("properties", {}).values(), *single, *several]
+    return [part for part in parts if isinstance(part, dict)]

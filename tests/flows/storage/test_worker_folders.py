@@ -1,0 +1,80 @@
+"""The temporary folders of Prefect workers that were killed."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from flows.storage import worker_folders
+
+OLD_S = 3600.0
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Have a folder of this test take the place of /tmp. Return it."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def of_flow_run(temporary: Path, name: str, *, age_s: float = OLD_S) -> tuple[Path, Path]:
+    """Make the two folders of a flow run, as a worker does."""
+    attempt = temporary / f"prefect-workspace-attempt-{name}"
+    root = temporary / f"tmp{name}prefect"
+    attempt.mkdir()
+    root.mkdir()
+    (root / "cloned.py").touch()
+    (attempt / "supervisor.json").write_text(json.dumps({"workspace_root": str(root)}))
+    at = time.time() - age_s
+    os.utime(attempt, (at, at))
+    return attempt, root
+
+
+def test_folders_without_a_process_are_abandoned(temporary: Path) -> None:
+    """Both folders of a dead flow run are removed, and nothing else."""
+    gone = of_flow_run(temporary, "aaaaaaaa")
+    alive = of_flow_run(temporary, "bbbbbbbb")
+    young = of_flow_run(temporary, "cccccccc", age_s=0)
+    other = temporary / "tmpddddddddprefect"
+    other.mkdir()
+    waits = "import sys; sys.stdin.read()"
+    command = [sys.executable, "-c", waits, str(alive[0] / "supervisor.json")]
+    running = subprocess.Popen(command, stdin=subprocess.PIPE)
+    try:
+        found = worker_folders.abandoned()
+        assert found == list(gone)
+        worker_folders.remove(found)
+        assert set(temporary.iterdir()) == {*alive, *young, other}
+        assert worker_folders.abandoned() == []
+    finally:
+        running.communicate()
+    assert worker_folders.abandoned() == list(alive)
+
+
+@pytest.mark.parametrize("elsewhere", ["../precious", "/etc", "src"])
+def test_a_folder_that_prefect_did_not_make_stays(temporary: Path, elsewhere: str) -> None:
+    """The working folder of a flow run may be that of the operator."""
+    attempt, root = of_flow_run(temporary, "aaaaaaaa")
+    (temporary / "src").mkdir()
+    settings = {"workspace_root": str(temporary / elsewhere)}
+    (attempt / "supervisor.json").write_text(json.dumps(settings))
+    os.utime(attempt, (0, 0))
+    assert worker_folders.abandoned() == [attempt]
+    (attempt / "supervisor.json").write_text("{")
+    os.utime(attempt, (0, 0))
+    assert worker_folders.abandoned() == [attempt]
+    assert root.is_dir()
+
+
+def test_without_a_list_of_processes_nothing_is_abandoned(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other systems have no /proc, so that nothing is known of the processes."""
+    of_flow_run(temporary, "aaaaaaaa")
+    monkeypatch.setattr(worker_folders, "_PROCESSES", temporary / "nowhere")
+    assert worker_folders.abandoned() == []
