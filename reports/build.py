@@ -19,19 +19,17 @@ from reports.analysis.paired import (
 from reports.analysis.plans import judge_margin, read_plans
 from reports.analysis.resampled import read_resampled
 from reports.analysis.spending import read_spending
+from reports.analysis.worth import read_worth
 from reports.errors import ReportError
 from reports.lake import near
 from reports.relations import open_marts, run_audits
 from reports.rendering.notes import write_notes
 from reports.rendering.trajectories import find_trajectories
-from reports.types import ArmSummary, Pair, Report, Role, Source
+from reports.types import CONTROLS, ArmSummary, Pair, Report, Role, Source
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from upath import UPath
-
-CONTROLS = ("gold", "null")
-"""Agents that validate images and graders. A comparison that was not declared omits them."""
 
 
 def build(
@@ -61,6 +59,7 @@ def build(
             cells=read_cells(connection),
             failures=read_failures(connection),
             spending=read_spending(connection),
+            worth=read_worth(connection),
             trajectories=frozenset(),
         )
     finally:

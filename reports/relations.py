@@ -32,6 +32,7 @@ MARTS = (
     "counted_evaluations",
     "cells",
     "arms",
+    "arm_instances",
     "arm_states",
     "pairs",
     "leads",

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from reports.economics import Worth
+from reports.estimates import Estimate as Estimate
+from reports.estimates import Interval as Interval
 from reports.losses import FailureClass, Failures, Spending
 
 State = Literal[
@@ -31,6 +34,9 @@ STATES: Mapping[State, str] = {
     "missing": "never run",
 }
 """Every state of a planned cell, with its display name."""
+
+CONTROLS = ("gold", "null")
+"""Agents that validate images and graders. What was not declared omits them."""
 
 Role = Literal["primary", "declared", "chosen", "exploratory"]
 
@@ -74,28 +80,6 @@ class Plan:
     def _content(self) -> tuple[object, ...]:
         primary = frozenset(self.primary or ()) if self.margin is None else self.primary
         return primary, self.margin, frozenset(map(frozenset, self.family))
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A two-sided interval."""
-
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number with its interval from a bootstrap over clusters."""
-
-    value: float
-    interval: Interval
-    """A bound is infinite if too many resamples are degenerate. With one cluster, both are."""
-    clusters: int
-    """Number of instances or repositories that were resampled."""
-    degenerate: int
-    """Number of resamples in which the number is undefined or infinite. An example is the cost
-    per resolved instance if none is resolved."""
 
 
 @dataclass(frozen=True)
@@ -499,6 +483,8 @@ class Report:
     failures: Failures
     spending: tuple[Spending, ...]
     """Spending by arm, in declared order."""
+    worth: Worth
+    """The arms by cost and resolution together."""
     trajectories: frozenset[str]
     """Ids of attempts that the report refers to and whose steps are in the lake."""
 

@@ -25,6 +25,8 @@ from reports.format import (
 from reports.losses import PURPOSES, Purpose, Spending
 from reports.rendering.headline import headline
 from reports.rendering.leading import Leading, adjusted_p, describe
+from reports.rendering.sections import Section
+from reports.rendering.worth import worth_section
 from reports.types import STATES, ArmSummary, Comparison, Report, Source
 
 NAMED_INSTANCES = 20
@@ -43,6 +45,7 @@ def render(report: Report) -> str:
         _states(report.arms),
         _tokens(report.arms),
         *_paired(report),
+        *_section(worth_section(report)),
         *_failures(report),
         *_spending(report),
         *_every_pair(report),
@@ -156,6 +159,17 @@ def _paired(report: Report) -> Iterable[str]:
     leading = describe(report)
     if leading:
         yield from _leading(first, leading)
+
+
+def _section(section: Section) -> Iterable[str]:
+    yield f"## {section.question}"
+    yield _text(section.answer)
+    for table in section.tables:
+        rows = (tuple(map(_text, row)) for row in table.rows)
+        header = tuple(map(_text, table.header))
+        yield f"{_text(table.caption)}:\n\n{_table(header, rows, table.words, table.remarks)}"
+    if section.footnotes:
+        yield "\n".join(f"- {_text(footnote)}" for footnote in section.footnotes)
 
 
 def _every_pair(report: Report) -> Iterable[str]:

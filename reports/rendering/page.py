@@ -22,6 +22,8 @@ from reports.rendering.leading import adjusted_p, describe
 from reports.rendering.markdown import cost_per_resolved, span
 from reports.rendering.templates import environment
 from reports.rendering.trajectories import FOLDER, file_name
+from reports.rendering.worth import worth_section
+from reports.rendering.worth_figures import draw_worth
 from reports.types import STATES, Cell, Report, State
 
 GRID_CELLS = 5_000
@@ -71,6 +73,10 @@ TRACES = (
     ("difference by Newcombe", "statistics.newcombe_interval", "paired table, instances"),
     ("what is resampled", "resampled.read_resampled", "marts.cells of both arms by instance and "
      "repeat"),
+    ("place, cost of a further resolved instance", "marts/arm_instances.sql → "
+     "statistics.efficient_frontier, statistics.fieller_interval", "marts.cells of all arms"),
+    ("net benefit, chance to be best", "statistics.net_benefit, statistics.acceptability",
+     "marts.arm_instances, experiments.willingness_to_pay"),
     ("complete pairs", "statistics.paired_table", "marts.cells with a verdict in both arms"),
     ("repository of an instance", "resampled.read_resampled", "attempts.repo"),
 )  # fmt: skip
@@ -110,6 +116,8 @@ def render(report: Report) -> str:
         resolution_figures=draw_resolution(report),
         cost_figures=draw_cost(report),
         spending_figures=draw_spending(report),
+        worth_figures=draw_worth(report),
+        sections={section.name: section for section in (worth_section(report),)},
         sides=read_sides(report),
         failures=group_failures(report),
         failed={arm.name: arm.planned - arm.resolved for arm in report.arms},

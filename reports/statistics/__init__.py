@@ -7,6 +7,9 @@ bootstrap    resampling of instances or repositories, for any function of sums
 amounts      cost, tokens and time: ratios, differences, per resolved cell
 repeats      repeated attempts at an instance: pass@k and intraclass correlation
 families     several comparisons at once
+frontier     arms that no other arm or mixture of arms beats on cost and resolution
+netbenefit   value of what is resolved less its cost, and the arm with the most of it
+fieller      limits of a ratio of two means
 power        the differences that a planned experiment can detect
 
 These functions depend on neither lake nor marts: they take and return numbers.
@@ -20,6 +23,9 @@ from reports.statistics.amounts import (
 )
 from reports.statistics.bootstrap import Bootstrap
 from reports.statistics.families import holm
+from reports.statistics.fieller import fieller_interval
+from reports.statistics.frontier import efficient_frontier
+from reports.statistics.netbenefit import acceptability, net_benefit, preferred
 from reports.statistics.paired import (
     instance_leads,
     is_non_inferior,
@@ -41,9 +47,12 @@ from reports.statistics.signflip import sign_flip
 
 __all__ = [
     "Bootstrap",
+    "acceptability",
     "cost_per_resolved",
     "difference_of_means",
     "effective_pairs",
+    "efficient_frontier",
+    "fieller_interval",
     "holm",
     "instance_leads",
     "instances_needed",
@@ -52,10 +61,12 @@ __all__ = [
     "mcnemar_mid_p",
     "mcnemar_power",
     "mean_pass_at_k",
+    "net_benefit",
     "newcombe_interval",
     "paired_table",
     "pairs_needed",
     "pass_at_k",
+    "preferred",
     "ratio_of_costs_per_resolved",
     "ratio_of_sums",
     "repeat_correlation",

@@ -13,6 +13,7 @@ def test_the_parts_come_in_the_order_of_importance(two_arms: LakeBuilder) -> Non
         "# trial",
         "## Arms",
         "## careful against quick (primary)",
+        "## Which arm is worth its cost?",
         "## Why attempts fail",
         "## How much was wasted",
         "## Every pair of arms",
