@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reports.analysis.budgets import read_budgets
 from reports.analysis.failing import read_failures
 from reports.analysis.paired import (
     read_arms,
@@ -60,6 +61,7 @@ def build(
             failures=read_failures(connection),
             spending=read_spending(connection),
             worth=read_worth(connection),
+            budgets=read_budgets(connection),
             trajectories=frozenset(),
         )
     finally:

@@ -114,3 +114,49 @@ class Worth:
     def frontier(self) -> tuple[ArmWorth, ...]:
         """Arms on the frontier, by ascending cost."""
         return tuple(arm for arm in self.arms if arm.standing == "efficient")
+
+
+BudgetKind = Literal["usd", "calls"]
+
+
+@dataclass(frozen=True)
+class BudgetStep:
+    """Result of an arm if each of its cells had been stopped at a limit."""
+
+    limit: float
+    """Most that a cell may use, in USD or calls."""
+    resolved: int
+    """Cells resolved within the limit."""
+    spent: float
+    """Use of all cells together, each at most the limit."""
+
+
+@dataclass(frozen=True)
+class BudgetCurve:
+    """One arm under every limit per cell, of those cells that ran and whose use is known."""
+
+    arm: str
+    position: int
+    """Position in the declaration, which gives the arm its colour."""
+    planned: int
+    steps: tuple[BudgetStep, ...]
+    """Steps by ascending limit, thinned out. The last one is the result without a limit."""
+    at: tuple[BudgetStep, ...]
+    """Results at the limits of the table."""
+
+    def share(self, step: BudgetStep) -> float:
+        """Return the resolved share of all planned cells."""
+        return step.resolved / self.planned
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The arms under limits of one kind."""
+
+    kind: BudgetKind
+    limits: tuple[float, ...]
+    """Limits of the table, round numbers in ascending order."""
+    curves: tuple[BudgetCurve, ...]
+    """Curves of the arms with known use, in declared order, without controls."""
+    unknown: Mapping[str, int]
+    """Number of resolved cells with unknown use by arm, if there are any. They are in no curve."""

@@ -33,6 +33,7 @@ MARTS = (
     "cells",
     "arms",
     "arm_instances",
+    "budget_steps",
     "arm_states",
     "pairs",
     "leads",

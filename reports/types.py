@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from reports.economics import Worth
+from reports.economics import Budget, Worth
 from reports.estimates import Estimate as Estimate
 from reports.estimates import Interval as Interval
 from reports.losses import FailureClass, Failures, Spending
@@ -485,6 +485,8 @@ class Report:
     """Spending by arm, in declared order."""
     worth: Worth
     """The arms by cost and resolution together."""
+    budgets: tuple[Budget, ...]
+    """The arms under limits of cost and of calls. Without known amounts, a kind is absent."""
     trajectories: frozenset[str]
     """Ids of attempts that the report refers to and whose steps are in the lake."""
 

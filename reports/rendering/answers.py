@@ -16,6 +16,7 @@ from reports.format import (
     usd,
 )
 from reports.losses import FAILURES, PURPOSES, Spending
+from reports.rendering.budgets import budget_section
 from reports.rendering.headline import headline, priced
 from reports.rendering.leading import Leading, Line
 from reports.rendering.sections import Section
@@ -39,6 +40,7 @@ def answers(report: Report, leading: Leading | None) -> tuple[Answer, ...]:
         Answer("resolution", "Which arm resolves more, and how sure is that?", headline(report)),
         Answer("cost", "What does it cost?", _cost(report, leading)),
         _of_section(worth_section(report)),
+        _of_section(budget_section(report)),
         Answer("differences", "Where do they differ?", _differences(read_sides(report))),
         Answer("failures", "Why do attempts fail?", " ".join(_failures(report))),
         Answer("spending", "How much was wasted?", " ".join(_spending(report))),

@@ -23,6 +23,7 @@ from reports.format import (
     usd,
 )
 from reports.losses import PURPOSES, Purpose, Spending
+from reports.rendering.budgets import budget_section
 from reports.rendering.headline import headline
 from reports.rendering.leading import Leading, adjusted_p, describe
 from reports.rendering.sections import Section
@@ -46,6 +47,7 @@ def render(report: Report) -> str:
         _tokens(report.arms),
         *_paired(report),
         *_section(worth_section(report)),
+        *_section(budget_section(report)),
         *_failures(report),
         *_spending(report),
         *_every_pair(report),

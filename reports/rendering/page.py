@@ -16,6 +16,8 @@ from reports.losses import (
     PURPOSES,
 )
 from reports.rendering.answers import answers
+from reports.rendering.budget_figures import draw_budgets
+from reports.rendering.budgets import budget_section
 from reports.rendering.drawing import colour_index
 from reports.rendering.figures import draw_cost, draw_resolution, draw_spending
 from reports.rendering.leading import adjusted_p, describe
@@ -75,6 +77,8 @@ TRACES = (
      "repeat"),
     ("place, cost of a further resolved instance", "marts/arm_instances.sql → "
      "statistics.efficient_frontier, statistics.fieller_interval", "marts.cells of all arms"),
+    ("resolved within a limit, total spend", "marts/budget_steps.sql", "marts.cells.cost_usd, "
+     "marts.cells.model_calls"),
     ("net benefit, chance to be best", "statistics.net_benefit, statistics.acceptability",
      "marts.arm_instances, experiments.willingness_to_pay"),
     ("complete pairs", "statistics.paired_table", "marts.cells with a verdict in both arms"),
@@ -117,7 +121,10 @@ def render(report: Report) -> str:
         cost_figures=draw_cost(report),
         spending_figures=draw_spending(report),
         worth_figures=draw_worth(report),
-        sections={section.name: section for section in (worth_section(report),)},
+        budget_figures=draw_budgets(report),
+        sections={
+            section.name: section for section in (worth_section(report), budget_section(report))
+        },
         sides=read_sides(report),
         failures=group_failures(report),
         failed={arm.name: arm.planned - arm.resolved for arm in report.arms},

@@ -18,7 +18,7 @@ QUESTION = "Which arm is worth its cost?"
 NAMED = 4
 """Maximum number of arms of the frontier that the answer names."""
 
-TABLED = 7
+TABLED = 10
 """Maximum number of values in the table of acceptability, besides the declared one."""
 
 OTHERS = 2

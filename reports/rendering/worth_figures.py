@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from reports.economics import Acceptability, ArmWorth, Worth
 from reports.format import listing, percent, usd
@@ -11,6 +11,7 @@ from reports.rendering.drawing import (
     INK,
     MUTED,
     PAPER,
+    SERIES,
     Figure,
     arm_colour,
     draw_figure,
@@ -98,7 +99,7 @@ def _draw_frontier(axes: Axes, report: Report, labels: dict[str, str]) -> None:
             )  # fmt: skip
         _point(axes, arm)
     percent_axis(axes.yaxis, axes.set_ylim)
-    _log_dollars(axes)
+    log_axis(axes)
     axes.grid(visible=True)
     axes.set_xlabel("mean cost per instance, USD")
     axes.set_ylabel("resolved")
@@ -147,20 +148,17 @@ def _acceptability(worth: Worth, curve: Acceptability) -> Figure:
         on_frontier = [curve.shares[arm][i] for i, arm in enumerate(curve.frontier)]
         axes.plot(curve.values, on_frontier, color=INK, linewidth=6, alpha=0.15)
         for arm in shown:
-            axes.plot(
-                curve.values, curve.shares[arm.arm], color=arm_colour(arm.position),
-                linestyle=_DASHES[arm.position // 7 % len(_DASHES)], linewidth=1.8, label=arm.arm,
-            )  # fmt: skip
+            arm_line(axes, curve.values, curve.shares[arm.arm], arm.position, arm.arm)
         if worth.willingness_to_pay is not None:
             axes.axvline(worth.willingness_to_pay, color=MUTED, linestyle="--", linewidth=1)
         axes.set_xscale("log")
         axes.set_xlim(curve.values[0], curve.values[-1])
         percent_axis(axes.yaxis, axes.set_ylim)
-        _log_dollars(axes)
+        log_axis(axes)
         axes.grid(visible=True)
         axes.set_xlabel("value of a resolved instance, USD")
         axes.set_ylabel("chance to be the best")
-        axes.figure.legend(loc="outside lower left", ncols=1, fontsize=8)
+        axes.figure.legend(loc="outside lower left", ncols=1, fontsize=9)
 
     hidden = len(curve.shares) - len(shown)
     return draw_figure(
@@ -171,16 +169,33 @@ def _acceptability(worth: Worth, curve: Acceptability) -> Figure:
         + (" Dashed vertical line: the declared value." if worth.willingness_to_pay else "")
         + (f" The {hidden} arms with the lowest chances are not drawn." if hidden else ""),
         f"With a rising value of a resolved instance, the best arm is {listing(best)}.",
-        2.7 + 0.17 * len(shown),
+        2.7 + 0.19 * len(shown),
         draw,
     )
 
 
-def _log_dollars(axes: Axes) -> None:
-    """Label a logarithmic axis in dollars, at round numbers."""
+def arm_line(
+    axes: Axes,
+    x: Sequence[float],
+    y: Sequence[float],
+    position: int,
+    label: str,
+    drawstyle: Literal["default", "steps-post"] = "default",
+) -> None:
+    """Draw the arm's line in its colour. Arms of the same colour differ by their dashes."""
+    axes.plot(
+        x, y, color=arm_colour(position), linestyle=_DASHES[position // SERIES % len(_DASHES)],
+        linewidth=1.8, label=label, drawstyle=drawstyle,
+    )  # fmt: skip
+
+
+def log_axis(axes: Axes, *, is_usd: bool = True) -> None:
+    """Label a logarithmic axis at round numbers, in dollars or as counts."""
     from matplotlib.ticker import LogLocator
 
     low, high = axes.get_xlim()
     subs = (1.0, 2.0, 5.0) if high / low < _TICKS_ALONE else (1.0,)
     axes.xaxis.set_major_locator(LogLocator(subs=subs, numticks=7))
     usd_axis(axes)
+    if not is_usd:
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")

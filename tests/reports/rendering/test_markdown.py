@@ -14,6 +14,7 @@ def test_the_parts_come_in_the_order_of_importance(two_arms: LakeBuilder) -> Non
         "## Arms",
         "## careful against quick (primary)",
         "## Which arm is worth its cost?",
+        "## What does a budget buy?",
         "## Why attempts fail",
         "## How much was wasted",
         "## Every pair of arms",
