@@ -34,12 +34,18 @@ if TYPE_CHECKING:
 
 
 def build(
-    lake: Path | UPath, experiment: str, baseline: str | None = None, candidate: str | None = None
+    lake: Path | UPath,
+    experiment: str,
+    baseline: str | None = None,
+    candidate: str | None = None,
+    *,
+    alone: bool = False,
 ) -> Report:
     """Build the report of one experiment, complete or not.
 
-    `baseline` and `candidate` put another pair of arms first than the declared one. Raise
-    ReportError for a missing lake, an unknown experiment or arm, and an experiment that
+    `baseline` and `candidate` put another pair of arms first than the declared one. With `alone`
+    the report has only the arms of the first pair; their p-values remain adjusted over all pairs.
+    Raise ReportError for a missing lake, an unknown experiment or arm, and an experiment that
     declares nothing.
     """
     connection = open_marts(lake, experiment)
@@ -48,6 +54,10 @@ def build(
         arms = read_arms(connection)
         pair, role = _first_pair(arms, source, baseline, candidate)
         comparisons = read_comparisons(connection, pair, role, source.plan)
+        if alone and pair:
+            arms = tuple(arm for arm in arms if arm.name in pair)
+            comparisons = comparisons[:1]
+        names = frozenset(arm.name for arm in arms)
         resampled = read_resampled(connection, *pair) if pair else None
         report = Report(
             source=source,
@@ -57,11 +67,11 @@ def build(
             comparisons=comparisons,
             resampled=resampled,
             non_inferiority=judge_margin(source, comparisons[0]) if comparisons else None,
-            cells=read_cells(connection),
-            failures=read_failures(connection),
-            spending=read_spending(connection),
-            worth=read_worth(connection),
-            budgets=read_budgets(connection),
+            cells=tuple(cell for cell in read_cells(connection) if cell.arm in names),
+            failures=read_failures(connection).of(names),
+            spending=tuple(one for one in read_spending(connection) if one.arm in names),
+            worth=read_worth(connection, names),
+            budgets=read_budgets(connection, names),
             trajectories=frozenset(),
         )
     finally:

@@ -270,6 +270,10 @@ class Comparison:
     adjusted_p_value: float | None
     """The decisive p-value after Holm's correction over all declared comparisons. None for an
     undeclared comparison."""
+    holm_p_value: float | None
+    """The decisive p-value after Holm's correction over all pairs of arms. None with a control."""
+    false_discovery_p_value: float | None
+    """The decisive p-value after Benjamini and Hochberg's correction over the same pairs."""
     priced_pairs: int
     """Pairs in which both cells ran and both costs are fully known."""
     baseline_cost_usd: float

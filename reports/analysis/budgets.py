@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from reports.analysis.worth import round_values
@@ -25,16 +25,18 @@ LIMITS = 8
 KINDS: tuple[BudgetKind, ...] = ("usd", "calls")
 
 
-def read_budgets(connection: DuckDBPyConnection) -> tuple[Budget, ...]:
-    """Return the curves by limits of cost and of calls. A kind without known amounts is absent.
+def read_budgets(connection: DuckDBPyConnection, arms: Collection[str]) -> tuple[Budget, ...]:
+    """Return the curves of these arms by limits of cost and of calls.
+
+    A kind without known amounts is absent.
 
     `connection` has the marts, as created by `reports.relations.open_marts`.
     """
-    found = [_read(connection, kind) for kind in KINDS]
+    found = [_read(connection, kind, arms) for kind in KINDS]
     return tuple(budget for budget in found if budget.curves)
 
 
-def _read(connection: DuckDBPyConnection, kind: BudgetKind) -> Budget:
+def _read(connection: DuckDBPyConnection, kind: BudgetKind, arms: Collection[str]) -> Budget:
     rows = connection.execute(
         """
         select arm, agent, planned, coalesce(resolved, 0) - coalesce(known, 0) as unknown
@@ -48,9 +50,10 @@ def _read(connection: DuckDBPyConnection, kind: BudgetKind) -> Budget:
         left join (
             select arm, max(resolved) as known from marts.budget_steps where kind = $1 group by arm
         ) using (arm)
+        where arm in (select unnest($2))
         order by position, arm
         """,
-        [kind],
+        [kind, list(arms)],
     ).fetchall()
     steps = {
         (arm, position): columns

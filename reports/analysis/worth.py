@@ -6,7 +6,7 @@ with a fully known cost, so that an arm with a few unknown costs keeps its place
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import inf, log10
 from typing import TYPE_CHECKING
@@ -46,7 +46,7 @@ ROUND = (1, 2, 5)
 
 @dataclass(frozen=True)
 class _Sums:
-    """What the arms planned, resolved and cost at each instance: instances × arms."""
+    """Counts and costs of the arms at each instance: instances × arms."""
 
     planned: Numbers
     resolved: Numbers
@@ -73,15 +73,23 @@ class _Sums:
         return costs
 
 
-def read_worth(connection: DuckDBPyConnection, bootstrap: Bootstrap | None = None) -> Worth:
-    """Evaluate all declared arms except controls and arms without usable costs.
+def read_worth(
+    connection: DuckDBPyConnection, arms: Collection[str], bootstrap: Bootstrap | None = None
+) -> Worth:
+    """Evaluate these declared arms, except controls and arms without usable costs.
 
     `connection` has the marts, as created by `reports.relations.open_marts`.
     """
     rows = connection.execute(
-        "select arm, agent, willingness_to_pay from staging.experiments order by position, arm"
+        """
+        select arm, agent, willingness_to_pay
+        from staging.experiments
+        where arm in (select unnest($1))
+        order by position, arm
+        """,
+        [list(arms)],
     ).fetchall()
-    sums = _read_sums(connection, len(rows))
+    sums = _read_sums(connection, [arm for arm, _, _ in rows])
     left_out: dict[str, LeftOut] = {}
     kept: list[int] = []
     for place, (arm, agent, _) in enumerate(rows):
@@ -95,9 +103,9 @@ def read_worth(connection: DuckDBPyConnection, bootstrap: Bootstrap | None = Non
         resamples=max(FEWEST_RESAMPLES, min(Bootstrap().resamples, DRAWS // instances))
     )
     value = rows[0][2]
-    arms, curve = _evaluate([(rows[i][0], i) for i in kept], sums.of(kept), value, bootstrap)
+    evaluated, curve = _evaluate([(rows[i][0], i) for i in kept], sums.of(kept), value, bootstrap)
     return Worth(
-        arms=arms,
+        arms=evaluated,
         left_out=left_out,
         willingness_to_pay=value,
         acceptability=curve,
@@ -107,22 +115,24 @@ def read_worth(connection: DuckDBPyConnection, bootstrap: Bootstrap | None = Non
     )
 
 
-def _read_sums(connection: DuckDBPyConnection, arms: int) -> _Sums:
+def _read_sums(connection: DuckDBPyConnection, arms: Sequence[str]) -> _Sums:
     import numpy as np
 
     columns = connection.execute(
         """
         select
-            dense_rank() over (order by position, arm) - 1 as arm,
+            list_position($1, arm) - 1 as arm,
             dense_rank() over (order by instance_id) - 1 as instance,
             planned::double as planned,
             resolved::double as resolved,
             priced::double as priced,
             cost_usd
         from marts.arm_instances
-        """
+        where arm in (select unnest($1))
+        """,
+        [list(arms)],
     ).fetchnumpy()
-    shape = (len(np.unique(columns["instance"])), arms)
+    shape = (len(np.unique(columns["instance"])), len(arms))
     matrices = []
     for name in ("planned", "resolved", "priced", "cost_usd"):
         matrix = np.zeros(shape)

@@ -14,18 +14,16 @@ from reports.format import (
     mean,
     moment,
     of,
-    p_value,
     percent,
     plural,
-    points,
-    ratio,
     total,
     usd,
 )
 from reports.losses import PURPOSES, Purpose, Spending
 from reports.rendering.budgets import budget_section
 from reports.rendering.headline import headline
-from reports.rendering.leading import Leading, adjusted_p, describe
+from reports.rendering.leading import Leading, describe
+from reports.rendering.pairs import pairs_section
 from reports.rendering.sections import Section
 from reports.rendering.worth import worth_section
 from reports.types import STATES, ArmSummary, Comparison, Report, Source
@@ -50,7 +48,7 @@ def render(report: Report) -> str:
         *_section(budget_section(report)),
         *_failures(report),
         *_spending(report),
-        *_every_pair(report),
+        *(_section(pairs) if (pairs := pairs_section(report)) else ()),
         "## Source",
         _source(report),
     ]
@@ -174,12 +172,6 @@ def _section(section: Section) -> Iterable[str]:
         yield "\n".join(f"- {_text(footnote)}" for footnote in section.footnotes)
 
 
-def _every_pair(report: Report) -> Iterable[str]:
-    if report.comparisons:
-        yield "## Every pair of arms"
-        yield _pairs(report.comparisons)
-
-
 def _two_by_two(pair: Comparison) -> str:
     table = pair.table
     header = ("", f"{_text(pair.candidate)} resolved", "not resolved")
@@ -262,33 +254,6 @@ def _spending(report: Report) -> Iterable[str]:
 def _part(one: Spending, purpose: Purpose) -> str:
     share = spending.share(one, purpose) if one.parts[purpose] else ""
     return spending.part(one, purpose) + (f" ({share})" if share else "")
-
-
-def _pairs(comparisons: Sequence[Comparison]) -> str:
-    header = (
-        "baseline", "candidate", "comparison", "both", "only baseline", "only candidate", "neither",
-        "difference, points", comparisons[0].decisive, "Holm p", "cost ratio",
-        "priced pairs",
-    )  # fmt: skip
-    return _table(header, (_pair_row(pair) for pair in comparisons), words=3)
-
-
-def _pair_row(pair: Comparison) -> tuple[str, ...]:
-    table = pair.table
-    return (
-        _text(pair.baseline),
-        _text(pair.candidate),
-        pair.role,
-        count(table.both),
-        count(table.only_baseline),
-        count(table.only_candidate),
-        count(table.neither),
-        points(table.difference),
-        p_value(pair.decisive_p_value),
-        adjusted_p(pair),
-        ratio(pair.cost_ratio),
-        count(pair.priced_pairs),
-    )
 
 
 def _source(report: Report) -> str:

@@ -20,8 +20,10 @@ from reports.rendering.budget_figures import draw_budgets
 from reports.rendering.budgets import budget_section
 from reports.rendering.drawing import colour_index
 from reports.rendering.figures import draw_cost, draw_resolution, draw_spending
-from reports.rendering.leading import adjusted_p, describe
+from reports.rendering.leading import describe
 from reports.rendering.markdown import cost_per_resolved, span
+from reports.rendering.pair_figures import draw_pairs
+from reports.rendering.pairs import pairs_section
 from reports.rendering.templates import environment
 from reports.rendering.trajectories import FOLDER, file_name
 from reports.rendering.worth import worth_section
@@ -69,7 +71,9 @@ TRACES = (
      "arms by instance and repeat"),
     ("declared comparisons", "marts/plans.sql → plans.read_plans", "experiments.primary_*, "
      "experiments.family, experiments.declared_at, attempts.started_at"),
-    ("Holm p", "statistics.holm", "decisive p of the declared comparisons"),
+    ("Holm p, declared", "statistics.holm", "decisive p of the declared comparisons"),
+    ("Holm p and BH p, all", "statistics.holm, statistics.benjamini_hochberg", "decisive p of all "
+     "pairs without controls"),
     ("not worse by the margin", "statistics.is_non_inferior", "95 % interval of the difference, "
      "experiments.primary_margin"),
     ("difference by Newcombe", "statistics.newcombe_interval", "paired table, instances"),
@@ -105,7 +109,6 @@ def render(report: Report) -> str:
     made.filters.update(
         span=span,
         cost_per_resolved=cost_per_resolved,
-        adjusted_p=adjusted_p,
         in_words=in_words,
         billed=spending.billed,
         part=spending.part,
@@ -122,8 +125,11 @@ def render(report: Report) -> str:
         spending_figures=draw_spending(report),
         worth_figures=draw_worth(report),
         budget_figures=draw_budgets(report),
+        pair_figures=draw_pairs(report),
         sections={
-            section.name: section for section in (worth_section(report), budget_section(report))
+            "worth": worth_section(report),
+            "budget": budget_section(report),
+            "pairs": pairs_section(report),
         },
         sides=read_sides(report),
         failures=group_failures(report),

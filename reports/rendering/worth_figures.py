@@ -103,7 +103,7 @@ def _draw_frontier(axes: Axes, report: Report, labels: dict[str, str]) -> None:
     axes.grid(visible=True)
     axes.set_xlabel("mean cost per instance, USD")
     axes.set_ylabel("resolved")
-    _place_labels(axes, [(arm, labels[arm.arm]) for arm in worth.arms if arm.arm in labels])
+    _place_labels(axes, _one_per_point([arm for arm in worth.arms if arm.arm in labels], labels))
 
 
 def _point(axes: Axes, arm: ArmWorth) -> None:
@@ -114,6 +114,17 @@ def _point(axes: Axes, arm: ArmWorth) -> None:
             [arm.cost_usd], [arm.rate], "o", markersize=5, markerfacecolor=PAPER,
             markeredgecolor=arm_colour(arm.position), clip_on=False, zorder=2,
         )  # fmt: skip
+
+
+def _one_per_point(arms: Sequence[ArmWorth], labels: dict[str, str]) -> list[tuple[ArmWorth, str]]:
+    """Return one label for each point, with the number of further arms at the same point."""
+    at: dict[tuple[float, float], list[ArmWorth]] = {}
+    for arm in arms:
+        at.setdefault((arm.cost_usd, arm.rate), []).append(arm)
+    return [
+        (first, labels[first.arm] + (f" (+{len(others)})" if others else ""))
+        for first, *others in at.values()
+    ]
 
 
 def _place_labels(axes: Axes, points: Sequence[tuple[ArmWorth, str]]) -> None:
@@ -135,6 +146,7 @@ def _place_labels(axes: Axes, points: Sequence[tuple[ArmWorth, str]]) -> None:
         axes.text(
             x + (0.025 if is_right_of else -0.025), height, label, transform=axes.transAxes,
             ha="left" if is_right_of else "right", va="center", fontsize=9, zorder=4,
+            in_layout=False,
         )  # fmt: skip
 
 

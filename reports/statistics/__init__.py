@@ -22,7 +22,7 @@ from reports.statistics.amounts import (
     ratio_of_sums,
 )
 from reports.statistics.bootstrap import Bootstrap
-from reports.statistics.families import holm
+from reports.statistics.families import benjamini_hochberg, holm
 from reports.statistics.fieller import fieller_interval
 from reports.statistics.frontier import efficient_frontier
 from reports.statistics.netbenefit import acceptability, net_benefit, preferred
@@ -48,6 +48,7 @@ from reports.statistics.signflip import sign_flip
 __all__ = [
     "Bootstrap",
     "acceptability",
+    "benjamini_hochberg",
     "cost_per_resolved",
     "difference_of_means",
     "effective_pairs",

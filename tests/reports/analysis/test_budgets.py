@@ -8,7 +8,7 @@ from reports.analysis import budgets
 from reports.analysis.budgets import read_budgets
 from reports.economics import Budget, BudgetStep
 from reports.relations import open_marts
-from tests.reports.lake_fixture import LakeBuilder
+from tests.reports.lake_fixture import LakeBuilder, declared
 
 Used = dict[str, list[tuple[float | None, int, bool]]]
 """Cost, calls and verdict of each cell by arm."""
@@ -17,7 +17,7 @@ Used = dict[str, list[tuple[float | None, int, bool]]]
 def read(lake: LakeBuilder) -> tuple[Budget, ...]:
     connection = open_marts(lake.root, "trial")
     try:
-        return read_budgets(connection)
+        return read_budgets(connection, declared(connection))
     finally:
         connection.close()
 

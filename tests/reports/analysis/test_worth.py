@@ -9,7 +9,7 @@ from reports.analysis.worth import read_worth
 from reports.economics import Worth
 from reports.relations import open_marts
 from reports.statistics import Bootstrap
-from tests.reports.lake_fixture import LakeBuilder
+from tests.reports.lake_fixture import LakeBuilder, declared
 
 INSTANCES = [f"i{n}" for n in range(8)]
 BOOTSTRAP = Bootstrap(resamples=2000)
@@ -32,7 +32,7 @@ def run(lake: LakeBuilder, arm: str, resolved: int, cost: float | None) -> None:
 def worth(lake: LakeBuilder) -> Worth:
     connection = open_marts(lake.root, "trial")
     try:
-        return read_worth(connection, BOOTSTRAP)
+        return read_worth(connection, declared(connection), BOOTSTRAP)
     finally:
         connection.close()
 

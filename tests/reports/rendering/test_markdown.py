@@ -34,7 +34,8 @@ def test_the_golden_rows(two_arms: LakeBuilder) -> None:
         "| 10.0 s |",
         "| quick resolved | 1 | 1 |",
         "| not resolved | 1 | 1 |",
-        "| quick | careful | primary | 1 | 1 | 1 | 1 | 0.0 | 1.00 | 1.00 | "
+        "| quick | careful | primary | 1 | 1 | 1 | 1 | 0.0 | "
+        "\N{MINUS SIGN}49.5 to +49.5 | 1.00 | 1.00 | 1.00 | 1.00 | "
         "3.00\N{MULTIPLICATION SIGN} | 4 |",
         "| quick | 400 | 160 | 40 | 80 | 20 |",
         "Only careful: `i3`.",
