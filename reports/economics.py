@@ -116,6 +116,19 @@ class Worth:
         return tuple(arm for arm in self.arms if arm.standing == "efficient")
 
 
+@dataclass(frozen=True)
+class Costs:
+    """The costs of two arms on the pairs in which both are fully known."""
+
+    ratio: Estimate | None
+    """Candidate's sum divided by baseline's."""
+    difference: Estimate | None
+    """Candidate's mean per cell minus baseline's."""
+    baseline_per_resolved: Estimate | None
+    candidate_per_resolved: Estimate | None
+    ratio_per_resolved: Estimate | None
+
+
 BudgetKind = Literal["usd", "calls"]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from reports.economics import Budget, Worth
+from reports.economics import Budget, Costs, Worth
 from reports.estimates import Estimate as Estimate
 from reports.estimates import Interval as Interval
 from reports.losses import FailureClass, Failures, Spending
@@ -374,6 +374,8 @@ class Resampled:
     difference_by_repository: Estimate | None
     """The same difference, resampled by repository. Only an indication if there are few
     repositories or one of them holds most instances."""
+    costs_by_repository: Costs
+    """Costs of the priced pairs, resampled by repository."""
     complete: PairedTable
     """The pairs in which both cells have a verdict."""
     complete_leads: InstanceLeads

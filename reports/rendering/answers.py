@@ -18,7 +18,8 @@ from reports.format import (
 from reports.losses import FAILURES, PURPOSES, Spending
 from reports.rendering.budgets import budget_section
 from reports.rendering.headline import headline, priced
-from reports.rendering.leading import Leading, Line
+from reports.rendering.leading import Leading
+from reports.rendering.lines import Line
 from reports.rendering.sections import Section
 from reports.rendering.worth import worth_section
 from reports.types import ArmSummary, Comparison, Report, Resampled

@@ -77,6 +77,8 @@ TRACES = (
     ("not worse by the margin", "statistics.is_non_inferior", "95 % interval of the difference, "
      "experiments.primary_margin"),
     ("difference by Newcombe", "statistics.newcombe_interval", "paired table, instances"),
+    ("difference of cost, cost per resolved cell", "statistics.difference_of_amounts, "
+     "statistics.cost_per_resolved", "marts.cells with known costs in both arms"),
     ("what is resampled", "resampled.read_resampled", "marts.cells of both arms by instance and "
      "repeat"),
     ("place, cost of a further resolved instance", "marts/arm_instances.sql → "

@@ -9,7 +9,7 @@ from reports.analysis.worth import round_values
 from reports.economics import LEFT_OUT, STANDINGS, Acceptability, ArmWorth, Worth
 from reports.estimates import Interval
 from reports.format import DASH, count, listing, of, percent, plural, usd
-from reports.rendering.leading import UNLIMITED
+from reports.rendering.lines import UNLIMITED
 from reports.rendering.sections import Row, Section, Table
 from reports.types import Report
 

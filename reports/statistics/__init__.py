@@ -4,7 +4,8 @@ proportions  a share of cells and its interval
 paired       two arms over the same cells: table, tests, interval of the difference, margin
 signflip     the exact test behind all p-values, by instance
 bootstrap    resampling of instances or repositories, for any function of sums
-amounts      cost, tokens and time: ratios, differences, per resolved cell
+amounts      cost, tokens and time: ratios, differences of means
+studentized  differences of skewed amounts and cost per resolved cell, for few instances
 repeats      repeated attempts at an instance: pass@k and intraclass correlation
 families     several comparisons at once
 frontier     arms that no other arm or mixture of arms beats on cost and resolution
@@ -16,7 +17,6 @@ These functions depend on neither lake nor marts: they take and return numbers.
 """
 
 from reports.statistics.amounts import (
-    cost_per_resolved,
     difference_of_means,
     ratio_of_costs_per_resolved,
     ratio_of_sums,
@@ -44,12 +44,14 @@ from reports.statistics.power import (
 from reports.statistics.proportions import wilson_interval
 from reports.statistics.repeats import mean_pass_at_k, pass_at_k, repeat_correlation
 from reports.statistics.signflip import sign_flip
+from reports.statistics.studentized import cost_per_resolved, difference_of_amounts
 
 __all__ = [
     "Bootstrap",
     "acceptability",
     "benjamini_hochberg",
     "cost_per_resolved",
+    "difference_of_amounts",
     "difference_of_means",
     "effective_pairs",
     "efficient_frontier",

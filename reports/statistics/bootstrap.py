@@ -102,7 +102,7 @@ class Bootstrap:
 
         if clusters == 1:  # all resamples are equal, but that is no certainty
             return Interval(-np.inf, np.inf)
-        tail = _expanded_tail((1 - self.confidence) / 2, clusters)
+        tail = expanded_tail((1 - self.confidence) / 2, clusters)
         undefined = np.isnan(drawn)
         low = np.quantile(np.where(undefined, -np.inf, drawn), tail, method="lower")
         high = np.quantile(np.where(undefined, np.inf, drawn), 1 - tail, method="higher")
@@ -138,7 +138,7 @@ def cluster_totals(columns: Sequence[ArrayLike], clusters: Clusters) -> Numbers:
     return np.column_stack([np.bincount(index, weights=column) for column in values])
 
 
-def _expanded_tail(tail: float, clusters: int) -> float:
+def expanded_tail(tail: float, clusters: int) -> float:
     """Return the percentile that corrects for estimating the spread from few clusters."""
     from scipy.special import ndtr, stdtrit
 

@@ -42,8 +42,8 @@ def test_the_golden_rows(two_arms: LakeBuilder) -> None:
         "Only quick: `i2`.",
         "| difference, points | 0.0 | \N{MINUS SIGN}49.5 to +49.5 | 4 pairs | Newcombe |",
         "| mid-p McNemar p | 0.750 | \N{EN DASH} | 2 discordant pairs | mid-p, two-sided |",
-        "| cost, difference per cell | +$1.00 | +$1.00 to +$1.00 | 4 pairs | bootstrap by instance "
-        "|",
+        "| cost, difference per cell | +$1.00 | +$1.00 to +$1.00 | 4 pairs | bootstrap-t by "
+        "instance |",
     ):
         assert line in text
 
