@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reports.analysis.budgets import read_budgets
 from reports.analysis.failing import read_failures
 from reports.analysis.paired import (
     read_arms,
@@ -19,28 +20,32 @@ from reports.analysis.paired import (
 from reports.analysis.plans import judge_margin, read_plans
 from reports.analysis.resampled import read_resampled
 from reports.analysis.spending import read_spending
+from reports.analysis.worth import read_worth
 from reports.errors import ReportError
 from reports.lake import near
 from reports.relations import open_marts, run_audits
 from reports.rendering.notes import write_notes
 from reports.rendering.trajectories import find_trajectories
-from reports.types import ArmSummary, Pair, Report, Role, Source
+from reports.types import CONTROLS, ArmSummary, Pair, Report, Role, Source
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from upath import UPath
 
-CONTROLS = ("gold", "null")
-"""Agents that validate images and graders. A comparison that was not declared omits them."""
-
 
 def build(
-    lake: Path | UPath, experiment: str, baseline: str | None = None, candidate: str | None = None
+    lake: Path | UPath,
+    experiment: str,
+    baseline: str | None = None,
+    candidate: str | None = None,
+    *,
+    alone: bool = False,
 ) -> Report:
     """Build the report of one experiment, complete or not.
 
-    `baseline` and `candidate` put another pair of arms first than the declared one. Raise
-    ReportError for a missing lake, an unknown experiment or arm, and an experiment that
+    `baseline` and `candidate` put another pair of arms first than the declared one. With `alone`
+    the report has only the arms of the first pair; their p-values remain adjusted over all pairs.
+    Raise ReportError for a missing lake, an unknown experiment or arm, and an experiment that
     declares nothing.
     """
     connection = open_marts(lake, experiment)
@@ -49,6 +54,10 @@ def build(
         arms = read_arms(connection)
         pair, role = _first_pair(arms, source, baseline, candidate)
         comparisons = read_comparisons(connection, pair, role, source.plan)
+        if alone and pair:
+            arms = tuple(arm for arm in arms if arm.name in pair)
+            comparisons = comparisons[:1]
+        names = frozenset(arm.name for arm in arms)
         resampled = read_resampled(connection, *pair) if pair else None
         report = Report(
             source=source,
@@ -58,9 +67,11 @@ def build(
             comparisons=comparisons,
             resampled=resampled,
             non_inferiority=judge_margin(source, comparisons[0]) if comparisons else None,
-            cells=read_cells(connection),
-            failures=read_failures(connection),
-            spending=read_spending(connection),
+            cells=tuple(cell for cell in read_cells(connection) if cell.arm in names),
+            failures=read_failures(connection).of(names),
+            spending=tuple(one for one in read_spending(connection) if one.arm in names),
+            worth=read_worth(connection, names),
+            budgets=read_budgets(connection, names),
             trajectories=frozenset(),
         )
     finally:

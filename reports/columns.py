@@ -284,6 +284,13 @@ EXPERIMENTS = Table(
         ),
         Column("family", PAIRS, "the other declared comparisons"),
         Column(
+            "willingness_to_pay",
+            FLOAT,
+            "declared value of one more resolved instance; null if none",
+            "USD",
+            False,
+        ),
+        Column(
             "label",
             TEXT,
             "name of the arm in an import; null for runs of this lake",

@@ -1,6 +1,6 @@
 """Types of losses: failures by class, and money by purpose."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -103,6 +103,13 @@ class Failures:
     counts: tuple[FailureCount, ...]
     examples: tuple[Example, ...]
     """A few examples of each class."""
+
+    def of(self, arms: Collection[str]) -> "Failures":
+        """Return the failures of these arms."""
+        return Failures(
+            tuple(one for one in self.counts if one.arm in arms),
+            tuple(one for one in self.examples if one.arm in arms),
+        )
 
 
 @dataclass(frozen=True)

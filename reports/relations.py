@@ -32,6 +32,8 @@ MARTS = (
     "counted_evaluations",
     "cells",
     "arms",
+    "arm_instances",
+    "budget_steps",
     "arm_states",
     "pairs",
     "leads",

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from reports.economics import Budget, Costs, Worth
+from reports.estimates import Estimate as Estimate
+from reports.estimates import Interval as Interval
 from reports.losses import FailureClass, Failures, Spending
 
 State = Literal[
@@ -31,6 +34,9 @@ STATES: Mapping[State, str] = {
     "missing": "never run",
 }
 """Every state of a planned cell, with its display name."""
+
+CONTROLS = ("gold", "null")
+"""Agents that validate images and graders. What was not declared omits them."""
 
 Role = Literal["primary", "declared", "chosen", "exploratory"]
 
@@ -74,28 +80,6 @@ class Plan:
     def _content(self) -> tuple[object, ...]:
         primary = frozenset(self.primary or ()) if self.margin is None else self.primary
         return primary, self.margin, frozenset(map(frozenset, self.family))
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A two-sided interval."""
-
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number with its interval from a bootstrap over clusters."""
-
-    value: float
-    interval: Interval
-    """A bound is infinite if too many resamples are degenerate. With one cluster, both are."""
-    clusters: int
-    """Number of instances or repositories that were resampled."""
-    degenerate: int
-    """Number of resamples in which the number is undefined or infinite. An example is the cost
-    per resolved instance if none is resolved."""
 
 
 @dataclass(frozen=True)
@@ -286,6 +270,10 @@ class Comparison:
     adjusted_p_value: float | None
     """The decisive p-value after Holm's correction over all declared comparisons. None for an
     undeclared comparison."""
+    holm_p_value: float | None
+    """The decisive p-value after Holm's correction over all pairs of arms. None with a control."""
+    false_discovery_p_value: float | None
+    """The decisive p-value after Benjamini and Hochberg's correction over the same pairs."""
     priced_pairs: int
     """Pairs in which both cells ran and both costs are fully known."""
     baseline_cost_usd: float
@@ -386,6 +374,8 @@ class Resampled:
     difference_by_repository: Estimate | None
     """The same difference, resampled by repository. Only an indication if there are few
     repositories or one of them holds most instances."""
+    costs_by_repository: Costs
+    """Costs of the priced pairs, resampled by repository."""
     complete: PairedTable
     """The pairs in which both cells have a verdict."""
     complete_leads: InstanceLeads
@@ -499,6 +489,10 @@ class Report:
     failures: Failures
     spending: tuple[Spending, ...]
     """Spending by arm, in declared order."""
+    worth: Worth
+    """The arms by cost and resolution together."""
+    budgets: tuple[Budget, ...]
+    """The arms under limits of cost and of calls. Without known amounts, a kind is absent."""
     trajectories: frozenset[str]
     """Ids of attempts that the report refers to and whose steps are in the lake."""
 

@@ -38,6 +38,7 @@ OTHERS = (
     "flows/EXPERIMENTS.md",
     "flows/operation/README.md",
     "reports/MEASUREMENTS.md",
+    "reports/NUMBERS.md",
     "reports/TABLES.md",
     "reports/cases/README.md",
     "tests/walkthrough/README.md",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reports.types import ArmSummary, Comparison, Report
 
 
-def report(lake: Lake, built: "Report") -> None:
+def report(lake: Lake, built: "Report", compared: tuple[str, str] | None = None) -> None:
     """Print a report for the terminal: the answer, the arms, the leading pair and the page."""
     from reports.rendering.headline import headline
     from reports.rendering.leading import describe
@@ -34,7 +34,7 @@ def report(lake: Lake, built: "Report") -> None:
     if leading:
         show(leading.summary)
     show(headline(built), "bold")
-    show(f"Report: {report_files.page_path(lake, built.source.experiment)}")
+    show(f"Report: {report_files.page_path(lake, built.source.experiment, compared)}")
 
 
 def _arms(arms: "Iterable[ArmSummary]") -> Table:

@@ -216,6 +216,12 @@ class Experiment(_Declared):
         default_factory=list,
         description="further declared comparisons; all others are exploratory",
     )
+    willingness_to_pay: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="US dollars that one more resolved instance is worth, for the net benefit",
+    )
 
     @classmethod
     def __get_pydantic_json_schema__(

@@ -216,6 +216,7 @@ def experiment_rows(
                 "primary_candidate": primary.candidate if primary else None,
                 "primary_margin": primary.margin if primary else None,
                 "family": [pair.model_dump() for pair in experiment.family],
+                "willingness_to_pay": experiment.willingness_to_pay,
                 "label": None,
                 "own_instance_ids": None,
                 "imported_from": None,

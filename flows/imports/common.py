@@ -219,6 +219,7 @@ def _write_declaration(lake: Lake, experiment: str, arms: Sequence[ImportedArm])
             "primary_candidate": None,
             "primary_margin": None,
             "family": [],
+            "willingness_to_pay": None,
         }
         unit = f"{now:%Y%m%dT%H%M%S%f}-{digest[:16]}"
         lake.write("experiments", experiment, arm.name, unit, [row])

@@ -12,9 +12,14 @@ if TYPE_CHECKING:
 
 
 def read(
-    lake: Lake, experiment: str, baseline: str | None = None, candidate: str | None = None
+    lake: Lake,
+    experiment: str,
+    baseline: str | None = None,
+    candidate: str | None = None,
+    *,
+    alone: bool = False,
 ) -> "Report":
-    """Return the report of an experiment as data.
+    """Return the report of an experiment as data, with `alone` of two arms only.
 
     Raises:
         ReportError: there is nothing to report on, or the arm does not exist.
@@ -23,11 +28,13 @@ def read(
     from reports.build import build  # DuckDB is slow to import, and most commands do not need it
 
     with lake.reading():
-        return build(lake.root, experiment, baseline, candidate)
+        return build(lake.root, experiment, baseline, candidate, alone=alone)
 
 
-def write(lake: Lake, built: "Report") -> str:
+def write(lake: Lake, built: "Report", compared: tuple[str, str] | None = None) -> str:
     """Write a report's pages and its Markdown into the lake. Return the Markdown.
+
+    The report of two `compared` arms has a folder of its own beside the page of all arms.
 
     The page is written after the trajectories that it links to. Trajectories of an earlier report
     are removed.
@@ -39,7 +46,7 @@ def write(lake: Lake, built: "Report") -> str:
     from reports.rendering import markdown, page, trajectories  # matplotlib is slow to import
 
     text = markdown.render(built)
-    path = page_path(lake, built.source.experiment)
+    path = page_path(lake, built.source.experiment, compared)
     folder = path.with_name(trajectories.FOLDER)
     linked = set()
     with lake.reading():
@@ -55,6 +62,14 @@ def write(lake: Lake, built: "Report") -> str:
     return text
 
 
-def page_path(lake: Lake, experiment: str) -> "Path | UPath":
-    """Return the location of an experiment's page. Other report files are in the same folder."""
-    return lake.root / "reports" / experiment / "index.html"
+def page_path(
+    lake: Lake, experiment: str, compared: tuple[str, str] | None = None
+) -> "Path | UPath":
+    """Return the location of an experiment's page, or of the page of two compared arms.
+
+    Other files of the same report are in the same folder.
+    """
+    folder = lake.root / "reports" / experiment
+    if compared:
+        folder = folder.joinpath("compare", *compared)
+    return folder / "index.html"

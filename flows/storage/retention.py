@@ -86,6 +86,7 @@ def of_experiment(lake: Lake, name: str) -> list[File]:
     written = [f"{kind}/{escaped}" for kind in ("reports", "exports")]
     patterns = [
         *(f"{folder}/{inside}" for folder in written for inside in ("*", "*/*")),
+        *(f"reports/{escaped}/compare/*/*/{inside}" for inside in ("*", "*/*")),
         *(f"{table}/experiment={escaped}/arm=*/*" for table in TABLES),
     ]
     with lake.reading():

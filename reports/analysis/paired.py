@@ -6,8 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
-from reports.statistics import holm, newcombe_interval, sign_flip, wilson_interval
+from reports.statistics import (
+    benjamini_hochberg,
+    holm,
+    newcombe_interval,
+    sign_flip,
+    wilson_interval,
+)
 from reports.types import (
+    CONTROLS,
     ArmSummary,
     Cell,
     Comparison,
@@ -87,11 +94,33 @@ def read_comparisons(
         if row["baseline_position"] < row["candidate_position"]
         and {row["baseline"], row["candidate"]} != set(first or ())
     ]
-    return _adjusted(
-        [_comparison(row, role) for row in leading]
-        + [_comparison(row, plan.role_of((row["baseline"], row["candidate"]))) for row in others],
-        plan,
-    )
+    comparisons = [_comparison(row, role) for row in leading]
+    comparisons += [
+        _comparison(row, plan.role_of((row["baseline"], row["candidate"]))) for row in others
+    ]
+    return _adjusted(_adjusted_over_all(comparisons, _controls(connection)), plan)
+
+
+def _controls(connection: DuckDBPyConnection) -> frozenset[str]:
+    rows = connection.execute("select arm, agent from staging.experiments").fetchall()
+    return frozenset(arm for arm, agent in rows if agent in CONTROLS)
+
+
+def _adjusted_over_all(
+    comparisons: Sequence[Comparison], controls: frozenset[str]
+) -> list[Comparison]:
+    """Add the p-values that are adjusted over all pairs, declared or not, without controls."""
+    pairs = [pair for pair in comparisons if controls.isdisjoint((pair.baseline, pair.candidate))]
+    values = [pair.decisive_p_value for pair in pairs]
+    adjusted = {
+        (pair.baseline, pair.candidate): limits
+        for pair, *limits in zip(pairs, holm(values), benjamini_hochberg(values), strict=True)
+    }
+    found = []
+    for pair in comparisons:
+        family, discovery = adjusted.get((pair.baseline, pair.candidate), (None, None))
+        found.append(replace(pair, holm_p_value=family, false_discovery_p_value=discovery))
+    return found
 
 
 def _adjusted(comparisons: Sequence[Comparison], plan: Plan) -> tuple[Comparison, ...]:
@@ -184,6 +213,8 @@ def _comparison(row: dict[str, Any], role: Role) -> Comparison:
         p_value=p_values.exact,
         mid_p_value=p_values.mid_p,
         adjusted_p_value=None,
+        holm_p_value=None,
+        false_discovery_p_value=None,
         priced_pairs=row["priced_pairs"],
         baseline_cost_usd=row["baseline_cost_usd"],
         candidate_cost_usd=row["candidate_cost_usd"],

@@ -8,9 +8,11 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from reports.analysis.imputation import impute
+from reports.economics import Costs
 from reports.statistics import (
     Bootstrap,
     cost_per_resolved,
+    difference_of_amounts,
     difference_of_means,
     instance_leads,
     mean_pass_at_k,
@@ -94,6 +96,9 @@ def read_resampled(
         complete_leads=complete_leads,
         trusted=trusted,
         trusted_leads=trusted_leads,
+        costs_by_repository=_costs_by(
+            _read_repositories(connection, payers), spent, solved, bootstrap
+        ),
         cost=_amounts(pairs, "cost_usd", bootstrap),
         tokens=_amounts(pairs, "tokens", bootstrap),
         duration=_amounts(pairs, "duration_s", bootstrap),
@@ -133,6 +138,24 @@ def _difference(
     return replace(found, interval=Interval(-inf, inf))
 
 
+def _costs_by(
+    clusters: Sequence[str],
+    spent: Sequence[Sequence[float]],
+    solved: Sequence[Sequence[bool]],
+    bootstrap: Bootstrap,
+) -> Costs:
+    """Compare the costs of the priced pairs, resampled by the given clusters."""
+    return Costs(
+        ratio=ratio_of_sums(spent[0], spent[1], clusters, bootstrap),
+        difference=difference_of_amounts(spent[0], spent[1], clusters, bootstrap),
+        baseline_per_resolved=cost_per_resolved(spent[0], solved[0], clusters, bootstrap),
+        candidate_per_resolved=cost_per_resolved(spent[1], solved[1], clusters, bootstrap),
+        ratio_per_resolved=ratio_of_costs_per_resolved(
+            spent[0], solved[0], spent[1], solved[1], clusters, bootstrap
+        ),
+    )
+
+
 def _read_cells(connection: DuckDBPyConnection, arm: str) -> Mapping[tuple[str, int], _Cell]:
     """Read the planned cells of an arm, by instance and repeat."""
     rows = connection.execute(
@@ -170,7 +193,7 @@ def _amounts(pairs: Sequence[_Pair], name: str, bootstrap: Bootstrap) -> Amounts
     return Amounts(
         pairs=len(known),
         ratio=ratio_of_sums(*amounts, instances, bootstrap),
-        difference=difference_of_means(*amounts, instances, bootstrap),
+        difference=difference_of_amounts(*amounts, instances, bootstrap),
     )
 
 

@@ -16,8 +16,12 @@ from reports.format import (
     usd,
 )
 from reports.losses import FAILURES, PURPOSES, Spending
+from reports.rendering.budgets import budget_section
 from reports.rendering.headline import headline, priced
-from reports.rendering.leading import Leading, Line
+from reports.rendering.leading import Leading
+from reports.rendering.lines import Line
+from reports.rendering.sections import Section
+from reports.rendering.worth import worth_section
 from reports.types import ArmSummary, Comparison, Report, Resampled
 
 
@@ -36,10 +40,16 @@ def answers(report: Report, leading: Leading | None) -> tuple[Answer, ...]:
     return (
         Answer("resolution", "Which arm resolves more, and how sure is that?", headline(report)),
         Answer("cost", "What does it cost?", _cost(report, leading)),
+        _of_section(worth_section(report)),
+        _of_section(budget_section(report)),
         Answer("differences", "Where do they differ?", _differences(read_sides(report))),
         Answer("failures", "Why do attempts fail?", " ".join(_failures(report))),
         Answer("spending", "How much was wasted?", " ".join(_spending(report))),
     )
+
+
+def _of_section(section: Section) -> Answer:
+    return Answer(section.name, section.question, section.answer)
 
 
 def _cost(report: Report, leading: Leading | None) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from math import isinf
 
 from reports.analysis.plans import size
 from reports.format import (
@@ -18,50 +17,36 @@ from reports.format import (
     ratio,
     usd,
 )
+from reports.rendering.lines import (
+    BOOTSTRAP_T,
+    BY_INSTANCE,
+    BY_REPOSITORY,
+    UNLIMITED,
+    Group,
+    Line,
+    Show,
+    estimate_line,
+    interval_text,
+    signed,
+)
+from reports.rendering.repositories import costs_by_repository, questions
 from reports.statistics import newcombe_interval, sign_flip
 from reports.types import (
     Amounts,
     Comparison,
     Estimate,
     InstanceLeads,
-    Interval,
     PairedTable,
     Report,
     Resampled,
 )
 
-UNLIMITED = "unlimited"
-"""Shown in place of an infinite limit."""
+NEWCOMBE_MINUS = "\N{MINUS SIGN}"
 
 NEWCOMBE = "Newcombe"
 NEWCOMBE_BY_INSTANCE = "Newcombe over instances"
-BY_INSTANCE = "bootstrap by instance"
-BY_REPOSITORY = "bootstrap by repository"
 
 MINUS = "\N{MINUS SIGN}"
-
-_Show = Callable[[float], str]
-
-
-@dataclass(frozen=True)
-class Line:
-    """One number, formatted for a reader."""
-
-    name: str
-    value: str
-    interval: str
-    """Two-sided 95 % interval, or a dash if there is none."""
-    over: str
-    """Data that the number is computed from."""
-    method: str
-
-
-@dataclass(frozen=True)
-class Group:
-    """Lines that belong together."""
-
-    title: str
-    lines: tuple[Line, ...]
 
 
 @dataclass(frozen=True)
@@ -104,9 +89,14 @@ def describe(report: Report) -> Leading | None:
             Group("Cost, tokens and time", (cost_ratio, *amounts)),
             Group("Cost per resolved cell", tuple(_costs_per_resolved(pair, resampled))),
             Group("Sensitivity", tuple(_sensitivities(report, resampled))),
+            Group("Costs by repository", tuple(costs_by_repository(resampled))),
         ),
         pass_at=tuple(_pass_at(resampled)) if repeats > 1 else (),
-        footnotes=(*_footnotes(pair, resampled, repeats), *_footnotes_of_declared(report)),
+        footnotes=(
+            *_footnotes(pair, resampled, repeats),
+            *_footnotes_of_declared(report),
+            *questions(),
+        ),
     )
 
 
@@ -136,7 +126,7 @@ def _summary(
 
 def _resolution(pair: Comparison) -> Iterator[Line]:
     over = plural(pair.table.pairs, "pair")
-    limits = _interval(pair.interval, points)
+    limits = interval_text(pair.interval, points)
     yield Line("difference, points", points(pair.table.difference), limits, over, _method(pair))
     exact, mid_p = p_value(pair.p_value), p_value(pair.mid_p_value)
     differing = _differing(pair, pair.table, pair.leads)
@@ -186,15 +176,17 @@ def adjusted_p(pair: Comparison) -> str:
 
 
 def _amounts(pair: Comparison, resampled: Resampled) -> Iterator[Line]:
-    shown: tuple[tuple[str, Amounts, _Show], ...] = (
-        ("cost", resampled.cost, lambda value: _signed(value, usd)),
-        ("tokens", resampled.tokens, lambda value: _signed(value, lambda size: f"{size:,.0f}")),
-        ("time", resampled.duration, lambda value: _signed(value, lambda size: mean(size, " s"))),
+    shown: tuple[tuple[str, Amounts, Show], ...] = (
+        ("cost", resampled.cost, lambda value: signed(value, usd)),
+        ("tokens", resampled.tokens, lambda value: signed(value, lambda size: f"{size:,.0f}")),
+        ("time", resampled.duration, lambda value: signed(value, lambda size: mean(size, " s"))),
     )
     for name, amounts, show in shown:
         over = _of_pairs(amounts.pairs, pair)
-        yield _estimate(f"{name}, ratio", amounts.ratio, ratio, over)
-        yield _estimate(f"{name}, difference per cell", amounts.difference, show, over)
+        yield estimate_line(f"{name}, ratio", amounts.ratio, ratio, over)
+        yield estimate_line(
+            f"{name}, difference per cell", amounts.difference, show, over, BOOTSTRAP_T
+        )
 
 
 def _of_pairs(known: int, pair: Comparison) -> str:
@@ -205,19 +197,20 @@ def _of_pairs(known: int, pair: Comparison) -> str:
 
 
 def _costs_per_resolved(pair: Comparison, resampled: Resampled) -> Iterator[Line]:
-    shown: tuple[tuple[str, Estimate | None, _Show], ...] = (
+    shown: tuple[tuple[str, Estimate | None, Show], ...] = (
         (resampled.baseline, resampled.baseline_cost_per_resolved, usd),
         (resampled.candidate, resampled.candidate_cost_per_resolved, usd),
         ("ratio", resampled.ratio_of_costs_per_resolved, ratio),
     )
     pairs = _of_pairs(resampled.cost.pairs, pair)
     for name, estimate, show in shown:
+        method = BY_INSTANCE if name == "ratio" else BOOTSTRAP_T
         degenerate = (
             f"; {count(estimate.degenerate)} of {count(resampled.resamples)} resamples degenerate"
             if estimate
             else ""
         )
-        yield _estimate(name, estimate, show, pairs + degenerate)
+        yield estimate_line(name, estimate, show, pairs + degenerate, method)
 
 
 def _sensitivities(report: Report, resampled: Resampled) -> Iterator[Line]:
@@ -235,7 +228,7 @@ def _sensitivities(report: Report, resampled: Resampled) -> Iterator[Line]:
         pair, "without suspect verdicts", resampled.trusted, resampled.trusted_leads, suspect
     )
     if pair.has_repeats:
-        yield _estimate(
+        yield estimate_line(
             "difference by instance, points",
             resampled.difference,
             points,
@@ -243,7 +236,7 @@ def _sensitivities(report: Report, resampled: Resampled) -> Iterator[Line]:
         )
     by_repository = resampled.difference_by_repository
     repositories = by_repository.clusters if by_repository else 0
-    yield _estimate(
+    yield estimate_line(
         "difference by repository, points",
         by_repository,
         points,
@@ -266,7 +259,7 @@ def _with_unknown_costs(resampled: Resampled) -> Iterator[Line]:
         "cost, ratio, unknown ones as the arm's maximum",
         ratio(unknown.at_maximum), DASH, over, "imputed",
     )  # fmt: skip
-    bounds = _interval(unknown.bounds, ratio)
+    bounds = interval_text(unknown.bounds, ratio)
     yield Line("cost, ratio, unknown ones from least to maximum", bounds, DASH, over, "bounds")
 
 
@@ -276,7 +269,7 @@ def _other_table(
     """Yield the difference of a pair and its test over other cells or verdicts."""
     name = f"difference, {what}, points"
     if table.pairs:
-        limits = _interval(newcombe_interval(table, pairs=leads.effective), points)
+        limits = interval_text(newcombe_interval(table, pairs=leads.effective), points)
         yield Line(name, points(table.difference), limits, over, _method(pair))
     else:
         yield Line(name, DASH, DASH, over, DASH)
@@ -288,7 +281,7 @@ def _other_table(
 def _pass_at(resampled: Resampled) -> Iterator[PassLine]:
     for k in resampled.baseline_pass_at:
         baseline, candidate = (
-            _estimate("", arm[k], percent, "")
+            estimate_line("", arm[k], percent, "")
             for arm in (resampled.baseline_pass_at, resampled.candidate_pass_at)
         )
         yield PassLine(k, baseline.value, baseline.interval, candidate.value, candidate.interval)
@@ -360,26 +353,3 @@ def _footnotes_of_declared(report: Report) -> Iterator[str]:
             "of the difference is above minus the margin, a one-sided test at 2.5 %. Not shown "
             "does not mean worse."
         )
-
-
-def _estimate(
-    name: str, estimate: Estimate | None, show: _Show, over: str, method: str = BY_INSTANCE
-) -> Line:
-    if estimate is None:
-        return Line(name, DASH, DASH, over, method)
-    return Line(name, show(estimate.value), _interval(estimate.interval, show), over, method)
-
-
-def _interval(interval: Interval, show: _Show) -> str:
-    """Format both limits, or one word if both are infinite."""
-    if isinf(interval.low) and isinf(interval.high):
-        return UNLIMITED
-    limits = (UNLIMITED if isinf(limit) else show(limit) for limit in (interval.low, interval.high))
-    return " to ".join(limits)
-
-
-def _signed(difference: float, show: _Show) -> str:
-    """Format with the sign before the unit. Zero, up to rounding errors, has no sign."""
-    rounded = round(difference, 9)
-    sign = "+" if rounded > 0 else "\N{MINUS SIGN}" if rounded < 0 else ""
-    return f"{sign}{show(abs(rounded))}"

@@ -14,17 +14,18 @@ from reports.format import (
     mean,
     moment,
     of,
-    p_value,
     percent,
     plural,
-    points,
-    ratio,
     total,
     usd,
 )
 from reports.losses import PURPOSES, Purpose, Spending
+from reports.rendering.budgets import budget_section
 from reports.rendering.headline import headline
-from reports.rendering.leading import Leading, adjusted_p, describe
+from reports.rendering.leading import Leading, describe
+from reports.rendering.pairs import pairs_section
+from reports.rendering.sections import Section
+from reports.rendering.worth import worth_section
 from reports.types import STATES, ArmSummary, Comparison, Report, Source
 
 NAMED_INSTANCES = 20
@@ -43,9 +44,11 @@ def render(report: Report) -> str:
         _states(report.arms),
         _tokens(report.arms),
         *_paired(report),
+        *_section(worth_section(report)),
+        *_section(budget_section(report)),
         *_failures(report),
         *_spending(report),
-        *_every_pair(report),
+        *(_section(pairs) if (pairs := pairs_section(report)) else ()),
         "## Source",
         _source(report),
     ]
@@ -158,10 +161,15 @@ def _paired(report: Report) -> Iterable[str]:
         yield from _leading(first, leading)
 
 
-def _every_pair(report: Report) -> Iterable[str]:
-    if report.comparisons:
-        yield "## Every pair of arms"
-        yield _pairs(report.comparisons)
+def _section(section: Section) -> Iterable[str]:
+    yield f"## {section.question}"
+    yield _text(section.answer)
+    for table in section.tables:
+        rows = (tuple(map(_text, row)) for row in table.rows)
+        header = tuple(map(_text, table.header))
+        yield f"{_text(table.caption)}:\n\n{_table(header, rows, table.words, table.remarks)}"
+    if section.footnotes:
+        yield "\n".join(f"- {_text(footnote)}" for footnote in section.footnotes)
 
 
 def _two_by_two(pair: Comparison) -> str:
@@ -246,33 +254,6 @@ def _spending(report: Report) -> Iterable[str]:
 def _part(one: Spending, purpose: Purpose) -> str:
     share = spending.share(one, purpose) if one.parts[purpose] else ""
     return spending.part(one, purpose) + (f" ({share})" if share else "")
-
-
-def _pairs(comparisons: Sequence[Comparison]) -> str:
-    header = (
-        "baseline", "candidate", "comparison", "both", "only baseline", "only candidate", "neither",
-        "difference, points", comparisons[0].decisive, "Holm p", "cost ratio",
-        "priced pairs",
-    )  # fmt: skip
-    return _table(header, (_pair_row(pair) for pair in comparisons), words=3)
-
-
-def _pair_row(pair: Comparison) -> tuple[str, ...]:
-    table = pair.table
-    return (
-        _text(pair.baseline),
-        _text(pair.candidate),
-        pair.role,
-        count(table.both),
-        count(table.only_baseline),
-        count(table.only_candidate),
-        count(table.neither),
-        points(table.difference),
-        p_value(pair.decisive_p_value),
-        adjusted_p(pair),
-        ratio(pair.cost_ratio),
-        count(pair.priced_pairs),
-    )
 
 
 def _source(report: Report) -> str:

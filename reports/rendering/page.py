@@ -16,12 +16,18 @@ from reports.losses import (
     PURPOSES,
 )
 from reports.rendering.answers import answers
+from reports.rendering.budget_figures import draw_budgets
+from reports.rendering.budgets import budget_section
 from reports.rendering.drawing import colour_index
 from reports.rendering.figures import draw_cost, draw_resolution, draw_spending
-from reports.rendering.leading import adjusted_p, describe
+from reports.rendering.leading import describe
 from reports.rendering.markdown import cost_per_resolved, span
+from reports.rendering.pair_figures import draw_pairs
+from reports.rendering.pairs import pairs_section
 from reports.rendering.templates import environment
 from reports.rendering.trajectories import FOLDER, file_name
+from reports.rendering.worth import worth_section
+from reports.rendering.worth_figures import draw_worth
 from reports.types import STATES, Cell, Report, State
 
 GRID_CELLS = 5_000
@@ -65,12 +71,22 @@ TRACES = (
      "arms by instance and repeat"),
     ("declared comparisons", "marts/plans.sql → plans.read_plans", "experiments.primary_*, "
      "experiments.family, experiments.declared_at, attempts.started_at"),
-    ("Holm p", "statistics.holm", "decisive p of the declared comparisons"),
+    ("Holm p, declared", "statistics.holm", "decisive p of the declared comparisons"),
+    ("Holm p and BH p, all", "statistics.holm, statistics.benjamini_hochberg", "decisive p of all "
+     "pairs without controls"),
     ("not worse by the margin", "statistics.is_non_inferior", "95 % interval of the difference, "
      "experiments.primary_margin"),
     ("difference by Newcombe", "statistics.newcombe_interval", "paired table, instances"),
+    ("difference of cost, cost per resolved cell", "statistics.difference_of_amounts, "
+     "statistics.cost_per_resolved", "marts.cells with known costs in both arms"),
     ("what is resampled", "resampled.read_resampled", "marts.cells of both arms by instance and "
      "repeat"),
+    ("place, cost of a further resolved instance", "marts/arm_instances.sql → "
+     "statistics.efficient_frontier, statistics.fieller_interval", "marts.cells of all arms"),
+    ("resolved within a limit, total spend", "marts/budget_steps.sql", "marts.cells.cost_usd, "
+     "marts.cells.model_calls"),
+    ("net benefit, chance to be best", "statistics.net_benefit, statistics.acceptability",
+     "marts.arm_instances, experiments.willingness_to_pay"),
     ("complete pairs", "statistics.paired_table", "marts.cells with a verdict in both arms"),
     ("repository of an instance", "resampled.read_resampled", "attempts.repo"),
 )  # fmt: skip
@@ -95,7 +111,6 @@ def render(report: Report) -> str:
     made.filters.update(
         span=span,
         cost_per_resolved=cost_per_resolved,
-        adjusted_p=adjusted_p,
         in_words=in_words,
         billed=spending.billed,
         part=spending.part,
@@ -110,6 +125,14 @@ def render(report: Report) -> str:
         resolution_figures=draw_resolution(report),
         cost_figures=draw_cost(report),
         spending_figures=draw_spending(report),
+        worth_figures=draw_worth(report),
+        budget_figures=draw_budgets(report),
+        pair_figures=draw_pairs(report),
+        sections={
+            "worth": worth_section(report),
+            "budget": budget_section(report),
+            "pairs": pairs_section(report),
+        },
         sides=read_sides(report),
         failures=group_failures(report),
         failed={arm.name: arm.planned - arm.resolved for arm in report.arms},

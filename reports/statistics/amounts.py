@@ -47,20 +47,6 @@ def difference_of_means(
     )
 
 
-def cost_per_resolved(
-    cost: ArrayLike, resolved: ArrayLike, clusters: Clusters, bootstrap: Bootstrap
-) -> Estimate | None:
-    """Return the cost of all cells of an arm per resolved cell, or None if none is resolved.
-
-    A resample without a resolved cell is degenerate and counts as infinitely expensive. With
-    many such resamples the upper limit is infinite.
-
-    Briggs, A. H., Mooney, C. Z. and Wonderling, D. E. (1999). Constructing confidence intervals
-    for cost-effectiveness ratios. Statistics in Medicine 18, 3245-3262.
-    """
-    return bootstrap.estimate(lambda spent, count: spent / count, [cost, resolved], clusters)
-
-
 def ratio_of_costs_per_resolved(
     baseline_cost: ArrayLike,
     baseline_resolved: ArrayLike,

@@ -76,16 +76,16 @@ class Bootstrap:
             value = float(statistic(*totals.sum(axis=0)))
             if not np.isfinite(value):
                 return None
-            drawn = statistic(*self._sums(totals).T)
+            drawn = statistic(*self.sums(totals).T)
         return Estimate(
             value=value,
-            interval=self._interval(drawn, len(totals)),
+            interval=self.interval(drawn, len(totals)),
             clusters=len(totals),
             degenerate=int(np.count_nonzero(~np.isfinite(drawn))),
         )
 
-    def _sums(self, totals: Numbers) -> Numbers:
-        """Return the sums of each resample: resamples × columns."""
+    def sums(self, totals: Numbers) -> Numbers:
+        """Return the sums of each resample, resamples × columns, of clusters × columns."""
         import numpy as np
 
         draws = _kept_draws if self.resamples * len(totals) <= DRAWS_KEPT else _draws
@@ -93,13 +93,16 @@ class Bootstrap:
             [counts @ totals for counts in draws(self.resamples, len(totals), self.seed)]
         )
 
-    def _interval(self, drawn: Numbers, clusters: int) -> Interval:
-        """Return percentiles of the resamples. An undefined one counts as beyond either limit."""
+    def interval(self, drawn: Numbers, clusters: int) -> Interval:
+        """Return percentiles of a statistic over the resamples of this number of clusters.
+
+        An undefined one counts as beyond either limit.
+        """
         import numpy as np
 
         if clusters == 1:  # all resamples are equal, but that is no certainty
             return Interval(-np.inf, np.inf)
-        tail = _expanded_tail((1 - self.confidence) / 2, clusters)
+        tail = expanded_tail((1 - self.confidence) / 2, clusters)
         undefined = np.isnan(drawn)
         low = np.quantile(np.where(undefined, -np.inf, drawn), tail, method="lower")
         high = np.quantile(np.where(undefined, np.inf, drawn), 1 - tail, method="higher")
@@ -135,7 +138,7 @@ def cluster_totals(columns: Sequence[ArrayLike], clusters: Clusters) -> Numbers:
     return np.column_stack([np.bincount(index, weights=column) for column in values])
 
 
-def _expanded_tail(tail: float, clusters: int) -> float:
+def expanded_tail(tail: float, clusters: int) -> float:
     """Return the percentile that corrects for estimating the spread from few clusters."""
     from scipy.special import ndtr, stdtrit
 

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
+from duckdb import DuckDBPyConnection
 
 from reports.columns import TABLES
 from reports.relations import SQL
@@ -38,6 +39,12 @@ def attempt_row(**columns: Any) -> dict[str, Any]:
 def evaluation_row(**columns: Any) -> dict[str, Any]:
     """Return a grading's row with default values for all other columns."""
     return {**_ordinary("evaluations", *_CELL), **columns}
+
+
+def declared(connection: DuckDBPyConnection) -> list[str]:
+    """Return the names of the declared arms."""
+    rows = connection.execute("select arm from staging.experiments order by position").fetchall()
+    return [arm for (arm,) in rows]
 
 
 class LakeBuilder:

@@ -154,6 +154,14 @@ def test_a_family_is_declared_beside_the_primary_comparison() -> None:
     assert [pair.candidate for pair in declared.family] == ["gold"]
 
 
+@pytest.mark.parametrize("value", [0, -1, float("inf"), float("nan")])
+def test_a_resolved_instance_is_worth_a_positive_amount(value: float) -> None:
+    """The willingness to pay is a finite amount above 0."""
+    assert parse(willingness_to_pay=2.5).willingness_to_pay == 2.5
+    with pytest.raises(UsageError, match=r"^trial\.yaml: willingness_to_pay: Input should be "):
+        parse(willingness_to_pay=value)
+
+
 def test_a_mistake_in_the_selection_is_named() -> None:
     """An invalid regular expression in the selection is named in the error."""
     with pytest.raises(DatasetError, match="'\\(' is not a regular expression"):

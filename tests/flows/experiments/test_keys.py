@@ -98,6 +98,7 @@ def test_the_key_of_an_attempt_changes_with_what_defines_it(changes: dict[str, A
         {"primary": {"baseline": "null", "candidate": "a"}},
         {"primary": {"baseline": "null", "candidate": "a", "margin": 0.1}},
         {"family": [{"baseline": "gold", "candidate": "null"}]},
+        {"willingness_to_pay": 3.0},
         {"place": Place("docker", "sha256:2")},
     ],
 )

@@ -256,8 +256,8 @@ def test_markdown_and_page_show_what_was_declared(
     ):
         assert told in text
     exploratory = {
-        markdown.render: f"| a | c | exploratory | 4 | 0 | 16 | 0 | +80.0 | 3.05e-05 | {DASH} |",
-        page.render: f"<td>3.05e-05</td><td>{DASH}</td>",
+        markdown.render: f"| 3.05e-05 | {DASH} | 9.16e-05 | 9.16e-05 |",
+        page.render: f"<td>3.05e-05</td><td>{DASH}</td><td>9.16e-05</td><td>9.16e-05</td>",
     }
     assert exploratory[render] in text
 

@@ -78,6 +78,8 @@ def test_before_anything_ran_every_question_has_an_answer(lake: LakeBuilder) -> 
     assert told(lake) == {
         "resolution": "Nothing has run yet: 1 cell planned.",
         "cost": "the cost of a is unknown.",
+        "worth": "This needs costs. Not compared: a, because no cost is known.",
+        "budget": "This needs the costs or the numbers of calls of attempts.",
         "differences": "There is only one arm, so there is nothing to compare.",
         "failures": "a leaves 1 of 1 cell unresolved, most often: never run (1, 100.0 %).",
         "spending": "a has not run.",

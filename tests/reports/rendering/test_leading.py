@@ -64,7 +64,7 @@ def test_amounts_come_as_ratio_and_as_difference(two_arms: LakeBuilder) -> None:
     ratio, difference = line(found, "cost, ratio"), line(found, "cost, difference per cell")
     assert (ratio.value, ratio.interval) == (f"3.00{TIMES}", f"3.00{TIMES} to 3.00{TIMES}")
     assert (difference.value, difference.over) == ("+$1.00", "4 pairs")
-    assert difference.method == "bootstrap by instance"
+    assert difference.method == "bootstrap-t by instance"
     assert line(found, "tokens, difference per cell").value == "0"
     assert line(found, "time, difference per cell").value == "0.0 s"
 

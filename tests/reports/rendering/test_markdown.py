@@ -13,6 +13,8 @@ def test_the_parts_come_in_the_order_of_importance(two_arms: LakeBuilder) -> Non
         "# trial",
         "## Arms",
         "## careful against quick (primary)",
+        "## Which arm is worth its cost?",
+        "## What does a budget buy?",
         "## Why attempts fail",
         "## How much was wasted",
         "## Every pair of arms",
@@ -32,15 +34,16 @@ def test_the_golden_rows(two_arms: LakeBuilder) -> None:
         "| 10.0 s |",
         "| quick resolved | 1 | 1 |",
         "| not resolved | 1 | 1 |",
-        "| quick | careful | primary | 1 | 1 | 1 | 1 | 0.0 | 1.00 | 1.00 | "
+        "| quick | careful | primary | 1 | 1 | 1 | 1 | 0.0 | "
+        "\N{MINUS SIGN}49.5 to +49.5 | 1.00 | 1.00 | 1.00 | 1.00 | "
         "3.00\N{MULTIPLICATION SIGN} | 4 |",
         "| quick | 400 | 160 | 40 | 80 | 20 |",
         "Only careful: `i3`.",
         "Only quick: `i2`.",
         "| difference, points | 0.0 | \N{MINUS SIGN}49.5 to +49.5 | 4 pairs | Newcombe |",
         "| mid-p McNemar p | 0.750 | \N{EN DASH} | 2 discordant pairs | mid-p, two-sided |",
-        "| cost, difference per cell | +$1.00 | +$1.00 to +$1.00 | 4 pairs | bootstrap by instance "
-        "|",
+        "| cost, difference per cell | +$1.00 | +$1.00 to +$1.00 | 4 pairs | bootstrap-t by "
+        "instance |",
     ):
         assert line in text
 

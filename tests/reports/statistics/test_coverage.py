@@ -15,6 +15,7 @@ from scipy.stats import binom, multinomial
 from reports.statistics import (
     Bootstrap,
     cost_per_resolved,
+    difference_of_amounts,
     difference_of_means,
     mean_pass_at_k,
     newcombe_interval,
@@ -121,7 +122,7 @@ def test_the_difference_of_costs_covers(covers: Covers) -> None:
     """The difference of costs per cell has the promised coverage."""
 
     def draw(generator: np.random.Generator) -> Estimate | None:
-        return difference_of_means(*skewed(generator, 100), range(100), BOOTSTRAP)
+        return difference_of_amounts(*skewed(generator, 100), range(100), BOOTSTRAP)
 
     assert covers(draw, 0.5 * MEAN_COST)
 

@@ -1,0 +1,253 @@
+"""The question which arm is worth its cost: frontier, net benefit and acceptability in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import isinf
+
+from reports.analysis.worth import round_values
+from reports.economics import LEFT_OUT, STANDINGS, Acceptability, ArmWorth, Worth
+from reports.estimates import Interval
+from reports.format import DASH, count, listing, of, percent, plural, usd
+from reports.rendering.lines import UNLIMITED
+from reports.rendering.sections import Row, Section, Table
+from reports.types import Report
+
+QUESTION = "Which arm is worth its cost?"
+
+NAMED = 4
+"""Maximum number of arms of the frontier that the answer names."""
+
+TABLED = 10
+"""Maximum number of values in the table of acceptability, besides the declared one."""
+
+OTHERS = 2
+"""Maximum number of other arms whose chance the table of acceptability shows."""
+
+WORTH_NAMING = 0.01
+"""Minimum chance of another arm to be shown."""
+
+
+def worth_section(report: Report) -> Section:
+    """Return answer, tables and footnotes."""
+    worth = report.worth
+    if not worth.arms:
+        return Section("worth", QUESTION, f"This needs costs. {left_out(worth)}")
+    tables = [_arms(worth)]
+    if worth.acceptability:
+        tables.append(_chances(worth, worth.acceptability))
+    return Section("worth", QUESTION, _answer(worth), tuple(tables), tuple(_footnotes(worth)))
+
+
+def number_of(worth: Worth) -> dict[str, int]:
+    """Return the number of each arm in table and figure, by ascending cost from 1."""
+    return {arm.arm: number for number, arm in enumerate(worth.arms, start=1)}
+
+
+def left_out(worth: Worth) -> str:
+    """Return a sentence for each reason to leave arms out, or an empty text."""
+    sentences = []
+    for reason, why in LEFT_OUT.items():
+        arms = [arm for arm, given in worth.left_out.items() if given == reason]
+        if len(arms) > NAMED:
+            sentences.append(f"Not compared: {plural(len(arms), 'arm')}, each because {why}.")
+        elif arms:
+            each = "" if len(arms) == 1 else "each "
+            sentences.append(f"Not compared: {listing(arms)}, {each}because {why}.")
+    return " ".join(sentences)
+
+
+def _answer(worth: Worth) -> str:
+    if len(worth.arms) == 1:
+        return _alone(worth.arms[0])
+    sentences = [*_along(worth)]
+    if worth.willingness_to_pay is not None and worth.acceptability is not None:
+        sentences.append(_at_declared(worth, worth.willingness_to_pay, worth.acceptability))
+    return " ".join(sentences)
+
+
+def _alone(arm: ArmWorth) -> str:
+    per_resolved = (
+        f"{usd(arm.cost_usd / arm.rate)} per resolved one" if arm.rate else "nothing is resolved"
+    )
+    return (
+        f"{arm.arm} is the only arm to evaluate ({usd(arm.cost_usd)} per instance, {per_resolved})."
+    )
+
+
+def _along(worth: Worth) -> Iterator[str]:
+    """Yield a sentence on each step along the frontier."""
+    first, *others = worth.frontier
+    if not others:
+        yield (
+            f"{first.arm} resolves as much as any other arm and none is cheaper "
+            f"({usd(first.cost_usd)} per instance, {percent(first.rate)}): no other arm is worth "
+            "more, whatever a resolved instance is worth."
+        )
+        return
+    yield (
+        f"{first.arm} is the cheapest arm ({usd(first.cost_usd)} per instance, "
+        f"{percent(first.rate)})."
+    )
+    for arm in others[: NAMED - 1]:
+        if arm.increment:
+            yield (
+                f"From there to {arm.arm} ({usd(arm.cost_usd)}, {percent(arm.rate)}) each "
+                f"further resolved instance costs {usd(arm.increment.usd)}."
+            )
+    if len(others) >= NAMED:
+        yield f"{plural(len(others) - NAMED + 1, 'further arm')} on the frontier cost more."
+
+
+def _at_declared(worth: Worth, value: float, curve: Acceptability) -> str:
+    place = curve.values.index(value)
+    best = worth.arm(curve.frontier[place])
+    benefit = best.net_benefit.value if best.net_benefit else 0.0
+    told = (
+        f"At the declared {usd(value)} for a resolved instance, {best.arm} has the highest net "
+        f"benefit ({signed_usd(benefit)} per instance; chance that no arm has a higher one: "
+        f"{percent(curve.shares[best.arm][place])})."
+    )
+    return told if benefit > 0 else f"{told} It is worth less than it costs."
+
+
+def signed_usd(amount: float) -> str:
+    """Format a net benefit, with a sign if it is below zero."""
+    return usd(amount) if amount >= 0 else f"\N{MINUS SIGN}{usd(-amount)}"
+
+
+def _arms(worth: Worth) -> Table:
+    value = worth.willingness_to_pay
+    header: Row = (
+        "arm", "place", "number", "cost / instance", "resolved", "cost of a further resolved one",
+        "95 % interval", "best if a resolved one is worth",
+    )  # fmt: skip
+    if value is not None:
+        header += (f"net benefit at {usd(value)}", "95 % interval", "chance to be best")
+    numbers = number_of(worth)
+    rows = (_arm_row(worth, arm, numbers) for arm in worth.arms)
+    return Table("Arms by cost, and their place against the frontier", header, tuple(rows), 2)
+
+
+def _arm_row(worth: Worth, arm: ArmWorth, numbers: Mapping[str, int]) -> Row:
+    step = arm.increment
+    row = (
+        arm.arm,
+        _place(arm, numbers),
+        count(numbers[arm.arm]),
+        of(usd(arm.cost_usd), arm.priced, arm.planned),
+        percent(arm.rate),
+        usd(step.usd) if step else DASH,
+        _limits(step.interval) if step else DASH,
+        _range(arm),
+    )
+    if worth.willingness_to_pay is None or arm.net_benefit is None:
+        return row
+    chance = DASH
+    if worth.acceptability:
+        place = worth.acceptability.values.index(worth.willingness_to_pay)
+        chance = percent(worth.acceptability.shares[arm.arm][place])
+    return (
+        *row,
+        signed_usd(arm.net_benefit.value),
+        _limits(arm.net_benefit.interval),
+        chance,
+    )
+
+
+def _place(arm: ArmWorth, numbers: Mapping[str, int]) -> str:
+    """Format the standing, and the numbers of the arms that dominate."""
+    rivals = listing([count(numbers[name]) for name in arm.beaten_by])
+    return f"{STANDINGS[arm.standing]} ({rivals})" if rivals else STANDINGS[arm.standing]
+
+
+def _range(arm: ArmWorth) -> str:
+    """Format the values of a resolved instance at which no arm has a higher net benefit."""
+    if arm.best_from is None:
+        return DASH
+    if arm.best_to is None:
+        return "anything" if not arm.best_from else f"{usd(arm.best_from)} or more"
+    if not arm.best_from:
+        return f"at most {usd(arm.best_to)}"
+    return f"{usd(arm.best_from)} to {usd(arm.best_to)}"
+
+
+def _limits(interval: Interval) -> str:
+    if isinf(interval.low) and isinf(interval.high):
+        return UNLIMITED
+    limits = (
+        UNLIMITED if isinf(limit) else signed_usd(limit) for limit in (interval.low, interval.high)
+    )
+    return " to ".join(limits)
+
+
+def _chances(worth: Worth, curve: Acceptability) -> Table:
+    shown = tabled_values(curve, worth.willingness_to_pay)
+    return Table(
+        "Chance to have the highest net benefit, by the value of a resolved instance",
+        ("a resolved instance is worth", "chance", "highest mean net benefit", "other arms"),
+        tuple(_chance_row(curve, place) for place in shown),
+        1,
+        2,
+    )
+
+
+def tabled_values(curve: Acceptability, declared: float | None) -> list[int]:
+    """Return the places of the values in the table: round numbers and the declared value."""
+    low, high = curve.values[0], curve.values[-1]
+    values = round_values(low, high)
+    if len(values) > TABLED:
+        values = [value for value in values if f"{value:e}".startswith("1.0")]
+    values = values[:: -(-len(values) // TABLED) or 1]
+    shown = {*values, *([] if declared is None else [declared])}
+    return [place for place, value in enumerate(curve.values) if value in shown]
+
+
+def _chance_row(curve: Acceptability, place: int) -> Row:
+    best = curve.frontier[place]
+    shares = {arm: share[place] for arm, share in curve.shares.items() if arm != best}
+    others = sorted(shares, key=lambda arm: -shares[arm])[:OTHERS]
+    named = [f"{arm} {percent(shares[arm])}" for arm in others if shares[arm] >= WORTH_NAMING]
+    return (
+        usd(curve.values[place]),
+        percent(curve.shares[best][place]),
+        best,
+        ", ".join(named) or DASH,
+    )
+
+
+def _footnotes(worth: Worth) -> Iterator[str]:
+    missing = left_out(worth)
+    if missing:
+        yield missing
+    yield (
+        "Resolved: share of the planned cells. Cost: mean over the cells with a fully known cost, "
+        "with their number where that is not all. With repeats, each attempt counts as an "
+        "instance here."
+    )
+    yield (
+        "Dominated: another arm resolves no less for no more money, and is better in one of the "
+        "two. By extension: some mixture of the two arms of these numbers does. Cost of a "
+        "further resolved one: additional cost over additional resolution, against the arm "
+        "before it on the frontier (Karlsson and Johannesson 1996), with Fieller's interval over "
+        "instances (Willan and O'Brien 1996). A limit is unlimited where the difference of "
+        "resolution is not clear of 0."
+    )
+    yield (
+        "Net benefit: value of a resolved instance times the share resolved, minus the cost, per "
+        "instance (Stinnett and Mullahy 1998). Below zero, an instance that is not attempted at "
+        "all is worth more."
+        + (
+            " Interval: bootstrap by instance."
+            if worth.willingness_to_pay is not None
+            else " `willingness_to_pay` in the experiment file declares the value."
+        )
+    )
+    if worth.acceptability:
+        yield (
+            "Chance: share of the resamples in which no arm has a higher net benefit; arms that "
+            f"tie share a resample. {count(worth.resamples)} resamples of all "
+            f"{count(worth.instances)} instances with all arms together, seed {worth.seed} (van "
+            "Hout 1994; Fenwick 2001). By value it is the acceptability curve of an arm. That of "
+            "the arm with the highest mean net benefit is the acceptability frontier."
+        )

@@ -1,0 +1,131 @@
+"""Bootstrap-t intervals of skewed amounts, for few instances.
+
+The resampled statistic is divided by its own standard error, which it has in common with the
+observed one: where a sample lacks the rare expensive cells, its mean and its standard error are
+both too small. Percentiles of the mean itself ignore that and cover too rarely. All quantiles are
+expanded for the spread being estimated from few clusters, as those of `Bootstrap` are.
+
+Efron, B. and Tibshirani, R. J. (1993). An Introduction to the Bootstrap. Chapman & Hall,
+section 12.5.
+"""
+
+from __future__ import annotations
+
+from math import inf, sqrt
+from typing import TYPE_CHECKING
+
+from reports.estimates import Estimate, Interval
+from reports.statistics.bootstrap import Bootstrap, Clusters, cluster_totals, expanded_tail
+from reports.statistics.fieller import fieller_interval
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    Numbers = NDArray[np.float64]
+
+
+def difference_of_amounts(
+    baseline: ArrayLike, candidate: ArrayLike, clusters: Clusters, bootstrap: Bootstrap
+) -> Estimate | None:
+    """Return candidate's mean per row minus baseline's, over the same rows. None without rows.
+
+    The interval is symmetric: its half-width is a quantile of the absolute studentised difference.
+    In simulations of eight scenarios with 23 instances it covers at least 93 %, where equal tails
+    and BCa go down to 81 % for costs with a log-normal spread of 1.5.
+
+    Hall, P. (1988). On symmetric bootstrap confidence intervals. Journal of the Royal Statistical
+    Society B 50, 35-45.
+    """
+    import numpy as np
+
+    if not len(clusters):
+        return None
+    gain = np.asarray(candidate, dtype=np.float64) - np.asarray(baseline, dtype=np.float64)
+    totals = cluster_totals([gain, np.ones(len(gain))], clusters)
+    value = float(totals[:, 0].sum() / totals[:, 1].sum())
+    count = len(totals)
+    if count == 1:
+        return Estimate(value, Interval(-inf, inf), count, 0)
+    studentized, error = _studentized(totals, value, bootstrap)
+    tail = 2 * expanded_tail((1 - bootstrap.confidence) / 2, count)
+    half = 0.0
+    if error:
+        half = error * float(np.quantile(np.abs(studentized), 1 - tail, method="higher"))
+    half /= float(totals[:, 1].mean())
+    return Estimate(value, Interval(value - half, value + half), count, 0)
+
+
+def cost_per_resolved(
+    cost: ArrayLike, resolved: ArrayLike, clusters: Clusters, bootstrap: Bootstrap
+) -> Estimate | None:
+    """Return the cost of all cells of an arm per resolved cell, or None if none is resolved.
+
+    The interval inverts a test as Fieller's does, with critical values from a bootstrap. It needs
+    no division by a resampled number of resolved cells, so that a resample without one is as good
+    as any. The upper limit is infinite if so little is resolved that the data allow for nothing.
+    The quantiles are expanded twice, because both the spread and the skewness of the cost are
+    estimated from few clusters. In simulations of eight scenarios with 23 instances it covers at
+    least 93 %.
+
+    Hwang, J. T. G. (1995). Fieller's problems and resampling techniques. Statistica Sinica 5,
+    161-171. Briggs, A. H., Mooney, C. Z. and Wonderling, D. E. (1999). Constructing confidence
+    intervals for cost-effectiveness ratios. Statistics in Medicine 18, 3245-3262.
+    """
+    import numpy as np
+
+    totals = cluster_totals([cost, resolved], clusters)
+    count = len(totals)
+    if not totals[:, 1].any():
+        return None
+    value = float(totals[:, 0].sum() / totals[:, 1].sum())
+    drawn = bootstrap.sums(totals)
+    degenerate = int(np.count_nonzero(drawn[:, 1] == 0))
+    if count == 1:
+        return Estimate(value, Interval(-inf, inf), count, degenerate)
+    studentized, error = _studentized(totals, value, bootstrap)
+    if not error:
+        return Estimate(value, Interval(value, value), count, degenerate)
+    tail = expanded_tail((1 - bootstrap.confidence) / 2, count)
+    tail = expanded_tail(tail, count)
+    low = float(np.quantile(studentized, tail, method="lower"))
+    high = float(np.quantile(studentized, 1 - tail, method="higher"))
+    (own, joint), (_, other) = np.cov(totals.T) / count
+    mean_cost, mean_resolved = (float(mean) for mean in totals.mean(axis=0))
+    found = fieller_interval(
+        (mean_cost, mean_resolved), (float(own), float(other), float(joint)), (low, high)
+    )
+    least = found.low if found.low > 0 else _percentile(drawn, count, bootstrap)
+    return Estimate(value, Interval(least, found.high), count, degenerate)
+
+
+def _percentile(drawn: Numbers, clusters: int, bootstrap: Bootstrap) -> float:
+    """Return the lower limit by percentiles, for data in which the test rejects nothing."""
+    import numpy as np
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return max(0.0, bootstrap.interval(drawn[:, 0] / drawn[:, 1], clusters).low)
+
+
+def _studentized(totals: Numbers, ratio: float, bootstrap: Bootstrap) -> tuple[Numbers, float]:
+    """Return the studentised mean of `first - ratio * second` in each resample.
+
+    `totals` are clusters × two columns. The second value is the standard error of the mean in the
+    sample itself, 0 if all clusters agree. A resample in which all of them agree is beyond all
+    others.
+    """
+    import numpy as np
+
+    residuals = totals[:, 0] - ratio * totals[:, 1]
+    count = len(residuals)
+    scale = float(np.abs(residuals).max())
+    if scale <= 1e-12 * float(np.abs(totals).max()):
+        return np.zeros(1), 0.0
+    residuals /= scale
+    drawn = bootstrap.sums(np.column_stack([residuals, residuals**2])) / count
+    means = drawn[:, 0]
+    spread = np.sqrt(np.maximum(drawn[:, 1] - means**2, 0.0) / (count - 1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        studentized = np.where(spread > 1e-9, means / spread, np.sign(means) * np.inf)
+    error = scale * float(residuals.std(ddof=1)) / sqrt(count)
+    return np.nan_to_num(studentized, nan=0.0, posinf=np.inf, neginf=-np.inf), error

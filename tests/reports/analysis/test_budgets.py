@@ -1,0 +1,117 @@
+"""Budget curves, against counts over the cells."""
+
+import random
+
+import pytest
+
+from reports.analysis import budgets
+from reports.analysis.budgets import read_budgets
+from reports.economics import Budget, BudgetStep
+from reports.relations import open_marts
+from tests.reports.lake_fixture import LakeBuilder, declared
+
+Used = dict[str, list[tuple[float | None, int, bool]]]
+"""Cost, calls and verdict of each cell by arm."""
+
+
+def read(lake: LakeBuilder) -> tuple[Budget, ...]:
+    connection = open_marts(lake.root, "trial")
+    try:
+        return read_budgets(connection, declared(connection))
+    finally:
+        connection.close()
+
+
+def fill(lake: LakeBuilder, arms: Used) -> None:
+    """Write one cell per instance and arm."""
+    names = [f"i{n}" for n in range(max(map(len, arms.values())))]
+    lake.declare(list(arms), names)
+    for arm, cells in arms.items():
+        for name, (cost, calls, resolved) in zip(names, cells, strict=False):
+            lake.cell(
+                arm,
+                name,
+                "resolved" if resolved else "unresolved",
+                cost_usd=cost,
+                unpriced_calls=1 if cost is None else 0,
+                model_calls=calls,
+            )
+
+
+def at(limit: float, used: list[tuple[float, bool]]) -> BudgetStep:
+    """Return the result at a limit, by its definition."""
+    resolved = sum(verdict for amount, verdict in used if amount <= limit)
+    return BudgetStep(limit, resolved, sum(min(amount, limit) for amount, _ in used))
+
+
+def test_curves_are_those_of_the_definition(lake: LakeBuilder) -> None:
+    """Steps and table count what is resolved within each limit, with ties and unknown costs."""
+    draw = random.Random(5)
+    arms: Used = {
+        arm: [
+            (
+                draw.choice([0.125, 0.25, 0.5, 2.0, 7.5, None]),
+                draw.randint(1, 9),
+                draw.random() < 0.5,
+            )
+            for _ in range(25)
+        ]
+        for arm in ("a", "b")
+    }
+    fill(lake, arms)
+    for budget in read(lake):
+        assert [curve.arm for curve in budget.curves] == ["a", "b"]
+        for curve in budget.curves:
+            amounts = [
+                (cost if budget.kind == "usd" else float(calls), resolved)
+                for cost, calls, resolved in arms[curve.arm]
+            ]
+            used = [(amount, resolved) for amount, resolved in amounts if amount is not None]
+            limits = sorted({amount for amount, _ in used})
+            expected = [at(limit, used) for limit in limits]
+            assert [step.limit for step in curve.steps] == limits
+            for found, wanted in zip(
+                (*curve.steps, *curve.at),
+                (*expected, *(at(limit, used) for limit in budget.limits)),
+                strict=True,
+            ):
+                assert found.resolved == wanted.resolved
+                assert found.spent == pytest.approx(wanted.spent)
+            lost = sum(verdict for amount, verdict in amounts if amount is None)
+            assert budget.unknown.get(curve.arm, 0) == lost
+
+
+def test_long_curves_are_thinned_and_keep_their_end(
+    lake: LakeBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A curve has a maximum number of steps, and the last one is the result without a limit."""
+    monkeypatch.setattr(budgets, "STEPS", 5)
+    fill(lake, {"a": [(0.1 * (n + 1), 2, True) for n in range(30)]})
+    curve = read(lake)[0].curves[0]
+    assert len(curve.steps) == 5
+    assert curve.steps[-1].resolved == 30
+    assert curve.steps[-1].spent == pytest.approx(sum(0.1 * (n + 1) for n in range(30)))
+
+
+def test_an_arm_that_resolves_nothing_has_a_flat_curve(lake: LakeBuilder) -> None:
+    """Nothing is resolved within any limit."""
+    fill(lake, {"a": [(1.0, 2, False), (3.0, 2, False)]})
+    usd, calls = read(lake)
+    assert [(step.resolved, step.spent) for step in usd.curves[0].steps] == [(0, 2.0), (0, 4.0)]
+    assert [step.resolved for step in calls.curves[0].steps] == [0]
+
+
+def test_controls_and_unknown_amounts_have_no_curve(lake: LakeBuilder) -> None:
+    """Without costs only the calls are left, and an arm without calls has no curve."""
+    lake.declare(["a", "free"], ["i1"])
+    lake.cell("a", "i1", cost_usd=None, unpriced_calls=2)
+    lake.cell("free", "i1", cost_usd=0.0, model_calls=0)
+    (calls,) = read(lake)
+    assert calls.kind == "calls"
+    assert [curve.arm for curve in calls.curves] == ["a"]
+
+
+def test_what_never_ran_has_no_curve(lake: LakeBuilder) -> None:
+    """Without attempts there are no curves at all."""
+    lake.declare(["a"], ["i1"])
+    assert read(lake) == ()

@@ -1,0 +1,185 @@
+"""The economic evaluation of the arms of a lake."""
+
+import math
+
+import numpy as np
+import pytest
+
+from reports.analysis.worth import read_worth
+from reports.economics import Worth
+from reports.relations import open_marts
+from reports.statistics import Bootstrap
+from tests.reports.lake_fixture import LakeBuilder, declared
+
+INSTANCES = [f"i{n}" for n in range(8)]
+BOOTSTRAP = Bootstrap(resamples=2000)
+
+
+def run(lake: LakeBuilder, arm: str, resolved: int, cost: float | None) -> None:
+    """Let an arm resolve the first instances, each for about the same cost."""
+    for n, name in enumerate(INSTANCES):
+        cost_usd = None if cost is None else cost * (1 + n % 2 / 4)
+        unpriced = 2 if cost is None else 0
+        lake.cell(
+            arm,
+            name,
+            "resolved" if n < resolved else "unresolved",
+            cost_usd=cost_usd,
+            unpriced_calls=unpriced,
+        )
+
+
+def worth(lake: LakeBuilder) -> Worth:
+    connection = open_marts(lake.root, "trial")
+    try:
+        return read_worth(connection, declared(connection), BOOTSTRAP)
+    finally:
+        connection.close()
+
+
+def test_arms_are_placed_against_the_frontier(lake: LakeBuilder) -> None:
+    """Three arms are on the frontier, one is dominated, and one is between two others."""
+    arms = {"cheap": (2, 1.0), "middle": (3, 3.0), "good": (5, 4.0), "bad": (4, 5.0), "top": (6, 8)}
+    lake.declare(list(arms), INSTANCES)
+    for arm, (resolved, cost) in arms.items():
+        run(lake, arm, resolved, cost)
+    found = worth(lake)
+    assert [arm.arm for arm in found.arms] == ["cheap", "middle", "good", "bad", "top"]
+    assert {arm.arm: arm.standing for arm in found.arms} == {
+        "cheap": "efficient", "middle": "extended", "good": "efficient", "bad": "dominated",
+        "top": "efficient",
+    }  # fmt: skip
+    assert found.arm("middle").beaten_by == ("cheap", "good")
+    assert found.arm("bad").beaten_by == ("good",)
+    good, top = found.arm("good"), found.arm("top")
+    assert good.increment is not None
+    assert top.increment is not None
+    # A cell costs 1.125 times the given amount on average.
+    assert good.increment.usd == pytest.approx(1.125 * 3 / (3 / 8))
+    assert (top.increment.after, top.increment.usd) == ("good", pytest.approx(1.125 * 4 * 8))
+    assert (good.best_from, good.best_to) == (good.increment.usd, top.increment.usd)
+    assert (found.arm("cheap").best_from, top.best_to) == (0.0, None)
+    assert (found.arm("bad").best_from, found.arm("bad").best_to) == (None, None)
+
+
+def test_the_interval_of_a_step_agrees_with_a_bootstrap(lake: LakeBuilder) -> None:
+    """Fieller's interval of the cost of a further resolved instance is close to percentiles."""
+    generator = np.random.default_rng(3)
+    names = [f"i{n:03}" for n in range(150)]
+    lake.declare(["a", "b"], names)
+    cost = np.exp(0.4 * generator.normal(size=(150, 2))) * [1, 2]
+    solved = generator.random((150, 2)) < [0.3, 0.7]
+    for arm, column in (("a", 0), ("b", 1)):
+        for row, name in enumerate(names):
+            outcome = "resolved" if solved[row, column] else "unresolved"
+            lake.cell(arm, name, outcome, cost_usd=float(cost[row, column]))
+    step = worth(lake).arm("b").increment
+    assert step is not None
+    extra = np.column_stack([cost[:, 1] - cost[:, 0], solved[:, 1] * 1.0 - solved[:, 0]])
+    drawn = extra[generator.integers(150, size=(4000, 150))].mean(axis=1)
+    low, high = np.quantile(drawn[:, 0] / drawn[:, 1], [0.025, 0.975])
+    assert step.usd == pytest.approx(extra[:, 0].mean() / extra[:, 1].mean())
+    assert step.interval.low == pytest.approx(low, rel=0.06)
+    assert step.interval.high == pytest.approx(high, rel=0.06)
+
+
+def test_acceptability_is_over_all_arms_and_values(lake: LakeBuilder) -> None:
+    """The chances add up to 1 at every value, and the declared value is one of them."""
+    lake.declare(["a", "b", "twin"], INSTANCES, willingness_to_pay=7.0)
+    run(lake, "a", 2, 1.0)
+    run(lake, "b", 6, 2.0)
+    run(lake, "twin", 6, 2.0)
+    found = worth(lake)
+    curve = found.acceptability
+    assert curve is not None
+    assert 7.0 in curve.values
+    assert 1.0 in curve.values
+    assert list(curve.values) == sorted(set(curve.values))
+    for place in range(len(curve.values)):
+        assert sum(share[place] for share in curve.shares.values()) == pytest.approx(1)
+    assert curve.shares["b"] == pytest.approx(curve.shares["twin"])
+    assert curve.shares["a"][0] > 0.99
+    assert (curve.frontier[0], curve.frontier[-1]) == ("a", "b")
+    benefit = found.arm("b").net_benefit
+    assert benefit is not None
+    assert benefit.value == pytest.approx(7 * 6 / 8 - 2 * 1.125)
+    assert benefit.interval.low < benefit.value < benefit.interval.high
+
+
+def test_arms_without_usable_costs_are_left_out_with_the_reason(lake: LakeBuilder) -> None:
+    """Controls, unmetered arms and arms with few or no known costs have no place."""
+    lake.declare(["a", "unmetered", "unknown", "sparse"], INSTANCES)
+    lake.write("experiments", "gold", [{**_declaration(lake), "agent": "gold", "arm_order": 4}])
+    run(lake, "a", 3, 1.0)
+    run(lake, "gold", 8, 0.0)
+    run(lake, "unmetered", 3, 0.0)
+    run(lake, "unknown", 3, None)
+    for n, name in enumerate(INSTANCES):
+        lake.cell("sparse", name, cost_usd=1.0, unpriced_calls=0 if n < 3 else 1)
+    found = worth(lake)
+    assert [arm.arm for arm in found.arms] == ["a"]
+    assert found.left_out == {
+        "unmetered": "unmetered", "unknown": "unknown", "sparse": "sparse", "gold": "control",
+    }  # fmt: skip
+    assert found.acceptability is None
+
+
+def _declaration(lake: LakeBuilder) -> dict[str, object]:
+    """Return the columns of a declared arm."""
+    connection = open_marts(lake.root, "trial")
+    try:
+        cursor = connection.execute(
+            "select * exclude (experiment, arm) from main.experiments limit 1"
+        )
+        names = [column[0] for column in cursor.description]
+        return dict(zip(names, cursor.fetchone() or (), strict=True))
+    finally:
+        connection.close()
+
+
+def test_a_few_unknown_costs_leave_an_arm_in_its_place(lake: LakeBuilder) -> None:
+    """The mean is over the known costs, and the number of their cells is kept."""
+    lake.declare(["a", "b"], INSTANCES)
+    run(lake, "a", 3, 1.0)
+    for n, name in enumerate(INSTANCES):
+        lake.cell("b", name, cost_usd=float(n), unpriced_calls=1 if n == 7 else 0)
+    found = worth(lake).arm("b")
+    assert (found.priced, found.planned, found.cost_usd) == (7, 8, 3.0)
+
+
+def test_an_arm_that_resolves_nothing_is_only_the_cheapest(lake: LakeBuilder) -> None:
+    """If nothing is resolved, the cheapest arm is the frontier and there is no curve."""
+    lake.declare(["a", "b"], INSTANCES)
+    run(lake, "a", 0, 1.0)
+    run(lake, "b", 0, 2.0)
+    found = worth(lake)
+    assert [arm.standing for arm in found.arms] == ["efficient", "dominated"]
+    assert found.acceptability is None
+
+
+def test_one_instance_has_no_uncertainty_to_measure(lake: LakeBuilder) -> None:
+    """With one instance there are no curves, and intervals are unlimited."""
+    lake.declare(["a", "b"], ["i0"], willingness_to_pay=5.0)
+    lake.cell("a", "i0", "unresolved", cost_usd=1.0)
+    lake.cell("b", "i0", "resolved", cost_usd=2.0)
+    found = worth(lake)
+    step, benefit = found.arm("b").increment, found.arm("b").net_benefit
+    assert step is not None
+    assert benefit is not None
+    assert (step.usd, step.interval.low, step.interval.high) == (1.0, -math.inf, math.inf)
+    assert (benefit.value, benefit.interval.high) == (3.0, math.inf)
+    assert found.acceptability is None
+
+
+def test_repeats_are_drawn_together(lake: LakeBuilder) -> None:
+    """Rates and costs are per cell, and an instance is drawn with all its repeats."""
+    lake.declare(["a", "b"], INSTANCES, repeats=2)
+    for arm, cost in (("a", 1.0), ("b", 3.0)):
+        for n, name in enumerate(INSTANCES):
+            for repeat in range(2):
+                outcome = "resolved" if n < 4 else "unresolved"
+                lake.cell(arm, name, outcome, repeat=repeat, cost_usd=cost)
+    found = worth(lake)
+    assert (found.instances, found.arm("a").planned) == (8, 16)
+    assert (found.arm("a").rate, found.arm("a").cost_usd) == (0.5, 1.0)
+    assert found.arm("b").standing == "dominated"

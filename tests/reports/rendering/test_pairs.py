@@ -1,0 +1,72 @@
+"""Every pair of arms in words, as a list and as a figure."""
+
+import re
+
+import pytest
+
+from reports.build import build
+from reports.rendering import pairs as module
+from reports.rendering.markdown import render as to_markdown
+from reports.rendering.page import render
+from reports.rendering.pairs import pairs_section
+from tests.reports.lake_fixture import LakeBuilder
+
+INSTANCES = [f"i{n}" for n in range(12)]
+
+
+def fill(lake: LakeBuilder, resolved: dict[str, int], **declared: str) -> None:
+    """Let each arm resolve its number of instances, the first ones."""
+    lake.declare(list(resolved), INSTANCES, **declared)
+    for arm, count in resolved.items():
+        for n, name in enumerate(INSTANCES):
+            lake.cell(arm, name, "resolved" if n < count else "unresolved")
+
+
+def test_declared_pairs_are_told_from_a_search(lake: LakeBuilder) -> None:
+    """The summary counts declared and exploratory pairs, and the list marks each."""
+    fill(
+        lake, {"a": 0, "b": 12, "c": 11}, primary_baseline="a", primary_candidate="b"
+    )  # fmt: skip
+    section = pairs_section(build(lake.root, "trial"))
+    assert section is not None
+    assert section.answer == (
+        "Of 3 pairs of arms, 2 differ at 0.05 by Benjamini and Hochberg and 2 by Holm. 1 of all "
+        "pairs were declared in advance, and only these are confirmatory; 2 are exploratory."
+    )
+    rows = {row[:2]: dict(zip(section.tables[0].header, row, strict=True)) for row in
+            section.tables[0].rows}  # fmt: skip
+    first, other = rows["a", "b"], rows["a", "c"]
+    assert (first["comparison"], first["Holm p, declared"]) == ("primary", "0.000488")
+    assert (first["Holm p, all"], first["BH p, all"]) == ("0.00146", "0.00146")
+    assert (other["comparison"], other["Holm p, declared"]) == ("exploratory", "–")
+    assert other["95 % interval"] == "+55.3 to +98.5"
+
+
+def test_a_long_list_has_the_declared_and_the_clearest_pairs(
+    lake: LakeBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If there are too many pairs, the list says how many it leaves out."""
+    monkeypatch.setattr(module, "LISTED", 2)
+    fill(
+        lake, {"a": 0, "b": 1, "c": 11, "d": 12}, primary_baseline="a", primary_candidate="b"
+    )  # fmt: skip
+    section = pairs_section(build(lake.root, "trial"))
+    assert section is not None
+    (table,) = section.tables
+    assert [row[:2] for row in table.rows] == [("a", "b"), ("a", "d")]
+    assert "2 of 6 pairs" in table.caption
+    assert "2 of 6 pairs" in to_markdown(build(lake.root, "trial"))
+
+
+@pytest.mark.parametrize(("arms", "drawn"), [(1, 0), (2, 0), (3, 1), (30, 1)])
+def test_the_matrix_is_drawn_from_three_arms_on(lake: LakeBuilder, arms: int, drawn: int) -> None:
+    """One or two arms have no matrix; with many arms only some places are labelled."""
+    fill(lake, {f"arm-{n}": min(n, 12) for n in range(arms)})
+    html = render(build(lake.root, "trial"))
+    found = re.findall(r'<figure id="pairs-figure">.*?</figure>', html, flags=re.DOTALL)
+    assert len(found) == drawn
+    if arms == 3:
+        assert ">arm-2<" in found[0]
+    if arms == 30:
+        assert ">arm-2<" not in found[0]
+        assert ">20<" in found[0]

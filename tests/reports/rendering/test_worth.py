@@ -1,0 +1,100 @@
+"""The question which arm is worth its cost, in words, tables and figures."""
+
+import re
+
+import pytest
+
+from reports.build import build
+from reports.rendering import markdown, page
+from reports.rendering.sections import Section
+from reports.rendering.worth import worth_section
+from tests.reports.lake_fixture import LakeBuilder
+
+LONG = "20240612_a_harness_with_a_name_of_46_characters"
+
+
+def three_arms(lake: LakeBuilder, *names: str, **declared: float) -> None:
+    """Write a lake with three arms on the frontier."""
+    instances = [f"i{n}" for n in range(10)]
+    lake.declare(names, instances, **declared)
+    for place, arm in enumerate(names):
+        for n, instance in enumerate(instances):
+            outcome = "resolved" if n <= 3 * place else "unresolved"
+            lake.cell(arm, instance, outcome, cost_usd=[0.5, 1.0, 4.0][place])
+
+
+def section(lake: LakeBuilder) -> Section:
+    return worth_section(build(lake.root, "trial"))
+
+
+def test_the_answer_walks_along_the_frontier(lake: LakeBuilder) -> None:
+    """The answer names the arms of the frontier, and the price of each step."""
+    three_arms(lake, "quick", "middle", "careful", willingness_to_pay=3.0)
+    assert section(lake).answer.startswith(
+        "quick is the cheapest arm ($0.500 per instance, 10.0 %). From there to middle ($1.00, "
+        "40.0 %) each further resolved instance costs $1.67. From there to careful ($4.00, "
+        "70.0 %) each further resolved instance costs $10.00. At the declared $3.00 for a "
+        "resolved instance, middle has the highest net benefit ($0.200 per instance; chance that "
+        "no arm has a higher one: "
+    )
+
+
+def test_a_value_below_all_costs_says_so(lake: LakeBuilder) -> None:
+    """If even the best arm costs more than it resolves is worth, the answer says so."""
+    three_arms(lake, "quick", "middle", "careful", willingness_to_pay=0.1)
+    assert section(lake).answer.endswith("It is worth less than it costs.")
+
+
+def test_the_table_has_the_range_in_which_an_arm_is_best(lake: LakeBuilder) -> None:
+    """Each arm of the frontier is the best between the prices of its two steps."""
+    three_arms(lake, "quick", "middle", "careful")
+    rows = {row[0]: row for row in section(lake).tables[0].rows}
+    assert rows["quick"][-1] == "at most $1.67"
+    assert rows["middle"][-1] == "$1.67 to $10.00"
+    assert rows["careful"][-1] == "$10.00 or more"
+    assert [row[2] for row in rows.values()] == ["1", "2", "3"]
+
+
+def test_without_costs_the_section_is_one_line(lake: LakeBuilder) -> None:
+    """Without a known cost there is neither figure nor table."""
+    lake.declare(["a", "b"], ["i1"])
+    for arm in ("a", "b"):
+        lake.cell(arm, "i1", cost_usd=None, unpriced_calls=2)
+    found = section(lake)
+    assert found.answer == "This needs costs. Not compared: a and b, each because no cost is known."
+    assert (found.tables, found.footnotes) == ((), ())
+    assert 'id="frontier-figure"' not in page.render(build(lake.root, "trial"))
+
+
+def test_one_arm_is_evaluated_alone(lake: LakeBuilder) -> None:
+    """A single arm has a cost per resolved instance and no figure."""
+    lake.declare(["a"], ["i1", "i2"])
+    lake.cell("a", "i1", cost_usd=1.0)
+    lake.cell("a", "i2", "unresolved", cost_usd=2.0)
+    assert section(lake).answer == (
+        "a is the only arm to evaluate ($1.50 per instance, $3.00 per resolved one)."
+    )
+    assert 'id="frontier-figure"' not in page.render(build(lake.root, "trial"))
+
+
+@pytest.mark.parametrize("name", ["short", LONG])
+def test_the_points_have_labels(lake: LakeBuilder, name: str) -> None:
+    """Points are labelled by short names, or by the numbers of the table, which the caption
+    explains."""
+    three_arms(lake, "quick", "middle", name)
+    html = page.render(build(lake.root, "trial"))
+    figure = re.search(r'<figure id="frontier-figure">.*?</figure>', html, flags=re.DOTALL)
+    assert figure is not None
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", figure[0])
+    assert (name in texts) is (name == "short")
+    assert ("3" in texts) is (name == LONG)
+    assert (f"3 {LONG}" in figure[0]) is (name == LONG)
+
+
+def test_the_markdown_has_the_same_tables(lake: LakeBuilder) -> None:
+    """The Markdown report has the answer, each row and the definitions."""
+    three_arms(lake, "quick", "middle", "careful", willingness_to_pay=3.0)
+    text = markdown.render(build(lake.root, "trial"))
+    assert "## Which arm is worth its cost?" in text
+    assert "| middle | on the frontier | 2 | $1.00 | 40.0 % | $1.67 |" in text
+    assert "van Hout 1994; Fenwick 2001" in text
