@@ -133,6 +133,8 @@ class Cost:
     """Cells that ran without a fully known cost. If there are any, `usd` is a lower bound."""
     unpriced_calls: int
     """Calls without a known price."""
+    is_unmetered: bool
+    """True if every cost is 0 although calls were made. Then the costs count as unknown."""
 
     @property
     def is_lower_bound(self) -> bool:

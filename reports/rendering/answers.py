@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from reports.analysis.differences import Side, read_sides
 from reports.analysis.failing import failures_of
-from reports.analysis.spending import WASTE, billed
+from reports.analysis.spending import WASTE, billed, nothing_spent
 from reports.format import (
     count,
     listing,
@@ -16,6 +16,7 @@ from reports.format import (
     usd,
 )
 from reports.losses import FAILURES, PURPOSES, Spending
+from reports.rendering import costs
 from reports.rendering.headline import headline, priced
 from reports.rendering.leading import Leading, Line
 from reports.types import ArmSummary, Comparison, Report, Resampled
@@ -43,6 +44,8 @@ def answers(report: Report, leading: Leading | None) -> tuple[Answer, ...]:
 
 
 def _cost(report: Report, leading: Leading | None) -> str:
+    if not costs.has_costs(report):
+        return costs.NONE_KNOWN
     if leading is None:
         return "; ".join(_cost_of(arm) for arm in report.arms) + "."
     pair, resampled = report.comparisons[0], report.resampled
@@ -77,14 +80,12 @@ def _with_interval(line: Line) -> str:
 
 
 def _cost_of(arm: ArmSummary) -> str:
+    if arm.cost.is_unmetered:
+        return f"{arm.name} was not metered (all its costs are 0)"
     if arm.cost.usd is None:
         return f"the cost of {arm.name} is unknown"
     bound = arm.cost.is_lower_bound
-    per_resolved = (
-        f"{usd(arm.cost_per_resolved, bound)} per resolved cell"
-        if arm.resolved
-        else "none resolved"
-    )
+    per_resolved = costs.cost_per_resolved(arm) + (" per resolved cell" if arm.resolved else "")
     return f"{arm.name} {usd(arm.cost_per_instance, bound)} per cell, {per_resolved}"
 
 
@@ -115,6 +116,10 @@ def _failures(report: Report) -> Iterator[str]:
 
 
 def _spending(report: Report) -> Iterator[str]:
+    nothing = nothing_spent(report.spending)
+    if nothing and any(arm.started for arm in report.arms):
+        yield nothing
+        return
     names = {arm.name for arm in _leading_arms(report)}
     for spending in report.spending:
         if spending.arm in names:

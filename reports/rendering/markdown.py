@@ -23,8 +23,10 @@ from reports.format import (
     usd,
 )
 from reports.losses import PURPOSES, Purpose, Spending
+from reports.rendering import costs
 from reports.rendering.headline import headline
 from reports.rendering.leading import Leading, adjusted_p, describe
+from reports.rendering.order import MANY_ARMS, ranked, ranked_spending
 from reports.types import STATES, ArmSummary, Comparison, Report, Source
 
 NAMED_INSTANCES = 20
@@ -39,9 +41,9 @@ def render(report: Report) -> str:
         f"**{_text(headline(report))}**",
         _notes(report),
         "## Arms",
-        _arms(report.arms),
-        _states(report.arms),
-        _tokens(report.arms),
+        _arms(ranked(report)),
+        _states(ranked(report)),
+        _tokens(ranked(report)),
         *_paired(report),
         *_failures(report),
         *_spending(report),
@@ -81,7 +83,6 @@ def _arms(arms: Sequence[ArmSummary]) -> str:
 
 
 def _arm_row(arm: ArmSummary) -> tuple[str, ...]:
-    bound = arm.cost.is_lower_bound
     return (
         _text(arm.name),
         _text(arm.model),
@@ -89,19 +90,12 @@ def _arm_row(arm: ArmSummary) -> tuple[str, ...]:
         count(arm.resolved),
         percent(arm.rate),
         f"{percent(arm.interval.low)} to {percent(arm.interval.high)}",
-        usd(arm.cost.usd, bound),
-        of(usd(arm.cost_per_instance, bound), arm.started, arm.planned),
-        cost_per_resolved(arm),
+        costs.cost(arm),
+        costs.cost_per_cell(arm),
+        costs.cost_per_resolved(arm),
         of(mean(arm.mean_calls), arm.cells_with_calls, arm.planned),
         mean(arm.mean_duration_s, " s"),
     )
-
-
-def cost_per_resolved(arm: ArmSummary) -> str:
-    """Format the arm's cost per resolved cell, or state that none is resolved."""
-    if arm.resolved == 0:
-        return "none resolved"
-    return usd(arm.cost_per_resolved, arm.cost.is_lower_bound)
 
 
 def span(source: Source) -> str:
@@ -184,7 +178,8 @@ def _leading(pair: Comparison, leading: Leading) -> Iterable[str]:
             (_text(line.name), line.value, line.interval, line.over, line.method)
             for line in group.lines
         )
-        yield _table((group.title, *header), rows, remarks=2)
+        if group.lines:
+            yield _table((group.title, *header), rows, remarks=2)
     if leading.pass_at:
         names = (_text(pair.baseline), "95 % interval", _text(pair.candidate), "95 % interval")
         yield _table(
@@ -215,15 +210,21 @@ def _differences(report: Report) -> Iterable[str]:
 
 
 def _failures(report: Report) -> Iterable[str]:
-    """Yield tables of all kinds of failure, counted by arm."""
-    groups = group_failures(report)
+    """Yield tables of all kinds of failure, counted by arm. Many arms become rows."""
+    arms = [arm.name for arm in ranked(report)]
+    groups = group_failures(report, arms)
     if not groups:
         return
     yield "## Why attempts fail"
-    arms = [_text(arm.name) for arm in report.arms]
+    named = [_text(arm) for arm in arms]
     for group in groups:
-        rows = ((row.name, *map(count, row.cells)) for row in group.rows)
-        yield _table((group.title, *arms), rows)
+        if len(arms) > MANY_ARMS:
+            header = [group.title, *(row.name for row in group.rows)]
+            by_arm = zip(named, *(map(count, row.cells) for row in group.rows), strict=True)
+            yield _table(header, by_arm)
+        else:
+            rows = ((row.name, *map(count, row.cells)) for row in group.rows)
+            yield _table((group.title, *named), rows)
 
 
 def _spending(report: Report) -> Iterable[str]:
@@ -231,6 +232,9 @@ def _spending(report: Report) -> Iterable[str]:
     if not any(one.attempts for one in report.spending):
         return
     yield "## How much was wasted"
+    if nothing := spending.nothing_spent(report.spending):
+        yield nothing
+        return
     rows = (
         (
             _text(one.arm),
@@ -238,7 +242,7 @@ def _spending(report: Report) -> Iterable[str]:
             usd(one.credited_usd) if one.attempts else DASH,
             *(_part(one, purpose) for purpose in PURPOSES),
         )
-        for one in report.spending
+        for one in ranked_spending(report)
     )
     yield _table(("arm", "billed", "credited", *PURPOSES.values()), rows)
 
