@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reports.analysis.breakdowns import read_breakdowns
 from reports.analysis.failing import read_failures
 from reports.analysis.paired import (
     read_arms,
@@ -29,9 +30,6 @@ from reports.types import ArmSummary, Pair, Report, Role, Source
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from upath import UPath
-
-CONTROLS = ("gold", "null")
-"""Agents that validate images and graders. A comparison that was not declared omits them."""
 
 
 def build(
@@ -61,6 +59,7 @@ def build(
             cells=read_cells(connection),
             failures=read_failures(connection),
             spending=read_spending(connection),
+            breakdowns=read_breakdowns(connection),
             trajectories=frozenset(),
         )
     finally:
@@ -134,7 +133,7 @@ def _latest_primary(source: Source, names: list[str]) -> Pair | None:
 
 def _default_pair(arms: tuple[ArmSummary, ...]) -> Pair | None:
     """Return the first two arms, preferring arms that are not controls."""
-    by_interest = sorted(arms, key=lambda arm: arm.agent in CONTROLS)
+    by_interest = sorted(arms, key=lambda arm: arm.is_control)
     first, second = (*(arm.name for arm in by_interest[:2]), None, None)[:2]
     return None if first is None or second is None else (first, second)
 

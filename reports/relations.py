@@ -26,6 +26,7 @@ SCANNED_ONCE = ("llm_calls",)
 The others become tables, because every scan of a lake reopens all of its many small files."""
 
 MARTS = (
+    "attempt_scopes",
     "attempt_calls",
     "planned_cells",
     "counted_attempts",
@@ -33,6 +34,13 @@ MARTS = (
     "cells",
     "arms",
     "arm_states",
+    "arm_instances",
+    "instances",
+    "groups",
+    "consistency",
+    "spreads",
+    "call_uses",
+    "tool_uses",
     "pairs",
     "leads",
     "failures",

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from reports.breakdowns import Breakdowns
+from reports.estimates import Estimate as Estimate
+from reports.estimates import Interval as Interval
 from reports.losses import FailureClass, Failures, Spending
 
 State = Literal[
@@ -31,6 +34,9 @@ STATES: Mapping[State, str] = {
     "missing": "never run",
 }
 """Every state of a planned cell, with its display name."""
+
+CONTROLS = ("gold", "null")
+"""Agents that validate images and graders. What was not declared omits them."""
 
 Role = Literal["primary", "declared", "chosen", "exploratory"]
 
@@ -74,28 +80,6 @@ class Plan:
     def _content(self) -> tuple[object, ...]:
         primary = frozenset(self.primary or ()) if self.margin is None else self.primary
         return primary, self.margin, frozenset(map(frozenset, self.family))
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A two-sided interval."""
-
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number with its interval from a bootstrap over clusters."""
-
-    value: float
-    interval: Interval
-    """A bound is infinite if too many resamples are degenerate. With one cluster, both are."""
-    clusters: int
-    """Number of instances or repositories that were resampled."""
-    degenerate: int
-    """Number of resamples in which the number is undefined or infinite. An example is the cost
-    per resolved instance if none is resolved."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +166,11 @@ class ArmSummary:
     """Attempts that do not count because a later attempt at the same cell does."""
     superseded_cost_usd: float | None
     """Known cost of superseded attempts, or None if none has a known cost."""
+
+    @property
+    def is_control(self) -> bool:
+        """True if the agent only validates images and graders."""
+        return self.agent in CONTROLS
 
     @property
     def resolved(self) -> int:
@@ -501,6 +490,7 @@ class Report:
     failures: Failures
     spending: tuple[Spending, ...]
     """Spending by arm, in declared order."""
+    breakdowns: Breakdowns
     trajectories: frozenset[str]
     """Ids of attempts that the report refers to and whose steps are in the lake."""
 

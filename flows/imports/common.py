@@ -323,6 +323,7 @@ def attempt_columns(cell: Row, repo: str, *, agent: str, model: str, provider: s
     return {
         **cell,
         "repo": repo,
+        "difficulty": None,
         "agent": agent,
         "model": model,
         "provider": provider,

@@ -17,8 +17,11 @@ from reports.format import (
 )
 from reports.losses import FAILURES, PURPOSES, Spending
 from reports.rendering import costs
+from reports.rendering.effort import effort_section
 from reports.rendering.headline import headline, priced
+from reports.rendering.instances import instances_section
 from reports.rendering.leading import Leading, Line
+from reports.rendering.sections import Section
 from reports.types import ArmSummary, Comparison, Report, Resampled
 
 
@@ -38,9 +41,15 @@ def answers(report: Report, leading: Leading | None) -> tuple[Answer, ...]:
         Answer("resolution", "Which arm resolves more, and how sure is that?", headline(report)),
         Answer("cost", "What does it cost?", _cost(report, leading)),
         Answer("differences", "Where do they differ?", _differences(read_sides(report))),
+        _of_section(instances_section(report)),
         Answer("failures", "Why do attempts fail?", " ".join(_failures(report))),
+        _of_section(effort_section(report)),
         Answer("spending", "How much was wasted?", " ".join(_spending(report))),
     )
+
+
+def _of_section(section: Section) -> Answer:
+    return Answer(section.name, section.question, section.answer)
 
 
 def _cost(report: Report, leading: Leading | None) -> str:

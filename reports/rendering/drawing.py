@@ -44,6 +44,12 @@ _SHORT = 16
 _LONGEST = 48
 """Maximum length of a name in a figure. A longer name loses its middle."""
 
+_LOG_SPAN = 20
+"""Ratio of dearest to cheapest cell from which costs are drawn on a logarithmic axis."""
+
+_DECADES_ALONE = 1000
+"""Below this ratio, powers of ten alone would give only one or two ticks."""
+
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "text.parse_math": False,
@@ -156,6 +162,22 @@ def usd_axis(axes: Axes) -> None:
     """Label the horizontal axis in dollars, in plain notation."""
     axes.xaxis.set_major_formatter(lambda value, _: f"${value:,.10g}")
     axes.xaxis.set_minor_formatter(lambda value, _: "")
+
+
+def log_or_linear(axes: Axes, costs: Sequence[float]) -> None:
+    """Scale the horizontal axis for these costs, logarithmically if they span a wide range."""
+    positive = [cost for cost in costs if cost > 0]
+    if not positive:
+        axes.set_xticks([])
+    elif len(positive) == len(costs) and max(positive) / min(positive) >= _LOG_SPAN:
+        axes.set_xscale("log")
+        from matplotlib.ticker import LogLocator
+
+        if max(positive) / min(positive) < _DECADES_ALONE:
+            axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        usd_axis(axes)
+    else:
+        axes.set_xlim(left=0)
 
 
 def row_transform(axes: Axes) -> Transform:

@@ -17,6 +17,7 @@ from reports.rendering.drawing import (
     band_of,
     draw_figure,
     height_of,
+    log_or_linear,
     marker,
     percent_axis,
     row_transform,
@@ -28,12 +29,6 @@ from reports.types import ArmSummary, Report
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.patches import Patch
-
-_LOG_SPAN = 20
-"""Ratio of dearest to cheapest cell from which costs are drawn on a logarithmic axis."""
-
-_DECADES_ALONE = 1000
-"""Below this ratio, powers of ten alone would give only one or two ticks."""
 
 _DIRECT_LABELS = 4
 """Maximum number of points with a label beside them. More points get a legend below."""
@@ -147,7 +142,7 @@ def _cost_spread(report: Report) -> Figure:
             _strip(axes, row, paid, dots, arm_colour(position[name]), band_of(names))
         arm_rows(axes, names)
         usd_axis(axes)
-        _cost_scale(axes, [cost for paid in costs.values() for cost in paid])
+        log_or_linear(axes, [cost for paid in costs.values() for cost in paid])
         axes.grid(visible=True, axis="x")
         axes.set_xlabel("cost of one attempt, USD")
 
@@ -323,18 +318,3 @@ def _label_points(axes: Axes, points: list[tuple[float, float, str]]) -> None:
         placed.append((is_right_of, height))
         gap, anchor = (0.03, "left") if is_right_of else (-0.03, "right")
         axes.text(x + gap * width, height, name, ha=anchor, va="center")
-
-
-def _cost_scale(axes: Axes, costs: list[float]) -> None:
-    positive = [cost for cost in costs if cost > 0]
-    if not positive:
-        axes.set_xticks([])
-    elif len(positive) == len(costs) and max(positive) / min(positive) >= _LOG_SPAN:
-        axes.set_xscale("log")
-        from matplotlib.ticker import LogLocator
-
-        if max(positive) / min(positive) < _DECADES_ALONE:
-            axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        usd_axis(axes)
-    else:
-        axes.set_xlim(left=0)

@@ -24,9 +24,12 @@ from reports.format import (
 )
 from reports.losses import PURPOSES, Purpose, Spending
 from reports.rendering import costs
+from reports.rendering.effort import effort_section
 from reports.rendering.headline import headline
+from reports.rendering.instances import instances_section
 from reports.rendering.leading import Leading, adjusted_p, describe
 from reports.rendering.order import MANY_ARMS, ranked, ranked_spending
+from reports.rendering.sections import Section
 from reports.types import STATES, ArmSummary, Comparison, Report, Source
 
 NAMED_INSTANCES = 20
@@ -45,7 +48,9 @@ def render(report: Report) -> str:
         _states(ranked(report)),
         _tokens(ranked(report)),
         *_paired(report),
+        *_section(instances_section(report)),
         *_failures(report),
+        *_section(effort_section(report)),
         *_spending(report),
         *_every_pair(report),
         "## Source",
@@ -150,6 +155,17 @@ def _paired(report: Report) -> Iterable[str]:
     leading = describe(report)
     if leading:
         yield from _leading(first, leading)
+
+
+def _section(section: Section) -> Iterable[str]:
+    yield f"## {section.question}"
+    yield _text(section.answer)
+    for table in section.tables:
+        rows = (tuple(map(_text, row)) for row in table.rows)
+        header = tuple(map(_text, table.header))
+        yield f"{_text(table.caption)}:\n\n{_table(header, rows, table.words, table.remarks)}"
+    if section.footnotes:
+        yield "\n".join(f"- {_text(footnote)}" for footnote in section.footnotes)
 
 
 def _every_pair(report: Report) -> Iterable[str]:

@@ -19,7 +19,10 @@ from reports.losses import (
 from reports.rendering import costs
 from reports.rendering.answers import answers
 from reports.rendering.drawing import colour_index
+from reports.rendering.effort import effort_section
+from reports.rendering.effort_figures import draw_effort
 from reports.rendering.figures import draw_cost, draw_resolution, draw_spending
+from reports.rendering.instances import instances_section
 from reports.rendering.leading import adjusted_p, describe
 from reports.rendering.markdown import span
 from reports.rendering.order import MANY_ARMS, TALL, ranked, ranked_spending
@@ -77,6 +80,15 @@ TRACES = (
     ("difference by Newcombe", "statistics.newcombe_interval", "paired table, instances"),
     ("what is resampled", "resampled.read_resampled", "marts.cells of both arms by instance and "
      "repeat"),
+    ("instances by resolving arms", "marts/arm_instances.sql → marts/instances.sql", "marts.cells"),
+    ("by repository and difficulty", "marts/groups.sql → statistics.wilson_interval",
+     "marts.cells, attempts.repo, attempts.difficulty"),
+    ("flaky, pass@k, pass^k", "marts/consistency.sql → statistics.pass_at_k, "
+     "statistics.pass_all_k", "marts.cells"),
+    ("turns, cost by verdict", "marts/spreads.sql", "attempts.model_calls, attempts.cost_usd"),
+    ("money by role and phase", "marts/attempt_scopes.sql → marts/call_uses.sql", "llm_calls.role, "
+     "llm_calls.scope, llm_calls.cost_usd"),
+    ("tools", "marts/tool_uses.sql", "steps.kind, steps.request"),
     ("complete pairs", "statistics.paired_table", "marts.cells with a verdict in both arms"),
     ("repository of an instance", "resampled.read_resampled", "attempts.repo"),
 )  # fmt: skip
@@ -136,6 +148,10 @@ def render(report: Report) -> str:
         resolution_figures=draw_resolution(report),
         cost_figures=draw_cost(report),
         spending_figures=draw_spending(report),
+        effort_figures=draw_effort(report),
+        sections={
+            section.name: section for section in (instances_section(report), effort_section(report))
+        },
         sides=read_sides(report),
         arms=arms,
         spending=ranked_spending(report),

@@ -36,7 +36,7 @@ from reports.statistics.power import (
     smallest_detectable_difference,
 )
 from reports.statistics.proportions import wilson_interval
-from reports.statistics.repeats import mean_pass_at_k, pass_at_k, repeat_correlation
+from reports.statistics.repeats import mean_pass_at_k, pass_all_k, pass_at_k, repeat_correlation
 from reports.statistics.signflip import sign_flip
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "newcombe_interval",
     "paired_table",
     "pairs_needed",
+    "pass_all_k",
     "pass_at_k",
     "ratio_of_costs_per_resolved",
     "ratio_of_sums",

@@ -1,6 +1,6 @@
 """Lakes with any number of arms whose names are as long as those of published submissions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.reports.lake_fixture import LakeBuilder, attempt_row, evaluation_row
@@ -54,17 +54,21 @@ def verdicts(
     resolved: Sequence[bool],
     costs: Sequence[float | None] | None = None,
     ids: Sequence[str] | None = None,
-    **columns: Any,
+    each: Mapping[str, Sequence[Any]] | None = None,
 ) -> None:
-    """Write one attempt and one grading per instance, in two files."""
+    """Write one attempt and one grading per instance, in two files.
+
+    `each` has the values of further columns, instance by instance.
+    """
     ids = ids or instance_ids(len(resolved))
     cells = [{"attempt_id": f"{arm}/{name}", "instance_id": name} for name in ids]
+    amounts = {"cost_usd": costs or [None] * len(cells), **(each or {})}
     attempts = [
         attempt_row(
-            **{**IMPORTED, **cell, "cost_usd": cost, "repo": repository(cell["instance_id"])},
-            **columns,
+            **{**IMPORTED, **cell, "repo": repository(cell["instance_id"])}
+            | {name: values[place] for name, values in amounts.items()}
         )
-        for cell, cost in zip(cells, costs or [None] * len(cells), strict=True)
+        for place, cell in enumerate(cells)
     ]
     lake.write("attempts", arm, attempts)
     graded = [

@@ -79,7 +79,9 @@ def test_before_anything_ran_every_question_has_an_answer(lake: LakeBuilder) -> 
         "resolution": "Nothing has run yet: 1 cell planned.",
         "cost": "No cost is known, so nothing about cost is compared or drawn.",
         "differences": "There is only one arm, so there is nothing to compare.",
+        "instances": "Nothing has run yet.",
         "failures": "a leaves 1 of 1 cell unresolved, most often: never run (1, 100.0 %).",
+        "effort": "Neither calls nor costs of single attempts are known.",
         "spending": "a has not run.",
     }
 
