@@ -9,7 +9,6 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from flows.display import steps
 from flows.display.terminal import UNBOUNDED, out, show
 from flows.display.terminal import columns as aligned
 from flows.storage import report_files
@@ -117,6 +116,8 @@ def _pair(pair: "Comparison") -> Table:
 
 def step(shown: "StepView", *, full: bool = False) -> None:
     """Print one step of a trace as a line, and with `full` its complete input and output below."""
+    from flows.display import steps  # imports the journal, which other commands do not need
+
     console = out()
     show(steps.line(shown, console.width), "bold" if full and console.is_terminal else None)
     if full and (below := steps.block(shown)):

@@ -1,5 +1,7 @@
 """Write the paired report."""
 
+from importlib import import_module
+from threading import Thread
 from typing import Annotated
 
 import typer
@@ -19,6 +21,8 @@ def report(
     from flows.storage.lake import Lake
 
     store = Lake.existing(lake)
+    # The figures' library takes half a second to import; DuckDB queries run meanwhile.
+    Thread(target=import_module, args=("matplotlib.figure",), daemon=True).start()
     built = report_files.read(store, name, baseline, candidate)
     report_files.write(store, built)
     console.report(store, built)

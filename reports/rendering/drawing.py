@@ -131,12 +131,49 @@ def marker(axes: Axes, x: float, y: float, position: int, label: str = "") -> No
     )
 
 
+@dataclass(frozen=True)
+class Box:
+    """One distribution as a box with a line through it."""
+
+    middle: float
+    """Place on the vertical axis."""
+    least: float
+    lower_quartile: float
+    median: float
+    upper_quartile: float
+    most: float
+    colour: str
+    is_filled: bool
+
+
+def boxes(axes: Axes, shown: Sequence[Box], height: float) -> None:
+    """Draw boxes of this height. They are a few collections, as single artists are slow."""
+    colours, middles = [box.colour for box in shown], [box.middle for box in shown]
+    low, high = [box.lower_quartile for box in shown], [box.upper_quartile for box in shown]
+    for ends, others in (([b.least for b in shown], low), (high, [b.most for b in shown])):
+        axes.hlines(middles, ends, others, colors=colours, linewidth=1, zorder=2)
+    axes.barh(
+        middles,
+        [right - left for left, right in zip(low, high, strict=True)],
+        left=low,
+        height=height,
+        facecolor=[box.colour if box.is_filled else "none" for box in shown],
+        edgecolor=colours,
+        linewidth=1,
+        zorder=2,
+    )
+    medians = [box.median for box in shown]
+    bottom, top = [[y + side * height / 2 for y in middles] for side in (-1, 1)]
+    axes.vlines(medians, bottom, top, colors=INK, linewidth=2, zorder=3)
+
+
 def arm_rows(axes: Axes, names: Sequence[str]) -> None:
     """Set up one row per arm from the top. Long names are above their rows."""
     if _are_long(names):
         axes.set_yticks([])
         for row, name in enumerate(names):
-            axes.text(0, row - 0.38, shortened(name), va="center", transform=row_transform(axes))
+            label = axes.text(0, row - 0.38, shortened(name), va="center")
+            label.set(transform=row_transform(axes), in_layout=False)
     else:
         axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from reports.breakdowns import Spread
 from reports.format import usd
 from reports.rendering.drawing import (
-    INK,
+    Box,
     Figure,
     arm_colour,
     arm_rows,
     band_of,
+    boxes,
     draw_figure,
     height_of,
     log_or_linear,
@@ -26,6 +27,13 @@ if TYPE_CHECKING:
 
 _Row = tuple[str, tuple[Spread, ...]]
 """An arm with the distributions that share its row."""
+
+
+BOXES = (
+    "The box spans the middle half, its line is the median, and the thin lines end at the least "
+    "and the most."
+)
+"""How to read a box."""
 
 
 def draw_effort(report: Report) -> tuple[Figure, ...]:
@@ -64,8 +72,7 @@ def _calls(report: Report, rows: list[_Row]) -> Figure:
     return draw_figure(
         "calls",
         "Turns of an attempt",
-        "The box spans the middle half, its line is the median, and the lines end at the least and "
-        "the most.",
+        BOXES,
         "Calls of an attempt, median and range: " + "; ".join(told) + ".",
         height_of([arm for arm, _ in rows]),
         draw,
@@ -84,7 +91,7 @@ def _costs(report: Report, rows: list[_Row]) -> Figure:
     return draw_figure(
         "cost-by-verdict",
         "Cost of resolved and of other attempts",
-        "Above and filled: resolved. Below and open: not resolved. Boxes as on the left.",
+        "Above and filled: resolved. Below and open: not resolved. " + BOXES,
         "Median cost of an attempt: " + "; ".join(told) + ".",
         height_of([arm for arm, _ in rows], 1.25),
         draw,
@@ -99,39 +106,17 @@ def _boxes(axes: Axes, report: Report, rows: list[_Row]) -> None:
     """Draw one row per arm, with its distributions below each other."""
     names, position = [arm for arm, _ in rows], positions(report)
     band = band_of(names)
+    shown = []
     for row, (arm, spreads) in enumerate(rows):
-        colour, height = arm_colour(position[arm]), band / len(spreads)
+        height = band / len(spreads)
         for place, spread in enumerate(spreads):
             middle = row + height * (place - (len(spreads) - 1) / 2)
-            _box(axes, spread, middle, 0.8 * height, colour)
+            is_filled = spread.verdict != "unresolved"
+            shown.append(
+                Box(
+                    middle, spread.least, spread.lower_quartile, spread.median,
+                    spread.upper_quartile, spread.most, arm_colour(position[arm]), is_filled,
+                )
+            )  # fmt: skip
+    boxes(axes, shown, 0.8 * band / max(len(spreads) for _, spreads in rows))
     arm_rows(axes, names)
-
-
-def _box(axes: Axes, spread: Spread, middle: float, height: float, colour: str) -> None:
-    is_filled = spread.verdict != "unresolved"
-    line = {"color": INK, "linewidth": 1.0}
-    axes.bxp(
-        [
-            {
-                "med": spread.median,
-                "q1": spread.lower_quartile,
-                "q3": spread.upper_quartile,
-                "whislo": spread.least,
-                "whishi": spread.most,
-                "fliers": [],
-            }
-        ],
-        positions=[middle],
-        widths=height,
-        orientation="horizontal",
-        showcaps=False,
-        patch_artist=True,
-        manage_ticks=False,
-        boxprops={
-            "facecolor": colour if is_filled else "none",
-            "edgecolor": colour,
-            "alpha": 0.75 if is_filled else 1.0,
-        },
-        medianprops={**line, "linewidth": 2},
-        whiskerprops={"color": colour, "linewidth": 1.0},
-    )

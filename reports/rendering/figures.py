@@ -11,10 +11,12 @@ from reports.rendering.drawing import (
     INK,
     MUTED,
     PAPER,
+    Box,
     Figure,
     arm_colour,
     arm_rows,
     band_of,
+    boxes,
     draw_figure,
     height_of,
     log_or_linear,
@@ -81,8 +83,11 @@ def _resolution(report: Report) -> Figure:
     names = [arm.name for arm in arms]
 
     def draw(axes: Axes) -> None:
+        colours = [arm_colour(position[name]) for name in names]
+        low, high = [arm.interval.low for arm in arms], [arm.interval.high for arm in arms]
+        axes.hlines(range(len(arms)), low, high, colors=colours, linewidth=2, alpha=0.55)
         for row, arm in enumerate(arms):
-            _interval_bar(axes, row, arm, position[arm.name])
+            marker(axes, arm.rate, row, position[arm.name])
             axes.text(1.05, row, percent(arm.rate), va="center", transform=row_transform(axes))
         arm_rows(axes, names)
         percent_axis(axes.xaxis, axes.set_xlim)
@@ -140,6 +145,7 @@ def _cost_spread(report: Report) -> Figure:
     def draw(axes: Axes) -> None:
         for row, (name, paid) in enumerate(costs.items()):
             _strip(axes, row, paid, dots, arm_colour(position[name]), band_of(names))
+        boxes(axes, _cost_boxes(report, names), band_of(names))
         arm_rows(axes, names)
         usd_axis(axes)
         log_or_linear(axes, [cost for paid in costs.values() for cost in paid])
@@ -156,6 +162,19 @@ def _cost_spread(report: Report) -> Figure:
         height_of(names, 1.5),
         draw,
     )
+
+
+def _cost_boxes(report: Report, names: Sequence[str]) -> list[Box]:
+    """Return open boxes of the arms in whose cells at least five costs are fully known."""
+    found = ((row, report.breakdowns.spread(arm, "cost", "all")) for row, arm in enumerate(names))
+    return [
+        Box(
+            row, one.least, one.lower_quartile, one.median, one.upper_quartile, one.most, INK,
+            is_filled=False,
+        )
+        for row, one in found
+        if one and one.cells >= 5
+    ]  # fmt: skip
 
 
 def _thinned(costs: list[float], dots: int) -> list[float]:
@@ -250,15 +269,6 @@ def _spread(costs: list[float]) -> str:
     return f"from {usd(min(costs))} over {usd(middle)} in the middle to {usd(max(costs))}"
 
 
-def _interval_bar(axes: Axes, row: int, arm: ArmSummary, position: int) -> None:
-    colour = arm_colour(position)
-    axes.plot(
-        [arm.interval.low, arm.interval.high], [row, row], color=colour, linewidth=2, alpha=0.55,
-        solid_capstyle="round",
-    )  # fmt: skip
-    marker(axes, arm.rate, row, position)
-
-
 def _rate_points(axes: Axes, priced: Mapping[int, ArmSummary]) -> None:
     for position, arm in priced.items():
         _rate_point(axes, position, arm)
@@ -286,7 +296,7 @@ def _rate_point(axes: Axes, position: int, arm: ArmSummary) -> None:
 
 
 def _strip(axes: Axes, row: int, costs: list[float], most: int, colour: str, height: float) -> None:
-    """Draw dots with a fixed jitter and, for five or more, a box."""
+    """Draw dots with a fixed jitter."""
     dots = _thinned(costs, most)
     jitter = [row + 0.43 * height * (2 * ((i * 0.618034) % 1) - 1) for i in range(len(dots))]
     axes.scatter(
@@ -297,13 +307,6 @@ def _strip(axes: Axes, row: int, costs: list[float], most: int, colour: str, hei
         alpha=0.75 if len(dots) < 60 else 0.45,
         linewidths=0,
     )
-    if len(costs) >= 5:
-        line = {"color": INK, "linewidth": 1.1}
-        axes.boxplot(
-            costs, positions=[row], orientation="horizontal", widths=height, showfliers=False,
-            showcaps=False, boxprops=line, medianprops={**line, "linewidth": 2},
-            whiskerprops=line, manage_ticks=False,
-        )  # fmt: skip
 
 
 def _label_points(axes: Axes, points: list[tuple[float, float, str]]) -> None:
