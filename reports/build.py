@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reports.analysis.breakdowns import read_breakdowns
 from reports.analysis.budgets import read_budgets
 from reports.analysis.failing import read_failures
 from reports.analysis.paired import (
@@ -26,7 +27,7 @@ from reports.lake import near
 from reports.relations import open_marts, run_audits
 from reports.rendering.notes import write_notes
 from reports.rendering.trajectories import find_trajectories
-from reports.types import CONTROLS, ArmSummary, Pair, Report, Role, Source
+from reports.types import ArmSummary, Pair, Report, Role, Source
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -70,6 +71,7 @@ def build(
             cells=tuple(cell for cell in read_cells(connection) if cell.arm in names),
             failures=read_failures(connection).of(names),
             spending=tuple(one for one in read_spending(connection) if one.arm in names),
+            breakdowns=read_breakdowns(connection).of(names),
             worth=read_worth(connection, names),
             budgets=read_budgets(connection, names),
             trajectories=frozenset(),
@@ -145,7 +147,7 @@ def _latest_primary(source: Source, names: list[str]) -> Pair | None:
 
 def _default_pair(arms: tuple[ArmSummary, ...]) -> Pair | None:
     """Return the first two arms, preferring arms that are not controls."""
-    by_interest = sorted(arms, key=lambda arm: arm.agent in CONTROLS)
+    by_interest = sorted(arms, key=lambda arm: arm.is_control)
     first, second = (*(arm.name for arm in by_interest[:2]), None, None)[:2]
     return None if first is None or second is None else (first, second)
 

@@ -71,6 +71,12 @@ ATTEMPTS = Table(
     (
         *_CELL,
         Column("repo", TEXT, "repository of the instance"),
+        Column(
+            "difficulty",
+            TEXT,
+            "difficulty of the instance, as its dataset or an import names it; null if unknown",
+            required=False,
+        ),
         Column("agent", TEXT, "kind of arm: mini, durable, gold, null or imported"),
         Column("model", TEXT, "model string; `none` for arms without a model"),
         Column("provider", TEXT, "litellm, scripted, recorded, simulated or none"),

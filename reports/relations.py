@@ -26,6 +26,7 @@ SCANNED_ONCE = ("llm_calls",)
 The others become tables, because every scan of a lake reopens all of its many small files."""
 
 MARTS = (
+    "attempt_scopes",
     "attempt_calls",
     "planned_cells",
     "counted_attempts",
@@ -35,6 +36,12 @@ MARTS = (
     "arm_instances",
     "budget_steps",
     "arm_states",
+    "instances",
+    "groups",
+    "consistency",
+    "spreads",
+    "call_uses",
+    "tool_uses",
     "pairs",
     "leads",
     "failures",

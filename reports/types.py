@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from reports.breakdowns import Breakdowns
 from reports.economics import Budget, Costs, Worth
 from reports.estimates import Estimate as Estimate
 from reports.estimates import Interval as Interval
@@ -117,6 +118,8 @@ class Cost:
     """Cells that ran without a fully known cost. If there are any, `usd` is a lower bound."""
     unpriced_calls: int
     """Calls without a known price."""
+    is_unmetered: bool
+    """True if every cost is 0 although calls were made. Then the costs count as unknown."""
 
     @property
     def is_lower_bound(self) -> bool:
@@ -164,6 +167,11 @@ class ArmSummary:
     """Attempts that do not count because a later attempt at the same cell does."""
     superseded_cost_usd: float | None
     """Known cost of superseded attempts, or None if none has a known cost."""
+
+    @property
+    def is_control(self) -> bool:
+        """True if the agent only validates images and graders."""
+        return self.agent in CONTROLS
 
     @property
     def resolved(self) -> int:
@@ -489,6 +497,7 @@ class Report:
     failures: Failures
     spending: tuple[Spending, ...]
     """Spending by arm, in declared order."""
+    breakdowns: Breakdowns
     worth: Worth
     """The arms by cost and resolution together."""
     budgets: tuple[Budget, ...]

@@ -37,6 +37,7 @@ OTHERS = (
     "flows/COMMANDS.md",
     "flows/EXPERIMENTS.md",
     "flows/operation/README.md",
+    "reports/BREAKDOWNS.md",
     "reports/MEASUREMENTS.md",
     "reports/NUMBERS.md",
     "reports/TABLES.md",

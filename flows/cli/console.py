@@ -1,13 +1,16 @@
 """Terminal output of the commands."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rich.console import RenderableType
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
-from flows.display import steps
-from flows.display.terminal import out, show
+from flows.display.terminal import UNBOUNDED, out, show
+from flows.display.terminal import columns as aligned
 from flows.storage import report_files
 from flows.storage.lake import Lake
 
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     from flows.imports.mini import ImportedRun
     from reports.steps import StepView
     from reports.types import ArmSummary, Comparison, Report
+
+SHOWN_ARMS = 25
+"""Maximum number of arms that the terminal lists, best first."""
 
 
 def report(lake: Lake, built: "Report", compared: tuple[str, str] | None = None) -> None:
@@ -27,7 +33,8 @@ def report(lake: Lake, built: "Report", compared: tuple[str, str] | None = None)
         show(f"Audit {failed.name} found {failed.rows} rows: {failed.meaning}", "bold red")
     for note in built.notes:
         show(note.text, "yellow" if note.level == "warning" else "dim")
-    out().print(_arms(built.arms))
+    for shown in _arms(built, out().width):
+        out().print(shown)
     if built.comparisons:
         out().print(_pair(built.comparisons[0]))
     leading = describe(built)
@@ -37,23 +44,55 @@ def report(lake: Lake, built: "Report", compared: tuple[str, str] | None = None)
     show(f"Report: {report_files.page_path(lake, built.source.experiment, compared)}")
 
 
-def _arms(arms: "Iterable[ArmSummary]") -> Table:
-    from reports.format import percent, total, usd
-    from reports.rendering.markdown import cost_per_resolved
+def _arms(built: "Report", width: int) -> list[RenderableType]:
+    """Return the arms by rate, as a table or, if that is too wide, as names with numbers below.
 
-    table = Table("arm", "resolved", "rate", "95 % interval", "tokens", "cost", "per resolved")
-    for arm in arms:
-        bound = arm.cost.is_lower_bound
-        table.add_row(
-            arm.name,
-            f"{arm.resolved} of {arm.planned}",
-            percent(arm.rate),
-            f"{percent(arm.interval.low)} to {percent(arm.interval.high)}",
-            total(arm.tokens.total, arm.tokens.is_lower_bound),
-            usd(arm.cost.usd, bound),
-            cost_per_resolved(arm),
-        )
-    return table
+    Columns of which nothing is known are left out, and so are all but the best of many arms.
+    """
+    from reports.format import count
+    from reports.rendering.order import ranked
+
+    arms = ranked(built)
+    shown, columns = arms[:SHOWN_ARMS], _columns(arms)
+    table = Table("arm", *columns)
+    for row, arm in enumerate(shown):
+        table.add_row(escape(arm.name), *(texts[row] for texts in columns.values()))
+    wide = Measurement.get(out(), out().options.update(max_width=UNBOUNDED), table)
+    lines: list[RenderableType] = [table] if wide.maximum <= width else _stacked(shown, columns)
+    if len(arms) > len(shown):
+        lines.append(f"and {count(len(arms) - len(shown))} more arms, all in the report")
+    return lines
+
+
+def _columns(arms: "Sequence[ArmSummary]") -> dict[str, list[str]]:
+    """Return the columns of the table of arms, without those of which nothing is known."""
+    from reports.format import percent, total
+    from reports.rendering.costs import cost, cost_per_resolved
+
+    columns = {
+        "resolved": [f"{arm.resolved} of {arm.planned}" for arm in arms],
+        "rate": [percent(arm.rate) for arm in arms],
+        "95 % interval": [
+            f"{percent(arm.interval.low)} to {percent(arm.interval.high)}" for arm in arms
+        ],
+    }
+    if any(arm.tokens.total for arm in arms):
+        columns["tokens"] = [total(arm.tokens.total, arm.tokens.is_lower_bound) for arm in arms]
+    if any(arm.cost.usd is not None or arm.cost.is_unmetered for arm in arms):
+        columns["cost"] = [cost(arm) for arm in arms]
+        columns["per resolved"] = [cost_per_resolved(arm) for arm in arms]
+    return columns
+
+
+def _stacked(arms: "Sequence[ArmSummary]", columns: dict[str, list[str]]) -> list[RenderableType]:
+    """Return each arm's name on a line, and its numbers on the line below."""
+    numbers = {name: texts for name, texts in columns.items() if name != "tokens"}
+    by_arm = zip(*(texts[: len(arms)] for texts in numbers.values()), strict=True)
+    header, *rows = aligned([[*numbers], *by_arm], right=range(len(numbers)))
+    lines = [Text(f"  {header}", style="bold")]
+    for arm, row in zip(arms, rows, strict=True):
+        lines += [Text(arm.name, overflow="fold"), Text(f"  {row}")]
+    return [*lines]
 
 
 def _pair(pair: "Comparison") -> Table:
@@ -68,6 +107,8 @@ def _pair(pair: "Comparison") -> Table:
         f"{pair.decisive} = {p_value(pair.decisive_p_value)}",
         title_justify="left",
     )
+    for column in table.columns:
+        column.overflow = "fold"
     table.add_row(f"{baseline} resolved", str(cells.both), str(cells.only_baseline))
     table.add_row(f"{baseline} not", str(cells.only_candidate), str(cells.neither))
     return table
@@ -75,6 +116,8 @@ def _pair(pair: "Comparison") -> Table:
 
 def step(shown: "StepView", *, full: bool = False) -> None:
     """Print one step of a trace as a line, and with `full` its complete input and output below."""
+    from flows.display import steps  # imports the journal, which other commands do not need
+
     console = out()
     show(steps.line(shown, console.width), "bold" if full and console.is_terminal else None)
     if full and (below := steps.block(shown)):

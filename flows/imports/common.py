@@ -324,6 +324,7 @@ def attempt_columns(cell: Row, repo: str, *, agent: str, model: str, provider: s
     return {
         **cell,
         "repo": repo,
+        "difficulty": None,
         "agent": agent,
         "model": model,
         "provider": provider,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ class FailureRow:
 
     name: str
     cells: tuple[int, ...]
-    """Number of cells by arm, in declared order."""
+    """Number of cells by arm, in the order of the arms that were asked for."""
     examples: tuple[Example, ...] = ()
 
 
@@ -67,22 +67,24 @@ def failures_of(report: Report, arm: str) -> Mapping[FailureClass, int]:
     return dict(cells.most_common())
 
 
-def group_failures(report: Report) -> tuple[FailureGroup, ...]:
-    """Group failures by the grading's finding, by the attempt's ending, and by phase if any."""
+def group_failures(report: Report, arms: Sequence[str]) -> tuple[FailureGroup, ...]:
+    """Group the failures of these arms: by the grading's finding, by the attempt's ending, and by
+    phase if any."""
     examples = {
         FAILURES[kind]: tuple(e for e in report.failures.examples if e.kind == kind)
         for kind in FAILURES
     }
     groups = (
-        FailureGroup("Result of grading", _rows(report, FAILURES, _kind, examples)),
-        FailureGroup("Ending reported by the attempt", _rows(report, ENDINGS, _ended)),
-        FailureGroup("Progress of the agent", _rows(report, PHASES, _phase)),
+        FailureGroup("Result of grading", _rows(report, arms, FAILURES, _kind, examples)),
+        FailureGroup("Ending reported by the attempt", _rows(report, arms, ENDINGS, _ended)),
+        FailureGroup("Progress of the agent", _rows(report, arms, PHASES, _phase)),
     )
     return tuple(group for group in groups if group.rows)
 
 
 def _rows(
     report: Report,
+    arms: Sequence[str],
     names: Mapping[Any, str],
     key: Callable[[FailureCount], str | None],
     examples: Mapping[str, tuple[Example, ...]] | None = None,
@@ -99,7 +101,7 @@ def _rows(
     return tuple(
         FailureRow(
             name,
-            tuple(cells[name, arm.name] for arm in report.arms),
+            tuple(cells[name, arm] for arm in arms),
             (examples or {}).get(name, ()),
         )
         for name in order

@@ -191,6 +191,7 @@ def _cost(row: dict[str, Any]) -> Cost:
         usd=row["known_cost_usd"],
         incomplete_cells=row["cells_with_incomplete_cost"],
         unpriced_calls=row["unpriced_calls"],
+        is_unmetered=row["is_unmetered"],
     )
 
 

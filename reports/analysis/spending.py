@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from reports.analysis.paired import read_rows
@@ -35,6 +36,15 @@ def read_spending(connection: DuckDBPyConnection) -> tuple[Spending, ...]:
         )
         for row in read_rows(connection, "from marts.spending")
     )
+
+
+def nothing_spent(spendings: Sequence[Spending]) -> str | None:
+    """Return one line that says so if no arm spent anything that is known, otherwise None."""
+    if any(spending.spent_usd for spending in spendings):
+        return None
+    if any(spending.unknown_attempts for spending in spendings):
+        return "No bill and no cost is known, so nothing is divided by purpose."
+    return "Nothing was spent."
 
 
 def billed(spending: Spending) -> str:

@@ -82,18 +82,19 @@ def read_worth(
     """
     rows = connection.execute(
         """
-        select arm, agent, willingness_to_pay
-        from staging.experiments
+        select arm, declared.agent, is_unmetered, willingness_to_pay
+        from staging.experiments as declared
+        inner join marts.arms using (arm)
         where arm in (select unnest($1))
-        order by position, arm
+        order by declared.position, arm
         """,
         [list(arms)],
     ).fetchall()
-    sums = _read_sums(connection, [arm for arm, _, _ in rows])
+    sums = _read_sums(connection, [arm for arm, *_ in rows])
     left_out: dict[str, LeftOut] = {}
     kept: list[int] = []
-    for place, (arm, agent, _) in enumerate(rows):
-        reason = _left_out(agent, sums, place)
+    for place, (arm, agent, is_unmetered, _) in enumerate(rows):
+        reason = _left_out(agent, is_unmetered, sums, place)
         if reason is None:
             kept.append(place)
         else:
@@ -102,7 +103,7 @@ def read_worth(
     bootstrap = bootstrap or Bootstrap(
         resamples=max(FEWEST_RESAMPLES, min(Bootstrap().resamples, DRAWS // instances))
     )
-    value = rows[0][2]
+    value = rows[0][-1]
     evaluated, curve = _evaluate([(rows[i][0], i) for i in kept], sums.of(kept), value, bootstrap)
     return Worth(
         arms=evaluated,
@@ -141,15 +142,15 @@ def _read_sums(connection: DuckDBPyConnection, arms: Sequence[str]) -> _Sums:
     return _Sums(*matrices)
 
 
-def _left_out(agent: str, sums: _Sums, place: int) -> LeftOut | None:
+def _left_out(agent: str, is_unmetered: bool, sums: _Sums, place: int) -> LeftOut | None:
     """Return the reason to leave an arm out, or None if there is none."""
     planned, priced = sums.planned[:, place].sum(), sums.priced[:, place].sum()
     if agent in CONTROLS:
         return "control"
+    if is_unmetered or (priced and not sums.cost[:, place].any()):
+        return "unmetered"
     if not priced:
         return "unknown"
-    if not sums.cost[:, place].any():
-        return "unmetered"
     return "sparse" if 2 * priced < planned else None
 
 

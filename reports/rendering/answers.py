@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from reports.analysis.differences import Side, read_sides
 from reports.analysis.failing import failures_of
-from reports.analysis.spending import WASTE, billed
+from reports.analysis.spending import WASTE, billed, nothing_spent
 from reports.format import (
     count,
     listing,
@@ -16,8 +16,11 @@ from reports.format import (
     usd,
 )
 from reports.losses import FAILURES, PURPOSES, Spending
+from reports.rendering import costs
 from reports.rendering.budgets import budget_section
+from reports.rendering.effort import effort_section
 from reports.rendering.headline import headline, priced
+from reports.rendering.instances import instances_section
 from reports.rendering.leading import Leading
 from reports.rendering.lines import Line
 from reports.rendering.sections import Section
@@ -43,7 +46,9 @@ def answers(report: Report, leading: Leading | None) -> tuple[Answer, ...]:
         _of_section(worth_section(report)),
         _of_section(budget_section(report)),
         Answer("differences", "Where do they differ?", _differences(read_sides(report))),
+        _of_section(instances_section(report)),
         Answer("failures", "Why do attempts fail?", " ".join(_failures(report))),
+        _of_section(effort_section(report)),
         Answer("spending", "How much was wasted?", " ".join(_spending(report))),
     )
 
@@ -53,6 +58,8 @@ def _of_section(section: Section) -> Answer:
 
 
 def _cost(report: Report, leading: Leading | None) -> str:
+    if not costs.has_costs(report):
+        return costs.NONE_KNOWN
     if leading is None:
         return "; ".join(_cost_of(arm) for arm in report.arms) + "."
     pair, resampled = report.comparisons[0], report.resampled
@@ -87,14 +94,12 @@ def _with_interval(line: Line) -> str:
 
 
 def _cost_of(arm: ArmSummary) -> str:
+    if arm.cost.is_unmetered:
+        return f"{arm.name} was not metered (all its costs are 0)"
     if arm.cost.usd is None:
         return f"the cost of {arm.name} is unknown"
     bound = arm.cost.is_lower_bound
-    per_resolved = (
-        f"{usd(arm.cost_per_resolved, bound)} per resolved cell"
-        if arm.resolved
-        else "none resolved"
-    )
+    per_resolved = costs.cost_per_resolved(arm) + (" per resolved cell" if arm.resolved else "")
     return f"{arm.name} {usd(arm.cost_per_instance, bound)} per cell, {per_resolved}"
 
 
@@ -125,6 +130,10 @@ def _failures(report: Report) -> Iterator[str]:
 
 
 def _spending(report: Report) -> Iterator[str]:
+    nothing = nothing_spent(report.spending)
+    if nothing and any(arm.started for arm in report.arms):
+        yield nothing
+        return
     names = {arm.name for arm in _leading_arms(report)}
     for spending in report.spending:
         if spending.arm in names:

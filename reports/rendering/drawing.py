@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from reports.types import ArmSummary
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
@@ -33,8 +31,24 @@ _COLOURS = {
 
 _MARKERS = "osD^vPXd<>"
 
-_WIDTH, _ROW = 4.7, 0.34
-"""Sizes in inches, readable at the width of a phone and of half a desktop page."""
+_WIDTH, _ROW, _NAMED_ROW = 4.7, 0.34, 0.5
+"""Sizes in inches, readable at the width of a phone and of half a desktop page. A named row has
+its name above it."""
+
+_TALL = 12.0
+"""Height in inches above which a drawing needs a box that scrolls."""
+
+_SHORT = 16
+"""Maximum length of a name beside its row. If a name is longer, all names are above their rows."""
+
+_LONGEST = 48
+"""Maximum length of a name in a figure. A longer name loses its middle."""
+
+_LOG_SPAN = 20
+"""Ratio of dearest to cheapest cell from which costs are drawn on a logarithmic axis."""
+
+_DECADES_ALONE = 1000
+"""Below this ratio, powers of ten alone would give only one or two ticks."""
 
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -68,6 +82,8 @@ class Figure:
     description: str
     """Description of the drawing in words, for readers who do not see it."""
     svg: str
+    is_tall: bool
+    """True if the drawing needs a box that scrolls."""
 
 
 def draw_figure(
@@ -87,7 +103,8 @@ def draw_figure(
         draw(canvas.subplots())
         text = io.StringIO()
         canvas.savefig(text, format="svg", transparent=True, metadata={"Date": None})
-    return Figure(name, title, caption, description, _embed(text.getvalue(), name, description))
+    svg = _embed(text.getvalue(), name, description)
+    return Figure(name, title, caption, description, svg, height > _TALL)
 
 
 def colour_index(position: int) -> int:
@@ -114,13 +131,62 @@ def marker(axes: Axes, x: float, y: float, position: int, label: str = "") -> No
     )
 
 
-def arm_rows(axes: Axes, arms: Sequence[ArmSummary]) -> None:
-    """Set up one row per arm, in declared order from the top."""
-    axes.set_yticks(range(len(arms)), [arm.name for arm in arms])
-    axes.set_ylim(len(arms) - 0.4, -0.6)
+@dataclass(frozen=True)
+class Box:
+    """One distribution as a box with a line through it."""
+
+    middle: float
+    """Place on the vertical axis."""
+    least: float
+    lower_quartile: float
+    median: float
+    upper_quartile: float
+    most: float
+    colour: str
+    is_filled: bool
+
+
+def boxes(axes: Axes, shown: Sequence[Box], height: float) -> None:
+    """Draw boxes of this height. They are a few collections, as single artists are slow."""
+    colours, middles = [box.colour for box in shown], [box.middle for box in shown]
+    low, high = [box.lower_quartile for box in shown], [box.upper_quartile for box in shown]
+    for ends, others in (([b.least for b in shown], low), (high, [b.most for b in shown])):
+        axes.hlines(middles, ends, others, colors=colours, linewidth=1, zorder=2)
+    axes.barh(
+        middles,
+        [right - left for left, right in zip(low, high, strict=True)],
+        left=low,
+        height=height,
+        facecolor=[box.colour if box.is_filled else "none" for box in shown],
+        edgecolor=colours,
+        linewidth=1,
+        zorder=2,
+    )
+    medians = [box.median for box in shown]
+    bottom, top = [[y + side * height / 2 for y in middles] for side in (-1, 1)]
+    axes.vlines(medians, bottom, top, colors=INK, linewidth=2, zorder=3)
+
+
+def arm_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Set up one row per arm from the top. Long names are above their rows."""
+    if _are_long(names):
+        axes.set_yticks([])
+        for row, name in enumerate(names):
+            label = axes.text(0, row - 0.38, shortened(name), va="center")
+            label.set(transform=row_transform(axes), in_layout=False)
+    else:
+        axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0, labelcolor=INK)
+    axes.tick_params(axis="x", labeltop=height_of(names) > _TALL)
     axes.spines["left"].set_visible(False)
     axes.grid(visible=True, axis="x")
+
+
+def shortened(name: str) -> str:
+    """Return a name that fits a figure: of a longer one, its beginning and its end."""
+    half = _LONGEST // 2
+    return name if len(name) <= _LONGEST else f"{name[: half - 1]}…{name[-half:]}"
 
 
 def percent_axis(axis: Axis, set_limits: Callable[..., object]) -> None:
@@ -135,14 +201,39 @@ def usd_axis(axes: Axes) -> None:
     axes.xaxis.set_minor_formatter(lambda value, _: "")
 
 
+def log_or_linear(axes: Axes, costs: Sequence[float]) -> None:
+    """Scale the horizontal axis for these costs, logarithmically if they span a wide range."""
+    positive = [cost for cost in costs if cost > 0]
+    if not positive:
+        axes.set_xticks([])
+    elif len(positive) == len(costs) and max(positive) / min(positive) >= _LOG_SPAN:
+        axes.set_xscale("log")
+        from matplotlib.ticker import LogLocator
+
+        if max(positive) / min(positive) < _DECADES_ALONE:
+            axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        usd_axis(axes)
+    else:
+        axes.set_xlim(left=0)
+
+
 def row_transform(axes: Axes) -> Transform:
     """Return the transform with x in shares of the axes and y in rows."""
     return axes.get_yaxis_transform()
 
 
-def height_of(rows: int, scale: float = 1.0) -> float:
-    """Return the height in inches for this number of rows, axis included."""
-    return 0.75 + rows * _ROW * scale
+def height_of(names: Sequence[str], scale: float = 1.0) -> float:
+    """Return the height in inches of one row for each name, axis included."""
+    return 0.75 + len(names) * (_NAMED_ROW if _are_long(names) else _ROW) * scale
+
+
+def band_of(names: Sequence[str]) -> float:
+    """Return the part of a row's height that is free for bars and boxes."""
+    return 0.4 if _are_long(names) else 0.6
+
+
+def _are_long(names: Sequence[str]) -> bool:
+    return any(len(name) > _SHORT for name in names)
 
 
 def _embed(svg: str, name: str, description: str) -> str:

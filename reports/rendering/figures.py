@@ -11,33 +11,38 @@ from reports.rendering.drawing import (
     INK,
     MUTED,
     PAPER,
+    Box,
     Figure,
     arm_colour,
     arm_rows,
+    band_of,
+    boxes,
     draw_figure,
     height_of,
+    log_or_linear,
     marker,
     percent_axis,
     row_transform,
     usd_axis,
 )
+from reports.rendering.order import positions, ranked, some
 from reports.types import ArmSummary, Report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.patches import Patch
 
-_LOG_SPAN = 20
-"""Ratio of dearest to cheapest cell from which costs are drawn on a logarithmic axis."""
-
-_DECADES_ALONE = 1000
-"""Below this ratio, powers of ten alone would give only one or two ticks."""
-
 _DIRECT_LABELS = 4
 """Maximum number of points with a label beside them. More points get a legend below."""
 
-_DOTS = 300
-"""Maximum number of dots per arm. More cells are thinned out, evenly by cost."""
+_DOTS, _ALL_DOTS = 300, 3_000
+"""Maximum number of dots per arm and per figure. More cells are thinned out, evenly by cost."""
+
+_LEGEND = 12
+"""Maximum number of names in a legend."""
+
+_LEGEND_NAME = 24
+"""Maximum length of a name beside its point, and in a legend with two columns."""
 
 _LABELLED = 0.12
 """Minimum width of a part of a bar that has room for its share."""
@@ -54,11 +59,16 @@ _HATCHES: Mapping[Purpose, str] = {
 
 def draw_resolution(report: Report) -> tuple[Figure, ...]:
     """Draw the figure on resolution by arm."""
-    return (_resolution(report.arms),)
+    return (_resolution(report),)
 
 
 def draw_cost(report: Report) -> tuple[Figure, ...]:
-    """Draw cost against resolution, and the distribution of cost."""
+    """Draw cost against resolution, and the distribution of cost.
+
+    Return no figure if no arm has a known cost.
+    """
+    if not any(arm.cost.usd for arm in report.arms):
+        return ()
     return (_cost_against_resolution(report.arms), _cost_spread(report))
 
 
@@ -68,12 +78,18 @@ def draw_spending(report: Report) -> tuple[Figure, ...]:
     return (_spending(report),) if spent else ()
 
 
-def _resolution(arms: Sequence[ArmSummary]) -> Figure:
+def _resolution(report: Report) -> Figure:
+    arms, position = ranked(report), positions(report)
+    names = [arm.name for arm in arms]
+
     def draw(axes: Axes) -> None:
+        colours = [arm_colour(position[name]) for name in names]
+        low, high = [arm.interval.low for arm in arms], [arm.interval.high for arm in arms]
+        axes.hlines(range(len(arms)), low, high, colors=colours, linewidth=2, alpha=0.55)
         for row, arm in enumerate(arms):
-            _interval_bar(axes, row, arm)
+            marker(axes, arm.rate, row, position[arm.name])
             axes.text(1.05, row, percent(arm.rate), va="center", transform=row_transform(axes))
-        arm_rows(axes, arms)
+        arm_rows(axes, names)
         percent_axis(axes.xaxis, axes.set_xlim)
         axes.set_xlabel("planned cells resolved, with 95 % Wilson interval")
 
@@ -85,10 +101,10 @@ def _resolution(arms: Sequence[ArmSummary]) -> Figure:
     return draw_figure(
         "resolution",
         "Resolution by arm",
-        "Every planned cell is in the denominator. Overlapping intervals do not mean that the "
-        "arms are equal: the paired table compares them cell by cell.",
+        "Arms by rate, best first. Every planned cell is in the denominator. Overlapping intervals "
+        "do not mean that the arms are equal: the paired table compares them cell by cell.",
         "Share of planned cells resolved: " + "; ".join(told) + ".",
-        height_of(len(arms)),
+        height_of(names),
         draw,
     )
 
@@ -100,75 +116,92 @@ def _cost_against_resolution(arms: Sequence[ArmSummary]) -> Figure:
         for arm in priced.values()
     ]
     left_out = [arm.name for arm in arms if arm.cost_per_instance is None]
-    without = f" Not drawn, as their cost is unknown: {', '.join(left_out)}." if left_out else ""
+    without = f" Not drawn, as their cost is unknown: {some(left_out)}." if left_out else ""
     bounded = [arm.name for arm in priced.values() if arm.cost.is_lower_bound]
     if bounded:
-        without += f" Drawn at a lower bound of the cost: {', '.join(bounded)}."
+        without += f" Drawn at a lower bound of the cost: {some(bounded)}."
     return draw_figure(
         "cost-resolution",
         "Cost against resolution",
         "Up and to the left is better. Bars are 95 % Wilson intervals." + without,
         "Mean cost per cell and share resolved: " + ("; ".join(told) or "none") + "." + without,
-        2.75 if len(priced) <= _DIRECT_LABELS else 2.75 + 0.1 * len(priced),
+        2.75 + (0.2 * len(priced) if _DIRECT_LABELS < len(priced) <= _LEGEND else 0.8),
         lambda axes: _rate_points(axes, priced),
     )
 
 
 def _cost_spread(report: Report) -> Figure:
-    costs: dict[str, list[float]] = {arm.name: [] for arm in report.arms}
+    costs: dict[str, list[float]] = {arm.name: [] for arm in ranked(report)}
     for cell in report.cells:
         if cell.cost_usd is not None:
             costs[cell.arm].append(cell.cost_usd)
-    most = max(map(len, costs.values()))
-    dots = "One dot per cell that ran" if most <= _DOTS else f"At most {_DOTS} dots an arm"
+    costs = {name: paid for name, paid in costs.items() if any(paid)}
+    left_out = [arm.name for arm in ranked(report) if arm.name not in costs]
+    names, position = list(costs), positions(report)
+    most, dots = max(map(len, costs.values())), min(_DOTS, _ALL_DOTS // len(names))
+    shown = "One dot per cell that ran" if most <= dots else f"At most {dots} dots an arm"
+    without = f" Not drawn, without a known cost: {some(left_out)}." if left_out else ""
 
     def draw(axes: Axes) -> None:
-        for row, arm in enumerate(report.arms):
-            if any(costs[arm.name]):
-                _strip(axes, row, costs[arm.name])
-            else:
-                word = "no cost" if costs[arm.name] else "cost unknown"
-                axes.text(0.01, row, word, color=MUTED, va="center", transform=row_transform(axes))
-        arm_rows(axes, report.arms)
+        for row, (name, paid) in enumerate(costs.items()):
+            _strip(axes, row, paid, dots, arm_colour(position[name]), band_of(names))
+        boxes(axes, _cost_boxes(report, names), band_of(names))
+        arm_rows(axes, names)
         usd_axis(axes)
-        _cost_scale(axes, [cost for name in costs for cost in costs[name] if any(costs[name])])
+        log_or_linear(axes, [cost for paid in costs.values() for cost in paid])
         axes.grid(visible=True, axis="x")
         axes.set_xlabel("cost of one attempt, USD")
 
     return draw_figure(
         "cost-spread",
         "Distribution of cost per cell",
-        f"{dots}; the box spans the middle half, its line is the median.",
+        f"{shown}; the box spans the middle half, its line is the median." + without,
         "Cost of single attempts: "
-        + "; ".join(f"{name} {_spread(values)}" for name, values in costs.items())
+        + "; ".join(f"{name} {_spread(paid)}" for name, paid in costs.items())
         + ".",
-        height_of(len(report.arms), 1.5),
+        height_of(names, 1.5),
         draw,
     )
 
 
-def _thinned(costs: list[float]) -> list[float]:
-    """Return at most `_DOTS` costs, evenly by rank, including the extremes.
+def _cost_boxes(report: Report, names: Sequence[str]) -> list[Box]:
+    """Return open boxes of the arms in whose cells at least five costs are fully known."""
+    found = ((row, report.breakdowns.spread(arm, "cost", "all")) for row, arm in enumerate(names))
+    return [
+        Box(
+            row, one.least, one.lower_quartile, one.median, one.upper_quartile, one.most, INK,
+            is_filled=False,
+        )
+        for row, one in found
+        if one and one.cells >= 5
+    ]  # fmt: skip
+
+
+def _thinned(costs: list[float], dots: int) -> list[float]:
+    """Return at most so many costs, evenly by rank, including the extremes.
 
     If there are few costs, return all in their own order.
     """
-    if len(costs) <= _DOTS:
+    if len(costs) <= dots:
         return costs
-    ranked, last = sorted(costs), len(costs) - 1
-    return [ranked[round(i * last / (_DOTS - 1))] for i in range(_DOTS)]
+    order, last = sorted(costs), len(costs) - 1
+    return [order[round(i * last / (dots - 1))] for i in range(dots)]
 
 
 def _spending(report: Report) -> Figure:
+    position = positions(report)
+    by_arm = {spending.arm: spending for spending in report.spending}
+    spent = [by_arm[arm.name] for arm in ranked(report) if by_arm[arm.name].spent_usd]
+    names = [spending.arm for spending in spent]
+    left_out = [arm.name for arm in ranked(report) if arm.name not in names]
+    without = f" Not drawn, as nothing is known to be spent: {some(left_out)}." if left_out else ""
+
     def draw(axes: Axes) -> None:
-        for row, spending in enumerate(report.spending):
-            if not spending.spent_usd:
-                word = "nothing spent" if spending.spent_usd == 0 else "unknown"
-                axes.text(0.01, row, word, color=MUTED, va="center", transform=row_transform(axes))
-                continue
-            _stack(axes, row, spending)
+        for row, spending in enumerate(spent):
+            _stack(axes, row, spending, arm_colour(position[spending.arm]), band_of(names))
             total = usd(spending.spent_usd, spending.unknown_attempts > 0)
             axes.text(1.05, row, total, va="center", transform=row_transform(axes))
-        arm_rows(axes, report.arms)
+        arm_rows(axes, names)
         percent_axis(axes.xaxis, axes.set_xlim)
         axes.set_xlabel("share of what was spent")
         axes.figure.legend(
@@ -179,19 +212,18 @@ def _spending(report: Report) -> Figure:
     told = [
         f"{spending.arm} "
         + ", ".join(
-            f"{PURPOSES[purpose]} {percent(amount / spending.spent_usd)}"
+            f"{PURPOSES[purpose]} {percent(spending.share(purpose) or 0)}"
             for purpose, amount in spending.parts.items()
             if amount
         )
-        for spending in report.spending
-        if spending.spent_usd
+        for spending in spent
     ]
     return draw_figure(
         "spending",
         "Spending by purpose",
-        "Solid: spent on resolved cells. To the right of each bar: the total.",
+        "Solid: spent on resolved cells. To the right of each bar: the total." + without,
         "Share of what was spent: " + "; ".join(told) + ".",
-        height_of(len(report.arms)) + 0.55,
+        height_of(names) + 0.55,
         draw,
     )
 
@@ -200,12 +232,12 @@ def _occurring(report: Report) -> list[Purpose]:
     return [purpose for purpose in PURPOSES if any(one.parts[purpose] for one in report.spending)]
 
 
-def _stack(axes: Axes, row: int, spending: Spending) -> None:
+def _stack(axes: Axes, row: int, spending: Spending, colour: str, height: float) -> None:
     start = 0.0
     for purpose in PURPOSES:
         width = spending.share(purpose) or 0.0
         if width:
-            axes.barh(row, width, left=start, height=0.6, **_pattern(purpose, arm_colour(row)))
+            axes.barh(row, width, left=start, height=height, **_pattern(purpose, colour))
         if width >= _LABELLED and purpose in _PLAIN:
             ink = PAPER if purpose == "resolved" else INK
             middle = start + width / 2
@@ -233,19 +265,8 @@ def _pattern(purpose: Purpose, colour: str) -> dict[str, Any]:
 
 
 def _spread(costs: list[float]) -> str:
-    if not costs:
-        return "unknown"
     middle = sorted(costs)[len(costs) // 2]
     return f"from {usd(min(costs))} over {usd(middle)} in the middle to {usd(max(costs))}"
-
-
-def _interval_bar(axes: Axes, row: int, arm: ArmSummary) -> None:
-    colour = arm_colour(row)
-    axes.plot(
-        [arm.interval.low, arm.interval.high], [row, row], color=colour, linewidth=2, alpha=0.55,
-        solid_capstyle="round",
-    )  # fmt: skip
-    marker(axes, arm.rate, row, row)
 
 
 def _rate_points(axes: Axes, priced: Mapping[int, ArmSummary]) -> None:
@@ -258,10 +279,12 @@ def _rate_points(axes: Axes, priced: Mapping[int, ArmSummary]) -> None:
     axes.grid(visible=True)
     axes.set_xlabel("mean cost per cell, USD")
     axes.set_ylabel("resolved")
-    if len(points) <= _DIRECT_LABELS:
+    longest = max((len(name) for _, _, name in points), default=0)
+    if len(points) <= _DIRECT_LABELS and longest <= _LEGEND_NAME:
         _label_points(axes, points)
-    else:
-        axes.figure.legend(loc="outside lower left", ncols=2, fontsize=9)
+    elif len(points) <= _LEGEND:
+        columns = 1 if longest > _LEGEND_NAME else 2
+        axes.figure.legend(loc="outside lower left", ncols=columns, fontsize=9)
 
 
 def _rate_point(axes: Axes, position: int, arm: ArmSummary) -> None:
@@ -272,25 +295,18 @@ def _rate_point(axes: Axes, position: int, arm: ArmSummary) -> None:
     marker(axes, x, arm.rate, position, arm.name)
 
 
-def _strip(axes: Axes, row: int, costs: list[float]) -> None:
-    """Draw dots with a fixed jitter and, for five or more, a box."""
-    dots = _thinned(costs)
-    jitter = [row + 0.26 * (2 * ((i * 0.618034) % 1) - 1) for i in range(len(dots))]
+def _strip(axes: Axes, row: int, costs: list[float], most: int, colour: str, height: float) -> None:
+    """Draw dots with a fixed jitter."""
+    dots = _thinned(costs, most)
+    jitter = [row + 0.43 * height * (2 * ((i * 0.618034) % 1) - 1) for i in range(len(dots))]
     axes.scatter(
         dots,
         jitter,
         s=max(4.0, min(22.0, 900 / len(dots))),
-        color=arm_colour(row),
+        color=colour,
         alpha=0.75 if len(dots) < 60 else 0.45,
         linewidths=0,
     )
-    if len(costs) >= 5:
-        line = {"color": INK, "linewidth": 1.1}
-        axes.boxplot(
-            costs, positions=[row], orientation="horizontal", widths=0.62, showfliers=False,
-            showcaps=False, boxprops=line, medianprops={**line, "linewidth": 2},
-            whiskerprops=line, manage_ticks=False,
-        )  # fmt: skip
 
 
 def _label_points(axes: Axes, points: list[tuple[float, float, str]]) -> None:
@@ -305,18 +321,3 @@ def _label_points(axes: Axes, points: list[tuple[float, float, str]]) -> None:
         placed.append((is_right_of, height))
         gap, anchor = (0.03, "left") if is_right_of else (-0.03, "right")
         axes.text(x + gap * width, height, name, ha=anchor, va="center")
-
-
-def _cost_scale(axes: Axes, costs: list[float]) -> None:
-    positive = [cost for cost in costs if cost > 0]
-    if not positive:
-        axes.set_xticks([])
-    elif len(positive) == len(costs) and max(positive) / min(positive) >= _LOG_SPAN:
-        axes.set_xscale("log")
-        from matplotlib.ticker import LogLocator
-
-        if max(positive) / min(positive) < _DECADES_ALONE:
-            axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        usd_axis(axes)
-    else:
-        axes.set_xlim(left=0)

@@ -68,6 +68,8 @@ class Leading:
     cost_ratio: Line
     """The candidate's cost over the baseline's, also part of a group."""
     groups: tuple[Group, ...]
+    """Groups on resolution, amounts, cost per resolved cell and sensitivity. A group is empty if
+    none of its numbers is known for any pair."""
     pass_at: tuple[PassLine, ...]
     """Lines by k. Empty without repeats."""
     footnotes: tuple[str, ...]
@@ -80,13 +82,13 @@ def describe(report: Report) -> Leading | None:
     pair, resampled, repeats = report.comparisons[0], report.resampled, report.source.repeats
     resolution = tuple(_resolution(pair))
     declared = tuple(_declared(report))
-    cost_ratio, *amounts = _amounts(pair, resampled)
+    cost_ratio = _cost_ratio(pair, resampled)
     return Leading(
         summary=_summary(pair, resampled, resolution[0], declared, cost_ratio),
         cost_ratio=cost_ratio,
         groups=(
             Group("Resolution", resolution + declared),
-            Group("Cost, tokens and time", (cost_ratio, *amounts)),
+            Group("Cost, tokens and time", tuple(_amounts(pair, resampled))),
             Group("Cost per resolved cell", tuple(_costs_per_resolved(pair, resampled))),
             Group("Sensitivity", tuple(_sensitivities(report, resampled))),
             Group("Costs by repository", tuple(costs_by_repository(resampled))),
@@ -175,13 +177,21 @@ def adjusted_p(pair: Comparison) -> str:
     return DASH if pair.adjusted_p_value is None else p_value(pair.adjusted_p_value)
 
 
+def _cost_ratio(pair: Comparison, resampled: Resampled) -> Line:
+    over = _of_pairs(resampled.cost.pairs, pair)
+    return estimate_line("cost, ratio", resampled.cost.ratio, ratio, over)
+
+
 def _amounts(pair: Comparison, resampled: Resampled) -> Iterator[Line]:
+    """Yield the lines of the amounts that are known for any pair."""
     shown: tuple[tuple[str, Amounts, Show], ...] = (
         ("cost", resampled.cost, lambda value: signed(value, usd)),
         ("tokens", resampled.tokens, lambda value: signed(value, lambda size: f"{size:,.0f}")),
         ("time", resampled.duration, lambda value: signed(value, lambda size: mean(size, " s"))),
     )
     for name, amounts, show in shown:
+        if not amounts.pairs:
+            continue
         over = _of_pairs(amounts.pairs, pair)
         yield estimate_line(f"{name}, ratio", amounts.ratio, ratio, over)
         yield estimate_line(
@@ -203,7 +213,7 @@ def _costs_per_resolved(pair: Comparison, resampled: Resampled) -> Iterator[Line
         ("ratio", resampled.ratio_of_costs_per_resolved, ratio),
     )
     pairs = _of_pairs(resampled.cost.pairs, pair)
-    for name, estimate, show in shown:
+    for name, estimate, show in shown if resampled.cost.pairs else ():
         method = BY_INSTANCE if name == "ratio" else BOOTSTRAP_T
         degenerate = (
             f"; {count(estimate.degenerate)} of {count(resampled.resamples)} resamples degenerate"

@@ -20,9 +20,13 @@ from reports.format import (
     usd,
 )
 from reports.losses import PURPOSES, Purpose, Spending
+from reports.rendering import costs
 from reports.rendering.budgets import budget_section
+from reports.rendering.effort import effort_section
 from reports.rendering.headline import headline
+from reports.rendering.instances import instances_section
 from reports.rendering.leading import Leading, describe
+from reports.rendering.order import MANY_ARMS, ranked, ranked_spending
 from reports.rendering.pairs import pairs_section
 from reports.rendering.sections import Section
 from reports.rendering.worth import worth_section
@@ -40,13 +44,15 @@ def render(report: Report) -> str:
         f"**{_text(headline(report))}**",
         _notes(report),
         "## Arms",
-        _arms(report.arms),
-        _states(report.arms),
-        _tokens(report.arms),
+        _arms(ranked(report)),
+        _states(ranked(report)),
+        _tokens(ranked(report)),
         *_paired(report),
         *_section(worth_section(report)),
         *_section(budget_section(report)),
+        *_section(instances_section(report)),
         *_failures(report),
+        *_section(effort_section(report)),
         *_spending(report),
         *(_section(pairs) if (pairs := pairs_section(report)) else ()),
         "## Source",
@@ -84,7 +90,6 @@ def _arms(arms: Sequence[ArmSummary]) -> str:
 
 
 def _arm_row(arm: ArmSummary) -> tuple[str, ...]:
-    bound = arm.cost.is_lower_bound
     return (
         _text(arm.name),
         _text(arm.model),
@@ -92,19 +97,12 @@ def _arm_row(arm: ArmSummary) -> tuple[str, ...]:
         count(arm.resolved),
         percent(arm.rate),
         f"{percent(arm.interval.low)} to {percent(arm.interval.high)}",
-        usd(arm.cost.usd, bound),
-        of(usd(arm.cost_per_instance, bound), arm.started, arm.planned),
-        cost_per_resolved(arm),
+        costs.cost(arm),
+        costs.cost_per_cell(arm),
+        costs.cost_per_resolved(arm),
         of(mean(arm.mean_calls), arm.cells_with_calls, arm.planned),
         mean(arm.mean_duration_s, " s"),
     )
-
-
-def cost_per_resolved(arm: ArmSummary) -> str:
-    """Format the arm's cost per resolved cell, or state that none is resolved."""
-    if arm.resolved == 0:
-        return "none resolved"
-    return usd(arm.cost_per_resolved, arm.cost.is_lower_bound)
 
 
 def span(source: Source) -> str:
@@ -192,7 +190,8 @@ def _leading(pair: Comparison, leading: Leading) -> Iterable[str]:
             (_text(line.name), line.value, line.interval, line.over, line.method)
             for line in group.lines
         )
-        yield _table((group.title, *header), rows, remarks=2)
+        if group.lines:
+            yield _table((group.title, *header), rows, remarks=2)
     if leading.pass_at:
         names = (_text(pair.baseline), "95 % interval", _text(pair.candidate), "95 % interval")
         yield _table(
@@ -223,15 +222,21 @@ def _differences(report: Report) -> Iterable[str]:
 
 
 def _failures(report: Report) -> Iterable[str]:
-    """Yield tables of all kinds of failure, counted by arm."""
-    groups = group_failures(report)
+    """Yield tables of all kinds of failure, counted by arm. Many arms become rows."""
+    arms = [arm.name for arm in ranked(report)]
+    groups = group_failures(report, arms)
     if not groups:
         return
     yield "## Why attempts fail"
-    arms = [_text(arm.name) for arm in report.arms]
+    named = [_text(arm) for arm in arms]
     for group in groups:
-        rows = ((row.name, *map(count, row.cells)) for row in group.rows)
-        yield _table((group.title, *arms), rows)
+        if len(arms) > MANY_ARMS:
+            header = [group.title, *(row.name for row in group.rows)]
+            by_arm = zip(named, *(map(count, row.cells) for row in group.rows), strict=True)
+            yield _table(header, by_arm)
+        else:
+            rows = ((row.name, *map(count, row.cells)) for row in group.rows)
+            yield _table((group.title, *named), rows)
 
 
 def _spending(report: Report) -> Iterable[str]:
@@ -239,6 +244,9 @@ def _spending(report: Report) -> Iterable[str]:
     if not any(one.attempts for one in report.spending):
         return
     yield "## How much was wasted"
+    if nothing := spending.nothing_spent(report.spending):
+        yield nothing
+        return
     rows = (
         (
             _text(one.arm),
@@ -246,7 +254,7 @@ def _spending(report: Report) -> Iterable[str]:
             usd(one.credited_usd) if one.attempts else DASH,
             *(_part(one, purpose) for purpose in PURPOSES),
         )
-        for one in report.spending
+        for one in ranked_spending(report)
     )
     yield _table(("arm", "billed", "credited", *PURPOSES.values()), rows)
 

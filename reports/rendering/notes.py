@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from reports.analysis.plans import in_words
 from reports.format import (
     count,
-    listing,
     moment,
     p_value,
     plural,
     points,
     usd,
 )
+from reports.rendering.order import some, some_names
 from reports.statistics import sign_flip
 from reports.types import ArmSummary, Comparison, Note, Plan, Resampled, Source, State
 
@@ -77,7 +77,7 @@ def _about_losses(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
     for state, what in told:
         lost = {arm.name: arm.states[state] for arm in arms if arm.states[state]}
         if lost:
-            per_arm = ", ".join(f"{name} {number}" for name, number in lost.items())
+            per_arm = some([f"{name} {number}" for name, number in lost.items()])
             yield Note(
                 "warning",
                 f"{what}: {count(sum(lost.values()))} of {count(planned)} planned cells "
@@ -93,7 +93,7 @@ def _about_suspicion(
     suspect = {arm.name: arm.suspect for arm in arms if arm.suspect}
     if not suspect:
         return
-    per_arm = ", ".join(f"{name} {number}" for name, number in suspect.items())
+    per_arm = some([f"{name} {number}" for name, number in suspect.items()])
     told = (
         f"Suspect verdicts: {count(sum(suspect.values()))} of "
         f"{plural(sum(arm.resolved for arm in arms), 'resolved cell')} ({per_arm}). They count as "
@@ -111,12 +111,19 @@ def _about_suspicion(
 
 def _about_costs(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
     ran = [arm for arm in arms if arm.started]
-    unknown = [arm.name for arm in ran if arm.cost.usd is None]
+    unmetered = [arm.name for arm in ran if arm.cost.is_unmetered]
+    if unmetered:
+        yield Note(
+            "warning",
+            f"Not metered: all costs of {some_names(unmetered)} are 0 although calls were made, so "
+            "they count as unknown.",
+        )
+    unknown = [arm.name for arm in ran if arm.cost.usd is None and not arm.cost.is_unmetered]
     if unknown:
         is_all = len(unknown) == len(ran)
         yield Note(
             "warning",
-            "No cost is known." if is_all else f"The cost of {listing(unknown)} is unknown.",
+            "No cost is known." if is_all else f"The cost of {some_names(unknown)} is unknown.",
         )
     bounded = [
         f"{arm.name}: {_missing_costs(arm)}"
@@ -124,7 +131,7 @@ def _about_costs(arms: tuple[ArmSummary, ...]) -> Iterator[Note]:
         if arm.cost.usd is not None and arm.cost.is_lower_bound
     ]
     if bounded:
-        yield Note("warning", f"Costs are lower bounds ({'; '.join(bounded)}).")
+        yield Note("warning", f"Costs are lower bounds ({some(bounded, '; ')}).")
     yield from _about_counts(ran)
     cells = sum(arm.cells_tried_again for arm in arms)
     if cells:
@@ -166,7 +173,7 @@ def _about_counts(arms: list[ArmSummary]) -> Iterator[Note]:
         yield Note(
             "note",
             "Some values are unknown: sums of tokens are lower bounds, and means of calls cover "
-            f"only known cells ({'; '.join(told)}).",
+            f"only known cells ({some(told, '; ')}).",
         )
 
 
@@ -215,4 +222,4 @@ def _about_repeats(source: Source) -> Iterator[Note]:
 
 
 def _arms(names: list[str]) -> str:
-    return f"{'arm' if len(names) == 1 else 'arms'} {listing(names)}"
+    return f"{'arm' if len(names) == 1 else 'arms'} {some_names(names)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from reports.analysis import spending
@@ -15,13 +16,18 @@ from reports.losses import (
     PHASES,
     PURPOSES,
 )
+from reports.rendering import costs
 from reports.rendering.answers import answers
 from reports.rendering.budget_figures import draw_budgets
 from reports.rendering.budgets import budget_section
 from reports.rendering.drawing import colour_index
+from reports.rendering.effort import effort_section
+from reports.rendering.effort_figures import draw_effort
 from reports.rendering.figures import draw_cost, draw_resolution, draw_spending
+from reports.rendering.instances import instances_section
 from reports.rendering.leading import describe
-from reports.rendering.markdown import cost_per_resolved, span
+from reports.rendering.markdown import span
+from reports.rendering.order import MANY_ARMS, TALL, ranked, ranked_spending
 from reports.rendering.pair_figures import draw_pairs
 from reports.rendering.pairs import pairs_section
 from reports.rendering.templates import environment
@@ -32,6 +38,9 @@ from reports.types import STATES, Cell, Report, State
 
 GRID_CELLS = 5_000
 """Maximum number of cells in the table of every instance. A browser needs seconds for more."""
+
+STRIP_CELLS = 100_000
+"""Maximum number of cells in the table of many arms, which has one sign for each."""
 
 SUSPECTS = 100
 """Maximum number of suspect verdicts to list with their reasons."""
@@ -87,6 +96,15 @@ TRACES = (
      "marts.cells.model_calls"),
     ("net benefit, chance to be best", "statistics.net_benefit, statistics.acceptability",
      "marts.arm_instances, experiments.willingness_to_pay"),
+    ("instances by resolving arms", "marts/arm_instances.sql → marts/instances.sql", "marts.cells"),
+    ("by repository and difficulty", "marts/groups.sql → statistics.wilson_interval",
+     "marts.cells, attempts.repo, attempts.difficulty"),
+    ("flaky, pass@k, pass^k", "marts/consistency.sql → statistics.pass_at_k, "
+     "statistics.pass_all_k", "marts.cells"),
+    ("turns, cost by verdict", "marts/spreads.sql", "attempts.model_calls, attempts.cost_usd"),
+    ("money by role and phase", "marts/attempt_scopes.sql → marts/call_uses.sql", "llm_calls.role, "
+     "llm_calls.scope, llm_calls.cost_usd"),
+    ("tools", "marts/tool_uses.sql", "steps.kind, steps.request"),
     ("complete pairs", "statistics.paired_table", "marts.cells with a verdict in both arms"),
     ("repository of an instance", "resampled.read_resampled", "attempts.repo"),
 )  # fmt: skip
@@ -95,11 +113,25 @@ TRACES = (
 
 @dataclass(frozen=True)
 class GridRow:
-    """One instance and repeat over all arms, in declared order."""
+    """One instance and repeat over all arms, best first."""
 
     instance_id: str
     repeat: int
     cells: tuple[Cell, ...]
+    differs: bool
+    """True if exactly one arm of the leading comparison resolved it."""
+
+
+@dataclass(frozen=True)
+class Strip:
+    """One instance and repeat over many arms, each of which is a sign."""
+
+    instance_id: str
+    repeat: int
+    resolved: int
+    """Number of arms that resolved it."""
+    signs: str
+    """Signs of the arms' states, best arm first."""
     differs: bool
     """True if exactly one arm of the leading comparison resolved it."""
 
@@ -110,13 +142,19 @@ def render(report: Report) -> str:
     made = environment()
     made.filters.update(
         span=span,
-        cost_per_resolved=cost_per_resolved,
+        cost=costs.cost,
+        cost_per_cell=costs.cost_per_cell,
+        cost_per_resolved=costs.cost_per_resolved,
         in_words=in_words,
         billed=spending.billed,
         part=spending.part,
         share=spending.share,
     )
-    grid = _grid(report)
+    arms = ranked(report)
+    is_compact = len(arms) > MANY_ARMS
+    grid = [] if is_compact else _grid(report, [arm.name for arm in arms])
+    rows = _strips(report, [arm.name for arm in arms]) if is_compact else []
+    planned = report.source.instances * report.source.repeats
     suspects = [cell for cell in report.cells if cell.is_suspect]
     return made.get_template("page.html.j2").render(
         report=report,
@@ -127,17 +165,27 @@ def render(report: Report) -> str:
         spending_figures=draw_spending(report),
         worth_figures=draw_worth(report),
         budget_figures=draw_budgets(report),
+        effort_figures=draw_effort(report),
         pair_figures=draw_pairs(report),
         sections={
             "worth": worth_section(report),
             "budget": budget_section(report),
+            "instances": instances_section(report),
+            "effort": effort_section(report),
             "pairs": pairs_section(report),
         },
         sides=read_sides(report),
-        failures=group_failures(report),
+        arms=arms,
+        spending=ranked_spending(report),
+        nothing_spent=spending.nothing_spent(report.spending),
+        many_arms=MANY_ARMS,
+        tall=TALL,
+        failures=group_failures(report, [arm.name for arm in arms]),
         failed={arm.name: arm.planned - arm.resolved for arm in report.arms},
         grid=grid,
-        grid_left_out=report.source.instances * report.source.repeats - len(grid),
+        grid_left_out=planned - len(grid),
+        rows=rows,
+        rows_left_out=planned - len(rows),
         suspects=suspects[:SUSPECTS],
         suspects_left_out=max(0, len(suspects) - SUSPECTS),
         colours={arm.name: colour_index(i) for i, arm in enumerate(report.arms)},
@@ -157,20 +205,38 @@ def _links(report: Report) -> dict[str, str]:
     return {attempt: f"{FOLDER}/{file_name(attempt)}" for attempt in report.trajectories}
 
 
-def _grid(report: Report) -> list[GridRow]:
+def _grid(report: Report, arms: Sequence[str]) -> list[GridRow]:
     """Return the rows of up to `GRID_CELLS` cells, in declared order of the instances."""
+    by_arm = {arm: place for place, arm in enumerate(arms)}
+    return [
+        GridRow(*key, tuple(sorted(cells, key=lambda cell: by_arm[cell.arm])), differs)
+        for key, cells, differs in _cells_of_instances(report, GRID_CELLS)
+    ]
+
+
+def _strips(report: Report, arms: Sequence[str]) -> list[Strip]:
+    """Return the strips of up to `STRIP_CELLS` cells, in declared order of the instances."""
+    strips = []
+    for key, cells, differs in _cells_of_instances(report, STRIP_CELLS):
+        signs = {cell.arm: MARKS[cell.state] for cell in cells}
+        resolved = sum(cell.state == "resolved" for cell in cells)
+        strips.append(Strip(*key, resolved, "".join(signs[arm] for arm in arms), differs))
+    return strips
+
+
+def _cells_of_instances(
+    report: Report, most: int
+) -> Iterator[tuple[tuple[str, int], list[Cell], bool]]:
+    """Yield instance and repeat, its cells in all arms, and whether the leading pair differs.
+
+    Stop after `most` cells.
+    """
     rows: defaultdict[tuple[str, int], list[Cell]] = defaultdict(list)
-    for cell in report.cells[:GRID_CELLS]:
+    for cell in report.cells[:most]:
         rows[cell.instance_id, cell.repeat].append(cell)
     pair = report.comparisons[0] if report.comparisons else None
     arms = (pair.baseline, pair.candidate) if pair else ()
-    return [
-        GridRow(
-            instance,
-            repeat,
-            tuple(cells),
-            len({cell.state == "resolved" for cell in cells if cell.arm in arms}) > 1,
-        )
-        for (instance, repeat), cells in rows.items()
-        if len(cells) == len(report.arms)
-    ]
+    for key, cells in rows.items():
+        if len(cells) == len(report.arms):
+            verdicts = {cell.state == "resolved" for cell in cells if cell.arm in arms}
+            yield key, cells, len(verdicts) > 1

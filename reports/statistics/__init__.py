@@ -42,7 +42,7 @@ from reports.statistics.power import (
     smallest_detectable_difference,
 )
 from reports.statistics.proportions import wilson_interval
-from reports.statistics.repeats import mean_pass_at_k, pass_at_k, repeat_correlation
+from reports.statistics.repeats import mean_pass_at_k, pass_all_k, pass_at_k, repeat_correlation
 from reports.statistics.signflip import sign_flip
 from reports.statistics.studentized import cost_per_resolved, difference_of_amounts
 
@@ -68,6 +68,7 @@ __all__ = [
     "newcombe_interval",
     "paired_table",
     "pairs_needed",
+    "pass_all_k",
     "pass_at_k",
     "preferred",
     "ratio_of_costs_per_resolved",

@@ -15,7 +15,7 @@ Statistician 69, 371-386, section 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
@@ -38,6 +38,9 @@ DRAWN_AT_ONCE = 1_000_000
 
 DRAWS_KEPT = 20_000_000
 """Up to this number, draws (40 MB) are cached for all statistics of a report."""
+
+FLOATS_KEPT = 6_000_000
+"""Up to this number, cached draws (48 MB) are floats, so that no statistic has to convert them."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ class Bootstrap:
         """Return the sums of each resample, resamples × columns, of clusters × columns."""
         import numpy as np
 
+        draws: Callable[..., Iterable[NDArray[np.uint16] | Numbers]]
         draws = _kept_draws if self.resamples * len(totals) <= DRAWS_KEPT else _draws
         return np.concatenate(
             [counts @ totals for counts in draws(self.resamples, len(totals), self.seed)]
@@ -124,9 +128,14 @@ def _draws(resamples: int, clusters: int, seed: int) -> Iterator[NDArray[np.uint
 
 
 @lru_cache(maxsize=4)
-def _kept_draws(resamples: int, clusters: int, seed: int) -> tuple[NDArray[np.uint16], ...]:
+def _kept_draws(
+    resamples: int, clusters: int, seed: int
+) -> tuple[NDArray[np.uint16] | Numbers, ...]:
     """Cache `_draws`, for all statistics of a report with the same clusters."""
-    return tuple(_draws(resamples, clusters, seed))
+    drawn = _draws(resamples, clusters, seed)
+    if resamples * clusters > FLOATS_KEPT:
+        return tuple(drawn)
+    return tuple(counts.astype("float64") for counts in drawn)
 
 
 def cluster_totals(columns: Sequence[ArrayLike], clusters: Clusters) -> Numbers:

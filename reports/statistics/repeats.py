@@ -33,6 +33,22 @@ def pass_at_k(attempts: ArrayLike, resolved: ArrayLike, k: int) -> NDArray[np.fl
     return np.asarray(1 - comb(made - passed, k) / comb(made, k), dtype=np.float64)
 
 
+def pass_all_k(attempts: ArrayLike, resolved: ArrayLike, k: int) -> NDArray[np.float64]:
+    """Return the probability that all of `k` attempts resolve an instance, often written pass^k.
+
+    The function works element by element. The estimate is unbiased: it is the share of all
+    choices of `k` out of `attempts` that are among the `resolved`. Raise ValueError as
+    `pass_at_k` does.
+
+    Yao, S. et al. (2024). tau-bench: a benchmark for tool-agent-user interaction in real-world
+    domains. arXiv:2406.12045, section 4.
+    """
+    import numpy as np
+
+    made, passed = np.asarray(attempts), np.asarray(resolved)
+    return 1 - pass_at_k(made, made - passed, k)
+
+
 def mean_pass_at_k(
     resolved: ArrayLike, instances: Clusters, k: int, bootstrap: Bootstrap
 ) -> Estimate | None:

@@ -32,7 +32,7 @@ def test_a_complete_run_of_two_arms(two_arms: LakeBuilder) -> None:
     quick, careful = report.arms
     assert (quick.name, careful.name) == ("quick", "careful")
     assert (quick.planned, quick.started, quick.resolved, quick.rate) == (4, 4, 2, 0.5)
-    assert quick.cost == Cost(usd=2.0, incomplete_cells=0, unpriced_calls=0)
+    assert quick.cost == Cost(usd=2.0, incomplete_cells=0, unpriced_calls=0, is_unmetered=False)
     assert (careful.cost_per_instance, careful.cost_per_resolved) == (1.5, 3.0)
     assert (careful.tokens.input, careful.tokens.cache_read, careful.tokens.output) == (
         400,
@@ -103,7 +103,9 @@ def test_unknown_prices_make_a_cost_a_lower_bound(lake: LakeBuilder) -> None:
     for instance in ("i1", "i2"):
         lake.cell("b", instance, cost_usd=2.0)
     report = build(lake.root, "trial")
-    assert report.arm("a").cost == Cost(usd=4.0, incomplete_cells=1, unpriced_calls=1)
+    assert report.arm("a").cost == Cost(
+        usd=4.0, incomplete_cells=1, unpriced_calls=1, is_unmetered=False
+    )
     assert report.arm("a").cost.is_lower_bound
     assert (report.comparisons[0].cost_ratio, report.comparisons[0].priced_pairs) == (2.0, 1)
     assert "a: 1 call without a known price in 1 cell" in warnings(report)
@@ -126,7 +128,9 @@ def test_imports_without_calls_or_cost_are_of_unknown_cost(lake: LakeBuilder) ->
     lake.declare(["theirs"], ["i1"])
     lake.cell("theirs", "i1", model_calls=0, cost_usd=None, environment="imported")
     report = build(lake.root, "trial")
-    assert report.arm("theirs").cost == Cost(usd=None, incomplete_cells=1, unpriced_calls=0)
+    assert report.arm("theirs").cost == Cost(
+        usd=None, incomplete_cells=1, unpriced_calls=0, is_unmetered=False
+    )
 
 
 def test_arms_without_a_model_cost_nothing(lake: LakeBuilder) -> None:
@@ -135,7 +139,9 @@ def test_arms_without_a_model_cost_nothing(lake: LakeBuilder) -> None:
     lake.cell("gold", "i1", model_calls=0, cost_usd=0.0, agent="gold", model="none")
     lake.cell("a", "i1")
     report = build(lake.root, "trial")
-    assert report.arm("gold").cost == Cost(usd=0.0, incomplete_cells=0, unpriced_calls=0)
+    assert report.arm("gold").cost == Cost(
+        usd=0.0, incomplete_cells=0, unpriced_calls=0, is_unmetered=False
+    )
     assert report.comparisons[0].cost_ratio is None
 
 

@@ -3,8 +3,7 @@
 import pytest
 from matplotlib.figure import Figure
 
-from reports.rendering.drawing import usd_axis
-from reports.rendering.figures import _cost_scale
+from reports.rendering.drawing import log_or_linear, usd_axis
 
 
 @pytest.mark.parametrize(
@@ -18,7 +17,7 @@ def test_a_logarithmic_axis_has_several_named_ticks(costs: list[float]) -> None:
     axes = figure.subplots()
     axes.plot(costs, costs)
     usd_axis(axes)
-    _cost_scale(axes, costs)
+    log_or_linear(axes, costs)
     figure.draw_without_rendering()
     low, high = axes.get_xlim()
     named = [tick for tick in axes.get_xticks() if low <= tick <= high]

@@ -58,7 +58,8 @@ def test_unknown_tokens_and_calls_are_never_zero(partly: Report) -> None:
     assert (partly.resampled.tokens.pairs, partly.resampled.tokens.ratio) == (0, None)
     text = markdown.render(partly)
     assert "| base | unknown | unknown | unknown | unknown | unknown |" in text
-    assert "| tokens, difference per cell | – | – | 0 pairs |" in text
+    assert "| tokens, " not in text
+    assert "| cost, difference per cell | +$0.200 |" in text
     assert "0 to 0" not in text
     html = page.render(partly)
     tokens = html.partition("<caption>Tokens</caption>")[2].partition("</table>")[0]
@@ -158,3 +159,26 @@ def test_arms_without_a_common_instance_are_not_compared(lake: LakeBuilder) -> N
         "b and a were run on different instances (1 of 2 against 1 of 2): they share none "
         "to compare."
     )
+
+
+def test_an_arm_whose_costs_are_all_zero_is_unmetered(lake: LakeBuilder) -> None:
+    """Calls at no cost are unmetered: no cost per resolved cell, and no cost ratio, is 0."""
+    lake.declare(["free", "paid"], ["i1", "i2"], environment="imported")
+    for instance in ("i1", "i2"):
+        imported(lake, "free", instance, "resolved", 0.0)
+        imported(lake, "paid", instance, "resolved", 2.0)
+    report = build(lake.root, "trial")
+    assert report.arm("free").cost_per_resolved is None
+    assert headline(report).endswith("; the cost ratio is unknown.")
+    text, html = markdown.render(report), page.render(report)
+    assert "| unmetered | unmetered | unmetered |" in text
+    assert "<td>unmetered</td><td>unmetered</td><td>unmetered</td>" in html
+    assert "$0" not in text.partition("## Arms")[2].partition("##")[0]
+    told = [note.text for note in report.notes if note.text.startswith("Not metered")]
+    assert told == [
+        "Not metered: all costs of free are 0 although calls were made, so they count as unknown."
+    ]
+    leading = describe(report)
+    assert leading
+    (cost,) = [each.text for each in answers(report, leading) if each.name == "cost"]
+    assert "free was not metered (all its costs are 0)" in cost

@@ -34,6 +34,7 @@ totals as (
         count(*) filter (superseded_attempts > 0) as cells_tried_again,
         coalesce(sum(superseded_attempts), 0) as superseded_attempts,
         sum(superseded_cost_usd) as superseded_cost_usd,
+        coalesce(bool_or(is_unmetered), false) as is_unmetered,
         coalesce(bool_or(provider = 'simulated'), false) as used_simulated,
         coalesce(bool_or(environment = 'host' or graded_in = 'host'), false) as used_host
     from cells

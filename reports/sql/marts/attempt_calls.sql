@@ -1,6 +1,6 @@
 -- Grain: one attempt that made model calls, with their number and what the priced ones cost.
-with calls as (
-    select * from staging.llm_calls
+with scopes as (
+    select * from marts.attempt_scopes
 ),
 
 final as (
@@ -8,9 +8,9 @@ final as (
         attempt_id,
         arm,
         instance_id,
-        count(*) as calls,
+        sum(calls) as calls,
         coalesce(sum(cost_usd), 0) as cost_usd
-    from calls
+    from scopes
     group by attempt_id, arm, instance_id
 )
 

@@ -3,6 +3,27 @@ with attempts as (
     select * from main.attempts
 ),
 
+-- Calls are not free: an arm with calls and without any cost above 0 was not metered, and its
+-- zeros are unknown costs. An attempt without a call costs nothing.
+unmetered as (
+    select arm
+    from attempts
+    group by arm
+    having max(cost_usd) = 0 and bool_or(coalesce(model_calls, 1) > 0 and cost_usd is not null)
+),
+
+metered as (
+    select
+        * replace (
+            case when is_unmetered then null else cost_usd end as cost_usd,
+            case when is_unmetered and billed_usd = 0 then null else billed_usd end as billed_usd
+        )
+    from (
+        select *, arm in (from unmetered) as is_unmetered
+        from attempts
+    )
+),
+
 -- One with calls of unknown price cost at least what is known; one that was imported without
 -- its calls may have no known cost at all, or a total that stands for itself.
 final as (
@@ -31,8 +52,9 @@ final as (
         versions,
         billed_usd,
         cost_usd,
-        cost_usd is not null and coalesce(unpriced_calls, 0) = 0 as is_cost_complete
-    from attempts
+        cost_usd is not null and coalesce(unpriced_calls, 0) = 0 as is_cost_complete,
+        is_unmetered
+    from metered
 )
 
 select * from final

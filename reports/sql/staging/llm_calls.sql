@@ -4,7 +4,16 @@ with calls as (
 ),
 
 final as (
-    select arm, attempt_id, instance_id, cost_usd
+    select
+        arm,
+        attempt_id,
+        instance_id,
+        role,
+        scope,
+        input_tokens,
+        cache_read_tokens,
+        output_tokens,
+        cost_usd
     from calls
 )
 

@@ -77,11 +77,13 @@ def test_before_anything_ran_every_question_has_an_answer(lake: LakeBuilder) -> 
     lake.declare(["a"], ["i1"])
     assert told(lake) == {
         "resolution": "Nothing has run yet: 1 cell planned.",
-        "cost": "the cost of a is unknown.",
+        "cost": "No cost is known, so nothing about cost is compared or drawn.",
         "worth": "This needs costs. Not compared: a, because no cost is known.",
         "budget": "This needs the costs or the numbers of calls of attempts.",
         "differences": "There is only one arm, so there is nothing to compare.",
+        "instances": "Nothing has run yet.",
         "failures": "a leaves 1 of 1 cell unresolved, most often: never run (1, 100.0 %).",
+        "effort": "Neither calls nor costs of single attempts are known.",
         "spending": "a has not run.",
     }
 
@@ -94,7 +96,7 @@ def test_failures_are_divided_in_three_ways(lake: LakeBuilder) -> None:
         "d", "i1", outcome="gave_up", workflow_status="blocked", agent_verdict="unverified",
         reproduced=False,
     )  # fmt: skip
-    groups = group_failures(build(lake.root, "trial"))
+    groups = group_failures(build(lake.root, "trial"), ["a", "d"])
     assert [[(row.name, row.cells) for row in group.rows] for group in groups] == [
         [("no patch", (1, 1))],
         [("gave up", (0, 1)), ("vanished", (1, 0))],

@@ -73,10 +73,10 @@ def test_the_page_is_valid_and_fetches_nothing(two_arms: LakeBuilder) -> None:
 
 
 def test_figures_are_themed_and_described(two_arms: LakeBuilder) -> None:
-    """The nine drawings have alternative texts and use only colours of the page's theme."""
+    """The eleven drawings have alternative texts and use only colours of the page's theme."""
     html = render(build(two_arms.root, "trial"))
     drawings = re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL)
-    assert len(drawings) == 9
+    assert len(drawings) == 11
     for drawing in drawings:
         assert re.search(
             r'role="img" aria-labelledby="[a-z-]+-alt"><title id="[a-z-]+-alt">', drawing
@@ -94,7 +94,8 @@ def test_the_questions_come_in_order_each_with_its_answer(two_arms: LakeBuilder)
     told = answers(report, describe(report))
     places = [html.index(f'<section class="question" id="{answer.name}">') for answer in told]
     assert [answer.name for answer in told] == [
-        "resolution", "cost", "worth", "budget", "differences", "failures", "spending",
+        "resolution", "cost", "worth", "budget", "differences", "instances", "failures", "effort",
+        "spending",
     ]  # fmt: skip
     assert places == sorted(places)
     assert places[-1] < html.index('<section id="details">')

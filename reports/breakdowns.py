@@ -1,0 +1,157 @@
+"""Types of breakdowns: instances by the arms that resolve them, and work by amount and kind."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from reports.estimates import Interval
+
+Kind = Literal["repository", "difficulty"]
+
+Amount = Literal["calls", "cost"]
+
+Verdict = Literal["all", "resolved", "unresolved"]
+
+
+@dataclass(frozen=True)
+class InstanceOverlap:
+    """One planned instance and the arms that resolve it at least once, without control arms."""
+
+    instance_id: str
+    repository: str
+    difficulty: str | None
+    arms: Sequence[str]
+    """The arms that plan it, in declared order."""
+    resolving: Sequence[str]
+
+    def of(self, arms: Collection[str]) -> "InstanceOverlap":
+        """Return the overlap of these arms."""
+        kept, resolving = ([arm for arm in of if arm in arms] for of in (self.arms, self.resolving))
+        return replace(self, arms=kept, resolving=resolving)
+
+
+@dataclass(frozen=True)
+class GroupRate:
+    """One arm over the instances of one repository or difficulty."""
+
+    arm: str
+    kind: Kind
+    name: str
+    instances: int
+    planned: int
+    """Planned cells."""
+    resolved: int
+    """Resolved cells."""
+
+    @property
+    def rate(self) -> float:
+        """Resolved share of the planned cells."""
+        return self.resolved / self.planned
+
+
+@dataclass(frozen=True)
+class Chance:
+    """A probability of success with k attempts, as a mean over instances."""
+
+    value: float
+    interval: Interval
+    """95 % Wilson interval with each instance as one trial, which is conservative."""
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """The repeats of one arm's instances."""
+
+    arm: str
+    instances: int
+    attempts: int
+    """Planned attempts at an instance. The minimum if instances differ."""
+    always: int
+    """Instances that all attempts resolve."""
+    flaky: int
+    """Instances that some attempts resolve and others do not."""
+    never: int
+    """Instances that no attempt resolves."""
+    pass_at: Mapping[int, Chance]
+    """pass@k: the chance that at least one of k attempts resolves an instance."""
+    pass_all: Mapping[int, Chance]
+    """pass^k: the chance that all of k attempts resolve it."""
+
+    @property
+    def resolved(self) -> int:
+        """Instances that at least one attempt resolves."""
+        return self.always + self.flaky
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Distribution of one amount over the cells of one arm that ran, where it is fully known."""
+
+    arm: str
+    amount: Amount
+    verdict: Verdict
+    cells: int
+    mean: float
+    least: float
+    lower_quartile: float
+    median: float
+    upper_quartile: float
+    most: float
+
+
+@dataclass(frozen=True)
+class CallUse:
+    """The calls of one arm in one role and phase, over the attempts that count."""
+
+    arm: str
+    role: str
+    """Empty if the arm has one conversation."""
+    phase: str
+    """Scope without the numbers of its branches. Empty for the main line."""
+    calls: int
+    priced_calls: int
+    cost_usd: float | None
+    """Cost of the priced calls, or None if there are none."""
+    input_tokens: int | None
+    cache_read_tokens: int | None
+    output_tokens: int | None
+
+
+@dataclass(frozen=True)
+class ToolUse:
+    """One arm's uses of one tool, over the attempts that count and have steps."""
+
+    arm: str
+    tool: str
+    uses: int
+    attempts: int
+    """Attempts that used it."""
+
+
+@dataclass(frozen=True)
+class Breakdowns:
+    """All breakdowns of a report. Arms are in declared order."""
+
+    instances: tuple[InstanceOverlap, ...]
+    groups: tuple[GroupRate, ...]
+    repeats: tuple[Repeats, ...]
+    spreads: tuple[Spread, ...]
+    calls: tuple[CallUse, ...]
+    tools: tuple[ToolUse, ...]
+
+    def of(self, arms: Collection[str]) -> "Breakdowns":
+        """Return the breakdowns of these arms."""
+        return Breakdowns(
+            instances=tuple(one.of(arms) for one in self.instances),
+            groups=tuple(one for one in self.groups if one.arm in arms),
+            repeats=tuple(one for one in self.repeats if one.arm in arms),
+            spreads=tuple(one for one in self.spreads if one.arm in arms),
+            calls=tuple(one for one in self.calls if one.arm in arms),
+            tools=tuple(one for one in self.tools if one.arm in arms),
+        )
+
+    def spread(self, arm: str, amount: Amount, verdict: Verdict) -> Spread | None:
+        """Return one distribution, or None if no cell has the amount known."""
+        wanted = (arm, amount, verdict)
+        found = (each for each in self.spreads if (each.arm, each.amount, each.verdict) == wanted)
+        return next(found, None)

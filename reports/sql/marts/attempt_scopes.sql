@@ -1,0 +1,24 @@
+-- Grain: one attempt × role × scope with model calls, with their sums. Only the priced calls have a
+-- cost. Sums of tokens are null if no call has known ones.
+with calls as (
+    select * from staging.llm_calls
+),
+
+final as (
+    select
+        attempt_id,
+        arm,
+        instance_id,
+        role,
+        scope,
+        count(*) as calls,
+        count(cost_usd) as priced_calls,
+        sum(cost_usd) as cost_usd,
+        sum(input_tokens) as input_tokens,
+        sum(cache_read_tokens) as cache_read_tokens,
+        sum(output_tokens) as output_tokens
+    from calls
+    group by attempt_id, arm, instance_id, role, scope
+)
+
+select * from final

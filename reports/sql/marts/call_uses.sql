@@ -1,0 +1,29 @@
+-- Grain: one declared arm × role × phase of the attempts that count, with the calls that it made.
+-- A phase is a scope without the numbers of its branches.
+with scopes as (
+    select * from marts.attempt_scopes
+),
+
+cells as (
+    select attempt_id, position from marts.cells where attempt_id is not null
+),
+
+final as (
+    select
+        arm,
+        position,
+        role,
+        regexp_replace(scope, '-[0-9]+', '', 'g') as phase,
+        sum(calls)::bigint as calls,
+        sum(priced_calls)::bigint as priced_calls,
+        sum(cost_usd) as cost_usd,
+        sum(input_tokens)::bigint as input_tokens,
+        sum(cache_read_tokens)::bigint as cache_read_tokens,
+        sum(output_tokens)::bigint as output_tokens
+    from scopes
+    inner join cells using (attempt_id)
+    group by all
+)
+
+select * from final
+order by position, arm, cost_usd desc nulls last, role, phase

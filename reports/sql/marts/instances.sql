@@ -1,0 +1,41 @@
+-- Grain: one planned instance, with its repository, its difficulty, and the declared arms that plan
+-- it and that resolve it at least once. Control arms do not count. The repository of an untried
+-- instance is derived from its id.
+with arms as (
+    select arm, agent not in ('gold', 'null') as is_contender from staging.experiments
+),
+
+planned as (
+    select
+        instance_id,
+        coalesce(list(arm order by position) filter (is_contender), []) as arms,
+        coalesce(list(arm order by position) filter (is_contender and resolved > 0), []) as resolving
+    from marts.arm_instances
+    inner join arms using (arm)
+    group by instance_id
+),
+
+known as (
+    select
+        instance_id,
+        any_value(nullif(repo, '')) as repo,
+        any_value(difficulty) as difficulty
+    from main.attempts
+    group by instance_id
+),
+
+final as (
+    select
+        instance_id,
+        coalesce(
+            repo, replace(regexp_replace(instance_id, '-[^-]*$', ''), '__', '/')
+        ) as repository,
+        difficulty,
+        arms,
+        resolving
+    from planned
+    left join known using (instance_id)
+)
+
+select * from final
+order by instance_id
