@@ -147,7 +147,7 @@ def cluster_totals(columns: Sequence[ArrayLike], clusters: Clusters) -> Numbers:
     return np.column_stack([np.bincount(index, weights=column) for column in values])
 
 
-def expanded_tail(tail: float, clusters: int) -> float:
+def expanded_tail(tail: float, clusters: float) -> float:
     """Return the percentile that corrects for estimating the spread from few clusters."""
     from scipy.special import ndtr, stdtrit
 

@@ -31,7 +31,7 @@ def difference_of_amounts(
     """Return candidate's mean per row minus baseline's, over the same rows. None without rows.
 
     The interval is symmetric: its half-width is a quantile of the absolute studentised difference.
-    In simulations of eight scenarios with 23 instances it covers at least 93 %, where equal tails
+    In simulations of eight scenarios with 23 instances it covers at least 92.5 %, where equal tails
     and BCa go down to 81 % for costs with a log-normal spread of 1.5.
 
     Hall, P. (1988). On symmetric bootstrap confidence intervals. Journal of the Royal Statistical
@@ -64,9 +64,9 @@ def cost_per_resolved(
     The interval inverts a test as Fieller's does, with critical values from a bootstrap. It needs
     no division by a resampled number of resolved cells, so that a resample without one is as good
     as any. The upper limit is infinite if so little is resolved that the data allow for nothing.
-    The quantiles are expanded twice, because both the spread and the skewness of the cost are
-    estimated from few clusters. In simulations of eight scenarios with 23 instances it covers at
-    least 93 %.
+    The quantiles are expanded for the number of normal observations that would tell the standard
+    error as well as the data do, which is small if a few clusters make up most of the cost. They
+    are expanded twice, once for the standard error of the data and once for those of the resamples.
 
     Hwang, J. T. G. (1995). Fieller's problems and resampling techniques. Statistica Sinica 5,
     161-171. Briggs, A. H., Mooney, C. Z. and Wonderling, D. E. (1999). Constructing confidence
@@ -86,8 +86,8 @@ def cost_per_resolved(
     studentized, error = _studentized(totals, value, bootstrap)
     if not error:
         return Estimate(value, Interval(value, value), count, degenerate)
-    tail = expanded_tail((1 - bootstrap.confidence) / 2, count)
-    tail = expanded_tail(tail, count)
+    worth = _effective(totals, value)
+    tail = expanded_tail(expanded_tail((1 - bootstrap.confidence) / 2, worth), worth)
     low = float(np.quantile(studentized, tail, method="lower"))
     high = float(np.quantile(studentized, 1 - tail, method="higher"))
     (own, joint), (_, other) = np.cov(totals.T) / count
@@ -97,6 +97,22 @@ def cost_per_resolved(
     )
     least = found.low if found.low > 0 else _percentile(drawn, count, bootstrap)
     return Estimate(value, Interval(least, found.high), count, degenerate)
+
+
+def _effective(totals: Numbers, ratio: float) -> float:
+    """Return the number of normal observations whose variance is as uncertain as the data's.
+
+    It follows from the kurtosis of the residuals, and is never more than the number of clusters.
+
+    O'Neill, B. (2014). Some useful moment results in sampling problems. The American Statistician
+    68, 282-296.
+    """
+    import numpy as np
+
+    residuals = totals[:, 0] - ratio * totals[:, 1]  # their mean is 0
+    squares = (residuals / np.abs(residuals).max()) ** 2
+    excess = max(0.0, float((squares**2).mean() / squares.mean() ** 2) - 3)
+    return 1 + (len(residuals) - 1) / (1 + excess / 2)
 
 
 def _percentile(drawn: Numbers, clusters: int, bootstrap: Bootstrap) -> float:

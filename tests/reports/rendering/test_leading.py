@@ -7,7 +7,8 @@ import pytest
 from reports.build import build
 from reports.format import points
 from reports.rendering import markdown, page
-from reports.rendering.leading import Leading, Line, describe
+from reports.rendering.leading import Leading, describe
+from reports.rendering.lines import Line
 from reports.statistics import newcombe_interval
 from reports.types import PairedTable, Report
 from tests.reports.lake_fixture import LakeBuilder
