@@ -411,9 +411,11 @@ class Resampled:
     candidate_pass_at: Mapping[int, Estimate | None]
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One planned cell and the attempt that counts for it."""
+class Cell(NamedTuple):
+    """One planned cell and the attempt that counts for it.
+
+    A report may hold a million of them, so they are tuples.
+    """
 
     arm: str
     instance_id: str

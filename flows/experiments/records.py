@@ -76,6 +76,7 @@ def attempt_row(record: AttemptRecord) -> Row:
     return {
         **_cell_columns(record.attempt_id, cell.instance.instance_id, cell.repeat),
         "repo": cell.instance.repo,
+        "difficulty": cell.instance.row.get("difficulty"),
         "agent": cell.arm.agent,
         "model": model_name(model) if model else "none",
         "provider": model.provider if model else "none",
@@ -85,6 +86,7 @@ def attempt_row(record: AttemptRecord) -> Row:
         **_report_columns(record.outcome),
         "started_at": record.run.started_at,
         "duration_s": record.run.duration_s,
+        "order_in_instance": None,
         **usage_totals(
             [step.result.usage for step in record.steps if isinstance(step.result, ModelReply)]
         ),

@@ -18,7 +18,7 @@ from reports.statistics.amounts import (
     ratio_of_costs_per_resolved,
     ratio_of_sums,
 )
-from reports.statistics.bootstrap import Bootstrap
+from reports.statistics.bootstrap import Bootstrap, settings_for
 from reports.statistics.families import holm
 from reports.statistics.paired import (
     instance_leads,
@@ -59,6 +59,7 @@ __all__ = [
     "ratio_of_costs_per_resolved",
     "ratio_of_sums",
     "repeat_correlation",
+    "settings_for",
     "sign_flip",
     "smallest_detectable_difference",
     "wilson_interval",

@@ -1,7 +1,5 @@
 """The order in which cells are shown to an operator."""
 
-from dataclasses import replace
-
 from flows.report import SHOWN_CELLS, most_telling
 from reports.types import Cell, State
 
@@ -24,7 +22,7 @@ CELL = Cell(
 
 
 def cell(state: State, cost_usd: float | None = 1.0, *, is_suspect: bool = False) -> Cell:
-    return replace(CELL, state=state, cost_usd=cost_usd, is_suspect=is_suspect)
+    return CELL._replace(state=state, cost_usd=cost_usd, is_suspect=is_suspect)
 
 
 def test_broken_cells_come_first_and_missing_ones_last() -> None:
