@@ -61,6 +61,7 @@ async def report(
         key=artifact_key("cells", experiment),
         description=_title(built),
     )
+    await _publish_history(store, experiment)
     page = report_files.page_path(store, experiment)
     if isinstance(page, Path) and is_local(PREFECT_API_URL.value()):
         await acreate_link_artifact(
@@ -70,6 +71,17 @@ async def report(
             description="On the machine that wrote it",
         )
     return str(page)
+
+
+async def _publish_history(lake: Lake, experiment: str) -> None:
+    """Write the history of an experiment with several dated runs, and publish it."""
+    history = await asyncio.to_thread(report_files.read_history, lake, experiment)
+    if len(history.runs) > 1:
+        await acreate_markdown_artifact(
+            markdown=await asyncio.to_thread(report_files.write_history, lake, history),
+            key=artifact_key("history", history.name),
+            description=f"{len(history.runs)} runs of {history.name}",
+        )
 
 
 def most_telling(cells: "Iterable[Cell]") -> "list[Cell]":

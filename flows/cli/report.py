@@ -8,7 +8,9 @@ from flows.cli.options import LakeOption
 
 
 def report(
-    name: Annotated[str, typer.Argument(help="experiment")],
+    names: Annotated[
+        list[str], typer.Argument(help="experiment; several are compared on common instances")
+    ],
     baseline: Annotated[str | None, typer.Option(help="arm to compare with")] = None,
     candidate: Annotated[str | None, typer.Option(help="arm to compare")] = None,
     lake: LakeOption = None,
@@ -19,6 +21,9 @@ def report(
     from flows.storage.lake import Lake
 
     store = Lake.existing(lake)
-    built = report_files.read(store, name, baseline, candidate)
+    if len(names) == 1:
+        built = report_files.read(store, names[0], baseline, candidate)
+    else:
+        built = report_files.read_several(store, names, baseline, candidate)
     report_files.write(store, built)
     console.report(store, built)

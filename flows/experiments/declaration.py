@@ -14,6 +14,7 @@ from agent.journal.pacing import RateLimit
 from agent.models.spec import ModelSpec
 from eval.selection import Selection
 from flows.errors import UsageError
+from flows.experiments.gates import Gates
 
 NAME = r"^[a-z0-9][a-z0-9._-]*$"
 """Pattern of names that are also lake folders and container labels."""
@@ -31,6 +32,7 @@ NOT_DECLARED = {
     "rate_limits": "changes when a model is asked, not what it answers",
     "images": "changes when an image is on the machine, not what is in it",
     "audit": "adds a second grading beside the official verdict, which stays the first one's",
+    "gates": "judge the results, and change nothing of them",
 }
 """Fields that may change between runs of the same declaration, with the reason. All others define
 the experiment. So do budgets, the time limit of the tests and the preflight, because a cell that
@@ -204,6 +206,10 @@ class Experiment(_Declared):
         default_factory=list,
         description="further declared comparisons; all others are exploratory",
     )
+    gates: Gates = Field(
+        default_factory=dict,
+        description="bounds that a finished run has to keep, by arm: {mini: {resolved: '>= 0.6'}}",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -238,6 +244,8 @@ class Experiment(_Declared):
             if pair.arms in seen:
                 raise ValueError(f"{where} declares {' and '.join(sorted(pair.arms))} again")
             seen.add(pair.arms)
+        if judged := self.gates.keys() - names:
+            raise ValueError(f"gates names no arm of this experiment: {sorted(judged)}")
         return self
 
     def model_of(self, arm: ArmSpec) -> ModelSpec | None:

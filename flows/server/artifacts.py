@@ -21,7 +21,7 @@ from prefect.settings import PREFECT_API_URL
 from agent.errors import InfrastructureError
 from flows.server.progress import artifact_key
 
-KINDS = ("progress", "report", "cells", "page")
+KINDS = ("progress", "report", "cells", "page", "history")
 """Artifacts of an experiment, as published by `flows.server.progress` and `flows.report`."""
 
 _PAGE = 50
