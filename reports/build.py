@@ -19,6 +19,7 @@ from reports.analysis.paired import (
 from reports.analysis.plans import judge_margin, read_plans
 from reports.analysis.resampled import read_resampled
 from reports.analysis.spending import read_spending
+from reports.analysis.strata import read_stops, read_strata
 from reports.errors import ReportError
 from reports.lake import near
 from reports.relations import open_marts, run_audits
@@ -61,6 +62,8 @@ def build(
             cells=read_cells(connection),
             failures=read_failures(connection),
             spending=read_spending(connection),
+            strata=read_strata(connection),
+            stops=read_stops(connection),
             trajectories=frozenset(),
         )
     finally:

@@ -33,6 +33,8 @@ MARTS = (
     "cells",
     "arms",
     "arm_states",
+    "order_strata",
+    "budget_stops",
     "pairs",
     "leads",
     "failures",

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from reports.losses import FailureClass, Failures, Spending
+from reports.strata import BudgetStops, OrderStratum
 
 State = Literal[
     "resolved",
@@ -501,6 +502,9 @@ class Report:
     failures: Failures
     spending: tuple[Spending, ...]
     """Spending by arm, in declared order."""
+    strata: tuple[OrderStratum, ...]
+    """Results by the position of the arm among the arms. Empty if no position is known."""
+    stops: tuple[BudgetStops, ...]
     trajectories: frozenset[str]
     """Ids of attempts that the report refers to and whose steps are in the lake."""
 

@@ -23,6 +23,7 @@ from reports.format import (
     usd,
 )
 from reports.losses import PURPOSES, Purpose, Spending
+from reports.rendering import order
 from reports.rendering.headline import headline
 from reports.rendering.leading import Leading, adjusted_p, describe
 from reports.types import STATES, ArmSummary, Comparison, Report, Source
@@ -46,10 +47,23 @@ def render(report: Report) -> str:
         *_failures(report),
         *_spending(report),
         *_every_pair(report),
+        *_order(report),
         "## Source",
         _source(report),
     ]
     return "\n\n".join(filter(None, sections)) + "\n"
+
+
+def _order(report: Report) -> Iterable[str]:
+    """Yield the results by order and without budget stops, where there are any."""
+    if report.strata:
+        yield "## Results by order of the arms"
+        yield _named(order.ORDER_HEADER, order.order_rows(report.strata))
+        yield order.ORDER_NOTE
+    if report.stops:
+        yield "## Results without budget stops"
+        yield _named(order.STOPS_HEADER, order.stop_rows(report.stops))
+        yield order.STOPS_NOTE
 
 
 def _audits(report: Report) -> str:
@@ -298,6 +312,11 @@ def _table(
     rule = ["---"] * words + ["---:"] * numbers + ["---"] * remarks
     lines = [header, rule, *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _named(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table whose first column holds names."""
+    return _table(header, ((_text(name), *numbers) for name, *numbers in rows))
 
 
 def _text(value: str) -> str:

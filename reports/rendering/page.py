@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reports.analysis import spending
@@ -15,6 +16,7 @@ from reports.losses import (
     PHASES,
     PURPOSES,
 )
+from reports.rendering import order
 from reports.rendering.answers import answers
 from reports.rendering.drawing import colour_index
 from reports.rendering.figures import draw_cost, draw_resolution, draw_spending
@@ -113,6 +115,7 @@ def render(report: Report) -> str:
         sides=read_sides(report),
         failures=group_failures(report),
         failed={arm.name: arm.planned - arm.resolved for arm in report.arms},
+        order_tables=_order_tables(report),
         grid=grid,
         grid_left_out=report.source.instances * report.source.repeats - len(grid),
         suspects=suspects[:SUSPECTS],
@@ -127,6 +130,25 @@ def render(report: Report) -> str:
         purposes=PURPOSES,
         traces=TRACES,
     )
+
+
+def _order_tables(report: Report) -> list[tuple[str, Sequence[str], Sequence[Sequence[str]], str]]:
+    """Return title, header, rows and note of the tables by order and of budget stops."""
+    tables = [
+        (
+            "Results by order of the arms",
+            order.ORDER_HEADER,
+            order.order_rows(report.strata),
+            order.ORDER_NOTE,
+        ),
+        (
+            "Results without budget stops",
+            order.STOPS_HEADER,
+            order.stop_rows(report.stops),
+            order.STOPS_NOTE,
+        ),
+    ]
+    return [table for table in tables if table[2]]
 
 
 def _links(report: Report) -> dict[str, str]:
