@@ -52,7 +52,7 @@ class History:
     @property
     def other_instances(self) -> tuple[str, ...]:
         """Names of the runs with other instances than the latest, or with other contents."""
-        latest = self.runs[-1].dataset_digest
+        latest = self.runs[-1].dataset_digest if self.runs else ""
         return tuple(run.experiment for run in self.runs if run.dataset_digest != latest)
 
     def before(self, experiment: str) -> DatedRun | None:
@@ -72,25 +72,24 @@ def series_of(experiment: str) -> str:
 def read_history(lake: Path | UPath, experiment: str) -> History:
     """Read the latest runs of the series that an experiment belongs to.
 
-    Raise ReportError for a missing lake and an unknown series.
+    A run without a whole declaration is left out. Raise ReportError for a missing lake and an unknown series.
     """
     name = series_of(experiment)
     known = list_experiments(lake)
     names = sorted(each for each in known if series_of(each) == name)
     if not names:
         raise ReportError(f"no run of {name!r} in {lake}; {near(name, known)}")
-    runs = [_read(lake, each) for each in names[-LATEST:]]
+    read = (_read(lake, each) for each in names[-LATEST:])
+    runs = [run for run in read if run is not None]
     return History(name, tuple(sorted(runs, key=lambda run: (run.began, run.experiment))))
 
 
-def _read(lake: Path | UPath, experiment: str) -> DatedRun:
+def _read(lake: Path | UPath, experiment: str) -> DatedRun | None:
     connection = open_marts(lake, experiment, (*CELLS, "arms", "arm_states", "source"))
     try:
         rows = read_rows(connection, "from marts.source")
         if not rows:
-            raise ReportError(
-                f"experiment {experiment!r} has no declaration in the lake: run it again"
-            )
+            return None
         [row] = rows
         began = row["first_attempt_utc"] or row["declared_at_utc"]
         return DatedRun(experiment, began, row["dataset_digest"], read_arms(connection))
