@@ -26,7 +26,7 @@ BLANKS = "\ufeff\u200b"
 
 
 class Ending(NamedTuple):
-    """How an attempt of a published table ended."""
+    """The end of an attempt of a published table."""
 
     attempt: str
     """An outcome of the table `attempts`."""

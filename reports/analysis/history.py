@@ -72,7 +72,8 @@ def series_of(experiment: str) -> str:
 def read_history(lake: Path | UPath, experiment: str) -> History:
     """Read the latest runs of the series that an experiment belongs to.
 
-    A run without a whole declaration is left out. Raise ReportError for a missing lake and an unknown series.
+    A run without a whole declaration is left out. Raise ReportError for a missing lake and an
+    unknown series.
     """
     name = series_of(experiment)
     known = list_experiments(lake)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from reports.analysis.history import DatedRun, History
 from reports.format import listing, moment, percent, usd
 from reports.rendering.drawing import Figure, arm_colour, draw_figure, marker, percent_axis
+from reports.rendering.markdown import cost_per_resolved
 from reports.rendering.templates import environment
 from reports.types import ArmSummary
 
@@ -75,7 +76,7 @@ def draw_history(history: History) -> Figure:
         axes.set_xticks([*shown], [f"{history.runs[i].began:%m-%d %H:%M}" for i in shown])
         axes.tick_params(axis="x", rotation=30)
         axes.grid(visible=True, axis="y")
-        axes.legend(loc="lower left", fontsize=8)
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1.03), ncols=3, fontsize=8)
 
     told = [
         f"{run.experiment}: " + ", ".join(f"{arm.name} {percent(arm.rate)}" for arm in run.arms)
@@ -101,7 +102,7 @@ def _row(run: DatedRun, arm: ArmSummary) -> tuple[str, ...]:
         percent(arm.rate),
         f"{percent(arm.interval.low)} to {percent(arm.interval.high)}",
         usd(arm.cost.usd, bound),
-        usd(arm.cost_per_resolved, bound),
+        cost_per_resolved(arm),
     )
 
 

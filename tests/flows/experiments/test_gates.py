@@ -46,7 +46,7 @@ def test_a_bound_is_kept_or_not(
 @pytest.mark.parametrize(
     ("gates", "message"),
     [
-        ({"nobody": {"resolved": ">= 0.6"}}, "gates names no arm of this experiment: .'nobody'"),
+        ({"gone": {"resolved": ">= 0.6"}}, "gates names no arm of this experiment: .'gone'"),
         ({"able": {"resolved": "about 0.6"}}, "gates.able.resolved: String should match"),
         ({"able": {"speed": ">= 1"}}, "gates.able.speed"),
     ],
