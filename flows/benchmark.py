@@ -9,10 +9,11 @@ from prefect.states import Completed
 
 from flows.cells import How, run_cells
 from flows.display.terminal import say
-from flows.errors import IncompleteRun
+from flows.errors import GateFailed, IncompleteRun
 from flows.experiments.cell_state import CellStates, End
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
+from flows.experiments.gates import failed_gates
 from flows.experiments.plan import Plan, prepare
 from flows.experiments.shares import Listed, OnEnd
 from flows.experiments.stop import Stop
@@ -23,7 +24,7 @@ from flows.server.given import declared, name_run
 from flows.server.order import Order
 from flows.server.progress import RunProgress
 from flows.server.stopping import graceful_stop
-from flows.storage import journals
+from flows.storage import journals, report_files
 from reports.format import plural
 
 _UNFINISHED: Mapping[End, str] = {
@@ -60,6 +61,7 @@ async def benchmark(
         UsageError: the experiment, its file or its Variable cannot be used.
         IncompleteRun: some cells are unfinished; the message gives the reason and the next step.
             Run again to continue.
+        GateFailed: all cells are done, and an arm does not keep a declared bound.
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
     experiment = await declared(experiment)
@@ -89,8 +91,34 @@ async def benchmark(
     for end, words in _UNFINISHED.items():
         if counts[end]:
             raise IncompleteRun(f"{counts[end]} of {counts.total()} cells {words}")
+    if grade:
+        await _judge(plan, news, page)
     message = f"{plural(counts.total(), 'cell')} done · results of {experiment.name}"
     return Completed(message=message, data=page)  # type: ignore[return-value]  # Prefect unwraps it
+
+
+async def _judge(plan: Plan, news: Announcements, page: str) -> None:
+    """Check the declared gates of a finished run.
+
+    A gate that the run before it in the history failed as well is announced no more.
+
+    Raises:
+        GateFailed: an arm does not keep a bound.
+    """
+    gates = plan.experiment.gates
+    if not gates:
+        return
+    history = await asyncio.to_thread(report_files.read_history, plan.lake, plan.experiment.name)
+    own = next(run for run in history.runs if run.experiment == plan.experiment.name)
+    failed = failed_gates(gates, own.arms)
+    if not failed:
+        return
+    before = history.before(own.experiment)
+    known = {(gate.arm, gate.metric) for gate in failed_gates(gates, before.arms)} if before else ()
+    new = [gate for gate in failed if (gate.arm, gate.metric) not in known]
+    if new:
+        await news.regressed(new, page)
+    raise GateFailed(f"{'; '.join(map(str, failed))} · {page}")
 
 
 async def _run_on_workers(

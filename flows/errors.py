@@ -3,6 +3,7 @@
 UsageError             an invalid file, option or request: exit code 2
 └── Mismatch           a lake, a journal and the program using them do not belong together
 IncompleteRun          some cells are unfinished: exit code 3, run again to continue
+GateFailed             a finished run does not keep a declared bound: exit code 1
 """
 
 
@@ -16,3 +17,7 @@ class Mismatch(UsageError):
 
 class IncompleteRun(Exception):
     """Some cells could not be finished. Finished work is kept."""
+
+
+class GateFailed(Exception):
+    """A finished run does not keep a bound that its experiment declares."""

@@ -80,6 +80,7 @@ async def publish(
         key=artifact_key("cells", experiment, lake_id),
         description=_title(built),
     )
+    await _publish_history(store, experiment, lake_id)
     if link := page_url(experiment):
         await acreate_link_artifact(
             link=link,
@@ -97,6 +98,17 @@ def page_url(experiment: str) -> str | None:
     """
     served = os.environ.get(SERVED)
     return f"{served.rstrip('/')}/{quote(experiment)}/index.html" if served else None
+
+
+async def _publish_history(lake: Lake, experiment: str, lake_id: str) -> None:
+    """Write the history of an experiment with several dated runs, and publish it."""
+    history = await asyncio.to_thread(report_files.read_history, lake, experiment)
+    if len(history.runs) > 1:
+        await acreate_markdown_artifact(
+            markdown=await asyncio.to_thread(report_files.write_history, lake, history),
+            key=artifact_key("history", history.name, lake_id),
+            description=f"{len(history.runs)} runs of {history.name}",
+        )
 
 
 def most_telling(cells: "Iterable[Cell]") -> "list[Cell]":

@@ -21,6 +21,7 @@ from reports.analysis.paired import (
 from reports.analysis.plans import judge_margin, read_plans
 from reports.analysis.resampled import read_resampled
 from reports.analysis.spending import read_spending
+from reports.analysis.strata import read_stops, read_strata
 from reports.analysis.worth import read_worth
 from reports.errors import ReportError
 from reports.lake import near
@@ -74,6 +75,8 @@ def build(
             breakdowns=read_breakdowns(connection).of(names),
             worth=read_worth(connection, names),
             budgets=read_budgets(connection, names),
+            strata=read_strata(connection),
+            stops=read_stops(connection),
             trajectories=frozenset(),
         )
     finally:

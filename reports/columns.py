@@ -118,6 +118,13 @@ ATTEMPTS = Table(
         Column("started_at", TIME, "start, workspace included", required=False),
         Column("duration_s", FLOAT, "wall time; null where an import does not say", "s", False),
         Column(
+            "order_in_instance",
+            INT,
+            "position of the arm in the order in which the arms began the instance and repeat, "
+            "from 0; null for imports and in older files",
+            required=False,
+        ),
+        Column(
             "model_calls",
             INT,
             "answered model calls; null where an import does not say",
@@ -264,7 +271,7 @@ EXPERIMENTS = Table(
         ),
         Column("declaration", TEXT, "the experiment as JSON"),
         Column("arm_order", INT, "position of the arm in the declaration, from 0"),
-        Column("agent", TEXT, "kind of arm"),
+        Column("agent", TEXT, "kind of arm, or the harness that an import names"),
         Column(
             "model", TEXT, "model string, or none; includes the models of roles with another one"
         ),

@@ -29,6 +29,9 @@ _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
 }
 """A report never fetches a DuckDB extension. The built-in ones are enough."""
 
+MEMORY = "600MB"
+"""Memory limit of DuckDB. Relations of a million attempts are moved to temporary files."""
+
 
 def location(given: str | Path | UPath) -> Path | UPath:
     """Return the location of a lake: the absolute path of a folder, or an object-store prefix.
@@ -94,7 +97,10 @@ def open_lake(lake: Path | UPath, experiment: str) -> DuckDBPyConnection:
     import duckdb  # imported late because it costs the command line a tenth of a second
 
     _require(experiment, lake)
-    connection = duckdb.connect(config=_OFFLINE)
+    spilled = TemporaryDirectory(prefix="durabench-report-")
+    limits = {"memory_limit": MEMORY, "temp_directory": spilled.name}
+    connection = duckdb.connect(config={**_OFFLINE, **limits})
+    weakref.finalize(connection, spilled.cleanup)
     if not isinstance(lake, Path):
         copy = TemporaryDirectory(prefix="durabench-lake-")
         weakref.finalize(connection, copy.cleanup)

@@ -42,6 +42,8 @@ MARTS = (
     "spreads",
     "call_uses",
     "tool_uses",
+    "order_strata",
+    "budget_stops",
     "pairs",
     "leads",
     "failures",

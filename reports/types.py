@@ -10,6 +10,7 @@ from reports.economics import Budget, Costs, Worth
 from reports.estimates import Estimate as Estimate
 from reports.estimates import Interval as Interval
 from reports.losses import FailureClass, Failures, Spending
+from reports.strata import BudgetStops, OrderStratum
 
 State = Literal[
     "resolved",
@@ -409,9 +410,11 @@ class Resampled:
     candidate_pass_at: Mapping[int, Estimate | None]
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One planned cell and the attempt that counts for it."""
+class Cell(NamedTuple):
+    """One planned cell and the attempt that counts for it.
+
+    A report may hold a million of them, so they are tuples.
+    """
 
     arm: str
     instance_id: str
@@ -502,6 +505,9 @@ class Report:
     """The arms by cost and resolution together."""
     budgets: tuple[Budget, ...]
     """The arms under limits of cost and of calls. Without known amounts, a kind is absent."""
+    strata: tuple[OrderStratum, ...]
+    """Results by the position of the arm among the arms. Empty if no position is known."""
+    stops: tuple[BudgetStops, ...]
     trajectories: frozenset[str]
     """Ids of attempts that the report refers to and whose steps are in the lake."""
 

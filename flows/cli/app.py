@@ -13,6 +13,7 @@ from flows.cli import (
     export,
     fork,
     grade,
+    history,
     images,
     imports,
     power,
@@ -41,6 +42,7 @@ app.command()(trace.trace)
 app.command()(fork.fork)
 app.command()(grade.grade)
 app.command()(report.report)
+app.command()(history.history)
 app.command()(power.power)
 app.command()(export.export)
 app.add_typer(imports.import_app, name="import")

@@ -17,6 +17,7 @@ from flows.storage.lake import Lake
 if TYPE_CHECKING:
     from flows.imports.common import Summary
     from flows.imports.mini import ImportedRun
+    from reports.analysis.history import History
     from reports.steps import StepView
     from reports.types import ArmSummary, Comparison, Report
 
@@ -42,6 +43,19 @@ def report(lake: Lake, built: "Report", compared: tuple[str, str] | None = None)
         show(leading.summary)
     show(headline(built), "bold")
     show(f"Report: {report_files.page_path(lake, built.source.experiment, compared)}")
+
+
+def history(lake: Lake, found: "History") -> None:
+    """Print the runs of an experiment over time, the latest first."""
+    from reports.rendering.history import HEADER, note, rows
+
+    table = Table(*HEADER)
+    for row in rows(found):
+        table.add_row(*map(escape, row))
+    out().print(table)
+    if note(found):
+        show(note(found), "yellow")
+    show(f"History: {report_files.history_path(lake, found.name)}")
 
 
 def _arms(built: "Report", width: int) -> list[RenderableType]:

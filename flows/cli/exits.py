@@ -5,7 +5,7 @@ from typer.core import TyperGroup
 
 from agent.errors import InfrastructureError, Interrupted, InvalidSpec, LeaseHeld
 from eval.errors import DatasetError, ImageError, PredictionsError
-from flows.errors import IncompleteRun, UsageError
+from flows.errors import GateFailed, IncompleteRun, UsageError
 from reports.errors import ReportError
 
 EXIT_GATE, EXIT_USAGE, EXIT_INFRASTRUCTURE = 1, 2, 3
@@ -20,6 +20,8 @@ class OneLineErrors(TyperGroup):
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # of its own click
         try:
             return super().invoke(ctx)
+        except GateFailed as error:
+            raise _exit(error, EXIT_GATE) from error
         except _OPERATOR as error:
             raise _exit(error, EXIT_USAGE) from error
         except _INFRASTRUCTURE as error:

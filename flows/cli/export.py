@@ -19,11 +19,20 @@ def export(
         bool,
         typer.Option("--trajectories", help="also write the model calls, for `provider: recorded`"),
     ] = False,
+    duckdb: Annotated[
+        Path | None,
+        typer.Option(help="instead, write every relation of the report to this DuckDB file"),
+    ] = None,
     lake: LakeOption = None,
 ) -> None:
-    """Write each arm's all_preds.jsonl in the format of `swebench eval`."""
+    """Write each arm's all_preds.jsonl in the format of `swebench eval`, or a DuckDB file."""
     from flows.storage import exports
 
+    if duckdb:
+        for relation, rows in exports.relations(name, duckdb, lake):
+            typer.echo(f"{relation}: {rows} rows")
+        typer.echo(f"duckdb {duckdb}")
+        return
     if trajectories:
         for path, count in exports.trajectories(name, output, repeat, lake):
             typer.echo(f"{path}: {count} calls")

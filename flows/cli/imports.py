@@ -9,6 +9,19 @@ from flows.cli.options import DatasetOption, LakeOption, SplitOption
 
 import_app = typer.Typer(help="Import results from other systems.", no_args_is_help=True)
 
+PrimaryOption = Annotated[
+    str | None,
+    typer.Option(help="the primary comparison, as BASELINE:CANDIDATE", metavar="PAIR"),
+]
+MarginOption = Annotated[
+    float | None,
+    typer.Option(help="largest loss at which its candidate is not worse: 0.05 is five points"),
+]
+CompareOption = Annotated[
+    list[str] | None,
+    typer.Option(help="another declared comparison; may be repeated", metavar="PAIR"),
+]
+
 
 @import_app.command("mini")
 def import_mini(
@@ -51,17 +64,58 @@ def import_table(
         str | None,
         typer.Option(help="model calls, optional; default api_calls or similar"),
     ] = None,
+    repeat_column: Annotated[
+        str | None, typer.Option(help="number of the attempt, optional; default repeat")
+    ] = None,
+    outcome_column: Annotated[
+        str | None, typer.Option(help="how an attempt ended, optional; default outcome")
+    ] = None,
+    duration_column: Annotated[
+        str | None, typer.Option(help="seconds, optional; default duration_s")
+    ] = None,
+    repo_column: Annotated[
+        str | None, typer.Option(help="repository, optional; default repo, else from the instance")
+    ] = None,
+    difficulty_column: Annotated[
+        str | None, typer.Option(help="difficulty, optional; default difficulty")
+    ] = None,
+    model_column: Annotated[
+        str | None, typer.Option(help="model of the arm, optional; default model")
+    ] = None,
+    harness_column: Annotated[
+        str | None, typer.Option(help="harness of the arm, optional; default harness or agent")
+    ] = None,
+    primary: PrimaryOption = None,
+    margin: MarginOption = None,
+    compare: CompareOption = None,
     lake: LakeOption = None,
 ) -> None:
-    """Import a table of published results. An instance without a row counts as not resolved.
+    """Import a table of published results, one row per attempt.
 
+    A cell without a row or without a verdict counts as not resolved. Columns of tokens have the
+    names input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens.
     Importing the same file again, after a correction, replaces the earlier import.
     """
     from flows.cli import console
-    from flows.imports import table
+    from flows.imports import comparisons, table
+    from flows.imports.results import Columns
 
-    columns = table.Columns(instance_column, arm_column, resolved_column, cost_column, calls_column)
-    console.imported_arms(table.import_table(file, name, columns, lake), name)
+    columns = Columns(
+        instance=instance_column,
+        arm=arm_column,
+        resolved=resolved_column,
+        cost=cost_column,
+        calls=calls_column,
+        repeat=repeat_column,
+        outcome=outcome_column,
+        duration=duration_column,
+        repo=repo_column,
+        difficulty=difficulty_column,
+        model=model_column,
+        harness=harness_column,
+    )
+    declared = comparisons.given(primary, margin, compare or [])
+    console.imported_arms(table.import_table(file, name, columns, lake, declared), name)
 
 
 @import_app.command("swebench")
@@ -76,11 +130,15 @@ def import_swebench(
     arm: Annotated[
         str | None, typer.Option(help="name of the arm; default model_name_or_path")
     ] = None,
+    primary: PrimaryOption = None,
+    margin: MarginOption = None,
+    compare: CompareOption = None,
     lake: LakeOption = None,
 ) -> None:
     """Import a submission graded by swebench, beside others with the same --name."""
     from flows.cli import console
-    from flows.imports import swebench
+    from flows.imports import comparisons, swebench
 
-    done = swebench.import_swebench(report, predictions, name, arm, lake)
+    declared = comparisons.given(primary, margin, compare or [])
+    done = swebench.import_swebench(report, predictions, name, arm, lake, declared)
     console.imported_arms([done], name)

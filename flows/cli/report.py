@@ -11,7 +11,9 @@ from flows.cli.options import LakeOption
 
 
 def report(
-    name: Annotated[str, typer.Argument(help="experiment")],
+    names: Annotated[
+        list[str], typer.Argument(help="experiment; several are compared on common instances")
+    ],
     baseline: Annotated[str | None, typer.Option(help="arm to compare with")] = None,
     candidate: Annotated[str | None, typer.Option(help="arm to compare")] = None,
     compare: Annotated[
@@ -32,12 +34,20 @@ def report(
     store = Lake.existing(lake)
     if compare and (baseline or candidate):
         raise UsageError("--compare names both arms: leave out --baseline and --candidate")
+    if compare and len(names) > 1:
+        raise UsageError(
+            "--compare takes one experiment: choose the pair of several experiments "
+            "by --baseline and --candidate"
+        )
     first, second = compare or (baseline, candidate)
     # The figures' library takes half a second to import; DuckDB queries run meanwhile.
     Thread(target=import_module, args=("matplotlib.figure",)).start()
     gc.disable()  # nearly all objects live until the end; searching them takes a tenth of the time
     try:
-        built = report_files.read(store, name, first, second, alone=compare is not None)
+        if len(names) == 1:
+            built = report_files.read(store, names[0], first, second, alone=compare is not None)
+        else:
+            built = report_files.read_several(store, names, first, second)
         report_files.write(store, built, compare)
         console.report(store, built, compare)
     finally:

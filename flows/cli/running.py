@@ -14,7 +14,7 @@ from agent.models import litellm_api
 from agent.session.steps import Step
 from flows.cli import console
 from flows.display import steps
-from flows.errors import IncompleteRun, UsageError
+from flows.errors import GateFailed, IncompleteRun, UsageError
 from flows.experiments import declaration as experiments
 from flows.experiments import forking, plan
 from flows.experiments.cells import Cell
@@ -55,7 +55,7 @@ def overridden(
 
 def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> None:
     """Run an experiment and show its report, complete or not."""
-    incomplete: IncompleteRun | None = None
+    failure: IncompleteRun | GateFailed | None = None
     # Check first: starting a server takes seconds.
     distributed = declared.execution == "distributed"
     asyncio.run(plan.check(declared, lake, distributed=distributed))
@@ -64,12 +64,12 @@ def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> 
 
         try:
             _run(lambda: flow(declared, lake, grade=grade), declared.needs_litellm)
-        except IncompleteRun as error:
-            incomplete = error
+        except (IncompleteRun, GateFailed) as error:
+            failure = error
     store = Lake.existing(lake)
     console.report(store, report_files.read(store, declared.name))
-    if incomplete:
-        raise incomplete
+    if failure:
+        raise failure
 
 
 def one_instance(

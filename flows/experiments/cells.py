@@ -50,6 +50,12 @@ class Cell:
         parts = [self.experiment.seed, self.arm.name, self.instance.instance_id, self.repeat]
         return int(canonical_digest(parts)[:12], 16)
 
+    @property
+    def order_in_instance(self) -> int:
+        """Position of the arm in the order in which the arms begin the instance, from 0."""
+        ordered = in_order(self.experiment, self.instance, self.repeat)
+        return [arm.name for arm in ordered].index(self.arm.name)
+
     def at(self, place: Place) -> "Cell":
         """Return the same cell with another place."""
         return replace(self, place=place)
@@ -90,8 +96,24 @@ class Submission:
         return f"grade {self.arm} · {self.instance.instance_id}"
 
 
+def in_order(experiment: Experiment, instance: Instance, repeat: int) -> list[ArmSpec]:
+    """Return the arms in the order in which they begin an instance.
+
+    The order is random, the same for the same seed, and another arm does not change that of the
+    others. Drift of a provider during an instance then favours no arm.
+    """
+
+    def draw(arm: ArmSpec) -> str:
+        parts = ["order", experiment.seed, instance.instance_id, repeat, arm.name]
+        return canonical_digest(parts)
+
+    return sorted(experiment.arms, key=draw)
+
+
 def plan(experiment: Experiment, instances: list[Instance], place: Place) -> list[Cell]:
     """Return every cell of an experiment, instance by instance, so that pairs finish together.
+
+    The arms of an instance are in a random order.
 
     All instances get their first attempt before any gets a second, so that a run stopped by a
     budget covers as many instances as possible. With a limit on images, the repeats of an instance
@@ -103,5 +125,5 @@ def plan(experiment: Experiment, instances: list[Instance], place: Place) -> lis
     return [
         Cell(experiment, arm, instance, repeat, place)
         for repeat, instance in rounds
-        for arm in experiment.arms
+        for arm in in_order(experiment, instance, repeat)
     ]

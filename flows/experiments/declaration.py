@@ -24,6 +24,7 @@ from agent.models.spec import ModelSpec
 from eval.selection import Selection
 from flows.errors import UsageError
 from flows.experiments.forms import RULES, number_fields
+from flows.experiments.gates import Gates
 
 NAME = r"^[a-z0-9][a-z0-9._-]*$"
 """Pattern of names that are also lake folders and container labels."""
@@ -41,6 +42,7 @@ NOT_DECLARED = {
     "rate_limits": "changes when a model is asked, not what it answers",
     "images": "changes when an image is on the machine, not what is in it",
     "audit": "adds a second grading beside the official verdict, which stays the first one's",
+    "gates": "judge the results, and change nothing of them",
 }
 """Fields that may change between runs of the same declaration, with the reason. All others define
 the experiment. So do budgets, the time limit of the tests and the preflight, because a cell that
@@ -222,6 +224,10 @@ class Experiment(_Declared):
         allow_inf_nan=False,
         description="US dollars that one more resolved instance is worth, for the net benefit",
     )
+    gates: Gates = Field(
+        default_factory=dict,
+        description="bounds that a finished run has to keep, by arm: {mini: {resolved: '>= 0.6'}}",
+    )
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -264,6 +270,8 @@ class Experiment(_Declared):
             if pair.arms in seen:
                 raise ValueError(f"{where} declares {' and '.join(sorted(pair.arms))} again")
             seen.add(pair.arms)
+        if judged := self.gates.keys() - names:
+            raise ValueError(f"gates names no arm of this experiment: {sorted(judged)}")
         return self
 
     def model_of(self, arm: ArmSpec) -> ModelSpec | None:

@@ -45,6 +45,7 @@ CELL_KEY_IGNORED = {
     "images": "changes when an image is local, not what is in it; a grading's key has its digest",
     "preflight": "says whether a cell is run at all",
     "audit": "belongs to grading, which has its own key",
+    "gates": "judge the results, and change nothing of them",
 }
 """Fields that are not part of it, with the reason. A test fails if a field is in neither list."""
 

@@ -132,6 +132,7 @@ def only(experiment: Experiment, arm: str, instance_id: str) -> Experiment:
         "isolation": "none",
         "primary": None,
         "family": [],
+        "gates": {},
     }
     return experiment.model_copy(update=changes)
 

@@ -86,6 +86,7 @@ def attempt_row(record: AttemptRecord) -> Row:
         **_report_columns(record.outcome),
         "started_at": record.run.started_at,
         "duration_s": record.run.duration_s,
+        "order_in_instance": cell.order_in_instance,
         **usage_totals(
             [step.result.usage for step in record.steps if isinstance(step.result, ModelReply)]
         ),

@@ -3,12 +3,11 @@
 import fcntl
 import hashlib
 import json
-import math
 import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -17,10 +16,12 @@ from pathlib import Path
 import typer
 
 from eval.digests import canonical_digest
-from eval.types import EvaluationOutcome
 from flows.errors import UsageError
 from flows.experiments import records
 from flows.experiments.declaration import NAME
+from flows.imports import comparisons as declared_comparisons
+from flows.imports import lake_rows
+from flows.imports.comparisons import Comparisons
 from flows.storage.lake import Lake, Row
 from reports.columns import TABLES
 
@@ -61,6 +62,8 @@ class ImportedArm:
     units: frozenset[str] | None = None
     """The arm's complete units of work: all other recorded units of the arm are removed. With None,
     the import adds to the recorded units."""
+    repeats: int = 1
+    """Planned attempts per instance."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +72,9 @@ class Summary:
 
     arm: str
     planned: int
-    """Number of instances of all arms under the name."""
+    """Number of cells: instances of all arms under the name × repeats of the arm."""
     found: int
-    """Number of instances with data in the import."""
+    """Number of cells with data in the import."""
     resolved: int
     cost_usd: float | None
     """Total of the known costs; None if no cost is known."""
@@ -149,24 +152,24 @@ def alone(lake: Lake, experiment: str) -> Iterator[None]:
         yield
 
 
-def repository(instance_id: str) -> str:
-    """Return the repository named in a SWE-bench instance id."""
-    return instance_id.rpartition("-")[0].replace("__", "/", 1) or instance_id
-
-
 def declare(
-    lake: Lake, experiment: str, arms: Iterable[ImportedArm], source: str | None = None
+    lake: Lake,
+    experiment: str,
+    arms: Iterable[ImportedArm],
+    source: str | None = None,
+    comparisons: Comparisons | None = None,
 ) -> int:
     """Declare arms beside those imported under the name before. Return the number of instances.
 
     Every arm is planned on the instances of all arms, so that instances it never tried stay in its
     denominator. An arm in `arms` replaces an earlier import of it. Earlier arms from the same
     `source` that are not in `arms` are removed. The old rows are removed first: a killed import
-    then leaves cells that were never run, but no results that its files do not contain. An import
-    is declared after its results exist, so it declares no comparison.
+    then leaves cells that were never run, but no results that its files do not contain. Without
+    `comparisons`, those of an earlier import under the name remain.
 
     Raises:
-        UsageError: the name is invalid, or belongs to an experiment that was run in this lake.
+        UsageError: the name is invalid or belongs to an experiment that was run in this lake, or a
+            comparison is not of two of these arms.
     """
     check_name(experiment)
     new = {arm.name: arm for arm in arms}
@@ -176,6 +179,7 @@ def declare(
         for name, arm in before.items()
         if name in new or source is None or arm.imported_from != source
     }
+    plan = _plan(lake, experiment, (kept | new).values(), comparisons)
     for name in before.keys() - kept.keys():
         _withdraw(lake, experiment, name, frozenset())
     for name, arm in new.items():
@@ -184,19 +188,31 @@ def declare(
         elif name in before:
             ids = (*before[name].instance_ids, *arm.instance_ids)
             new[name] = replace(arm, instance_ids=tuple(dict.fromkeys(ids)))
-    return _write_declaration(lake, experiment, [*(kept | new).values()])
+    return _write_declaration(lake, experiment, [*(kept | new).values()], plan)
 
 
-def _write_declaration(lake: Lake, experiment: str, arms: Sequence[ImportedArm]) -> int:
+def _plan(
+    lake: Lake, experiment: str, arms: Iterable[ImportedArm], comparisons: Comparisons | None
+) -> Row:
+    """Return the columns of `experiments` that declare comparisons."""
+    if comparisons:
+        return declared_comparisons.columns(comparisons, [(arm.name, arm.label) for arm in arms])
+    latest = _latest(lake, experiment)
+    nothing = declared_comparisons.NONE
+    return {name: latest[0][name] for name in nothing} if latest else nothing
+
+
+def _write_declaration(lake: Lake, experiment: str, arms: Sequence[ImportedArm], plan: Row) -> int:
     ids = list(dict.fromkeys(i for arm in arms for i in arm.instance_ids))
     declaration = {
         "name": experiment,
         "arms": [arm.name for arm in arms],
         "of_arms": [
             {column: getattr(arm, column) for column in _OF_ARM}
-            | {"instances": canonical_digest(sorted(arm.instance_ids))}
+            | {"instances": canonical_digest(sorted(arm.instance_ids)), "repeats": arm.repeats}
             for arm in arms
         ],
+        "comparisons": plan,
         "instances": sorted(ids),
     }
     digest = canonical_digest(declaration)
@@ -214,11 +230,8 @@ def _write_declaration(lake: Lake, experiment: str, arms: Sequence[ImportedArm])
             "declaration": json.dumps(declaration),
             "arm_order": order,
             "simulated": False,
-            "repeats": 1,
-            "primary_baseline": None,
-            "primary_candidate": None,
-            "primary_margin": None,
-            "family": [],
+            "repeats": arm.repeats,
+            **plan,
             "willingness_to_pay": None,
         }
         unit = f"{now:%Y%m%dT%H%M%S%f}-{digest[:16]}"
@@ -248,6 +261,7 @@ def declared(lake: Lake, experiment: str) -> list[ImportedArm]:
             ImportedArm(
                 name=json.loads(row["declaration"])["arms"][row["arm_order"]],
                 instance_ids=tuple(row["instance_ids"] if own is None else own),
+                repeats=row["repeats"],
                 **{column: row.get(column) for column in _OF_ARM},  # type: ignore[arg-type]
             )
         )
@@ -313,79 +327,7 @@ def file_prediction(
         lake.write("predictions", *where, attempt_id, [records.patch_row(cell, arm, patch)])
     filed = lake.read("attempts", *where, attempt_id)
     started_at = filed[0]["started_at"] if filed else datetime.now(UTC)
-    row = bare_attempt_row(cell, repo, model=model, detail=detail, started_at=started_at)
+    row = lake_rows.bare_attempt_row(cell, repo, model=model, detail=detail, started_at=started_at)
     if filed != [row]:
         lake.write("attempts", *where, attempt_id, [row])
     return attempt_id
-
-
-def attempt_columns(cell: Row, repo: str, *, agent: str, model: str, provider: str) -> Row:
-    """Return the columns of `attempts` that are the same for all rows of an import."""
-    return {
-        **cell,
-        "repo": repo,
-        "difficulty": None,
-        "agent": agent,
-        "model": model,
-        "provider": provider,
-        "environment": "imported",
-        "duration_s": None,
-        "seed": 0,
-        "image": "",
-        "image_digest": None,
-    }
-
-
-def bare_attempt_row(
-    cell: Row,
-    repo: str,
-    *,
-    model: str,
-    detail: str,
-    started_at: datetime | None = None,
-    cost_usd: float | None = None,
-    model_calls: int | None = None,
-) -> Row:
-    """Return the row of an attempt without individual calls; `model_calls` may be known."""
-    return {
-        **attempt_columns(cell, repo, agent="imported", model=model, provider="none"),
-        "outcome": "submitted",
-        "detail": detail,
-        **records.NO_REPORT,
-        "started_at": started_at,
-        **records.UNKNOWN_USAGE,
-        "model_calls": model_calls,
-        "cost_usd": cost_usd,
-        "billed_usd": None,
-        "versions": "{}",
-    }
-
-
-def evaluation_row(
-    cell: Row,
-    outcome: EvaluationOutcome,
-    *,
-    harness_version: str,
-    reason: str = "",
-    patch_sha256: str = "",
-    tests: Mapping[str, list[str]] | None = None,
-) -> Row:
-    """Return the row of an external verdict. `tests` holds test lists by column."""
-    lists = ("fail_to_pass", "pass_to_pass")
-    columns = [f"{which}_{result}" for which in lists for result in ("success", "failure")]
-    return {
-        **cell,
-        "patch_sha256": patch_sha256,
-        "environment": "imported",
-        "outcome": outcome,
-        "resolved": outcome == "resolved",
-        "reason": reason,
-        **records.audit_columns(None, [], gradings=1),
-        **{column: (tests or {}).get(column, []) for column in columns},
-        "log_tail": "",
-        "image_digest": None,
-        "harness_version": harness_version,
-        "timeout_s": math.nan,
-        "started_at": None,
-        "duration_s": None,
-    }

@@ -12,7 +12,7 @@ from eval.digests import canonical_digest
 from eval.types import Instance
 from flows.errors import UsageError
 from flows.experiments import records
-from flows.imports import common
+from flows.imports import common, lake_rows
 from flows.imports.common import ImportedArm
 from flows.imports.predictions import PredictionSource, instances_of
 from flows.storage.lake import Lake, Row
@@ -100,7 +100,7 @@ def _file_trajectory(
     lake.write("steps", *where, attempt_id, _steps(cell, run))
     lake.write("predictions", *where, attempt_id, [records.patch_row(cell, arm, patch)])
     row = {
-        **common.attempt_columns(
+        **lake_rows.attempt_columns(
             cell, instance.repo, agent="mini", model=run.model, provider="litellm"
         ),
         "outcome": _STATUS.get(run.exit_status, "gave_up"),

@@ -7,8 +7,10 @@ missing values are None.
 import csv
 import io
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,9 @@ ENDINGS = ".parquet, .csv, .tsv, .json or .jsonl"
 
 DELIMITERS = ",;\t|"
 """Possible delimiters of a .csv file; the most frequent one in its header is used."""
+
+_ROWS_AT_ONCE = 10_000
+"""Rows of text that are held as rows; all others are held as columns of interned text."""
 
 
 @dataclass(frozen=True)
@@ -78,19 +83,26 @@ def _delimiter(text: str) -> str:
 
 def _delimited(path: Path, text: str, delimiter: str) -> Sheet:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    filled = (row for row in reader if any(map(str.strip, row)))
+    columns: list[list[str]] = []
     try:
-        filled = [row for row in reader if any(cell.strip() for cell in row)]
+        header = next(filled, [])
+        columns = [[] for _ in header]
+        rows = 0
+        while batch := list(islice(filled, _ROWS_AT_ONCE)):
+            for number, row in enumerate(batch, rows + 1):
+                if len(row) != len(header):
+                    raise UsageError(
+                        f"{path}, row {number}: has {len(row)} cells, and the header "
+                        f"{len(header)}; put quotes around a cell with {delimiter!r} in it"
+                    )
+            for column, cells in zip(columns, zip(*batch, strict=True), strict=True):
+                column.extend(map(sys.intern, cells))
+            rows += len(batch)
     except csv.Error as error:
         raise _unreadable(path, f"line {reader.line_num}: {error}") from None
-    header, rows = filled[0] if filled else [], filled[1:]
-    for number, row in enumerate(rows, 1):
-        if len(row) != len(header):
-            raise UsageError(
-                f"{path}, row {number}: has {len(row)} cells, and the header {len(header)}; put "
-                f"quotes around a cell with {delimiter!r} in it"
-            )
     names = tuple(name.strip() for name in header)
-    return Sheet(names, len(rows), lambda position: [row[position] for row in rows])
+    return Sheet(names, rows, columns.__getitem__)
 
 
 def _json(path: Path, text: str) -> list[Any]:

@@ -11,8 +11,9 @@ from eval.digests import canonical_digest
 from eval.types import EvaluationOutcome, Prediction
 from flows.errors import UsageError
 from flows.experiments import records
-from flows.imports import common
+from flows.imports import common, lake_rows
 from flows.imports.common import ImportedArm, Summary
+from flows.imports.comparisons import Comparisons
 from flows.storage.lake import Lake
 
 PREDICTIONS = "all_preds.jsonl"
@@ -68,6 +69,7 @@ def import_swebench(
     experiment: str,
     arm: str | None,
     lake_path: str | None,
+    comparisons: Comparisons | None = None,
 ) -> Summary:
     """Import a submission as an arm beside those already imported under the name.
 
@@ -99,7 +101,7 @@ def import_swebench(
             )
             for instance_id in submitted
         }
-        planned = _declare(lake, experiment, name, label, report, reported, found)
+        planned = _declare(lake, experiment, name, label, report, reported, found, comparisons)
         for instance_id, prediction in found.items():
             _file(lake, experiment, name, label, reported.form, instance_id, prediction)
     resolved = sum(verdict.outcome == "resolved" for verdict in reported.verdicts.values())
@@ -116,6 +118,7 @@ def _declare(
     report: Path,
     reported: Reported,
     found: Mapping[str, _Prediction],
+    comparisons: Comparisons | None,
 ) -> int:
     ids = tuple(sorted({*reported.planned, *found}))
     arm = ImportedArm(
@@ -129,7 +132,7 @@ def _declare(
         label=label,
         units=frozenset(unit for prediction in found.values() for unit in prediction.units),
     )
-    return common.declare(lake, experiment, [arm])
+    return common.declare(lake, experiment, [arm], comparisons=comparisons)
 
 
 def _file(
@@ -142,13 +145,13 @@ def _file(
     prediction: _Prediction,
 ) -> None:
     patch, verdict = prediction.patch, prediction.verdict
-    repo = common.repository(instance_id)
+    repo = lake_rows.repository(instance_id)
     attempt_id = common.file_prediction(
         lake, experiment, arm, instance_id, repo, patch, model=label, detail=form
     )
     if verdict is None:
         return
-    row = common.evaluation_row(
+    row = lake_rows.evaluation_row(
         {"attempt_id": attempt_id, "instance_id": instance_id, "repeat": 0},
         verdict.outcome,
         harness_version=form,

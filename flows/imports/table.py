@@ -1,76 +1,29 @@
-"""Import published results as a table: one row per arm and instance, in any of `sheets.ENDINGS`."""
+"""Import published results as a table: one row per attempt, in any of `sheets.ENDINGS`.
+
+The table is handled by column: a million rows take seconds.
+"""
 
 import hashlib
-import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
-from itertools import repeat
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from eval.digests import canonical_digest
-from eval.types import EvaluationOutcome
 from flows.errors import UsageError
-from flows.imports import common, sheets
+from flows.imports import common, lake_rows, results, sheets
 from flows.imports.common import ImportedArm, Summary
-from flows.imports.sheets import Sheet
+from flows.imports.comparisons import Comparisons
+from flows.imports.results import Columns, Results
 from flows.storage.lake import Lake, Row
 
-
-@dataclass(frozen=True)
-class Columns:
-    """Column names, case-insensitive. None looks for a usual name."""
-
-    instance: str | None = None
-    arm: str | None = None
-    resolved: str | None = None
-    cost: str | None = None
-    calls: str | None = None
-
-
-USUAL = {
-    "instance": ("instance_id", "instance", "task_id"),
-    "arm": ("arm", "model", "agent", "system"),
-    "resolved": ("resolved", "is_resolved", "success", "passed"),
-    "cost": ("cost_usd", "cost", "usd", "instance_cost"),
-    "calls": ("api_calls", "model_calls", "calls", "n_calls"),
+AMOUNTS = {
+    "cost_usd": "cost",
+    "model_calls": "calls",
+    "duration_s": "duration",
+    "difficulty": "difficulty",
+    **{name: name for name in results.KINDS if name.endswith("_tokens")},
 }
-"""Usual column names, by priority."""
-
-MEANING = {
-    "instance": "which instance a row is about",
-    "arm": "which arm a row is of",
-    "resolved": "whether an instance was resolved",
-    "cost": "what an attempt cost",
-    "calls": "how many model calls an attempt made",
-}
-
-UNKNOWN = {"", "-", "\N{EN DASH}", "?", "na", "n/a", "#n/a", "nan", "none", "null", "unknown"}
-"""Texts that mean an unknown cost or count."""
-
-MOST = 10**12
-"""Upper limit of amounts and counts; larger ones are mistakes."""
-
-BLANKS = "\ufeff\u200b"
-"""Invisible characters that Python's `strip` does not remove."""
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class PublishedResult:
-    """One row of the table."""
-
-    label: str
-    """Name of the arm in the table."""
-    instance_id: str
-    resolved: bool
-    cost_usd: float | None
-    """None if unknown."""
-    calls: int | None
-    """None if unknown."""
+"""Columns of `attempts` by the kind that they are filled from."""
 
 
 def import_table(
@@ -78,22 +31,23 @@ def import_table(
     experiment: str,
     columns: Columns,
     lake_path: str | None,
+    comparisons: Comparisons | None = None,
 ) -> list[Summary]:
     """Import a table of results. Return the arms in the order of their first rows.
 
-    The instances are those of all arms. An instance without a row for an arm stays in the arm's
-    denominator as never run. No dataset is needed: the file takes its place. Importing a table from
-    the same path replaces the earlier one, including its arms and instances.
+    The instances are those of all arms. An instance without a row for an arm, or without a
+    verdict, stays in the arm's denominator as never run. No dataset is needed: the file takes its
+    place. Importing a table from the same path replaces the earlier one, including its arms and
+    instances.
 
     Raises:
-        UsageError: the file, a column or a row cannot be used; nothing was written.
+        UsageError: the file, a column, a row or a comparison cannot be used; nothing was written.
     """
     content = _content(path)
-    stripped: Counter[str] = Counter()
-    results = list(_results(path, sheets.parse(path, content), columns, stripped))
-    if not results:
+    found = results.read(path, sheets.parse(path, content), columns)
+    if not found.labels:
         raise UsageError(f"{path} has no rows")
-    by_label = _by_label(path, results)
+    by_label = _by_label(path, found)
     digest = hashlib.sha256(content).hexdigest()
     source = canonical_digest(["table", str(path.absolute())])[:16]
     common.check_name(experiment)
@@ -102,7 +56,14 @@ def import_table(
         declared = common.declared(lake, experiment)
         others = [arm for arm in declared if arm.imported_from != source]
         names = common.arm_names(by_label, others)
-        units = {label: f"table-{_digest_of(own)}" for label, own in by_label.items()}
+        models = {
+            label: _one_of(found.other.get("model"), own) or label
+            for label, own in by_label.items()
+        }
+        filed = {
+            label: _Filed(experiment, names[label], models[label], path.name, found, own)
+            for label, own in by_label.items()
+        }
         planned = common.declare(
             lake,
             experiment,
@@ -110,25 +71,27 @@ def import_table(
                 ImportedArm(
                     names[label],
                     label=label,
-                    agent="imported",
-                    model=label,
+                    agent=_one_of(found.other.get("harness"), own) or "imported",
+                    model=models[label],
                     environment="imported",
                     dataset=f"{path.name} (sha256 {digest[:12]})",
                     dataset_digest=digest,
-                    instance_ids=tuple(result.instance_id for result in own),
+                    instance_ids=tuple(dict.fromkeys(found.instances[row] for row in own)),
                     imported_from=source,
-                    units=frozenset({units[label]}),
+                    units=frozenset({filed[label].unit}),
+                    repeats=1 + max(found.repeats[row] for row in own),
                 )
                 for label, own in by_label.items()
             ],
             source=source,
+            comparisons=comparisons,
         )
-        _tell_of_blanks(path, stripped)
+        _tell_of_blanks(path, found.blanks)
+        if without := sum(ended is None for ended in found.endings):
+            rows = "1 row has" if without == 1 else f"{without} rows have"
+            common.tell(f"{path}: {rows} no verdict and no outcome, and count as never run.")
         _tell_of_arms(path, declared, source, names)
-        return [
-            _file(lake, experiment, path, names[label], units[label], own, planned)
-            for label, own in by_label.items()
-        ]
+        return [filed[label].write(lake, planned) for label in by_label]
 
 
 def _tell_of_arms(
@@ -147,65 +110,128 @@ def _tell_of_arms(
         )
 
 
-def _digest_of(results: Sequence[PublishedResult]) -> str:
-    """Return the digest that names an arm's file: different results get a different file."""
-    return canonical_digest([[r.instance_id, r.resolved, r.cost_usd, r.calls] for r in results])[
-        :16
+class _Filed:
+    """The rows of one arm as files of the lake."""
+
+    def __init__(
+        self,
+        experiment: str,
+        arm: str,
+        model: str,
+        detail: str,
+        found: Results,
+        rows: Sequence[int],
+    ) -> None:
+        self._experiment, self._arm = experiment, arm
+        self._model, self._detail = model, detail
+        self._label = found.labels[rows[0]]
+        self._repeats = 1 + max(found.repeats[row] for row in rows)
+        tried = [row for row in rows if found.endings[row] is not None]
+        self._columns = _columns(experiment, arm, found, tried)
+        self._endings = [ended for row in tried if (ended := found.endings[row])]
+        self.unit = f"table-{self._digest()}"
+
+    def write(self, lake: Lake, planned: int) -> Summary:
+        """Write verdicts and attempts. Return the summary of the arm."""
+        where = (self._experiment, self._arm, self.unit)
+        if self._endings:
+            lake.write_columns("evaluations", *where, *self._evaluations())
+            lake.write_columns("attempts", *where, *self._attempts())
+        costs = [cost for cost in self._columns["cost_usd"] if cost is not None]
+        return Summary(
+            self._arm,
+            planned * self._repeats,
+            found=len(self._endings),
+            resolved=sum(ended.graded == "resolved" for ended in self._endings),
+            cost_usd=sum(costs) if costs else None,
+            unpriced=len(self._endings) - len(costs),
+            label=self._label,
+        )
+
+    def _digest(self) -> str:
+        """Return the digest that names the arm's files: different results get different files."""
+        digest = hashlib.sha256()
+        for column in ([self._model], *self._columns.values(), self._endings):
+            digest.update(repr(column).encode("utf-8", "surrogateescape"))
+        return digest.hexdigest()[:16]
+
+    def _attempts(self) -> tuple[Row, Mapping[str, Sequence[Any]]]:
+        """Return the values that all attempts share, and the columns of the others."""
+        shared = lake_rows.bare_attempt_row({}, "", model=self._model, detail=self._detail)
+        outcomes = [ended.attempt for ended in self._endings]
+        return shared, {**self._columns, "outcome": outcomes}
+
+    def _evaluations(self) -> tuple[Row, Mapping[str, Sequence[Any]]]:
+        """Return the values that all verdicts share, and the columns of the others."""
+        shared = lake_rows.evaluation_row({}, "unresolved", harness_version="unknown")
+        graded = [n for n, ended in enumerate(self._endings) if ended.graded is not None]
+        verdicts = [self._endings[n].graded for n in graded]
+        return shared, {
+            **{
+                name: [self._columns[name][n] for n in graded]
+                for name in ("attempt_id", "instance_id", "repeat")
+            },
+            "outcome": verdicts,
+            "resolved": [verdict == "resolved" for verdict in verdicts],
+        }
+
+
+def _columns(
+    experiment: str, arm: str, found: Results, rows: Sequence[int]
+) -> dict[str, list[Any]]:
+    """Return the columns of `attempts` that a table fills, for some of its rows."""
+    instances = [found.instances[row] for row in rows]
+    repeats = [found.repeats[row] for row in rows]
+    other = found.other
+    repos = other.get("repo")
+    return {
+        "attempt_id": _attempt_ids(experiment, arm, instances, repeats),
+        "instance_id": instances,
+        "repeat": repeats,
+        "repo": [
+            (repos[row] if repos else None) or lake_rows.repository(found.instances[row])
+            for row in rows
+        ],
+        **{
+            column: [other[kind][row] for row in rows] if kind in other else [None] * len(rows)
+            for column, kind in AMOUNTS.items()
+        },
+    }
+
+
+def _attempt_ids(
+    experiment: str, arm: str, instances: Sequence[str], repeats: Sequence[int]
+) -> list[str]:
+    prefix = f"{experiment}\0{arm}\0table\0"
+    return [
+        hashlib.sha256(f"{prefix}{instance}\0{number}".encode()).hexdigest()[:32]
+        for instance, number in zip(instances, repeats, strict=True)
     ]
 
 
-def _file(
-    lake: Lake,
-    experiment: str,
-    path: Path,
-    arm: str,
-    unit: str,
-    results: Sequence[PublishedResult],
-    planned: int,
-) -> Summary:
-    attempts, evaluations = [], []
-    for result in results:
-        cell: Row = {
-            "attempt_id": canonical_digest([experiment, arm, result.instance_id, "table"])[:32],
-            "instance_id": result.instance_id,
-            "repeat": 0,
-        }
-        attempts.append(
-            common.bare_attempt_row(
-                cell,
-                common.repository(result.instance_id),
-                model=result.label,
-                detail=path.name,
-                cost_usd=result.cost_usd,
-                model_calls=result.calls,
-            )
-        )
-        outcome: EvaluationOutcome = "resolved" if result.resolved else "unresolved"
-        evaluations.append(common.evaluation_row(cell, outcome, harness_version="unknown"))
-    lake.write("evaluations", experiment, arm, unit, evaluations)
-    lake.write("attempts", experiment, arm, unit, attempts)
-    costs = [result.cost_usd for result in results if result.cost_usd is not None]
-    return Summary(
-        arm,
-        planned,
-        found=len(results),
-        resolved=sum(result.resolved for result in results),
-        cost_usd=sum(costs) if costs else None,
-        unpriced=len(results) - len(costs),
-        label=results[0].label,
-    )
+def _one_of(column: list[str | None] | None, rows: Sequence[int]) -> str:
+    """Return the value of these rows, or all of them in order; empty if there is none."""
+    found = {value for row in rows if column and (value := column[row])}
+    return ", ".join(sorted(found))
 
 
-def _by_label(path: Path, results: Iterable[PublishedResult]) -> dict[str, list[PublishedResult]]:
-    arms: dict[str, dict[str, PublishedResult]] = {}
-    for result in results:
-        own = arms.setdefault(result.label, {})
-        if own.setdefault(result.instance_id, result) is not result:
+def _by_label(path: Path, found: Results) -> dict[str, list[int]]:
+    """Return the rows of each arm, in order of their first rows."""
+    arms: dict[str, list[int]] = {}
+    for row, label in enumerate(found.labels):
+        arms.setdefault(label, []).append(row)
+    cells = zip(found.labels, found.instances, found.repeats, strict=True)
+    if len(set(cells)) == len(found.labels):
+        return arms
+    seen = set()
+    for label, instance, number in zip(found.labels, found.instances, found.repeats, strict=True):
+        if (label, instance, number) in seen:
             raise UsageError(
-                f"{path}: {result.label!r} has more than one row for {result.instance_id}; "
-                "keep one per arm and instance"
+                f"{path}: {label!r} has more than one row for {instance}; keep one per arm and "
+                "instance, or number them in a column `repeat`"
             )
-    return {label: list(own.values()) for label, own in arms.items()}
+        seen.add((label, instance, number))
+    raise AssertionError("no row is there twice")
 
 
 def _content(path: Path) -> bytes:
@@ -215,171 +241,11 @@ def _content(path: Path) -> bytes:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _results(
-    path: Path, sheet: Sheet, columns: Columns, stripped: Counter[str]
-) -> Iterator[PublishedResult]:
-    """Yield the rows in order. `stripped` counts values with surrounding blanks."""
-    if not sheet.rows:
-        return
-
-    def required(kind: str, parse: Callable[[Any], T]) -> Iterator[T]:
-        position = _column(path, sheet, columns, kind)
-        for number, value in enumerate(sheet.column(position), 1):
-            try:
-                yield parse(value)
-            except ValueError as error:
-                name = sheet.names[position]
-                raise UsageError(f"{path}, row {number}: {name} {error}") from None
-
-    def optional(kind: str, parse: Callable[[Any], T]) -> Iterable[T | None]:
-        if not getattr(columns, kind) and not _usual(sheet, kind):
-            return repeat(None, sheet.rows)
-        return required(kind, parse)
-
-    def text(kind: str) -> Callable[[Any], str]:
-        def parse(value: Any) -> str:
-            found = _text(value)
-            bare = _bare(found)
-            stripped[kind] += bare != found
-            return bare
-
-        return parse
-
-    yield from map(
-        PublishedResult,
-        required("arm", text("arm")),
-        required("instance", text("instance")),
-        required("resolved", _truth),
-        optional("cost", _cost),
-        optional("calls", _count),
-    )
-
-
-def _tell_of_blanks(path: Path, stripped: Counter[str]) -> None:
+def _tell_of_blanks(path: Path, blanks: Mapping[str, int]) -> None:
     told = [
         f"{number} {what}{'' if number == 1 else 's'}"
         for kind, what in (("instance", "instance id"), ("arm", "arm name"))
-        if (number := stripped[kind])
+        if (number := blanks.get(kind, 0))
     ]
     if told:
         common.tell(f"{path}: blanks were taken off the ends of {' and '.join(told)}.")
-
-
-def _column(path: Path, sheet: Sheet, columns: Columns, kind: str) -> int:
-    """Return the position of the column of this kind.
-
-    Raises:
-        UsageError: there is no such column, or more than one.
-    """
-    wanted = getattr(columns, kind)
-    found = _positions(sheet, wanted) if wanted else _usual(sheet, kind)
-    if len(found) == 1:
-        return found[0]
-    there = ", ".join(sheet.names)
-    if found:
-        same = ", ".join(sheet.names[position] for position in found)
-        raise UsageError(f"{path} has several columns of one name ({same}); rename all but one")
-    missing = f"no column {wanted!r}" if wanted else f"no column that says {MEANING[kind]}"
-    raise UsageError(f"{path} has {missing}; it has {there}; name one with --{kind}-column")
-
-
-def _usual(sheet: Sheet, kind: str) -> list[int]:
-    """Return the positions of the first usual name that exists."""
-    found = (_positions(sheet, name) for name in USUAL[kind])
-    return next(filter(None, found), [])
-
-
-def _positions(sheet: Sheet, wanted: str) -> list[int]:
-    """Return the columns with exactly that name, or else with that name in any case."""
-    exact = [i for i, name in enumerate(sheet.names) if name == wanted]
-    folded = wanted.strip().casefold()
-    return exact or [i for i, name in enumerate(sheet.names) if name.casefold() == folded]
-
-
-def _text(value: Any) -> str:
-    """Return a name as text. Whole numbers and bytes that contain text are accepted."""
-    if isinstance(value, bytes):
-        value = value.decode("utf-8", "surrogateescape")
-    if isinstance(value, int | Decimal) and not isinstance(value, bool) and value == value // 1:
-        value = str(int(value))
-    if not isinstance(value, str) or not _bare(value) or not _is_storable(value):
-        raise _refusal("must be text", value)
-    return value
-
-
-def _bare(text: str) -> str:
-    """Return the text without surrounding blanks."""
-    while (bare := text.strip().strip(BLANKS)) != text:
-        text = bare
-    return text
-
-
-def _is_storable(text: str) -> bool:
-    try:
-        return "\0" not in text and bool(text.encode())
-    except UnicodeEncodeError:
-        return False
-
-
-def _truth(value: Any) -> bool:
-    number = _number(value)
-    if isinstance(number, str) and number.lower() in ("true", "false"):
-        return number.lower() == "true"
-    if isinstance(number, str) or number not in (0, 1):
-        hint = "; leave the row out where there is no result" if number is None else ""
-        raise _refusal("must be true, false, 1 or 0", number, hint)
-    return bool(number)
-
-
-def _cost(value: Any) -> float | None:
-    """Return a cost; None if it is missing. pandas writes a missing cost as NaN."""
-    number = _number(value)
-    if number is None:
-        return None
-    if isinstance(number, str | bool) or not 0 <= number < MOST:
-        shown = number if isinstance(number, str | bool) else float(number)
-        raise _refusal(
-            "must be an amount of at least 0", shown, " (US dollars, as 0.25, below a trillion)"
-        )
-    return abs(float(number))
-
-
-def _count(value: Any) -> int | None:
-    number = _number(value)
-    if number is None:
-        return None
-    if isinstance(number, str | bool) or not 0 <= number < MOST or number != number // 1:
-        raise _refusal("must be a whole number", number)
-    return int(number)
-
-
-def _number(value: Any) -> int | float | bool | str | None:
-    """Return a cell as a number or truth value; None if unknown, its text if it is neither."""
-    if isinstance(value, bytes):
-        value = value.decode("utf-8", "surrogateescape")
-    if isinstance(value, str):
-        value = _bare(value)
-        return None if value.lower() in UNKNOWN else _parsed(value)
-    if hasattr(value, "item"):  # numpy scalars, from half floats
-        value = value.item()
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return None
-    if isinstance(value, Decimal):
-        return int(value) if value == value // 1 else float(value)
-    return value if isinstance(value, int | float) else repr(value)
-
-
-def _parsed(text: str) -> int | float | str:
-    if "_" in text:  # Python's own digit grouping is not a number in a table
-        return text
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
-def _refusal(what: str, value: object, hint: str = "") -> ValueError:
-    shown = repr(value)
-    return ValueError(f"{what}, not {shown if len(shown) <= 100 else shown[:97] + '...'}{hint}")

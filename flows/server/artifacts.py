@@ -22,7 +22,7 @@ from prefect.settings import PREFECT_API_URL
 from agent.errors import InfrastructureError
 from eval.digests import canonical_digest
 
-KINDS = ("progress", "report", "cells", "page")
+KINDS = ("progress", "report", "cells", "page", "history")
 """Artifacts of an experiment, as published by `flows.server.progress` and `flows.report`."""
 
 _PAGE = 50

@@ -4,13 +4,15 @@ durabench.cell.infrastructure                  a cell ended as infrastructure du
 .80 and .100              this percentage of an experiment's budget is used
 durabench.experiment.finished                  all cells of an experiment are done
 durabench.experiment.incomplete                a run of it ended with unfinished cells
+durabench.regression                           a finished run does not keep a declared gate that the
+                                               run before it kept
 
 The resource of each event is the experiment, `durabench.experiment.NAME`. Events are for people and
 automations: nothing else depends on them, so an event dropped by the server loses nothing else.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -24,6 +26,7 @@ from flows.display.terminal import say
 from flows.experiments.cell_state import End
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Budget
+from flows.experiments.gates import FailedGate
 from flows.experiments.keys import attempt_key
 from flows.experiments.plan import Plan
 from flows.storage.journals import open_journal
@@ -32,6 +35,7 @@ INFRASTRUCTURE = "durabench.cell.infrastructure"
 BUDGET = "durabench.budget."
 FINISHED = "durabench.experiment.finished"
 INCOMPLETE = "durabench.experiment.incomplete"
+REGRESSION = "durabench.regression"
 
 PERCENTAGES = (50, 80, 100)
 
@@ -74,6 +78,12 @@ class Announcements:
         whole = sum(counts.values()) == counts.get("done", 0)
         self._emit(FINISHED if whole else INCOMPLETE, {"cells": dict(counts), "page": page})
 
+    async def regressed(self, failed: Sequence[FailedGate], page: str) -> None:
+        """Announce gates that failed, once over all runs under the name."""
+        told = [str(gate) for gate in failed]
+        if not await _is_announced(self._experiment, REGRESSION, {"failed": told}):
+            self._emit(REGRESSION, {"failed": told, "page": page})
+
     async def _tell_budget(self, budget: Budget, result: str) -> None:
         limit = Limit("experiment", self._experiment, budget.usd, budget.calls)
         usd, calls = await asyncio.to_thread(self._journal.spent, limit)
@@ -104,18 +114,26 @@ class Announcements:
 
 async def _announced(experiment: str, budget: Budget) -> set[int]:
     """Return the percentages already announced for exactly this budget, not for a smaller one."""
-    chosen = EventFilter(
-        event=EventNameFilter(prefix=[BUDGET]),
-        resource=EventResourceFilter(id=[resource_id(experiment)]),
-    )
+    found = await _earlier(experiment, EventNameFilter(prefix=[BUDGET]))
+    return {each["percent"] for each in found if each["budget"] == budget.model_dump()}
+
+
+async def _is_announced(experiment: str, event: str, payload: Mapping[str, Any]) -> bool:
+    """Return True if an event with these values was sent before."""
+    found = await _earlier(experiment, EventNameFilter(name=[event]))
+    return any(payload.items() <= each.items() for each in found)
+
+
+async def _earlier(experiment: str, names: EventNameFilter) -> list[dict[str, Any]]:
+    """Return the payloads of earlier events of an experiment."""
+    chosen = EventFilter(event=names, resource=EventResourceFilter(id=[resource_id(experiment)]))
     try:
         async with get_client() as client:
             found = await client.read_events(chosen, limit=_PAGE)
     except (httpx.HTTPError, PrefectHTTPStatusError) as error:
-        say(f"earlier budget events are unknown ({type(error).__name__}): they may be sent again")
-        return set()
-    same = [event for event in found.events if event.payload["budget"] == budget.model_dump()]
-    return {event.payload["percent"] for event in same}
+        say(f"earlier events are unknown ({type(error).__name__}): they may be sent again")
+        return []
+    return [event.payload for event in found.events]
 
 
 def _of_cell(cell: Cell, result: str) -> dict[str, Any]:

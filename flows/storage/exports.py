@@ -1,5 +1,6 @@
-"""Exports: predictions files for the official harness, and recordings of attempts."""
+"""Exports: predictions for the official harness, recordings of attempts, relations for SQL."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,6 +92,28 @@ def trajectories(
         )
         write_whole(path, recording.encode())
         yield path, len(replies)
+
+
+def relations(experiment: str, output: Path, lake_path: str | None) -> Iterator[tuple[str, int]]:
+    """Write the tables of the lake, `staging` and `marts` to a DuckDB file. Yield names and rows.
+
+    The file appears whole or not at all, and replaces an earlier one.
+
+    Raises:
+        ReportError: the experiment does not exist.
+        UsageError: the file cannot be written.
+    """
+    from reports.exporting import write_relations
+
+    folder = output.absolute().parent
+    if output.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise UsageError(
+            f"{output} cannot be written: name a file in an existing folder that you may write to"
+        )
+    lake = Lake.existing(lake_path)
+    with lake.reading():
+        written = write_relations(lake.root, experiment, output)
+    yield from written.items()
 
 
 def _folder(lake: Lake, experiment: str) -> Path:

@@ -8,7 +8,7 @@ attempt, so an attempt listed there is complete.
 
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,8 +99,36 @@ class Lake:
         if not content:
             return None
         final = unit_file(self.root, table, experiment, arm, unit)
-        write_whole(final, _parquet(TABLES[table], content))
+        write_whole(final, _parquet(_arrow(TABLES[table], content)))
         return final
+
+    def write_columns(
+        self,
+        table: str,
+        experiment: str,
+        arm: str,
+        unit: str,
+        shared: Row,
+        columns: Mapping[str, Sequence[Any]],
+    ) -> None:
+        """Write one unit of work given by column. All rows have the values of `shared`.
+
+        Raises:
+            pyarrow.ArrowInvalid: a value does not fit its declared column.
+            InfrastructureError: a disk or object-store operation failed; no partial file remains.
+        """
+        rows = len(next(iter(columns.values())))
+        if not rows:
+            return
+        arrays = {
+            field.name: pa.array(columns[field.name], field.type)
+            if field.name in columns
+            else pa.repeat(pa.scalar(shared[field.name], field.type), rows)
+            for field in TABLES[table].schema
+        }
+        arrow = pa.table(arrays, schema=TABLES[table].schema)
+        arrow.validate(full=True)
+        write_whole(unit_file(self.root, table, experiment, arm, unit), _parquet(arrow))
 
     def has(self, table: str, experiment: str, arm: str, unit: str) -> bool:
         """Return True if a table contains a unit of work."""
@@ -128,7 +156,9 @@ class Lake:
         Raises:
             pyarrow.ArrowInvalid, InfrastructureError: see `write`.
         """
-        write_whole(self.root / table / f"{unit}.parquet", _parquet(SHARED_TABLES[table], [row]))
+        write_whole(
+            self.root / table / f"{unit}.parquet", _parquet(_arrow(SHARED_TABLES[table], [row]))
+        )
 
     def read_shared(self, table: str, unit: str) -> Row | None:
         """Return the row of one unit of work that belongs to no experiment; None if missing."""
@@ -316,9 +346,9 @@ def _remove(path: "Path | UPath") -> None:
         path.fs.rm_file(path.path)  # `unlink` would treat the name as a pattern
 
 
-def _parquet(table: Table, rows: list[Row]) -> bytes:
+def _parquet(rows: pa.Table) -> bytes:
     content = pa.BufferOutputStream()
-    pq.write_table(_arrow(table, rows), content, compression="zstd")
+    pq.write_table(rows, content, compression="zstd")
     written: bytes = content.getvalue().to_pybytes()
     return written
 

@@ -1,6 +1,9 @@
 """Build an experiment's report and write it beside the data, without Prefect."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from flows.storage.lake import Lake, remove, write_whole
@@ -8,6 +11,7 @@ from flows.storage.lake import Lake, remove, write_whole
 if TYPE_CHECKING:
     from upath import UPath
 
+    from reports.analysis.history import History
     from reports.types import Report
 
 
@@ -29,6 +33,56 @@ def read(
 
     with lake.reading():
         return build(lake.root, experiment, baseline, candidate, alone=alone)
+
+
+def read_several(
+    lake: Lake,
+    experiments: Sequence[str],
+    baseline: str | None = None,
+    candidate: str | None = None,
+) -> "Report":
+    """Return the report of several experiments on the instances that all of them plan.
+
+    Raises:
+        ReportError: they have no common instance or dataset, or the arm does not exist.
+        InfrastructureError: a disk or object-store operation failed.
+    """
+    from reports.build import build
+    from reports.combining import combine, combined_name
+
+    with TemporaryDirectory(prefix="durabench-report-") as temporary, lake.reading():
+        folder = Path(temporary)
+        note = combine(lake.root, experiments, folder)
+        built = build(folder, combined_name(experiments), baseline, candidate)
+    return replace(built, notes=(note, *built.notes))
+
+
+def read_history(lake: Lake, experiment: str) -> "History":
+    """Return the dated runs of an experiment.
+
+    Raises:
+        ReportError: there is no such experiment.
+        InfrastructureError: a disk or object-store operation failed.
+    """
+    from reports.analysis.history import read_history
+
+    with lake.reading():
+        return read_history(lake.root, experiment)
+
+
+def write_history(lake: Lake, history: "History") -> str:
+    """Write a history as page and Markdown into the lake. Return the Markdown.
+
+    Raises:
+        InfrastructureError: a disk or object-store operation failed.
+    """
+    from reports.rendering.history import render_markdown, render_page
+
+    text = render_markdown(history)
+    path = history_path(lake, history.name)
+    write_whole(path.with_suffix(".md"), text.encode())
+    write_whole(path, render_page(history).encode())
+    return text
 
 
 def write(lake: Lake, built: "Report", compared: tuple[str, str] | None = None) -> str:
@@ -73,3 +127,8 @@ def page_path(
     if compared:
         folder = folder.joinpath("compare", *compared)
     return folder / "index.html"
+
+
+def history_path(lake: Lake, series: str) -> "Path | UPath":
+    """Return the location of the history of a series."""
+    return lake.root / "reports" / series / "history.html"

@@ -59,6 +59,10 @@ _PAIRS = """
 """
 
 
+_ROWS_AT_ONCE = 10_000
+"""Cells fetched in one batch."""
+
+
 def read_rows(connection: DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
     """Return the rows of a query as dictionaries by column name."""
     cursor = connection.execute(query)
@@ -141,10 +145,38 @@ def _adjusted(comparisons: Sequence[Comparison], plan: Plan) -> tuple[Comparison
 
 
 def read_cells(connection: DuckDBPyConnection) -> tuple[Cell, ...]:
-    """Read all planned cells, by instance, repeat and arm in declared order."""
-    return tuple(
-        Cell(*(*row[:-2], tuple(row[-2]), row[-1])) for row in connection.execute(_CELLS).fetchall()
-    )
+    """Read all planned cells, by instance, repeat and arm in declared order.
+
+    Equal texts are held once.
+    """
+    cursor = connection.execute(_CELLS)
+    texts: dict[Any, Any] = {}
+    once = texts.setdefault
+    cells: list[Cell] = []
+    while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+        for row in rows:
+            arm, instance, repeat, state, attempt = row[:5]
+            cost, is_complete, calls, outcome, detail, reason = row[5:11]
+            is_suspect, audit_reasons, failure = row[11:]
+            cells.append(
+                Cell(
+                    once(arm, arm),
+                    once(instance, instance),
+                    repeat,
+                    once(state, state),
+                    attempt,
+                    cost,
+                    is_complete,
+                    calls,
+                    once(outcome, outcome),
+                    once(detail, detail),
+                    once(reason, reason),
+                    is_suspect,
+                    tuple(audit_reasons),
+                    once(failure, failure),
+                )
+            )
+    return tuple(cells)
 
 
 def _arm(row: dict[str, Any], states: dict[State, int]) -> ArmSummary:

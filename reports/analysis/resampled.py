@@ -19,6 +19,7 @@ from reports.statistics import (
     paired_table,
     ratio_of_costs_per_resolved,
     ratio_of_sums,
+    settings_for,
 )
 from reports.types import Amounts, Estimate, InstanceLeads, Interval, PairedTable, Resampled, State
 
@@ -69,10 +70,10 @@ def read_resampled(
 
     `connection` has the marts, as created by `reports.relations.open_marts`.
     """
-    bootstrap = bootstrap or Bootstrap()
     first, second = _read_cells(connection, baseline), _read_cells(connection, candidate)
     pairs = [(key[0], first[key], second[key]) for key in sorted(first.keys() & second.keys())]
     instances = [instance for instance, _, _ in pairs]
+    bootstrap = bootstrap or settings_for(len(set(instances)))
     repositories = _read_repositories(connection, instances)
     complete, complete_leads = _counted(
         [pair for pair in pairs if None not in (pair[1].verdict, pair[2].verdict)],

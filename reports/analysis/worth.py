@@ -20,6 +20,7 @@ from reports.statistics import (
     fieller_interval,
     net_benefit,
     preferred,
+    settings_for,
 )
 from reports.types import CONTROLS
 
@@ -29,11 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float64]
-
-DRAWS = 20_000_000
-"""Instances drawn in all resamples together; from 2,000 instances on, resamples are fewer."""
-
-FEWEST_RESAMPLES = 1_000
 
 POINTS_PER_DECADE = 12
 """Values of a resolved instance in each factor of ten of the acceptability curve."""
@@ -100,9 +96,7 @@ def read_worth(
         else:
             left_out[arm] = reason
     instances = len(sums.planned)
-    bootstrap = bootstrap or Bootstrap(
-        resamples=max(FEWEST_RESAMPLES, min(Bootstrap().resamples, DRAWS // instances))
-    )
+    bootstrap = bootstrap or settings_for(instances)
     value = rows[0][-1]
     evaluated, curve = _evaluate([(rows[i][0], i) for i in kept], sums.of(kept), value, bootstrap)
     return Worth(

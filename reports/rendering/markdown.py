@@ -29,6 +29,7 @@ from reports.rendering.leading import Leading, describe
 from reports.rendering.order import MANY_ARMS, ranked, ranked_spending
 from reports.rendering.pairs import pairs_section
 from reports.rendering.sections import Section
+from reports.rendering.strata import strata_section
 from reports.rendering.worth import worth_section
 from reports.types import STATES, ArmSummary, Comparison, Report, Source
 
@@ -55,6 +56,7 @@ def render(report: Report) -> str:
         *_section(effort_section(report)),
         *_spending(report),
         *(_section(pairs) if (pairs := pairs_section(report)) else ()),
+        *(_section(strata) if (strata := strata_section(report)) else ()),
         "## Source",
         _source(report),
     ]
@@ -287,6 +289,11 @@ def _table(
     rule = ["---"] * words + ["---:"] * numbers + ["---"] * remarks
     lines = [header, rule, *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _named(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table whose first column holds names."""
+    return _table(header, ((_text(name), *numbers) for name, *numbers in rows))
 
 
 def _text(value: str) -> str:

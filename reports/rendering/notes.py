@@ -38,6 +38,12 @@ def write_notes(
 
 def _about_plan(source: Source) -> Iterator[Note]:
     """Warn of a declaration that was made or changed after results existed."""
+    if source.environment == "imported" and source.plan.primary:
+        yield Note(
+            "note",
+            "The comparisons were declared with the import, when its results existed: "
+            f"{in_words(source.plan)}.",
+        )
     if not source.later_plans:
         return
     yield Note(

@@ -30,6 +30,7 @@ from reports.rendering.markdown import span
 from reports.rendering.order import MANY_ARMS, TALL, ranked, ranked_spending
 from reports.rendering.pair_figures import draw_pairs
 from reports.rendering.pairs import pairs_section
+from reports.rendering.strata import strata_section
 from reports.rendering.templates import environment
 from reports.rendering.trajectories import FOLDER, file_name
 from reports.rendering.worth import worth_section
@@ -173,6 +174,7 @@ def render(report: Report) -> str:
             "instances": instances_section(report),
             "effort": effort_section(report),
             "pairs": pairs_section(report),
+            "strata": strata_section(report),
         },
         sides=read_sides(report),
         arms=arms,

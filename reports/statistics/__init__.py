@@ -21,7 +21,7 @@ from reports.statistics.amounts import (
     ratio_of_costs_per_resolved,
     ratio_of_sums,
 )
-from reports.statistics.bootstrap import Bootstrap
+from reports.statistics.bootstrap import Bootstrap, settings_for
 from reports.statistics.families import benjamini_hochberg, holm
 from reports.statistics.fieller import fieller_interval
 from reports.statistics.frontier import efficient_frontier
@@ -74,6 +74,7 @@ __all__ = [
     "ratio_of_costs_per_resolved",
     "ratio_of_sums",
     "repeat_correlation",
+    "settings_for",
     "sign_flip",
     "smallest_detectable_difference",
     "wilson_interval",

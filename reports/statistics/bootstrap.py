@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Numbers = NDArray[np.float64]
+    Counts = NDArray[np.unsignedinteger]
     Statistic = Callable[..., Numbers]
 
 Clusters = Sequence[str] | Sequence[int]
@@ -36,8 +37,14 @@ Clusters = Sequence[str] | Sequence[int]
 DRAWN_AT_ONCE = 1_000_000
 """Number of clusters drawn in one batch, which sets the number of resamples per batch."""
 
-DRAWS_KEPT = 20_000_000
-"""Up to this number, draws (40 MB) are cached for all statistics of a report."""
+DRAWS_KEPT = 50_000_000
+"""Up to this number, draws (50 or 100 MB) are cached for all statistics of a report."""
+
+DRAWS_WANTED = 20_000_000
+"""Number of draws after which `settings_for` takes fewer resamples."""
+
+FEWEST_RESAMPLES = 1_000
+"""Number of resamples that `settings_for` takes of any number of clusters."""
 
 FLOATS_KEPT = 6_000_000
 """Up to this number, cached draws (48 MB) are floats, so that no statistic has to convert them."""
@@ -113,7 +120,7 @@ class Bootstrap:
         return Interval(float(low), float(high))
 
 
-def _draws(resamples: int, clusters: int, seed: int) -> Iterator[NDArray[np.uint16]]:
+def _draws(resamples: int, clusters: int, seed: int) -> Iterator[Counts]:
     """Yield the counts of each cluster in each resample: resamples × clusters, in batches."""
     import numpy as np
 
@@ -124,13 +131,23 @@ def _draws(resamples: int, clusters: int, seed: int) -> Iterator[NDArray[np.uint
         drawn = generator.integers(clusters, size=(rows, clusters))
         places = drawn + clusters * np.arange(rows)[:, np.newaxis]
         counts = np.bincount(places.ravel(), minlength=rows * clusters)
-        yield counts.reshape(rows, clusters).astype(np.uint16)
+        smallest = np.min_scalar_type(counts.max())
+        yield counts.reshape(rows, clusters).astype(smallest)
+
+
+def settings_for(clusters: int) -> Bootstrap:
+    """Return the settings for a number of clusters.
+
+    With thousands of clusters, the intervals are so narrow that fewer resamples place their
+    limits as well: at 1,000, the random error of a limit is below a tenth of a standard error.
+    """
+    most = Bootstrap().resamples
+    wanted = DRAWS_WANTED // max(1, clusters)
+    return Bootstrap(resamples=min(most, max(FEWEST_RESAMPLES, wanted)))
 
 
 @lru_cache(maxsize=4)
-def _kept_draws(
-    resamples: int, clusters: int, seed: int
-) -> tuple[NDArray[np.uint16] | Numbers, ...]:
+def _kept_draws(resamples: int, clusters: int, seed: int) -> tuple[Counts | Numbers, ...]:
     """Cache `_draws`, for all statistics of a report with the same clusters."""
     drawn = _draws(resamples, clusters, seed)
     if resamples * clusters > FLOATS_KEPT:

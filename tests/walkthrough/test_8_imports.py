@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from eval import instances
-from flows.imports.table import Columns, import_table
+from flows.imports.results import Columns
+from flows.imports.table import import_table
 from flows.storage import report_files
 from flows.storage.lake import Lake
 

@@ -5,7 +5,7 @@ with declarations as (
     select * from main.experiments
 ),
 
--- An import does not say when its attempts began, but they were there before it was declared.
+-- A graded prediction does not say when its attempt began, but it was there before it was declared.
 first_result as (
     select min(coalesce(started_at_utc, timestamp '-infinity')) as first_result_utc
     from staging.attempts
@@ -25,9 +25,22 @@ planned as (
     group by all
 ),
 
+-- What is declared with the first import counts, and what is changed later does not.
+import as (
+    select
+        bool_and(environment = 'imported') as is_import,
+        min(declared_at at time zone 'UTC') filter (primary_baseline is not null) as planned_at_utc
+    from declarations
+),
+
 final as (
-    select planned.*, coalesce(first_result_utc < declared_at_utc, false) as is_after_results
-    from planned, first_result
+    select
+        planned.*,
+        case
+            when is_import then coalesce(planned_at_utc < declared_at_utc, false)
+            else coalesce(first_result_utc < declared_at_utc, false)
+        end as is_after_results
+    from planned, first_result, import
 )
 
 select * from final

@@ -13,7 +13,7 @@ stripped as (
             declaration,
             '{"dataset": null, "split": null, "select": null, "environment": null,
               "concurrency": null, "execution": null, "isolation": null, "rate_limits": null,
-              "images": null, "audit": null}'
+              "images": null, "audit": null, "gates": null}'
         ) as declaration
     from main.experiments
 ),

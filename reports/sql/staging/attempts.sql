@@ -42,6 +42,7 @@ final as (
         reproduced,
         started_at at time zone 'UTC' as started_at_utc,
         duration_s,
+        order_in_instance,
         model_calls,
         unpriced_calls,
         input_tokens,

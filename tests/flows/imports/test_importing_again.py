@@ -15,8 +15,9 @@ import pytest
 from flows.errors import UsageError
 from flows.imports import common
 from flows.imports.common import ImportedArm
+from flows.imports.results import Columns
 from flows.imports.swebench import import_swebench
-from flows.imports.table import Columns, import_table
+from flows.imports.table import import_table
 from flows.storage import report_files
 from flows.storage.lake import Lake, Row
 from reports.types import Report
@@ -120,7 +121,7 @@ class Killed(BaseException):
 def writes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Yield a counter: the number of changes to the lake after which the process is killed."""
     left = [10**9]
-    for name in ("write", "remove"):
+    for name in ("write", "write_columns", "remove"):
         own = getattr(Lake, name)
 
         def counted(self: Lake, *args: object, own: object = own) -> object:

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from flows.cli.app import app
 from flows.errors import UsageError
 from flows.imports.common import ImportedArm, arm_names
-from flows.imports.table import Columns, import_table
+from flows.imports.results import Columns
+from flows.imports.table import import_table
 from flows.storage.lake import Lake
 
 HEADER = "arm,instance_id,resolved,cost_usd,api_calls\n"
@@ -91,7 +92,6 @@ def test_one_table_in_many_forms(name: str, content: str, tmp_path: Path) -> Non
     ("cells", "message"),
     [
         ("a,x-5,maybe,1,1", "row 5: resolved must be true, false, 1 or 0, not 'maybe'"),
-        ("a,x-5,,1,1", "not None; leave the row out where there is no result"),
         ("a,x-5,1,$0.5,1", "row 5: cost_usd must be an amount of at least 0, not '$0.5'"),
         ("a,x-5,1,inf,1", "row 5: cost_usd must be an amount of at least 0, not inf"),
         ("a,x-5,1,1e300,1", "row 5: cost_usd must be an amount of at least 0, not 1e+300"),

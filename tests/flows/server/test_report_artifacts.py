@@ -1,7 +1,6 @@
 """The artifacts of a report: their keys, the link, and the order of the cells."""
 
 import re
-from dataclasses import replace
 from functools import partial
 from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
@@ -35,7 +34,7 @@ CELL = Cell(
 
 
 def cell(state: State, cost_usd: float | None = 1.0, *, is_suspect: bool = False) -> Cell:
-    return replace(CELL, state=state, cost_usd=cost_usd, is_suspect=is_suspect)
+    return CELL._replace(state=state, cost_usd=cost_usd, is_suspect=is_suspect)
 
 
 def test_broken_cells_come_first_and_missing_ones_last() -> None:

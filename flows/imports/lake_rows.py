@@ -1,0 +1,87 @@
+"""Rows of attempts and gradings of other systems."""
+
+import math
+from collections.abc import Mapping
+from datetime import datetime
+
+from eval.types import EvaluationOutcome
+from flows.experiments import records
+from flows.storage.lake import Row
+
+
+def repository(instance_id: str) -> str:
+    """Return the repository named in a SWE-bench instance id."""
+    return instance_id.rpartition("-")[0].replace("__", "/", 1) or instance_id
+
+
+def attempt_columns(cell: Row, repo: str, *, agent: str, model: str, provider: str) -> Row:
+    """Return the columns of `attempts` that are the same for all rows of an import."""
+    return {
+        **cell,
+        "repo": repo,
+        "difficulty": None,
+        "agent": agent,
+        "model": model,
+        "provider": provider,
+        "environment": "imported",
+        "duration_s": None,
+        "order_in_instance": None,
+        "seed": 0,
+        "image": "",
+        "image_digest": None,
+    }
+
+
+def bare_attempt_row(
+    cell: Row,
+    repo: str,
+    *,
+    model: str,
+    detail: str,
+    started_at: datetime | None = None,
+    cost_usd: float | None = None,
+    model_calls: int | None = None,
+) -> Row:
+    """Return the row of an attempt without individual calls; `model_calls` may be known."""
+    return {
+        **attempt_columns(cell, repo, agent="imported", model=model, provider="none"),
+        "outcome": "submitted",
+        "detail": detail,
+        **records.NO_REPORT,
+        "started_at": started_at,
+        **records.UNKNOWN_USAGE,
+        "model_calls": model_calls,
+        "cost_usd": cost_usd,
+        "billed_usd": None,
+        "versions": "{}",
+    }
+
+
+def evaluation_row(
+    cell: Row,
+    outcome: EvaluationOutcome,
+    *,
+    harness_version: str,
+    reason: str = "",
+    patch_sha256: str = "",
+    tests: Mapping[str, list[str]] | None = None,
+) -> Row:
+    """Return the row of an external verdict. `tests` holds test lists by column."""
+    lists = ("fail_to_pass", "pass_to_pass")
+    columns = [f"{which}_{result}" for which in lists for result in ("success", "failure")]
+    return {
+        **cell,
+        "patch_sha256": patch_sha256,
+        "environment": "imported",
+        "outcome": outcome,
+        "resolved": outcome == "resolved",
+        "reason": reason,
+        **records.audit_columns(None, [], gradings=1),
+        **{column: (tests or {}).get(column, []) for column in columns},
+        "log_tail": "",
+        "image_digest": None,
+        "harness_version": harness_version,
+        "timeout_s": math.nan,
+        "started_at": None,
+        "duration_s": None,
+    }

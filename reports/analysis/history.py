@@ -1,0 +1,98 @@
+"""Runs of one experiment over time: those under its name, and under its name with a date.
+
+A schedule files each run under a name of its own, as `nightly-20260301t020000`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports.analysis.paired import read_arms, read_rows
+from reports.errors import ReportError
+from reports.lake import list_experiments, near
+from reports.relations import CELLS, open_marts
+from reports.types import ArmSummary
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+LATEST = 60
+"""Number of runs that a history shows."""
+
+_DATE = r"-\d{8}t\d{6}$"
+
+
+@dataclass(frozen=True)
+class DatedRun:
+    """One run of a series."""
+
+    experiment: str
+    began: datetime
+    """Start of its first attempt, or the time of its declaration, in UTC."""
+    dataset_digest: str
+    arms: tuple[ArmSummary, ...]
+
+
+@dataclass(frozen=True)
+class History:
+    """The runs of a series, the oldest first."""
+
+    name: str
+    runs: tuple[DatedRun, ...]
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Names of all arms, in order of their first run."""
+        return tuple(dict.fromkeys(arm.name for run in self.runs for arm in run.arms))
+
+    @property
+    def other_instances(self) -> tuple[str, ...]:
+        """Names of the runs with other instances than the latest, or with other contents."""
+        latest = self.runs[-1].dataset_digest if self.runs else ""
+        return tuple(run.experiment for run in self.runs if run.dataset_digest != latest)
+
+    def before(self, experiment: str) -> DatedRun | None:
+        """Return the run before this one, on the same instances; None if there is none."""
+        names = [run.experiment for run in self.runs]
+        own = self.runs[names.index(experiment)]
+        earlier = self.runs[: names.index(experiment)]
+        alike = [run for run in earlier if run.dataset_digest == own.dataset_digest]
+        return alike[-1] if alike else None
+
+
+def series_of(experiment: str) -> str:
+    """Return the name of the series that an experiment belongs to."""
+    return re.sub(_DATE, "", experiment)
+
+
+def read_history(lake: Path | UPath, experiment: str) -> History:
+    """Read the latest runs of the series that an experiment belongs to.
+
+    A run without a whole declaration is left out. Raise ReportError for a missing lake and an
+    unknown series.
+    """
+    name = series_of(experiment)
+    known = list_experiments(lake)
+    names = sorted(each for each in known if series_of(each) == name)
+    if not names:
+        raise ReportError(f"no run of {name!r} in {lake}; {near(name, known)}")
+    read = (_read(lake, each) for each in names[-LATEST:])
+    runs = [run for run in read if run is not None]
+    return History(name, tuple(sorted(runs, key=lambda run: (run.began, run.experiment))))
+
+
+def _read(lake: Path | UPath, experiment: str) -> DatedRun | None:
+    connection = open_marts(lake, experiment, (*CELLS, "arms", "arm_states", "source"))
+    try:
+        rows = read_rows(connection, "from marts.source")
+        if not rows:
+            return None
+        [row] = rows
+        began = row["first_attempt_utc"] or row["declared_at_utc"]
+        return DatedRun(experiment, began, row["dataset_digest"], read_arms(connection))
+    finally:
+        connection.close()

@@ -1,0 +1,110 @@
+"""The history of an experiment as table, figure and page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reports.analysis.history import DatedRun, History
+from reports.format import listing, moment, percent, usd
+from reports.rendering.costs import cost_per_resolved
+from reports.rendering.drawing import Figure, arm_colour, draw_figure, marker, percent_axis
+from reports.rendering.templates import environment
+from reports.types import ArmSummary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+HEADER = ("run", "began", "arm", "resolved", "rate", "95 % interval", "cost", "per resolved")
+
+
+def rows(history: History) -> list[tuple[str, ...]]:
+    """Return the cells of the table, one row per run and arm, the latest run first."""
+    return [_row(run, arm) for run in reversed(history.runs) for arm in run.arms]
+
+
+def note(history: History) -> str:
+    """Return the sentence that says which runs cannot be compared; empty if all can."""
+    others = history.other_instances
+    if not others:
+        return ""
+    return (
+        f"Other instances than in the latest run, or other contents of them: {listing([*others])}. "
+        "Their rates are not comparable."
+    )
+
+
+def render_markdown(history: History) -> str:
+    """Return the table as Markdown."""
+    table = [_line(HEADER), _line(["---"] * len(HEADER)), *map(_line, rows(history))]
+    parts = [f"# History of {history.name}", note(history), "\n".join(table)]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def render_page(history: History) -> str:
+    """Return the page as HTML text."""
+    return (
+        environment()
+        .get_template("history.html.j2")
+        .render(
+            history=history, header=HEADER, rows=rows(history), note=note(history),
+            figure=draw_history(history),
+        )
+    )  # fmt: skip
+
+
+def draw_history(history: History) -> Figure:
+    """Draw the share resolved by each arm over the runs."""
+    names = history.arms
+
+    def draw(axes: Axes) -> None:
+        for position, name in enumerate(names):
+            points = [
+                (place, arm)
+                for place, run in enumerate(history.runs)
+                for arm in run.arms
+                if arm.name == name
+            ]
+            shift = 0.12 * (position - (len(names) - 1) / 2)
+            xs, colour = [place + shift for place, _ in points], arm_colour(position)
+            axes.plot(xs, [arm.rate for _, arm in points], color=colour, linewidth=1)
+            for x, (_, arm) in zip(xs, points, strict=True):
+                low, high = arm.interval.low, arm.interval.high
+                axes.plot([x, x], [low, high], color=colour, linewidth=1.6, alpha=0.45)
+                marker(axes, x, arm.rate, position, name if x == xs[0] else "")
+        percent_axis(axes.yaxis, axes.set_ylim)
+        shown = range(0, len(history.runs), 1 + len(history.runs) // 8)
+        axes.set_xticks([*shown], [f"{history.runs[i].began:%m-%d %H:%M}" for i in shown])
+        axes.tick_params(axis="x", rotation=30)
+        axes.grid(visible=True, axis="y")
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1.03), ncols=3, fontsize=8)
+
+    told = [
+        f"{run.experiment}: " + ", ".join(f"{arm.name} {percent(arm.rate)}" for arm in run.arms)
+        for run in history.runs
+    ]
+    return draw_figure(
+        "history",
+        "Resolution over time",
+        "Share of planned cells resolved in each run, with 95 % Wilson intervals.",
+        "; ".join(told) + ".",
+        3.2,
+        draw,
+    )
+
+
+def _row(run: DatedRun, arm: ArmSummary) -> tuple[str, ...]:
+    bound = arm.cost.is_lower_bound
+    return (
+        run.experiment,
+        moment(run.began),
+        arm.name,
+        f"{arm.resolved} of {arm.planned}",
+        percent(arm.rate),
+        f"{percent(arm.interval.low)} to {percent(arm.interval.high)}",
+        usd(arm.cost.usd, bound),
+        cost_per_resolved(arm),
+    )
+
+
+def _line(cells: tuple[str, ...] | list[str]) -> str:
+    return f"| {' | '.join(cells)} |"

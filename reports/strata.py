@@ -1,0 +1,33 @@
+"""Types of the results by order, and without the cells that a budget stopped."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class OrderStratum:
+    """The cells of an arm that began at one position among the arms."""
+
+    arm: str
+    order: int
+    """Position from 0."""
+    cells: int
+    resolved: int
+    cost_per_cell: float | None
+    """Mean over the cells with a fully known cost, or None if there is none."""
+
+
+@dataclass(frozen=True)
+class BudgetStops:
+    """An arm of which a budget stopped some cells."""
+
+    arm: str
+    planned: int
+    resolved: int
+    stopped: int
+    """Cells that a budget stopped. They count as not resolved in all other numbers."""
+
+    @property
+    def rate(self) -> float | None:
+        """Resolved share of the cells that no budget stopped, or None without such cells."""
+        left = self.planned - self.stopped
+        return self.resolved / left if left else None
