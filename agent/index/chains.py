@@ -27,7 +27,7 @@ _LITERALS = (
 def chain(node: ast.expr) -> Chain:
     """Return the chain of an expression. It starts with `ANYTHING` if the expression is unknown."""
     names: list[str] = []
-    while True:
+    while not isinstance(node, ast.Name):
         if isinstance(node, ast.Attribute):
             names.append(node.attr)
             node = node.value
@@ -37,12 +37,12 @@ def chain(node: ast.expr) -> Chain:
         elif isinstance(node, ast.Await | ast.NamedExpr):
             node = node.value
         else:
+            names.append(LITERAL if isinstance(node, _LITERALS) else ANYTHING)
             break
-    if isinstance(node, ast.Name):
-        names.append(node.id)
     else:
-        names.append(LITERAL if isinstance(node, _LITERALS) else ANYTHING)
-    return tuple(reversed(names))
+        names.append(node.id)
+    names.reverse()
+    return tuple(names)
 
 
 def annotated(node: ast.expr | None) -> Chain | None:

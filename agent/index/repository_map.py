@@ -7,14 +7,15 @@ file. Then it shows the test files, and the number of files that are not shown.
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import PurePosixPath
 
 from agent.index.relevance import Relevance
 from agent.index.symbols import Definition, SymbolIndex
 from agent.index.tests_of import find_tests
+from agent.index.undisturbed import undisturbed
 from agent.paths import is_test_file
 
 _CHARS_PER_TOKEN = 4  # as counted by `agent.models.chat.tokens`
@@ -40,8 +41,8 @@ _WEIGHT_OF_OTHER_FILE = 0.3
 _PYTHON = (".py", ".pyi")
 _OVERLOAD = re.compile(r"@(\w+\.)?overload ")
 
-_Showable = Mapping[str, Sequence[Definition]]
-"""Definitions that can have a line, by path."""
+_Showable = Mapping[str, Mapping[str, Definition]]
+"""Definitions that can have a line, by path and qualified name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,12 @@ def draw(texts: Mapping[str, str], index: SymbolIndex, task: str, budget_tokens:
         index: their symbols.
         task: the task that decides what is shown. The map contains none of its text.
     """
-    room = max(0, budget_tokens) * _CHARS_PER_TOKEN
+    with undisturbed():
+        return _draw(texts, index, task, max(0, budget_tokens) * _CHARS_PER_TOKEN)
+
+
+def _draw(texts: Mapping[str, str], index: SymbolIndex, task: str, room: int) -> str:
+    """Return the map, at most `room` characters."""
     relevance = Relevance(task, texts)
     code = sorted(path for path in texts if not is_test_file(path))
     tests = _tests(find_tests(texts), relevance, int(room * _TESTS_SHARE))
@@ -80,7 +86,7 @@ def _ranked(showable: _Showable, index: SymbolIndex, relevance: Relevance) -> li
     entries = (
         entry
         for path, definitions in showable.items()
-        for entry in _entries(path, definitions, index, relevance)
+        for entry in _entries(path, definitions.values(), index, relevance)
     )
     return sorted(entries, key=_order)
 
@@ -92,7 +98,7 @@ def _order(entry: _Entry) -> tuple[float, bool, str, int]:
 
 
 def _entries(
-    path: str, definitions: Sequence[Definition], index: SymbolIndex, relevance: Relevance
+    path: str, definitions: Collection[Definition], index: SymbolIndex, relevance: Relevance
 ) -> list[_Entry]:
     of_file = relevance.of_file(path)
     if not definitions:
@@ -106,8 +112,8 @@ def _entries(
     ]
 
 
-def _showable(definitions: Iterable[Definition]) -> list[Definition]:
-    """Return the definitions without the module and without those local to a function.
+def _showable(definitions: Iterable[Definition]) -> dict[str, Definition]:
+    """Return the definitions by name, without the module and those local to a function.
 
     Each name occurs once: an overloaded function as its implementation, a property as its getter.
     """
@@ -120,7 +126,7 @@ def _showable(definitions: Iterable[Definition]) -> list[Definition]:
         first = by_name.setdefault(definition.qualified, definition)
         if _OVERLOAD.search(first.signature):
             by_name[definition.qualified] = definition
-    return list(by_name.values())
+    return by_name
 
 
 def _score(
@@ -145,13 +151,17 @@ class _Drawing:
         self._index = index
         self._showable = showable
         self._room = room
+        self._headings: dict[str, str] = {}
 
     def add(self, entry: _Entry) -> None:
         """Show an entry, and the file and classes around it, if there is room for all of it."""
-        new = self._missing(entry)
-        cost = sum(len(_definition_line(definition)) for definition in new)
+        cost = 0
         if entry.path not in self.paths:
-            cost += len(self._heading(entry.path)) + _MORE_CHARS
+            cost = len(self._heading(entry.path)) + _MORE_CHARS
+            if cost > self._room:
+                return
+        new = self._missing(entry)
+        cost += sum(len(_definition_line(definition)) for definition in new)
         if cost <= self._room:
             self._room -= cost
             shown = self.paths.setdefault(entry.path, {})
@@ -168,12 +178,9 @@ class _Drawing:
         shown = self.paths.get(entry.path, {})
         if "." not in entry.definition.qualified:
             return [] if entry.definition.qualified in shown else [entry.definition]
-        names = entry.definition.qualified.split(".")
-        around = {".".join(names[:count]) for count in range(1, len(names))} - shown.keys()
-        classes = [
-            found for found in self._showable[entry.path] if around and found.qualified in around
-        ]
-        return [found for found in [*classes, entry.definition] if found.qualified not in shown]
+        *outer, _ = accumulate(entry.definition.qualified.split("."), "{}.{}".format)
+        around = [self._showable[entry.path][name] for name in outer]
+        return [found for found in (*around, entry.definition) if found.qualified not in shown]
 
     def _lines(self, path: str) -> Iterator[str]:
         shown = self.paths[path].values()
@@ -185,6 +192,11 @@ class _Drawing:
             yield f"      … {hidden} more\n"
 
     def _heading(self, path: str) -> str:
+        if path not in self._headings:
+            self._headings[path] = self._new_heading(path)
+        return self._headings[path]
+
+    def _new_heading(self, path: str) -> str:
         if reason := self._index.unparsed.get(path):
             about = f"does not parse, {reason}"
         else:

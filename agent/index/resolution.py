@@ -6,11 +6,13 @@ annotated functions. Nothing is executed or guessed.
 
 import builtins
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from agent.index.chains import ANYTHING, CALL, ENTER, LITERAL, Chain
 from agent.index.modules import Modules
 from agent.index.syntax import (
+    ONLY_UNKNOWN,
     Assigned,
     Binding,
     Defined,
@@ -31,8 +33,7 @@ It is far below the interpreter's own limit, and more than real code needs.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Entity:
+class Entity(NamedTuple):
     """A module, class or function of the repository, or an instance of such a class."""
 
     path: str
@@ -50,6 +51,7 @@ Found = Entity | Foreign | None
 """The object that a chain leads to; None if the text does not determine it."""
 
 FOREIGN = Foreign()
+_UNASKED = Foreign()
 
 _Question = tuple[str, int, Chain]
 """A chain in a scope of a file."""
@@ -74,7 +76,7 @@ class Resolver:
         self._starred: dict[str, tuple[Entity, ...]] = {}
         # State of the current query:
         self._asked: list[_Question] = []
-        self._found_out: dict[_Question, Found] = {}
+        self._found_out: list[_Question] = []
         self._met_a_cycle = False
 
     def scope(self, entity: Entity) -> Scope | None:
@@ -84,21 +86,32 @@ class Resolver:
 
     def resolve(self, path: str, scope: int, chain: Chain) -> Found:
         """Return the object that a chain leads to from a scope of a file."""
-        if chain[0] == ANYTHING:
+        home = self._home(path, scope, chain[0])
+        if home is None:
             return None
-        question = (path, self._home(path, scope, chain[0]), chain)
-        if question not in self._known:
-            found = self._answer(question)
+        question = (path, home, chain)
+        found = self._known.get(question, _UNASKED)
+        if found is _UNASKED:
+            found = self._ask(question)
             self._settle()
             self._known[question] = found
-        return self._known[question]
+        return found
 
-    def _home(self, path: str, scope: int, name: str) -> int:
-        """Return the scope that binds a name, whose other users then share one answer."""
+    def _home(self, path: str, scope: int, name: str) -> int | None:
+        """Return the scope that binds a name, whose other users then share one answer.
+
+        The result is None if the name has an unknown value there.
+        """
+        if name == ANYTHING:
+            return None
         if name == "super":
             return scope
         scopes = self._files[path].scopes
-        return next((i for i in enclosing(scopes, scope) if name in scopes[i].bindings), 0)
+        for index in enclosing(scopes, scope):
+            bindings = scopes[index].bindings
+            if name in bindings:
+                return None if bindings[name] is ONLY_UNKNOWN else index
+        return 0
 
     def member(self, owner: Found, name: str) -> Found:
         """Return the object that a name refers to after `owner.`; `CALL` and `ENTER` are names,
@@ -115,15 +128,17 @@ class Resolver:
         return found
 
     def _settle(self) -> None:
-        if not self._met_a_cycle:
-            self._known |= self._found_out
+        if self._met_a_cycle:
+            for question in self._found_out:
+                del self._known[question]
         self._found_out.clear()
         self._met_a_cycle = False
 
     def _answer(self, question: _Question) -> Found:
-        for answers in (self._known, self._found_out):
-            if question in answers:
-                return answers[question]
+        found = self._known.get(question, _UNASKED)
+        return self._ask(question) if found is _UNASKED else found
+
+    def _ask(self, question: _Question) -> Found:
         if question in self._asked or len(self._asked) >= _DEEPEST:
             self._met_a_cycle = True
             return None
@@ -134,7 +149,8 @@ class Resolver:
         else:
             found = self._follow(path, scope, chain)
         self._asked.pop()
-        self._found_out[question] = found
+        self._known[question] = found
+        self._found_out.append(question)
         return found
 
     def _follow(self, path: str, scope: int, chain: Chain) -> Found:
@@ -164,21 +180,20 @@ class Resolver:
         platform or version.
         """
         found: set[Found] = set()
-        for binding in bindings:
-            match binding:
-                case Defined(scope):
-                    return Entity(path, scope)
-                case Receiver(scope, is_instance):
-                    found.add(Entity(path, scope, is_instance))
-                case Imported():
-                    imported = self._imported(path, binding)
-                    if isinstance(imported, Entity):
-                        return imported
-                    found.add(imported)
-                case Assigned(chain, scope):
-                    found.add(self._answer((path, scope, chain)))
-                case Unknown():
-                    found.add(None)
+        for binding in bindings:  # not by `match`, which takes much longer
+            if isinstance(binding, Assigned):
+                found.add(self._answer((path, binding.scope, binding.chain)))
+            elif isinstance(binding, Unknown):
+                found.add(None)
+            elif isinstance(binding, Imported):
+                imported = self._imported(path, binding)
+                if isinstance(imported, Entity):
+                    return imported
+                found.add(imported)
+            elif isinstance(binding, Defined):
+                return Entity(path, binding.scope)
+            elif isinstance(binding, Receiver):
+                found.add(Entity(path, binding.scope, binding.is_instance))
         return found.pop() if len(found) == 1 else None
 
     def _imported(self, path: str, binding: Imported) -> Found:
@@ -216,7 +231,7 @@ class Resolver:
     def _result(self, owner: Entity, scope: Scope) -> Found:
         """Return the result of calling an entity."""
         if scope.definition.kind == "class":
-            return None if owner.is_instance else replace(owner, is_instance=True)
+            return None if owner.is_instance else owner._replace(is_instance=True)
         if scope.returns is None:
             return None
         if scope.returns == ("Self", CALL):
@@ -276,7 +291,7 @@ class Resolver:
         return None
 
     def _above(self, entity: Entity) -> tuple[Entity, ...]:
-        entity = replace(entity, is_instance=False)
+        entity = Entity(entity.path, entity.scope)
         if entity in self._ancestors:
             return self._ancestors[entity]
         found = {entity: None}

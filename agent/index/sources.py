@@ -120,7 +120,7 @@ def lines(text: str) -> list[str]:
 
     A form feed or another separator of Unicode does not end a line.
     """
-    found = _LINE_END.split(text)
+    found = _LINE_END.split(text) if "\r" in text else text.split("\n")  # much faster
     return found if found[-1] else found[:-1]
 
 

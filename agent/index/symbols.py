@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain as concatenated
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from agent.index.chains import ANYTHING, CALL, LITERAL, Chain
 from agent.index.modules import Modules
@@ -27,8 +28,7 @@ _USABLE = ("class", "function", "method")
 _PATH = re.compile(r"(?P<stem>.+)\.pyi?(?:(?:::?|\.)(?P<rest>.+))?", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(NamedTuple):
     """A module, class, function, method, or variable of a module or class."""
 
     path: str
@@ -105,6 +105,7 @@ class SymbolIndex:
         self._modules = Modules(python)
         self._names = {path: self._modules.name(path) for path in self._files}
         self._resolver = Resolver(self._files, self._modules)
+        self._definitions: dict[str, list[Definition]] = {}
 
     @property
     def paths(self) -> list[str]:
@@ -116,7 +117,11 @@ class SymbolIndex:
 
         The result is empty if the file is not in the index.
         """
-        return list(self._definitions.get(path, ()))
+        if path not in self._definitions:
+            file = self._files.get(path)
+            found = [self._definition(path, each) for each in file.definitions] if file else []
+            self._definitions[path] = found
+        return list(self._definitions[path])
 
     def definitions(self, symbol: str) -> list[Definition]:
         """Return the definitions that a symbol names.
@@ -173,10 +178,10 @@ class SymbolIndex:
         counts: Counter[Key] = Counter()
         with undisturbed():
             for path, file in self._files.items():
-                for reference in file.references():
-                    found = self._lead(path, reference)
+                for reached, scope, is_call, count in file.counts():
+                    found = self._lead(path, scope, reached, is_call)
                     if isinstance(found, Entity):
-                        counts[self._key(found)] += len(reference.lines)
+                        counts[self._key(found)] += count
         return counts
 
     def imports(self, path: str) -> list[str]:
@@ -198,18 +203,21 @@ class SymbolIndex:
 
     # From references to definitions
 
-    def _lead(self, path: str, reference: Reference) -> Found:
+    def _leads_to(self, path: str, reference: Reference) -> Found:
+        return self._lead(path, reference.scope, reference.chain, reference.is_call)
+
+    def _lead(self, path: str, scope: int, chain: Chain, is_call: bool) -> Found:
         """Return the definition that is used, not an instance of it."""
-        found = self._resolver.resolve(path, reference.scope, reference.chain)
+        found = self._resolver.resolve(path, scope, chain)
         if isinstance(found, Entity) and found.is_instance:
-            return self._resolver.member(found, "__call__") if reference.is_call else FOREIGN
+            return self._resolver.member(found, "__call__") if is_call else FOREIGN
         return found
 
     def _hits(
         self, path: str, reference: Reference, targets: Sequence[Definition]
     ) -> tuple[list[Definition], bool]:
         """Return the targets that a reference leads to, and True if that is certain."""
-        found = self._lead(path, reference)
+        found = self._leads_to(path, reference)
         if found is None:
             return [target for target in targets if self._may_be(target, path, reference)], False
         if not isinstance(found, Entity):
@@ -224,7 +232,7 @@ class SymbolIndex:
 
     def _targets(self, path: str, reference: Reference) -> tuple[Sequence[Definition], bool]:
         """Return the definitions that a reference executes, and True if that is certain."""
-        found = self._lead(path, reference)
+        found = self._leads_to(path, reference)
         if found is None:
             named = self._by_name.get(reference.chain[-1], ())
             return [target for target in named if self._may_be(target, path, reference)], False
@@ -302,18 +310,11 @@ class SymbolIndex:
     # From names to definitions
 
     @cached_property
-    def _definitions(self) -> dict[str, tuple[Definition, ...]]:
-        with undisturbed():
-            return {
-                path: tuple(self._definition(path, found) for found in file.definitions)
-                for path, file in self._files.items()
-            }
-
-    @cached_property
     def _by_name(self) -> dict[str, list[Definition]]:
         found: dict[str, list[Definition]] = {}
-        for definition in concatenated.from_iterable(self._definitions.values()):
-            found.setdefault(definition.name, []).append(definition)
+        with undisturbed():
+            for definition in concatenated.from_iterable(map(self.defined_in, self._files)):
+                found.setdefault(definition.name, []).append(definition)
         return found
 
     @cached_property

@@ -10,7 +10,7 @@ import copy
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
@@ -24,20 +24,20 @@ _CACHED_FILES = 8192
 _SIGNATURE_CHARS = 300
 _LINE_BITS = 32
 _LINE = 2**_LINE_BITS - 1
+_CALL = 1 << _LINE_BITS
 _BUILTINS = frozenset(dir(builtins))
 _PROPERTIES = {"property", "cached_property", "setter", "getter", "deleter"}
+_Load = ast.Load
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@dataclass(frozen=True, slots=True)
-class Defined:
+class Defined(NamedTuple):
     """The name is a class or function of the file."""
 
     scope: int
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(NamedTuple):
     """The name is a module, or, if `name` is set, a name of a module."""
 
     module: str
@@ -46,16 +46,14 @@ class Imported:
     name: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Assigned:
+class Assigned(NamedTuple):
     """The name has the value of an expression, as seen from a scope."""
 
     chain: Chain
     scope: int
 
 
-@dataclass(frozen=True, slots=True)
-class Receiver:
+class Receiver(NamedTuple):
     """The name is `self` or `cls` of a class."""
 
     scope: int
@@ -73,12 +71,13 @@ class Empty:
 
 
 UNKNOWN, EMPTY = Unknown(), Empty()
+ONLY_UNKNOWN = (UNKNOWN,)
+"""Shared by most names."""
 
 Binding = Defined | Imported | Assigned | Receiver | Unknown | Empty
 
 
-@dataclass(frozen=True, slots=True)
-class DefinitionSyntax:
+class DefinitionSyntax(NamedTuple):
     """A definition and its location. Lines are 1-based and inclusive."""
 
     qualified: str
@@ -94,8 +93,7 @@ class DefinitionSyntax:
     """The first line of the docstring."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """The inside of a module, class or function."""
 
     definition: DefinitionSyntax
@@ -136,11 +134,29 @@ class FileSyntax:
 
     def references(self, names: Collection[str] | None = None) -> Iterator[Reference]:
         """Yield the references whose chain ends in one of the names, or all, sorted."""
+        wanted = [each for each in self.locations if names is None or each[-1] in names]
+        for reached in sorted(wanted):
+            found = self.locations[reached]
+            for place, at in groupby(found, key=lambda location: location >> _LINE_BITS):
+                lines = [location & _LINE for location in at]
+                yield Reference(reached, place >> 1, bool(place & 1), lines)
+
+    def counts(self) -> Iterator[tuple[Chain, int, bool, int]]:
+        """Yield the chain, scope, kind (True for a call) and number of lines of all references.
+
+        They are in no order, since this is for the millions of references of a repository.
+        """
         for reached, locations in self.locations.items():
-            if names is None or reached[-1] in names:
-                for place, found in groupby(locations, key=lambda location: location >> _LINE_BITS):
-                    lines = [location & _LINE for location in found]
-                    yield Reference(reached, place >> 1, bool(place & 1), lines)
+            if len(locations) == 1:
+                place = locations[0] >> _LINE_BITS
+                yield reached, place >> 1, bool(place & 1), 1
+                continue
+            places: dict[int, int] = {}
+            for location in locations:
+                place = location >> _LINE_BITS
+                places[place] = places.get(place, 0) + 1
+            for place, count in places.items():
+                yield reached, place >> 1, bool(place & 1), count
 
 
 @lru_cache(maxsize=_CACHED_FILES)
@@ -168,7 +184,7 @@ def enclosing(scopes: Sequence[Scope], scope: int) -> Iterator[int]:
 
 
 class _Builder:
-    """Walks one tree."""
+    """Walks one tree. It visits millions of nodes, so its methods are written for speed."""
 
     def __init__(self, source: str) -> None:
         self._lines = lines(source)
@@ -176,57 +192,72 @@ class _Builder:
         self._definitions: list[DefinitionSyntax] = []
         self._bindings: list[dict[str, list[Binding]]] = []
         self._locations: defaultdict[Chain, list[int]] = defaultdict(list)
+        self._names: list[defaultdict[str, list[int]]] = []
+        """Locations of single names by scope. Most of them lead nowhere."""
         self._imports: list[Imported] = []
         self._globals: dict[int, set[str]] = {}
+        # State of the current scope:
         self._current = 0
+        self._here: defaultdict[str, list[int]] = defaultdict(list)
+        self._first_location = 0
 
     def build(self, tree: ast.Module) -> FileSyntax:
         module = DefinitionSyntax("", "module", 1, 1, max(1, len(self._lines)), "", _doc(tree))
-        self._enter(Scope(module, 0, {}), tree.body)
+        self._enter(Scope(module, 0, {}), {}, tree.body)
+        self._keep_leading_names()
         for scope, bindings in enumerate(self._bindings):
             compact = {name: _compact(found) for name, found in bindings.items()}
-            self._scopes[scope] = replace(self._scopes[scope], bindings=compact)
+            self._scopes[scope] = self._scopes[scope]._replace(bindings=compact)
         return FileSyntax(
             scopes=tuple(self._scopes),
             definitions=tuple(sorted(self._definitions, key=lambda found: found.line)),
-            locations=dict(self._leading()),
+            locations={
+                reached: array("Q", sorted(set(found)) if len(found) > 1 else found)
+                for reached, found in self._locations.items()
+            },
             imports=tuple(self._imports),
             stars=tuple(found for found in self._imports if found.name == "*"),
         )
 
-    def _leading(self) -> Iterator[tuple[Chain, Sequence[int]]]:
-        """Yield the chains that may lead to a definition, with their locations, sorted."""
-        for reached in sorted(self._locations):
-            found = self._locations[reached]
-            if len(reached) == 1:
-                scopes = {location >> _LINE_BITS + 1 for location in found}
-                nowhere = {scope for scope in scopes if self._leads_nowhere(reached[0], scope)}
-                if nowhere:
-                    found = [each for each in found if each >> _LINE_BITS + 1 not in nowhere]
-            if len(found) > 1:
-                found = sorted(set(found))
-            if found:
-                yield reached, array("Q", found)
+    def _keep_leading_names(self) -> None:
+        """Add the single names that may lead to a definition to the locations."""
+        for scope, names in enumerate(self._names):
+            around = list(enclosing(self._scopes, scope))
+            for name, found in names.items():
+                if self._may_lead(name, around):
+                    self._locations[name,] += found
 
-    def _leads_nowhere(self, name: str, scope: int) -> bool:
-        """Return True for a single name that refers to no definition, such as a parameter."""
-        for index in enclosing(self._scopes, scope):
-            if bindings := self._scopes[index].bindings.get(name):
-                leads = any(
-                    isinstance(b, Defined | Imported | Assigned | Receiver) for b in bindings
-                )
-                return not leads and self._is_function(index)
-        return name in _BUILTINS
+    def _may_lead(self, name: str, around: Sequence[int]) -> bool:
+        """Return False for a single name that refers to no definition, such as a parameter.
+
+        `around` are the scopes in which it is looked up.
+        """
+        for scope in around:
+            if found := self._bindings[scope].get(name):
+                if found[0].__class__ in _LEADING or not self._is_function(scope):
+                    return True
+                return any(binding.__class__ in _LEADING for binding in found)
+        return name not in _BUILTINS
 
     # Scopes and the bindings of their names
 
-    def _enter(self, scope: Scope, body: Iterable[ast.AST]) -> None:
+    def _enter(
+        self, scope: Scope, bindings: dict[str, list[Binding]], body: Iterable[ast.AST]
+    ) -> None:
+        outer, here = self._current, self._here
         self._definitions.append(scope.definition)
         self._scopes.append(scope)
-        self._bindings.append({name: [*found] for name, found in scope.bindings.items()})
-        outer, self._current = self._current, len(self._scopes) - 1
+        self._bindings.append(bindings)
+        self._here = defaultdict(list)
+        self._names.append(self._here)
+        self._go_to(len(self._scopes) - 1)
         self._visit_all(body)
-        self._current = outer
+        self._here = here
+        self._go_to(outer)
+
+    def _go_to(self, scope: int) -> None:
+        self._current = scope
+        self._first_location = scope << 1 << _LINE_BITS
 
     def _bind(self, name: str, binding: Binding) -> None:
         scope = 0 if name in self._globals.get(self._current, ()) else self._current
@@ -247,7 +278,7 @@ class _Builder:
         return UNKNOWN if found[0] == ANYTHING else Assigned(found, self._current)
 
     def _declared(self, annotation: ast.expr | None) -> Binding:
-        found = annotated(annotation)
+        found = annotated(annotation) if annotation else None
         return UNKNOWN if found is None else Assigned(found, self._current)
 
     def _assign(self, target: ast.expr, binding: Binding, statement: ast.stmt) -> None:
@@ -311,23 +342,23 @@ class _Builder:
         self._visit_all(filter(None, [node.returns, *(p.annotation for p in parameters)]))
         decorators = {_last_name(decorator) for decorator in node.decorator_list}
         in_class = self._scopes[self._current].definition.kind == "class"
-        bindings: dict[str, Sequence[Binding]] = {
-            parameter.arg: (self._declared(parameter.annotation),) for parameter in parameters
+        bindings: dict[str, list[Binding]] = {
+            parameter.arg: [self._declared(parameter.annotation)] for parameter in parameters
         }
-        bindings |= {rest.arg: (Assigned((LITERAL,), self._current),) for rest in _rest(arguments)}
+        bindings |= {rest.arg: [Assigned((LITERAL,), self._current)] for rest in _rest(arguments)}
         positional = [*arguments.posonlyargs, *arguments.args]
         if in_class and positional and "staticmethod" not in decorators:
             of_class = "classmethod" in decorators or node.name in _CLASS_METHODS
-            bindings[positional[0].arg] = (Receiver(self._current, not of_class),)
+            bindings[positional[0].arg] = [Receiver(self._current, not of_class)]
         scope = Scope(
             self._definition(node, "method" if in_class else "function"),
             parent=self._current,
-            bindings=bindings,
+            bindings={},
             returns=annotated(node.returns),
             is_property=not decorators.isdisjoint(_PROPERTIES),
         )
         self._bind(node.name, Defined(len(self._scopes)))
-        self._enter(scope, node.body)
+        self._enter(scope, bindings, node.body)
 
     def _class(self, node: ast.ClassDef) -> None:
         self._decorators(node.decorator_list)
@@ -340,7 +371,7 @@ class _Builder:
             bases=tuple(chain(base) for base in bases),
         )
         self._bind(node.name, Defined(len(self._scopes)))
-        self._enter(scope, node.body)
+        self._enter(scope, {}, node.body)
 
     def _decorators(self, decorators: list[ast.expr]) -> None:
         """Record that `@name` calls the named function."""
@@ -348,7 +379,7 @@ class _Builder:
             self._visit_called(decorator)
 
     def _definition(self, node: _Function | ast.ClassDef, kind: Kind) -> DefinitionSyntax:
-        start = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        start = min([node.lineno, *[decorator.lineno for decorator in node.decorator_list]])
         end = node.end_lineno or node.lineno
         signature = self._signature(node)[:_SIGNATURE_CHARS]
         return DefinitionSyntax(
@@ -439,50 +470,55 @@ class _Builder:
     def _leaf(self, node: ast.AST) -> None:
         """Do nothing, because the node has no children of interest."""
 
+    def _operation(self, node: ast.BinOp) -> None:
+        _VISITS[node.left.__class__](self, node.left)
+        _VISITS[node.right.__class__](self, node.right)
+
+    def _elements(self, node: ast.Tuple | ast.List) -> None:
+        for element in node.elts:
+            _VISITS[element.__class__](self, element)
+
     def _call(self, node: ast.Call) -> None:
         self._visit_called(node.func)
         for argument in node.args:
-            self._visit(argument)
+            _VISITS[argument.__class__](self, argument)
         for keyword in node.keywords:
-            self._visit(keyword.value)
+            _VISITS[keyword.value.__class__](self, keyword.value)
 
     def _visit_called(self, node: ast.expr) -> None:
         if isinstance(node, ast.Name):
-            self._refer(node, (node.id,), is_call=True)
+            self._here[node.id].append(self._first_location + _CALL + node.lineno)
         elif isinstance(node, ast.Attribute):
-            self._reach(node, is_call=True)
+            self._reach(node, _CALL)
         else:
             self._visit(node)
 
     def _name(self, node: ast.Name) -> None:
-        if isinstance(node.ctx, ast.Load):
-            self._refer(node, (node.id,), is_call=False)
+        if node.ctx.__class__ is _Load:
+            self._here[node.id].append(self._first_location + node.lineno)
 
     def _attribute(self, node: ast.Attribute) -> None:
         if isinstance(node.ctx, ast.Load):
-            self._reach(node, is_call=False)
+            self._reach(node, 0)
         else:
             self._visit(node.value)
 
-    def _reach(self, node: ast.Attribute, *, is_call: bool) -> None:
+    def _reach(self, node: ast.Attribute, call: int) -> None:
         reached = chain(node)
         if reached[0] == ANYTHING:
             reached = (ANYTHING, reached[-1])
         if reached[0] != LITERAL:
-            self._refer(node, reached, is_call=is_call)
-        self._visit(node.value)
-
-    def _refer(self, node: ast.expr, reached: Chain, *, is_call: bool) -> None:
-        line = node.end_lineno or node.lineno  # the line of the last name of a long chain
-        location = (self._current << 1 | is_call) << _LINE_BITS | line
-        self._locations[reached].append(location)
+            line = node.end_lineno or node.lineno  # the line of the last name of a long chain
+            self._locations[reached].append(self._first_location + call + line)
+        value = node.value
+        _VISITS[value.__class__](self, value)
 
 
 def _compact(bindings: list[Binding]) -> Sequence[Binding]:
-    return _ONLY_UNKNOWN if bindings == [UNKNOWN] else tuple(bindings)
+    return ONLY_UNKNOWN if bindings == [UNKNOWN] else tuple(bindings)
 
 
-_ONLY_UNKNOWN = (UNKNOWN,)
+_LEADING = frozenset({Defined, Imported, Assigned, Receiver})
 _CLASS_METHODS = {"__new__", "__init_subclass__", "__class_getitem__"}
 
 _VISITS: defaultdict[type[ast.AST], Callable[[_Builder, Any], None]] = defaultdict(
@@ -506,6 +542,9 @@ _VISITS |= {
     ast.ExceptHandler: _Builder._handler,
     ast.MatchAs: _Builder._pattern,
     ast.MatchStar: _Builder._pattern,
+    ast.BinOp: _Builder._operation,
+    ast.Tuple: _Builder._elements,
+    ast.List: _Builder._elements,
     ast.Call: _Builder._call,
     ast.Constant: _Builder._leaf,
     ast.Name: _Builder._name,
@@ -532,10 +571,11 @@ def _parameters(arguments: ast.arguments) -> list[ast.arg]:
 
 def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
     """Split `a, b = x, y` into two assignments."""
-    match target, value:
-        case (ast.Tuple(elts=targets), ast.Tuple(elts=values)) if len(targets) == len(values):
-            if not any(isinstance(part, ast.Starred) for part in (*targets, *values)):
-                return list(zip(targets, values, strict=True))
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        targets, values = target.elts, value.elts
+        is_starred = any(isinstance(part, ast.Starred) for part in (*targets, *values))
+        if len(targets) == len(values) and not is_starred:
+            return list(zip(targets, values, strict=True))
     return [(target, value)]
 
 

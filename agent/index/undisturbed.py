@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_one_at_a_time = threading.Lock()
+_one_at_a_time = threading.RLock()
 
 
 @contextmanager
@@ -16,6 +16,10 @@ def undisturbed() -> Iterator[None]:
     The warnings are about other people's code. Garbage collection takes longer than parsing and
     finds nothing, because trees have no cycles. Both are settings of the whole process, so only one
     thread may change them at a time.
+
+    Afterwards the new objects are in the oldest generation of the garbage collector, as objects are
+    that survived its collections. Otherwise the next collection of the youngest would traverse all
+    of them.
     """
     with _one_at_a_time, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -24,5 +28,7 @@ def undisturbed() -> Iterator[None]:
         try:
             yield
         finally:
+            gc.freeze()
+            gc.unfreeze()
             if collects:
                 gc.enable()

@@ -12,6 +12,7 @@
 #              patch    one for patches, with the line endings that .gitattributes sets
 #              objects  the objects that those two write; all others are in the repository
 
+declare -A size
 unset "${!GIT_@}"
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1
 export GIT_NO_REPLACE_OBJECTS=1 LC_ALL=C
@@ -39,10 +40,15 @@ begin() {
 
 begun() { [[ ! -d $scratch/start || ! -f $scratch/known ]] || cat -- "$scratch/known"; }
 
-# Prints everything except folders, also inside nested repositories, which git ignores.
-files() { find . -name .git -prune -o ! -type d "$@" -printf '%P\0' | sort -z; }
+# Prints everything except folders, also inside nested repositories, which git ignores. The
+# arguments are what else `find` does with each of them.
+files() { find . -name .git -prune -o ! -type d -printf '%P\0' "$@" | sort -z; }
 
-digest_of_files() { sha256sum <"$scratch/files" | cut -d ' ' -f 1; }
+digest_of_files() {
+  local digest
+  read -r digest _ < <(sha256sum <"$scratch/files")
+  printf '%s\n' "$digest"
+}
 
 copy_repository() {
   mkdir -p -- "$2" || return
@@ -127,7 +133,9 @@ readable() {
 # clock tick, and before the work tree is read. A change in the same tick, or meanwhile, counts as
 # a change the next time.
 stamp() {
-  local t=$(($(date +%s%N) / 1000 - 20000))
+  local t=${EPOCHREALTIME-} # bash 5 has it; `date` is another process
+  [[ $t ]] && t=${t/./} || t=$(($(date +%s%N) / 1000))
+  ((t -= 20000))
   stamped=$((t / 1000000)).$(printf %06d $((t % 1000000)))
 }
 
@@ -137,26 +145,30 @@ stamp() {
 survey() {
   stamp
   look bytes || return
-  if (($1)); then open_folders && know_opening || return; fi
+  if (($1)); then open_folders || return; fi
   collect && local tree && tree=$(git write-tree) || return
-  local changes=-1 since=-1 delta=-1
-  if (($1)); then
-    list_changes >"$scratch/changes" && changes=$(size_of changes) || return
-  fi
+  local -a found=()
+  if (($1)); then list_changes && found+=("$scratch/changes") || return; fi
   if [[ $tree != "$want" ]]; then
-    if [[ $want ]] && git cat-file -e "$want" 2>/dev/null; then
-      compare "$want" >"$scratch/since" && since=$(size_of since) || return
-    fi
-    difference >"$scratch/delta" && delta=$(size_of delta) || return
-    ((delta <= most)) || delta=-1
+    # The tree $want is unknown if $scratch was destroyed since.
+    [[ $want ]] && compare "$want" >"$scratch/since" && found+=("$scratch/since")
+    difference >"$scratch/delta" && found+=("$scratch/delta") || return
   fi
-  printf '%s %s %d %d %d\n' "$stamped" "$tree" "$changes" "$since" "$delta"
-  ((changes < 0)) || cat -- "$scratch/changes"
-  ((since < 0)) || cat -- "$scratch/since"
-  ((delta < 0)) || cat -- "$scratch/delta"
+  measure "${found[@]}" || return
+  ((${size[delta]} <= most)) || unset "size[delta]" "found[-1]"
+  printf '%s %s' "$stamped" "$tree"
+  printf ' %d' "${size[changes]:--1}" "${size[since]:--1}" "${size[delta]:--1}"
+  echo
+  ((${#found[@]} == 0)) || cat -- "${found[@]}"
 }
 
-size_of() { stat -c %s -- "$scratch/$1"; }
+# Sets size, the sizes of files by their names.
+measure() {
+  local bytes name
+  size=([delta]=-1)
+  (($#)) || return 0
+  while read -r bytes name; do size[${name##*/}]=$bytes; done < <(stat -c '%s %n' -- "$@")
+}
 
 # Treats the current ignored files as if they had existed at the opening.
 settle() { look bytes && collect && git ls-files -zo --directory >"$scratch/present"; }
@@ -178,12 +190,22 @@ difference() {
     "$base" -- "$@"
 }
 
-# Prints the changes since the opening: status and path in turn, each ending in NUL. New files
-# count even if git would ignore them, and a pipe in place of a file is a change.
+# Writes the changes since the opening to $scratch/changes: status and path in turn, each ending in
+# NUL. New files count even if git would ignore them, and a pipe in place of a file is a change.
 list_changes() {
-  compare "$opening" --diff-filter=a || return
-  comm -z -23 <(files) <(files_at_opening) | sed -z 's/^/A\x00/'
-  comm -z -12 <(files ! -type f ! -type l) <(files_at_opening) | sed -z 's/^/T\x00/'
+  compare "$opening" --diff-filter=a >"$scratch/changes" ||
+    { know_opening && compare "$opening" --diff-filter=a >"$scratch/changes"; } || return
+  local before=$scratch/files odd=$scratch/odd
+  # Commands in the workspace can change the list of files at the opening. A changed list is not
+  # used: then only the files in git's tree count as present at the opening.
+  if [[ $(digest_of_files) != "$files_digest" ]]; then
+    before=$scratch/tracked
+    git ls-tree -rz --name-only "$opening" | sort -z >"$before"
+  fi
+  files ! -type f ! -type l -fprintf "$odd" '%P\0' >"$scratch/present_now"
+  comm -z -23 -- "$scratch/present_now" "$before" | sed -z 's/^/A\x00/' >>"$scratch/changes"
+  [[ ! -s $odd ]] ||
+    comm -z -12 -- <(sort -z -- "$odd") "$before" | sed -z 's/^/T\x00/' >>"$scratch/changes"
 }
 
 # Prints the differences from the tree $want among tracked and unignored files. The tree is
@@ -198,16 +220,6 @@ changes_since() {
 
 compare() {
   git diff-index --cached -z --name-status --no-renames --ignore-submodules=all "${@:2}" "$1" --
-}
-
-# Commands in the workspace can change the list. A changed list is not used: then only the files
-# in git's tree count as present at the opening.
-files_at_opening() {
-  if [[ $(digest_of_files) == "$files_digest" ]]; then
-    cat -- "$scratch/files"
-  else
-    git ls-tree -rz --name-only "$opening" | sort -z
-  fi
 }
 
 # The objects of the opening's tree may be lost with those of $scratch.

@@ -291,11 +291,6 @@ def _table(
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _named(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table whose first column holds names."""
-    return _table(header, ((_text(name), *numbers) for name, *numbers in rows))
-
-
 def _text(value: str) -> str:
     """Return data as running text, with the special characters of Markdown and HTML escaped."""
     return re.sub(r"([\\`*_\[\]<>|~&#])", r"\\\1", " ".join(value.split()))

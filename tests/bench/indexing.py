@@ -20,7 +20,7 @@ TASK = "`json.dumps` fails for a `Decimal` in a nested dict, see json/encoder.py
 MAP_TOKENS = 4000
 CHANGED = ["json/encoder.py"]
 
-TIMES_PARSING, MEGABYTES, COVERING_S = 4.5, 325.0, 0.5
+TIMES_PARSING, MEGABYTES, COVERING_S = 3.2, 325.0, 0.5
 """Limits for the index and the map, for the memory of the process, and for finding tests after
 that."""
 
