@@ -32,6 +32,7 @@ OTHERS = (
     "CHANGELOG.md",
     "agent/ARCHITECTURE.md",
     "agent/DURABLE.md",
+    "agent/PROGRAMS.md",
     "agent/SIMULATION.md",
     "eval/tasks/README.md",
     "flows/COMMANDS.md",

@@ -26,7 +26,7 @@ EXCEPTIONS = {
         "the steps of an attempt in the order in which they are replayed and recorded",
     ),
     "agent/workspaces/container.py": (
-        450,
+        470,
         "the life of a container from opening over adoption to removal, which shares its state",
     ),
     "agent/workspaces/repository.py": (

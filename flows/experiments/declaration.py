@@ -9,7 +9,13 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from agent.arms import ARMS
-from agent.arms.options import ArmOptions, DurableOptions, MiniOptions, MiniRetryOptions
+from agent.arms.options import (
+    ArmOptions,
+    CommandOptions,
+    DurableOptions,
+    MiniOptions,
+    MiniRetryOptions,
+)
 from agent.journal.pacing import RateLimit
 from agent.models.spec import ModelSpec
 from eval.selection import Selection
@@ -73,6 +79,13 @@ class DurableArm(_Arm):
     options: DurableOptions = Field(default_factory=DurableOptions, description="its settings")
 
 
+class CommandArm(_Arm):
+    """Any program that speaks to a model API, its model and its limits."""
+
+    agent: Literal["command"] = Field(description="any program that speaks to a model API")
+    options: CommandOptions = Field(description="the program and its limits")
+
+
 class ReferenceArm(_Arm):
     """An arm that knows the answer and uses no model."""
 
@@ -83,7 +96,7 @@ class ReferenceArm(_Arm):
 
 
 ArmSpec = Annotated[
-    MiniArm | MiniRetryArm | DurableArm | ReferenceArm, Field(discriminator="agent")
+    MiniArm | MiniRetryArm | DurableArm | CommandArm | ReferenceArm, Field(discriminator="agent")
 ]
 """One arm. Its `agent` determines its options."""
 
