@@ -44,8 +44,17 @@ def body(spec: LiteLLMSpec, foreign: Foreign, max_tokens: int | None) -> Body:
     """Return what is sent: the request with the declared model, its settings and a limit."""
     name = spec.name.partition("/")[2].removeprefix("responses/")
     sent = {**dialects.limited(foreign, max_tokens), "model": name, **_declared(spec, foreign)}
+    if foreign.dialect == "chat" and isinstance(sent.get("messages"), list):
+        sent["messages"] = [_without_own_fields(message) for message in sent["messages"]]
     extra = spec.extra.items()
     return {**sent, **{name: each for name, each in extra if name not in dialects.OUTPUT_LIMITS}}
+
+
+def _without_own_fields(message: Any) -> Any:
+    """Return a message without the field that LiteLLM adds in programs, and no provider knows."""
+    if not isinstance(message, dict):
+        return message
+    return {name: each for name, each in message.items() if name != "provider_specific_fields"}
 
 
 def _declared(spec: LiteLLMSpec, foreign: Foreign) -> Body:

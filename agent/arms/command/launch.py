@@ -34,7 +34,8 @@ def script(recipe: Recipe, task: str, model: str, door: Door, key: str, agent_fo
         "DURABENCH_TASK": task,
         "DURABENCH_URL": f"http://127.0.0.1:{port}",
         "DURABENCH_KEY": key,
-        "DURABENCH_MODEL": model,
+        # Clients choose their features by the name that the vendor uses.
+        "DURABENCH_MODEL": model.rpartition("/")[2],
         "DURABENCH_AGENT": agent_folder,
     }
     relay = ""
