@@ -29,10 +29,12 @@ class Calls:
         self._scope = scope
         self._volatile = [path.split(".") for path in volatile]
         self._known: dict[str, deque[int]] = defaultdict(deque)
-        self._answered: set[int] = set()
+        self._recorded: set[int] = set()
         self._used: set[int] = set()
         self._before: dict[str, Any] = {}
         self._next = 0
+        self.answered = 0
+        """The requests of this run that got a model's answer, recorded or new."""
         self.begun = 0
         """How often the program was started in earlier runs."""
         for step in scope.recorded:
@@ -41,23 +43,18 @@ class Calls:
                 self.begun += 1
                 continue
             if step.result is not None:
-                self._answered.add(step.seq)
+                self._recorded.add(step.seq)
             self._known[step.digest].append(step.seq)
 
     @property
     def answered_from_record(self) -> int:
         """The calls that were answered from the record so far."""
-        return len(self._used & self._answered)
+        return len(self._used & self._recorded)
 
     @property
     def unused(self) -> list[int]:
         """The numbers of the recorded calls that no request has repeated."""
-        return sorted(self._answered - self._used)
-
-    @property
-    def made(self) -> int:
-        """The calls of this run, answered or not."""
-        return len(self._used)
+        return sorted(self._recorded - self._used)
 
     async def begin(self) -> None:
         """Record that the program is started."""
@@ -87,7 +84,7 @@ class Calls:
         self._used.add(seq)
         request = ModelRequest(
             [],
-            number=len(self._used) - 1,
+            number=self.answered,
             role=role,
             scope=self._scope.name,
             max_tokens=dialects.output_limit(foreign.body),
@@ -96,6 +93,7 @@ class Calls:
         kept = {"role": role, "asked_model": asked_model, **self._new_in(foreign)}
         reply = await self._scope.step_at(seq, contact(model, request, whole, kept))
         assert isinstance(reply, ModelReply)
+        self.answered += 1
         return reply
 
     def _new(self) -> int:

@@ -350,6 +350,7 @@ def bare_attempt_row(
         "outcome": "submitted",
         "detail": detail,
         **records.NO_REPORT,
+        **records.NO_PROGRAM,
         "started_at": started_at,
         **records.UNKNOWN_USAGE,
         "model_calls": model_calls,

@@ -106,6 +106,7 @@ def _file_trajectory(
         "outcome": _STATUS.get(run.exit_status, "gave_up"),
         "detail": run.exit_status,
         **records.NO_REPORT,
+        **records.NO_PROGRAM,
         "started_at": run.calls[0].created_at if run.calls else None,
         **records.usage_totals([call.usage for call in run.calls]),
         **({} if run.has_all_tokens else records.UNKNOWN_TOKENS),

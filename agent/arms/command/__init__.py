@@ -5,3 +5,6 @@ recipe    how a program is installed and run: YAML, shipped in agent/recipes or 
 launch    the script that runs it
 installed the volume that holds its files
 """
+
+SCOPE = "agent"
+"""The scope of a program's model calls."""

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.arms.command import installed, launch
+from agent.arms.command import SCOPE, installed, launch
 from agent.arms.command.recipe import Recipe
 from agent.arms.options import CommandOptions
 from agent.errors import InfrastructureError, WorkspaceError
@@ -18,9 +18,6 @@ from agent.session.session import Session
 from agent.shortening import shorten_middle
 from agent.types import Outcome, OutcomeStatus, Task
 from agent.workspaces.protocol import CommandResult, Mount, Workspace
-
-SCOPE = "agent"
-"""The scope of the program's model calls."""
 
 _NOT_FOUND = (126, 127)
 _PROBE_TIMEOUT_S = 120.0
@@ -38,7 +35,7 @@ class Ran:
     agent_version: str
     claimed_usd: float | None
     calls: int
-    """Requests that were answered, from the record or by a model."""
+    """Requests that got a model's answer, recorded or new."""
     restarts: int
     answered_from_record: int
     unused_calls: list[int] = field(default_factory=list)
@@ -115,7 +112,7 @@ class _Run:
             last_words=result.output.strip()[-_LAST_WORDS:],
             agent_version=version,
             claimed_usd=recipe.claim(result.output),
-            calls=calls.made,
+            calls=calls.answered,
             restarts=calls.begun,
             answered_from_record=calls.answered_from_record,
             unused_calls=calls.unused,
@@ -176,9 +173,11 @@ def _check(ran: Ran, recipe: Recipe) -> None:
     """
     if ran.exit_code == launch.NO_RELAY:
         problem = "cannot reach its model"
-    elif ran.exit_code in _NOT_FOUND and not ran.calls:
+    elif ran.requested_models or ran.invalid_requests:
+        return
+    elif ran.exit_code in _NOT_FOUND:
         problem = "is not in this workspace"
-    elif ran.exit_code and not ran.calls and not ran.timed_out:
+    elif ran.exit_code and not ran.timed_out:
         problem = f"ended with exit code {ran.exit_code} before its first model call"
     else:
         return

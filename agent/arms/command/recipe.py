@@ -5,8 +5,17 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
+from agent.errors import InvalidSpec
 from agent.models.protocol import Dialect
 
 FOLDER = Path(__file__).resolve().parents[2] / "recipes"
@@ -110,6 +119,24 @@ class Recipe(BaseModel):
 def shipped() -> list[str]:
     """Return the names of the recipes that come with this package."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def load(name: str) -> Recipe:
+    """Read the recipe of a name or at a path.
+
+    Raises:
+        InvalidSpec: there is none, or it is invalid; the message is one line.
+    """
+    try:
+        return Recipe.model_validate(_read(name))
+    except ValidationError as error:
+        problems = (
+            f"{'.'.join(map(str, each['loc']))}: {each['msg'].removeprefix('Value error, ')}"
+            for each in error.errors(include_url=False)
+        )
+        raise InvalidSpec(f"recipe {name}: {'; '.join(problems)}") from None
+    except ValueError as error:
+        raise InvalidSpec(str(error)) from None
 
 
 def _read(value: Any) -> Any:
