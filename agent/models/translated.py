@@ -10,6 +10,9 @@ from agent.errors import RequestRefused
 from agent.models import dialects
 from agent.models.protocol import Foreign, Message, Model, ModelInfo, ModelReply, ModelRequest
 
+PROGRAM = "agent"
+"""The role in which a stand-in answers programs, whatever their recipe calls it."""
+
 _STAND_INS = ("simulated", "scripted", "recorded")
 _SHELL_TOOLS = re.compile(r"(.*_)?(bash|shell|exec_command|shell_command|run_command)$", re.I)
 _COMMANDS = ("command", "cmd", "commands")
@@ -67,6 +70,7 @@ class Translated:
             messages=messages,
             tools=tools,
             parameters=parameters,
+            role=PROGRAM,
             foreign=None,
         )
 

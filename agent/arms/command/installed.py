@@ -45,7 +45,7 @@ def _volume(install: Install) -> str:
 def _digest(install: Install) -> str:
     content = install.model_dump_json()
     if install.folder is not None:
-        content += str(_newest(install.folder))
+        content += str(_newest(install.folder.resolve()))
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
@@ -72,7 +72,7 @@ def _fill(daemon: Any, name: str, install: Install) -> None:
         if install.folder is not None:
             with tempfile.TemporaryFile() as archive:
                 with tarfile.open(fileobj=archive, mode="w") as tar:
-                    tar.add(install.folder, ".")
+                    tar.add(install.folder.resolve(), ".")
                 archive.seek(0)
                 made.put_archive(AGENT_FOLDER, archive)
         if install.run:

@@ -1,15 +1,18 @@
 """Programs in containers without network: what they reach, what they see, and what they leave."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from docker import DockerClient
 
-from agent.arms.command.recipe import Recipe
+from agent.arms.command import installed
+from agent.arms.command.recipe import Install, Recipe
 from agent.errors import BudgetExhausted, InfrastructureError
 from agent.journal import Limit
 from agent.models.protocol import Model
@@ -74,16 +77,19 @@ class Containers:
 
 
 @pytest.fixture
-def agent_folder(tmp_path: Path) -> Path:
-    """Return a folder with the installed tiny agent."""
+def agent_folder(tmp_path: Path, docker_client: DockerClient) -> Iterator[Path]:
+    """Yield a folder with the installed tiny agent, and remove the volume that it becomes."""
     folder = tmp_path / "agent"
     folder.mkdir()
     (folder / "tiny_agent.py").write_text(TINY.read_text())
     (folder / "inside.py").write_text(INSIDE)
-    return folder
+    yield folder
+    name = asyncio.run(installed.volume(Install(folder=folder)))
+    for each in (name, f"{name}-complete"):
+        docker_client.volumes.get(each).remove()
 
 
-def installed(folder: Path, run: str = "python3 /opt/agent/tiny_agent.py messages") -> Recipe:
+def recipe_of(folder: Path, run: str = "python3 /opt/agent/tiny_agent.py messages") -> Recipe:
     return tiny("messages", run=run, install={"folder": str(folder)}, volatile=["metadata"])
 
 
@@ -100,7 +106,7 @@ async def test_a_program_works_without_network(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-this-machine")
     with OpenAIServer(Anthropic(commands)) as server:
         model = {"name": "anthropic/claude-sonnet-4-5", "api_base": server.url.removesuffix("/v1")}
-        made = program(tmp_path, installed(agent_folder), model, image)
+        made = program(tmp_path, recipe_of(agent_folder), model, image)
         outcome = await made.run(task=Task("t", "say hello", "HEAD", ""))
         assert len(server.requests) == 4
     assert outcome.status == "submitted", outcome.detail
@@ -123,7 +129,7 @@ async def test_the_inside_shows_nothing_of_the_host(
 
     with OpenAIServer(Anthropic(looks)) as server:
         model = {"name": "anthropic/claude-sonnet-4-5", "api_base": server.url.removesuffix("/v1")}
-        await program(tmp_path, installed(agent_folder), model, image).run()
+        await program(tmp_path, recipe_of(agent_folder), model, image).run()
     assert "canary-6f1d" not in seen[0]
     told = json.loads(seen[0])
     assert told["interfaces"] == ["lo"]
@@ -141,7 +147,7 @@ async def test_an_image_without_the_program_is_infrastructure(
     tmp_path: Path, agent_folder: Path, image: str
 ) -> None:
     """Nothing is known about a patch of a program that cannot start."""
-    recipe = installed(agent_folder, run="/opt/agent/missing")
+    recipe = recipe_of(agent_folder, run="/opt/agent/missing")
     with pytest.raises(InfrastructureError, match="is not in this workspace"):
         await program(tmp_path, recipe, {"provider": "scripted", "replies": ["x"]}, image).run()
 
@@ -153,7 +159,7 @@ async def test_a_restart_begins_at_the_base_commit(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "throw-away")
     with OpenAIServer(Anthropic(commands)) as server:
         model = {"name": "anthropic/claude-sonnet-4-5", "api_base": server.url.removesuffix("/v1")}
-        made = program(tmp_path, installed(agent_folder), model, image)
+        made = program(tmp_path, recipe_of(agent_folder), model, image)
         with pytest.raises(BudgetExhausted):
             await made.run(Limit("attempt", "a", None, 3))
         outcome = await made.run()
