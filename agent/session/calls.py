@@ -5,6 +5,7 @@ is answered by a recorded one with the same digest, and each record answers once
 """
 
 import copy
+import re
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -24,9 +25,16 @@ _TALKS = ("messages", "input")
 class Calls:
     """The calls of one program in one attempt. Create it once per run of the attempt."""
 
-    def __init__(self, scope: Session, volatile: Sequence[str] = ()) -> None:
-        """Use a scope of its own. `volatile` are the paths of fields that no digest contains."""
+    def __init__(
+        self, scope: Session, volatile: Sequence[str] = (), volatile_text: Sequence[str] = ()
+    ) -> None:
+        """Use a scope of its own.
+
+        `volatile` are the paths of fields that no digest contains, and `volatile_text` regular
+        expressions of such parts of a request as JSON.
+        """
         self._scope = scope
+        self._volatile_text = [re.compile(each) for each in volatile_text]
         self._volatile = [path.split(".") for path in volatile]
         self._known: dict[str, deque[int]] = defaultdict(deque)
         self._recorded: set[int] = set()
@@ -76,8 +84,15 @@ class Calls:
         """
         model = answering(self._scope.model(role), foreign)
         stable = _without(foreign.body, self._volatile)
-        whole = canonical(
-            {"dialect": foreign.dialect, "body": stable, "headers": foreign.headers, "role": role}
+        whole = self._stable_text(
+            canonical(
+                {
+                    "dialect": foreign.dialect,
+                    "body": stable,
+                    "headers": foreign.headers,
+                    "role": role,
+                }
+            )
         )
         known = self._known[digest(whole)]
         seq = known.popleft() if known else self._new()
@@ -95,6 +110,14 @@ class Calls:
         assert isinstance(reply, ModelReply)
         self.answered += 1
         return reply
+
+    def _stable_text(self, whole: bytes) -> bytes:
+        if not self._volatile_text:
+            return whole
+        text = whole.decode("utf-8", "surrogatepass")
+        for pattern in self._volatile_text:
+            text = pattern.sub("", text)
+        return text.encode("utf-8", "surrogatepass")
 
     def _new(self) -> int:
         seq, self._next = self._next, self._next + 1

@@ -92,7 +92,7 @@ class _Run:
     async def work(self, workspace: Workspace) -> Ran:
         recipe = self.options.recipe
         version = await _version(workspace, recipe, self.agent_folder)
-        calls = Calls(self.session.scope(SCOPE), recipe.volatile)
+        calls = Calls(self.session.scope(SCOPE), recipe.volatile, recipe.volatile_text)
         await calls.begin()
         switch = Switch(calls, recipe.models)
         key, model = serving.token(), self.session.model().info.name

@@ -81,6 +81,11 @@ class Recipe(BaseModel):
         default_factory=list,
         description="paths of request fields that differ from run to run, such as `metadata`",
     )
+    volatile_text: list[str] = Field(
+        default_factory=list,
+        description="regular expressions of such parts of a request as JSON, such as "
+        "`Wall time: [0-9.]+`",
+    )
     own_files: list[str] = Field(
         default_factory=list,
         description="files and folders that the program leaves in the repository, no part of its "
@@ -95,15 +100,16 @@ class Recipe(BaseModel):
     @field_validator("claimed_usd")
     @classmethod
     def _has_a_group(cls, pattern: str | None) -> str | None:
-        if pattern is None:
-            return None
-        try:
-            groups = re.compile(pattern).groups
-        except re.error as error:
-            raise ValueError(f"not a regular expression: {error}") from None
-        if groups != 1:
+        if pattern is not None and _compiled(pattern).groups != 1:
             raise ValueError("needs exactly one group")
         return pattern
+
+    @field_validator("volatile_text")
+    @classmethod
+    def _are_patterns(cls, patterns: list[str]) -> list[str]:
+        for pattern in patterns:
+            _compiled(pattern)
+        return patterns
 
     def claim(self, output: str) -> float | None:
         """Return the cost that the output claims, or None."""
@@ -114,6 +120,13 @@ class Recipe(BaseModel):
             return float(found[-1]) if found else None
         except ValueError:
             return None
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from None
 
 
 def shipped() -> list[str]:
