@@ -15,6 +15,7 @@
         ├── WorkspaceError     a container or shell is gone or unavailable
         │   └── Destroyed      the workspace runs, but its content can no longer be saved
         ├── ModelError         the model is unreachable or rejects every call
+        │   └── RequestRefused the provider rejects this one request as invalid
         └── JournalError       the journal cannot be read or written
             ├── OtherJournal   the journal is not the expected one
             └── FencedError    another worker acquired the attempt: stop at once
@@ -132,6 +133,17 @@ class Destroyed(WorkspaceError):
 
 class ModelError(InfrastructureError):
     """The model gave no usable answer after all retries that its error class allows."""
+
+
+class RequestRefused(ModelError):
+    """The provider rejects the content of one request. The message holds its own words.
+
+    The author of the request decides what to do: an arm of ours has a bug, another program may
+    send a different request.
+    """
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message, retryable=retryable)
 
 
 class JournalError(InfrastructureError):

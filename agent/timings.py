@@ -28,6 +28,9 @@ class Timings(BaseSettings):
     """A worker or shard that is silent for this long loses its attempts and cells to another. It
     renews its lease three times within this period."""
 
+    gateway_ping_s: Seconds = 5.0
+    """Interval between signs of life to a program that waits for a model's answer."""
+
     lease_poll_s: Seconds = 1.0
     """Interval between checks whether another run or shard still holds a cell."""
 

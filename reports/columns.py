@@ -77,7 +77,7 @@ ATTEMPTS = Table(
             "difficulty of the instance, as its dataset or an import names it; null if unknown",
             required=False,
         ),
-        Column("agent", TEXT, "kind of arm: mini, durable, gold, null or imported"),
+        Column("agent", TEXT, "kind of arm: mini, durable, command, gold, null or imported"),
         Column("model", TEXT, "model string; `none` for arms without a model"),
         Column("provider", TEXT, "litellm, scripted, recorded, simulated or none"),
         Column("environment", TEXT, "docker, host, or imported if it ran in another system"),
@@ -142,7 +142,8 @@ ATTEMPTS = Table(
         Column(
             "cost_usd",
             FLOAT,
-            "sum over the priced calls, 0 without a call; null if unknown",
+            "sum over the priced calls, 0 without a call; null if unknown, as for a command arm "
+            "without a metered call",
             "USD",
             False,
         ),
@@ -153,6 +154,40 @@ ATTEMPTS = Table(
             "null where an import does not say",
             "USD",
             False,
+        ),
+        Column(
+            "claimed_usd",
+            FLOAT,
+            "command arm: what the program says it cost; null if it says nothing",
+            "USD",
+            False,
+        ),
+        Column(
+            "restarts",
+            INT,
+            "command arm: how often the program was started again; null for other arms",
+            "runs",
+            False,
+        ),
+        Column(
+            "answered_from_record",
+            INT,
+            "command arm: calls of the last run that earlier runs had paid for",
+            "calls",
+            False,
+        ),
+        Column(
+            "refused_tools",
+            INT,
+            "command arm: requests for tools that the provider would run, which were refused",
+            "calls",
+            False,
+        ),
+        Column(
+            "agent_version",
+            TEXT,
+            "command arm: release that the program states; null for other arms",
+            required=False,
         ),
         Column("seed", INT, "seed of everything random in the attempt"),
         Column("image", TEXT, "image reference, or empty on the host"),
@@ -168,7 +203,7 @@ ATTEMPTS = Table(
 
 LLM_CALLS = Table(
     "llm_calls",
-    "one answered model call",
+    "one answered model call; of a command arm, those of the last run",
     (
         *_CELL,
         Column("scope", TEXT, "path of the branch that made the call; empty for the main line"),

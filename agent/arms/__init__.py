@@ -5,6 +5,7 @@
 | `mini` | mini-swe-agent's own `DefaultAgent`, its own SWE-bench prompts and limits |
 | `mini_retry` | mini-swe-agent, best of k by the tests that it can run |
 | `durable` | plans, reproduces, implements and verifies step by step: see `agent.arms.durable` |
+| `command` | any program that speaks to a model API: see `agent.arms.command` |
 | `gold` | applies the reference patch: proves that image and grader work |
 | `null` | changes nothing: proves that the tests detect this |
 """
@@ -14,14 +15,20 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from agent.arms import reference
-from agent.arms.options import ArmOptions, DurableOptions, MiniOptions, MiniRetryOptions
+from agent.arms.options import (
+    ArmOptions,
+    CommandOptions,
+    DurableOptions,
+    MiniOptions,
+    MiniRetryOptions,
+)
 from agent.session.session import Session
 from agent.types import Outcome, Task
 
 Solve = Callable[[Task, Session, Any], Awaitable[Outcome]]
 """Solves a task through a session, with the options of the agent."""
 
-ArmKind = Literal["mini", "mini_retry", "durable", "gold", "null"]
+ArmKind = Literal["mini", "mini_retry", "durable", "command", "gold", "null"]
 
 
 @dataclass(frozen=True)
@@ -58,10 +65,17 @@ async def _durable(task: Task, session: Session, options: DurableOptions) -> Out
     return await arm.solve(task, session, options)
 
 
+async def _command(task: Task, session: Session, options: CommandOptions) -> Outcome:
+    from agent.arms.command import arm
+
+    return await arm.solve(task, session, options)
+
+
 ARMS: dict[ArmKind, Arm] = {
     "mini": Arm(_mini, MiniOptions, needs_model=True),
     "mini_retry": Arm(_mini_retry, MiniRetryOptions, needs_model=True),
     "durable": Arm(_durable, DurableOptions, needs_model=True, version=2),
+    "command": Arm(_command, CommandOptions, needs_model=True),
     "gold": Arm(reference.gold, ArmOptions, needs_model=False),
     "null": Arm(reference.null, ArmOptions, needs_model=False),
 }

@@ -3,7 +3,9 @@
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
+from agent.arms.command.recipe import AnyRecipe
 from agent.arms.durable.profile import LeanProfile, Profile
+from agent.errors import InvalidSpec
 from agent.models.spec import ModelSpec
 
 
@@ -73,3 +75,31 @@ class DurableOptions(ArmOptions):
             InvalidSpec: as in `Profile.models`.
         """
         return self.profile.models(own)
+
+
+class CommandOptions(ArmOptions):
+    """A program that speaks to a model API, and its limits."""
+
+    recipe: AnyRecipe = Field(
+        description="how the program is run: the name of a recipe, the path of one, or its content"
+    )
+    run_limit_s: float = Field(
+        default=3600,
+        gt=0,
+        description="seconds for one run of the program; its change so far then counts",
+    )
+    roles: dict[str, ModelSpec] = Field(
+        default_factory=dict,
+        description="models of the roles that the recipe names; default the arm's model",
+    )
+
+    def models(self, own: ModelSpec) -> dict[str, ModelSpec]:
+        """Return the models of the roles that have their own.
+
+        Raises:
+            InvalidSpec: the recipe maps no model to a role that is declared here.
+        """
+        unknown = sorted(self.roles.keys() - set(self.recipe.models.values()))
+        if unknown:
+            raise InvalidSpec(f"recipe {self.recipe.name} has no role {', '.join(unknown)}")
+        return {"": own, **self.roles}

@@ -35,7 +35,8 @@ def estimated_tokens(request: ModelRequest) -> int:
 
     English text and code have 3.3 to 4.5 bytes per token. Other scripts have as little as one.
     """
-    text = json.dumps([request.messages, request.tools], ensure_ascii=False)
+    asked = request.foreign.body if request.foreign else [request.messages, request.tools]
+    text = json.dumps(asked, ensure_ascii=False)
     plain = len(text.encode("ascii", "ignore"))
     other = len(text.encode("utf-8", "replace")) - plain
     return plain // _BYTES_PER_TOKEN + other + _TOKENS_PER_CALL

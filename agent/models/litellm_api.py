@@ -3,17 +3,17 @@
 import asyncio
 import functools
 import json
-import logging
-import os
 import random
 import time
 from collections.abc import Awaitable, Callable, Collection
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
+from agent.models import dialects, native
 from agent.models.ceilings import OUTPUT_LIMITS, Ceilings, listed_name
-from agent.models.chat import essential, tokens
-from agent.models.protocol import CostSource, ModelInfo, ModelReply, ModelRequest
+from agent.models.chat import CHARS_PER_TOKEN, essential, tokens
+from agent.models.litellm_loading import load
+from agent.models.protocol import CostSource, Foreign, ModelInfo, ModelReply, ModelRequest
 from agent.models.retry import EmptyAnswer, RetryPolicy, call_with_retries
 from agent.models.spec import LiteLLMSpec
 from agent.models.usage import usage_of
@@ -28,24 +28,10 @@ _MARKED_BY = {"anthropic", "azure_ai", "bedrock", "databricks", "openrouter", "v
 """Providers that accept cache markers for Claude models, according to LiteLLM's documentation."""
 
 
+T = TypeVar("T")
+
 _NO_OUTPUT = "Unknown items in responses API response"
 _EMPTY_CHOICE = {"message": {"role": "assistant", "content": None}, "finish_reason": "stop"}
-
-
-@functools.cache
-def load() -> ModuleType:
-    """Return LiteLLM, configured. The first call takes seconds, so there is no import above."""
-    # Its price list is in the package. Without this, it is downloaded on import.
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    # Sends OpenAI requests like those of all other providers. OpenAI's SDK matches every message
-    # against its types, so a call with 100 messages costs 25 ms more through it.
-    os.environ.setdefault("EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER", "true")
-    import litellm
-
-    litellm.suppress_debug_info = True
-    if "LITELLM_LOG" not in os.environ:
-        logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
-    return litellm
 
 
 class LiteLLMModel:
@@ -64,6 +50,7 @@ class LiteLLMModel:
             "litellm",
             spec.native_tools,
             context_tokens=lambda: self._ceilings.context_tokens,
+            dialects=native.dialects_of(spec),
         )
         self._spec = spec
         self._policy = RetryPolicy(spec.max_retries)
@@ -91,22 +78,59 @@ class LiteLLMModel:
             Interrupted: raised by `admit` or `sleep`; NotSent if nothing can have been charged.
         """
         litellm = await asyncio.to_thread(load)
+        if request.foreign is not None:
+            return await self._passed_on(litellm, request, request.foreign)
 
-        async def attempt() -> tuple[Any, float]:
-            if self._admit is not None:
-                size = tokens(request.messages) + (self._spec.max_tokens or 0)
-                await self._admit((_provider(self._spec.name), self._spec.name), size)
-            started = time.perf_counter()
-            async with asyncio.timeout(self._spec.timeout_s):
-                response = await _completion(litellm, self._arguments(request))
+        async def send() -> Any:
+            response = await _completion(litellm, self._arguments(request))
             if not response.choices:
                 raise EmptyAnswer("the answer has no choices")
+            return response
+
+        response, latency_s, retries = await self._sent(send, tokens(request.messages))
+        return self._reply(litellm, response, latency_s, retries)
+
+    async def _sent(self, send: Callable[[], Awaitable[T]], size: int) -> tuple[T, float, int]:
+        """Return the answer to a request of `size` tokens, its latency, and the failures before."""
+
+        async def attempt() -> tuple[T, float]:
+            if self._admit is not None:
+                names = (_provider(self._spec.name), self._spec.name)
+                await self._admit(names, size + (self._spec.max_tokens or 0))
+            started = time.perf_counter()
+            async with asyncio.timeout(self._spec.timeout_s):
+                response = await send()
             return response, time.perf_counter() - started
 
         (response, latency_s), retries = await call_with_retries(
             attempt, self._policy, sleep=self._sleep, uniform=self._uniform
         )
-        return self._reply(litellm, response, latency_s, retries)
+        return response, latency_s, retries
+
+    async def _passed_on(
+        self, litellm: ModuleType, request: ModelRequest, foreign: Foreign
+    ) -> ModelReply:
+        """Send a request of another program as it is, under the declared model."""
+        limit = self._ceilings.max_tokens(request.max_tokens)
+        body = native.body(self._spec, foreign, limit)
+        size = len(json.dumps(body)) // CHARS_PER_TOKEN
+        answer, latency_s, retries = await self._sent(
+            lambda: native.post(self._spec, foreign, body), size
+        )
+        block = dialects.usage_block(foreign.dialect, answer)
+        usage = litellm.Usage(**block) if block else None
+        priced = litellm.ModelResponse(model=self._spec.name, **({"usage": usage} if usage else {}))
+        cost_usd, source = self._cost(litellm, priced, block)
+        return ModelReply(
+            message=dialects.message_of(foreign.dialect, answer),
+            usage=usage_of(block, cost_usd),
+            cost_source=source,
+            model=str(answer.get("model") or self._spec.name),
+            finish_reason=dialects.finish_reason_of(foreign.dialect, answer),
+            latency_s=latency_s,
+            retries=retries,
+            foreign=answer,
+        )
 
     def _arguments(self, request: ModelRequest) -> dict[str, Any]:
         spec = self._spec
@@ -121,6 +145,8 @@ class LiteLLMModel:
         return {
             **(_cache_points() if request.goes_on and _takes_cache_markers(spec.name) else {}),
             **(_reasoning_kept(spec.name) if _is_responses(spec) else {}),
+            # What another program asks for and this model does not know is left out.
+            **({**request.parameters, "drop_params": True} if request.parameters else {}),
             **{name: value for name, value in spec.extra.items() if name not in OUTPUT_LIMITS},
             **{name: value for name, value in optional.items() if value is not None},
             "model": _sent_name(spec),

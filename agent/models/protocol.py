@@ -46,6 +46,21 @@ class Usage:
         )
 
 
+Dialect = Literal["chat", "messages", "responses"]
+"""A model API: OpenAI's chat completions, Anthropic's messages, or OpenAI's responses."""
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A request that another program made in the dialect that it speaks."""
+
+    dialect: Dialect
+    body: dict[str, Any]
+    """The whole request, except the name of the model and whether to stream the answer."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """Headers that change the answer, such as `anthropic-beta`."""
+
+
 @dataclass(frozen=True)
 class ModelRequest:
     """One call: the whole conversation so far and the offered tools."""
@@ -74,6 +89,13 @@ class ModelRequest:
     """False if no later call repeats this conversation, so that caching it does not pay."""
     max_tokens: int | None = None
     """Limit on the output where less of a budget is left than the model's own limit could cost."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Further parameters of chat completions, such as `tool_choice`. The model's own come first."""
+    foreign: Foreign | None = None
+    """The request as another program made it, for a model that takes its dialect.
+
+    Messages and tools are then empty.
+    """
 
 
 @dataclass(frozen=True)
@@ -90,6 +112,8 @@ class ModelReply:
     """Wall time of the successful call, seconds."""
     retries: int = 0
     """Failed calls before this one."""
+    foreign: dict[str, Any] | None = None
+    """The whole answer to a `foreign` request in its dialect; None for any other request."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +129,8 @@ class ModelInfo:
     """Regex that extracts an action from the text, if it differs from the arm's own default."""
     context_tokens: Callable[[], int | None] = field(default=lambda: None, compare=False)
     """Returns the context window, or None if unknown. Its first call may read a price list."""
+    dialects: frozenset[Dialect] = frozenset()
+    """Dialects whose requests the provider takes as they are."""
 
 
 class Model(Protocol):

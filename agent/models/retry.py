@@ -9,7 +9,14 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Literal, TypeVar
 
-from agent.errors import AgentError, ContextWindowExceeded, Interrupted, ModelError, NotSent
+from agent.errors import (
+    AgentError,
+    ContextWindowExceeded,
+    Interrupted,
+    ModelError,
+    NotSent,
+    RequestRefused,
+)
 
 T = TypeVar("T")
 
@@ -26,6 +33,9 @@ After any other failure, the provider may have done the work.
 
 _MALFORMED = ("'choices'", "invalid response", "json response", "json_invalid")
 """LiteLLM's wording for an answer that it cannot read. Such an error has no other mark."""
+
+_INVALID_REQUEST = frozenset({400, 413, 422})
+"""Statuses that speak of the content of the request."""
 
 _HINTS = {
     401: "set the provider's key in the environment ({provider}_API_KEY, mostly)",
@@ -44,6 +54,8 @@ class Failure:
     """One line: the provider's message, and a hint if there is one."""
     retry_after_s: float | None = None
     """Seconds that the provider asks to wait."""
+    is_invalid: bool = False
+    """True if the provider rejects the content of the request."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +136,8 @@ def _final(failure: Failure, retries: int, policy: RetryPolicy) -> AgentError:
     if policy.asks_too_much(failure):
         wait = f"asks to wait {failure.retry_after_s:.0f} s"
         return ModelError(f"{failure.kind}: {failure.message} ({wait})", retryable=False)
+    if failure.is_invalid:
+        return RequestRefused(f"{failure.kind}: {failure.message}")
     tried = f" (after {retries} retries)" if retries else ""
     return ModelError(
         f"{failure.kind}: {failure.message}{tried}", retryable=failure.kind != "refused"
@@ -147,7 +161,8 @@ def classify(error: Exception) -> Failure | None:
     if kind == "refused" and status in _HINTS:
         provider = str(getattr(error, "llm_provider", "") or "PROVIDER").upper()
         message = f"{message} ({_HINTS[status].format(provider=provider)})"
-    return Failure(kind, message, retry_after_s(headers))
+    is_invalid = kind == "refused" and status in _INVALID_REQUEST
+    return Failure(kind, message, retry_after_s(headers), is_invalid)
 
 
 def _kind(status: int, message: str, text: str, *, answered: bool) -> Kind:

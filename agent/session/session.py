@@ -30,10 +30,12 @@ from agent.errors import (
     Interrupted,
     NotSent,
     OutOfTime,
+    RequestRefused,
     Undone,
 )
 from agent.journal import RecordedStep, TreeRef
 from agent.models.protocol import Message, Model, ModelReply, ModelRequest
+from agent.session.contacts import Contact, contact
 from agent.session.deadlines import Deadline, covered_s
 from agent.session.log import Entry, NoLog, StepLog
 from agent.session.steps import (
@@ -48,19 +50,14 @@ from agent.session.steps import (
     from_record,
 )
 from agent.session.workbench import BASE, Workbench, Workspaces
-from agent.workspaces.protocol import CommandResult, Workspace
+from agent.workspaces.protocol import CommandResult, Environment, Mount, Workspace
 
 T = TypeVar("T")
-
-_LOWER_OUTPUT_LIMITS = (8_192, 4_096, 2_048)
-"""Output limits of a call that is not allowed to cost more, in tokens.
-
-With them, a budget is used up to a few cents. Below the last, most replies would be cut off.
-"""
 
 _CUT_OFF: Mapping[str, type[AgentError]] = {
     "time": OutOfTime,
     "too_long": ContextWindowExceeded,
+    "refused": RequestRefused,
     "destroyed": Undone,
 }
 
@@ -88,22 +85,6 @@ class _Attempt:
     def deadlines(self, scope: str, what: str, limit_s: float | None) -> list[Deadline]:
         """Return the deadline of a scope, shown as `what`; empty without a limit."""
         return [] if limit_s is None else [Deadline(what, limit_s, self.spent_s(scope))]
-
-
-@dataclass(frozen=True)
-class _Request:
-    """One contact with the outside world, before it happens."""
-
-    kind: StepKind
-    whole: bytes
-    """The whole request as canonical JSON, from which the digest is computed."""
-    kept: dict[str, Any]
-    """The part of the request that is recorded."""
-    run: Callable[[float], Awaitable[Result]]
-    """Executes the request. Takes the remaining seconds."""
-    ceiling_usd: Callable[[], float | None] = lambda: 0.0
-    cheaper: Callable[[], Sequence["_Request"]] = lambda: ()
-    """Returns the same request with lower limits on its cost, the highest first."""
 
 
 class Session:
@@ -204,9 +185,25 @@ class Session:
         return self._attempt.workspaces.root
 
     @property
+    def environment(self) -> Environment:
+        """Where commands run."""
+        return self._attempt.workspaces.environment
+
+    @property
     def network(self) -> bool:
         """True if commands can reach other machines."""
         return self._attempt.workspaces.network
+
+    @property
+    def name(self) -> str:
+        """The path of the scope."""
+        return self._scope
+
+    @property
+    def recorded(self) -> list[RecordedStep]:
+        """The steps of this scope that earlier runs recorded or began, by number."""
+        known = self._attempt.recorded.values()
+        return sorted((s for s in known if s.scope == self._scope), key=lambda step: step.seq)
 
     @property
     def tree(self) -> TreeRef:
@@ -234,24 +231,7 @@ class Session:
         whole = canonical(asked)
         kept = {"role": request.role, "messages": self._new(request.messages)}
 
-        def limited(max_tokens: int | None) -> _Request:
-            """Return the step with a limit on the output. The limit is no part of the record."""
-            sent = replace(numbered, max_tokens=max_tokens)
-
-            async def answer(left_s: float) -> Result:
-                async with asyncio.timeout(left_s if left_s < float("inf") else None):
-                    return await model.complete(sent)
-
-            return _Request(
-                "model",
-                whole,
-                kept,
-                answer,
-                lambda: model.ceiling_usd(sent),
-                lambda: [limited(tokens) for tokens in _LOWER_OUTPUT_LIMITS],
-            )
-
-        reply = await self._step(limited(request.max_tokens))
+        reply = await self._step(contact(model, numbered, whole, kept))
         assert isinstance(reply, ModelReply)
         self._calls_answered += 1
         return reply
@@ -278,7 +258,7 @@ class Session:
                 raise TimeoutError
             return result
 
-        result = await self._step(_Request("command", canonical(request), request, execute))
+        result = await self._step(Contact("command", canonical(request), request, execute))
         assert isinstance(result, CommandResult)
         return result
 
@@ -311,13 +291,17 @@ class Session:
             return ActionResult(adapter.dump_python(done, mode="json"))
 
         asked = {"action": name, **request}
-        result = await self._step(_Request("action", canonical(asked), asked, execute))
+        result = await self._step(Contact("action", canonical(asked), asked, execute))
         assert isinstance(result, ActionResult)
         return adapter.validate_python(result.content)
 
     async def diff(self) -> str:
         """Return all differences from the base commit, as a step."""
         return await self.act("diff", {}, lambda workspace: workspace.diff(), str)
+
+    def mount(self, mounts: Sequence[Mount]) -> None:
+        """Let containers that are opened from now on see folders or volumes, read-only."""
+        self._bench.mount(mounts)
 
     async def take(self, tree: TreeRef) -> None:
         """Set the work tree to one of another line of work of this attempt, as a step.
@@ -330,7 +314,7 @@ class Session:
             return ActionResult(None)
 
         asked = {"action": "take", "tree": str(tree)}
-        await self._step(_Request("action", canonical(asked), asked, take))
+        await self._step(Contact("action", canonical(asked), asked, take))
 
     async def snapshot(self) -> None:
         """Save the whole workspace as an image, as a step.
@@ -340,7 +324,7 @@ class Session:
         """
         await self.act("snapshot", {}, lambda workspace: self._bench.snapshot(), type(None))
 
-    async def _step(self, request: _Request) -> Result:
+    async def _step(self, request: Contact) -> Result:
         """Return the recorded result, or run the step and record it.
 
         Raises:
@@ -349,6 +333,10 @@ class Session:
             Undone: the step left no repository, now or when it was recorded.
         """
         seq, self._next_seq = self._next_seq, self._next_seq + 1
+        return await self.step_at(seq, request)
+
+    async def step_at(self, seq: int, request: Contact) -> Result:
+        """Make the step of a number, as `_step` does. The scope then has no other steps."""
         known = self._attempt.recorded.get((self._scope, seq))
         if known is not None and known.result is not None:
             step = self._replayed(known, request)
@@ -361,7 +349,7 @@ class Session:
             raise _CUT_OFF[step.result.why](step.result.cut_off)
         return step.result
 
-    def _replayed(self, known: RecordedStep, request: _Request) -> Step:
+    def _replayed(self, known: RecordedStep, request: Contact) -> Step:
         # Steps copied to a fork are matched by position, since the fork's prompts may differ.
         is_same = known.copied or known.digest == digest(request.whole)
         if not is_same or known.kind not in (request.kind, "limit"):
@@ -376,7 +364,7 @@ class Session:
             self._bench.replayed(known.tree)
         return from_record(known)
 
-    async def _live(self, seq: int, request: _Request) -> Step:
+    async def _live(self, seq: int, request: Contact) -> Step:
         log = self._attempt.log
         deadline = min(self._deadlines, key=lambda each: each.left_s, default=None)
         over = deadline is not None and deadline.left_s <= 0
@@ -403,6 +391,12 @@ class Session:
         except NotSent:
             await log.cancel(entry)
             raise
+        except RequestRefused as error:
+            if not request.is_foreign:
+                raise
+            await log.cancel(entry)
+            entry = replace(entry, kind="limit")
+            result = CutOff(str(error), "refused")
         except OutOfTime as error:  # from a recorded model, which timed out
             result = CutOff(str(error))
         except ContextWindowExceeded as error:
@@ -429,7 +423,7 @@ class Session:
             self._scope, seq, entry.kind, request.kept, entry.digest, result, started_at, duration
         )
 
-    async def _announced(self, entry: Entry, request: _Request) -> _Request:
+    async def _announced(self, entry: Entry, request: Contact) -> Contact:
         """Record that a call is about to be made, and cancel that if the call is not allowed.
 
         Return the request to make, which may be a cheaper one than the given.
@@ -446,7 +440,7 @@ class Session:
             raise
         return request
 
-    async def _reserved(self, entry: Entry, request: _Request) -> _Request:
+    async def _reserved(self, entry: Entry, request: Contact) -> Contact:
         """Reserve the cost of a call, or of the dearest cheaper one that is allowed."""
         lowest_usd, refused = float("inf"), None
         for each in (request, *request.cheaper()):

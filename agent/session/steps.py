@@ -31,8 +31,9 @@ class CutOff:
 
     cut_off: str
     """The time limit, the model's message, or the repository's problem."""
-    why: Literal["time", "too_long", "destroyed"] = "time"
-    """The reason: out of time, rejected as too long by the model, or repository destroyed."""
+    why: Literal["time", "too_long", "refused", "destroyed"] = "time"
+    """The reason: out of time, rejected as too long or as invalid by the model, or repository
+    destroyed."""
 
 
 Result = ModelReply | CommandResult | ActionResult | CutOff

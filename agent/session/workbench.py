@@ -1,12 +1,13 @@
 """The workspace of one line of work, opened lazily and restored to the last recorded tree."""
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, Self
 
 from agent.journal import TreeRef
 from agent.session.log import StepLog
-from agent.workspaces.protocol import Workspace
+from agent.workspaces.protocol import Environment, Mount, Workspace
 
 BASE = TreeRef("", "")
 """The work tree of the base commit."""
@@ -23,6 +24,15 @@ class Workspaces(Protocol):
     @property
     def network(self) -> bool:
         """True if commands can reach other machines."""
+        ...
+
+    @property
+    def environment(self) -> Environment:
+        """Where commands run."""
+        ...
+
+    def mounting(self, mounts: Sequence[Mount]) -> Self:
+        """Return the same, but with these mounts in every container."""
         ...
 
     def open(
@@ -58,6 +68,10 @@ class Workbench:
         self._held = BASE
         self._recorded = tree
         self._lifetime = AsyncExitStack()
+
+    def mount(self, mounts: Sequence[Mount]) -> None:
+        """Open the workspace with these mounts, from the next opening on."""
+        self._workspaces = self._workspaces.mounting(mounts)
 
     def replayed(self, tree: TreeRef) -> None:
         """Set the work tree to the one that a replayed step recorded."""

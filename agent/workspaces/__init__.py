@@ -8,7 +8,14 @@ programs, which `ownership` identifies.
 
 from agent.workspaces.container import DockerWorkspace, Limits, docker_available
 from agent.workspaces.host import HostWorkspace
-from agent.workspaces.protocol import Change, Checkpoint, CommandResult, Environment, Workspace
+from agent.workspaces.protocol import (
+    Change,
+    Checkpoint,
+    CommandResult,
+    Environment,
+    Mount,
+    Workspace,
+)
 
 __all__ = [
     "Change",
@@ -18,6 +25,7 @@ __all__ = [
     "Environment",
     "HostWorkspace",
     "Limits",
+    "Mount",
     "Workspace",
     "docker_available",
 ]

@@ -9,7 +9,7 @@ import secrets
 import socket
 import struct
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import sleep
@@ -18,7 +18,7 @@ from typing import Any, Self
 from agent.errors import WorkspaceError
 from agent.workspaces import ownership
 from agent.workspaces.lifetime import uninterrupted
-from agent.workspaces.protocol import Environment
+from agent.workspaces.protocol import Environment, Mount
 from agent.workspaces.repository import PAGERS_OFF, ShellWorkspace
 from agent.workspaces.shell import Shell, server_command
 
@@ -90,7 +90,7 @@ class DockerWorkspace(ShellWorkspace):
     """One container, without network unless requested, and one `docker exec` in it.
 
     Commands run as the image's user. The host's environment is not passed on, and nothing of the
-    host is mounted.
+    host is mounted but what `open` is told, read-only.
     """
 
     environment: Environment = "docker"
@@ -112,6 +112,7 @@ class DockerWorkspace(ShellWorkspace):
         labels: Mapping[str, str] | None = None,
         network: bool = False,
         limits: Limits | None = None,
+        mounts: Sequence[Mount] = (),
         adopt: str | None = None,
     ) -> Self:
         """Create and start a container from a local image.
@@ -131,7 +132,7 @@ class DockerWorkspace(ShellWorkspace):
             if adopted is not None:
                 return adopted
         container = _Container(image)
-        options = _options(ownership.labels(labels or {}), network, limits or Limits())
+        options = _options(ownership.labels(labels or {}), network, limits or Limits(), mounts)
         try:
             await uninterrupted(asyncio.to_thread(container.start, options))
             shell = await container.connect(root)
@@ -342,7 +343,11 @@ class _Frames:
         return data
 
 
-def _options(labels: dict[str, str], network: bool, limits: Limits) -> dict[str, Any]:
+def _options(
+    labels: dict[str, str], network: bool, limits: Limits, mounts: Sequence[Mount]
+) -> dict[str, Any]:
+    from docker import types
+
     return {
         "entrypoint": ["sleep"],  # the image's own entrypoint might do anything
         "command": ["infinity"],
@@ -358,6 +363,15 @@ def _options(labels: dict[str, str], network: bool, limits: Limits) -> dict[str,
         "mem_limit": limits.memory_bytes,
         "memswap_limit": limits.memory_bytes,
         "pids_limit": limits.pids,
+        "mounts": [
+            types.Mount(
+                each.target,
+                each.source,
+                type="bind" if each.source.startswith("/") else "volume",
+                read_only=True,
+            )
+            for each in mounts
+        ],
         # Unlike nano_cpus, this is accepted on machines that have fewer processors.
         "cpu_period": _CPU_PERIOD_US,
         "cpu_quota": int(limits.cpus * _CPU_PERIOD_US),

@@ -28,6 +28,16 @@ class CommandResult:
 
 
 @dataclass(frozen=True)
+class Mount:
+    """A folder of this machine, or a volume of its Docker daemon, that a container may read."""
+
+    source: str
+    """An absolute path, or the name of a volume."""
+    target: str
+    """The absolute path in the container."""
+
+
+@dataclass(frozen=True)
 class Checkpoint:
     """A work tree, as its difference from the base commit."""
 

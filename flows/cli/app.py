@@ -7,6 +7,7 @@ imports them when it is called, so that `--help` answers at once.
 import typer
 
 from flows.cli import (
+    agents,
     debug,
     demo,
     doctor,
@@ -47,6 +48,7 @@ app.command()(power.power)
 app.command()(export.export)
 app.add_typer(imports.import_app, name="import")
 app.add_typer(images.images_app, name="images")
+app.add_typer(agents.agents_app, name="agents")
 app.command()(prune.prune)
 app.command()(setup.setup)
 app.command()(serve_flows.serve_flows)

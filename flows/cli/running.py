@@ -10,7 +10,7 @@ import typer
 
 from agent.arms import ARMS
 from agent.errors import InfrastructureError, Interrupted
-from agent.models import litellm_api
+from agent.models import litellm_loading
 from agent.session.steps import Step
 from flows.cli import console
 from flows.display import steps
@@ -212,7 +212,7 @@ def _run(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = False
         waits: list[Coroutine[Any, Any, object]] = [wait_until_ready()]
         if needs_litellm:
             # LiteLLM takes seconds to import; do it while the server starts.
-            waits.append(asyncio.to_thread(litellm_api.load))
+            waits.append(asyncio.to_thread(litellm_loading.load))
         await asyncio.gather(*waits)
         settle()
         with tags("durabench"):

@@ -18,7 +18,13 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from agent.arms import ARMS
-from agent.arms.options import ArmOptions, DurableOptions, MiniOptions, MiniRetryOptions
+from agent.arms.options import (
+    ArmOptions,
+    CommandOptions,
+    DurableOptions,
+    MiniOptions,
+    MiniRetryOptions,
+)
 from agent.journal.pacing import RateLimit
 from agent.models.spec import ModelSpec
 from eval.selection import Selection
@@ -85,6 +91,13 @@ class DurableArm(_Arm):
     options: DurableOptions = Field(default_factory=DurableOptions, description="its settings")
 
 
+class CommandArm(_Arm):
+    """Any program that speaks to a model API, its model and its limits."""
+
+    agent: Literal["command"] = Field(description="any program that speaks to a model API")
+    options: CommandOptions = Field(description="the program and its limits")
+
+
 class ReferenceArm(_Arm):
     """An arm that knows the answer and uses no model."""
 
@@ -95,7 +108,7 @@ class ReferenceArm(_Arm):
 
 
 ArmSpec = Annotated[
-    MiniArm | MiniRetryArm | DurableArm | ReferenceArm, Field(discriminator="agent")
+    MiniArm | MiniRetryArm | DurableArm | CommandArm | ReferenceArm, Field(discriminator="agent")
 ]
 """One arm. Its `agent` determines its options."""
 

@@ -9,6 +9,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
+from agent.arms.command import SCOPE as PROGRAM
 from agent.journal import Attempt
 from agent.models.protocol import ModelReply, Usage
 from agent.models.spec import LiteLLMSpec, ModelSpec, SimulatedSpec
@@ -23,6 +24,7 @@ from agent.types import Outcome
 from agent.workspaces.protocol import CommandResult
 from eval.audit import Audit, AuditedVerdict
 from eval.types import Evaluation, Instance
+from flows.experiments import programs
 from flows.experiments.cells import Cell, Submission
 from flows.experiments.declaration import Experiment
 from flows.experiments.endings import Interruption, Run
@@ -42,7 +44,6 @@ NO_REPORT: Row = {
     "report": None,
 }
 """These columns of an attempt whose arm reports nothing about itself."""
-
 
 UNKNOWN_TOKENS: Row = {name: None for name in asdict(Usage()) if name != "cost_usd"}
 """Token columns if the numbers are unknown; unknown is never 0."""
@@ -87,10 +88,10 @@ def attempt_row(record: AttemptRecord) -> Row:
         "started_at": record.run.started_at,
         "duration_s": record.run.duration_s,
         "order_in_instance": cell.order_in_instance,
-        **usage_totals(
-            [step.result.usage for step in record.steps if isinstance(step.result, ModelReply)]
-        ),
+        **usage_totals([reply.usage for _, reply in _credited(record)]),
+        **({"cost_usd": None} if _is_unmetered(record) else {}),
         "billed_usd": record.billed_usd,
+        **programs.columns(record.outcome),
         "seed": cell.seed,
         "image": cell.instance.image if cell.place.environment == "docker" else "",
         "image_digest": cell.place.image_digest,
@@ -109,19 +110,36 @@ def _report_columns(outcome: Outcome | Interruption) -> Row:
 
 def call_rows(record: AttemptRecord) -> Iterable[Row]:
     """Return the rows of `llm_calls`."""
+    for step, reply in _credited(record):
+        yield {
+            **_step_columns(record, step),
+            "role": step.request.get("role", ""),
+            "model": reply.model,
+            **tokens(reply.usage),
+            "cost_usd": reply.usage.cost_usd,
+            "cost_source": reply.cost_source,
+            "finish_reason": reply.finish_reason,
+            "latency_s": reply.latency_s,
+            "retries": reply.retries,
+        }
+
+
+def _credited(record: AttemptRecord) -> Iterable[tuple[Step, ModelReply]]:
+    """Yield the answered calls that led to the outcome.
+
+    A program that was started again may not have repeated all calls of its earlier runs. Those are
+    billed, but not credited.
+    """
+    unused = set(programs.report(record.outcome).get("unused_calls") or ())
     for step in record.steps:
-        if isinstance(step.result, ModelReply):
-            yield {
-                **_step_columns(record, step),
-                "role": step.request.get("role", ""),
-                "model": step.result.model,
-                **tokens(step.result.usage),
-                "cost_usd": step.result.usage.cost_usd,
-                "cost_source": step.result.cost_source,
-                "finish_reason": step.result.finish_reason,
-                "latency_s": step.result.latency_s,
-                "retries": step.result.retries,
-            }
+        is_left = step.scope == PROGRAM and step.seq in unused
+        if isinstance(step.result, ModelReply) and not is_left:
+            yield step, step.result
+
+
+def _is_unmetered(record: AttemptRecord) -> bool:
+    """Return True for a program without a metered call: it is not free, its cost is unknown."""
+    return record.cell.arm.agent == "command" and not any(True for _ in _credited(record))
 
 
 def step_rows(record: AttemptRecord) -> Iterable[Row]:

@@ -2,9 +2,9 @@
 
 import os
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.errors import WorkspaceError
@@ -15,7 +15,7 @@ from agent.workspaces import (
     docker_available,
     ownership,
 )
-from agent.workspaces.protocol import Environment, Workspace
+from agent.workspaces.protocol import Environment, Mount, Workspace
 from eval import upstream
 from eval.types import Instance
 from flows.errors import UsageError
@@ -60,6 +60,8 @@ class AttemptWorkspaces:
     """Keeps the workspaces of equal cells in different lakes apart: their attempt ids are equal."""
     origin_id: str
     """The original attempt of a chain of forks; its paths appear in the conversation."""
+    mounts: tuple[Mount, ...] = ()
+    """What containers may read of this machine. Commands on the host can read everything."""
 
     @property
     def root(self) -> str:
@@ -72,6 +74,15 @@ class AttemptWorkspaces:
     def network(self) -> bool:
         """True if commands can reach other machines. Nothing isolates a host workspace."""
         return self.place.network or self.place.environment == "host"
+
+    @property
+    def environment(self) -> Environment:
+        """Where commands run."""
+        return self.place.environment
+
+    def mounting(self, mounts: Sequence[Mount]) -> "AttemptWorkspaces":
+        """Return the same, but with these mounts in every container."""
+        return replace(self, mounts=tuple(mounts))
 
     @asynccontextmanager
     async def open(self, name: str, *, image: str, goes_on: bool) -> AsyncIterator[Workspace]:
@@ -90,7 +101,7 @@ class AttemptWorkspaces:
         folder = self._folder(name)
         adopt = f"{WORKSPACE_LABEL}={labels[WORKSPACE_LABEL]}" if goes_on else None
         image = image or self.instance.image
-        opened = await _open(self.instance, self.place, labels, folder, adopt, image)
+        opened = await _open(self.instance, self.place, labels, folder, adopt, image, self.mounts)
         try:
             yield opened
         finally:
@@ -128,6 +139,7 @@ async def _open(
     folder: str,
     adopt: str | None,
     image: str,
+    mounts: Sequence[Mount] = (),
 ) -> Workspace:
     """Open a workspace. `adopt` is the label of a container that a dead process left behind."""
     if place.problem:
@@ -138,6 +150,7 @@ async def _open(
             base_commit=instance.base_commit,
             labels=labels,
             network=place.network,
+            mounts=mounts,
             adopt=adopt,
         )
 

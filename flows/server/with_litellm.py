@@ -1,5 +1,5 @@
 """Load LiteLLM on import, for processes whose forks need it."""
 
-from agent.models import litellm_api
+from agent.models import litellm_loading
 
-litellm_api.load()
+litellm_loading.load()

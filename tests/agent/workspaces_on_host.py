@@ -1,11 +1,11 @@
 """Host workspaces of an attempt without other workers."""
 
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from agent.workspaces import HostWorkspace
+from agent.workspaces import HostWorkspace, Mount
 
 
 class HostWorkspaces:
@@ -18,6 +18,10 @@ class HostWorkspaces:
         self._name = secrets.token_hex(8)
 
     network = True
+    environment = "host"
+
+    def mounting(self, mounts: Sequence[Mount]) -> "HostWorkspaces":
+        return self
 
     @property
     def root(self) -> str:

@@ -13,7 +13,13 @@ from agent.models.simulated.draws import Draws
 from agent.models.simulated.reference import Reference
 from agent.models.spec import SimulatedSpec
 
-_SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat patch.txt"
+END = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+"""The output by which the package knows that the agent has finished."""
+
+_SUBMIT = f"echo {END} && cat patch.txt"
+
+SUBMISSION = ("write the patch file", "check it", "submit it")
+"""The last replies of a script, which only mini-swe-agent's prompt for SWE-bench asks for."""
 
 _TESTS = "python -m pytest -q -p no:cacheprovider 2>&1 | tail -n 30"
 _MOST_REPAIRS = 2

@@ -5,9 +5,10 @@ therefore change nothing, and an attempt can be repeated exactly.
 """
 
 import functools
+import json
 
 from agent.errors import InvalidSpec
-from agent.models.chat import tokens
+from agent.models.chat import bash_call, tokens
 from agent.models.protocol import Message, ModelInfo, ModelReply, ModelRequest, Usage
 from agent.models.simulated import conversation, mini, roles
 from agent.models.simulated.draws import Draws
@@ -54,7 +55,10 @@ class SimulatedModel:
         return self._answer(request)
 
     def _answer(self, request: ModelRequest) -> ModelReply:
-        message = self._in_a_role(request) if request.role else self._as_mini(request)
+        if request.role in ("", "agent"):
+            message = self._as_mini(request) if not request.role else self._as_program(request)
+        else:
+            message = self._in_a_role(request)
         return ModelReply(
             message=message,
             usage=_usage(request, message),
@@ -75,6 +79,18 @@ class SimulatedModel:
         script = self._mini_script(request.scope, native)
         chosen = script[min(turn, len(script) - 1)]
         return mini.reply(chosen, turn, native=native, malformed=malformed)
+
+    def _as_program(self, request: ModelRequest) -> Message:
+        """Answer a program of any kind. It ends with a reply without a call."""
+        if not request.tools:
+            return {"role": "assistant", "content": "Repair the repository"}
+        script = self._mini_script("", native=True)[: -len(mini.SUBMISSION)]
+        turn = sum(message["role"] == "assistant" for message in request.messages)
+        if turn < len(script):
+            return mini.reply(script[turn], turn, native=True, malformed=False)
+        if mini.END in json.dumps(request.messages):
+            return bash_call(f"echo {mini.END}", call_id=f"call_{turn}", content="Done.")
+        return {"role": "assistant", "content": "The repository is repaired."}
 
     def _in_a_role(self, request: ModelRequest) -> Message:
         talk = conversation.read(request)

@@ -1,0 +1,199 @@
+"""Runs a program in a workspace, with a gateway as its model."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent.arms.command import SCOPE, installed, launch
+from agent.arms.command.recipe import Recipe
+from agent.arms.options import CommandOptions
+from agent.errors import InfrastructureError, WorkspaceError
+from agent.gateway import serving
+from agent.gateway.app import app
+from agent.gateway.switch import Switch
+from agent.session.calls import Calls
+from agent.session.session import Session
+from agent.shortening import shorten_middle
+from agent.types import Outcome, OutcomeStatus, Task
+from agent.workspaces.protocol import CommandResult, Mount, Workspace
+
+_NOT_FOUND = (126, 127)
+_PROBE_TIMEOUT_S = 120.0
+_LAST_WORDS = 2_000
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One run of a program that ended by itself or at its time limit."""
+
+    exit_code: int
+    timed_out: bool
+    last_words: str
+    """The end of its output."""
+    agent_version: str
+    claimed_usd: float | None
+    calls: int
+    """Requests that got a model's answer, recorded or new."""
+    restarts: int
+    answered_from_record: int
+    unused_calls: list[int] = field(default_factory=list)
+    """Numbers of the recorded calls of earlier runs that this run did not make."""
+    requested_models: dict[str, int] = field(default_factory=dict)
+    server_tools: dict[str, int] = field(default_factory=dict)
+    cut_streams: int = 0
+    invalid_requests: int = 0
+
+
+async def solve(task: Task, session: Session, options: CommandOptions) -> Outcome:
+    """Run the program and submit its change.
+
+    Raises:
+        InfrastructureError: the program could not work: it is missing, never reached the gateway,
+            or its model is away.
+        BudgetExhausted: a budget does not allow a call of the program, which was ended.
+    """
+    with serving.socket_folder() as folder:
+        agent_folder = await _mounted(session, options.recipe, folder)
+        run = _Run(task, session, options, folder, agent_folder)
+        ran = await session.act("agent", {"recipe": options.recipe.name}, run.work, Ran)
+    own = options.recipe.own_files
+    patch = await session.act(
+        "diff", {"without": own}, lambda workspace: workspace.diff(without=own), str
+    )
+    report = {"recipe": options.recipe.name, **asdict(ran)}
+    return Outcome(_status(ran), patch, _detail(ran), {"command": report})
+
+
+async def _mounted(session: Session, recipe: Recipe, folder: Path) -> str:
+    """Let containers see the socket and the program. Return the folder of the program."""
+    own = recipe.install.folder if recipe.install else None
+    if session.environment == "host":
+        return str(own or "")
+    mounts = [Mount(str(folder), launch.SOCKET_FOLDER)]
+    if recipe.install is not None:
+        volume = await installed.volume(recipe.install)
+        mounts.append(Mount(volume, launch.AGENT_FOLDER))
+    session.mount(mounts)
+    return launch.AGENT_FOLDER
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run of the program, from the base commit on."""
+
+    task: Task
+    session: Session
+    options: CommandOptions
+    folder: Path
+    agent_folder: str
+
+    async def work(self, workspace: Workspace) -> Ran:
+        recipe = self.options.recipe
+        version = await _version(workspace, recipe, self.agent_folder)
+        calls = Calls(self.session.scope(SCOPE), recipe.volatile, recipe.volatile_text)
+        await calls.begin()
+        switch = Switch(calls, recipe.models)
+        key, model = serving.token(), self.session.model().info.name
+        socket_folder = self.folder if workspace.environment == "docker" else None
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(switch.cancel)
+            door = await stack.enter_async_context(
+                serving.served(app(switch, model, key), socket_folder)
+            )
+            script = launch.script(recipe, self.task.statement, model, door, key, self.agent_folder)
+            result = await _until_failure(workspace, script, self.options.run_limit_s, switch)
+            await switch.settle()
+        seen = switch.seen
+        ran = Ran(
+            exit_code=result.exit_code,
+            timed_out=result.timed_out,
+            last_words=result.output.strip()[-_LAST_WORDS:],
+            agent_version=version,
+            claimed_usd=recipe.claim(result.output),
+            calls=calls.answered,
+            restarts=calls.begun,
+            answered_from_record=calls.answered_from_record,
+            unused_calls=calls.unused,
+            requested_models=dict(seen.requested_models),
+            server_tools=dict(seen.server_tools),
+            cut_streams=seen.cut_streams,
+            invalid_requests=seen.invalid_requests,
+        )
+        _check(ran, recipe)
+        return ran
+
+
+async def _until_failure(
+    workspace: Workspace, script: str, limit_s: float, switch: Switch
+) -> CommandResult:
+    """Run a script, and end it with everything that it started if the gateway fails.
+
+    Raises:
+        AgentError: the gateway's failure, which ends the attempt.
+    """
+    running = asyncio.create_task(workspace.run(script, timeout_s=limit_s))
+    try:
+        either: set[asyncio.Future[Any]] = {running, switch.failed}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        if not running.done():
+            running.cancel()
+            await asyncio.wait({running})
+    if switch.failed.done():
+        await switch.settle()
+        raise switch.failed.result()
+    return running.result()
+
+
+async def _version(workspace: Workspace, recipe: Recipe, agent_folder: str) -> str:
+    """Return the release that the program states.
+
+    Raises:
+        WorkspaceError: there is no such program.
+    """
+    if not recipe.probe:
+        return recipe.version
+    stated = await workspace.run(launch.probe(recipe, agent_folder), timeout_s=_PROBE_TIMEOUT_S)
+    if stated.exit_code:
+        raise WorkspaceError(
+            f"recipe {recipe.name}: the program is not in this workspace, `{recipe.probe}` ended "
+            f"with exit code {stated.exit_code}: {shorten_middle(stated.output.strip(), 500)}",
+            retryable=False,
+        )
+    return stated.output.strip().splitlines()[-1] if stated.output.strip() else ""
+
+
+def _check(ran: Ran, recipe: Recipe) -> None:
+    """Check that the program could work.
+
+    Raises:
+        InfrastructureError: it could not, so nothing is known about its patch.
+    """
+    if ran.exit_code == launch.NO_RELAY:
+        problem = "cannot reach its model"
+    elif ran.requested_models or ran.invalid_requests:
+        return
+    elif ran.exit_code in _NOT_FOUND:
+        problem = "is not in this workspace"
+    elif ran.exit_code and not ran.timed_out:
+        problem = f"ended with exit code {ran.exit_code} before its first model call"
+    else:
+        return
+    raise InfrastructureError(
+        f"recipe {recipe.name}: the program {problem}: {shorten_middle(ran.last_words, 500)}",
+        retryable=False,
+    )
+
+
+def _status(ran: Ran) -> OutcomeStatus:
+    if ran.timed_out:
+        return "out_of_time"
+    return "submitted" if ran.exit_code == 0 and ran.calls else "gave_up"
+
+
+def _detail(ran: Ran) -> str:
+    ended = "timed out" if ran.timed_out else f"exit code {ran.exit_code}"
+    unmetered = "" if ran.calls else ", no model call"
+    return f"{ended}{unmetered}: {shorten_middle(ran.last_words, 500)}"

@@ -1,0 +1,62 @@
+"""The script that runs a program beside its gateway."""
+
+import shlex
+from pathlib import Path
+
+from agent.arms.command.recipe import Recipe
+from agent.gateway import serving
+from agent.gateway.serving import Door
+
+SOCKET_FOLDER = "/run/durabench"
+"""Where containers see the folder of the socket."""
+
+AGENT_FOLDER = "/opt/agent"
+"""Where containers see the installed program."""
+
+NO_RELAY, NO_FOLDER = 253, 252
+"""Exit codes of the script: no perl for the relay, or no folder of the program."""
+
+_PORT = 8901
+_RELAY = (Path(serving.__file__).with_name("relay.pl")).read_text(encoding="utf-8")
+
+_START_RELAY = """\
+command -v perl >/dev/null || {{ echo 'there is no perl, which the relay needs'; exit {missing}; }}
+perl -e {relay} {socket} {port} &
+for _ in {{1..200}}; do (: </dev/tcp/127.0.0.1/{port}) 2>/dev/null && break; sleep 0.02; done
+(: </dev/tcp/127.0.0.1/{port}) 2>/dev/null || {{ echo 'the relay did not start'; exit {missing}; }}
+"""
+
+
+def script(recipe: Recipe, task: str, model: str, door: Door, key: str, agent_folder: str) -> str:
+    """Return the script that solves a task."""
+    port = _PORT if door.socket else door.port
+    given = {
+        "DURABENCH_TASK": task,
+        "DURABENCH_URL": f"http://127.0.0.1:{port}",
+        "DURABENCH_KEY": key,
+        # Clients choose their features by the name that the vendor uses.
+        "DURABENCH_MODEL": model.rpartition("/")[2],
+        "DURABENCH_AGENT": agent_folder,
+    }
+    relay = ""
+    if door.socket:
+        path = f"{SOCKET_FOLDER}/{door.socket.name}"
+        relay = _START_RELAY.format(
+            missing=NO_RELAY, relay=shlex.quote(_RELAY), socket=path, port=_PORT
+        )
+    return "\n".join([_exports(given), relay, environment(recipe), recipe.run])
+
+
+def probe(recipe: Recipe, agent_folder: str) -> str:
+    """Return the script that prints the release of the program."""
+    given = {"DURABENCH_AGENT": agent_folder, "DURABENCH_URL": "", "DURABENCH_KEY": ""}
+    return "\n".join([_exports(given), environment(recipe), recipe.probe or ":"])
+
+
+def environment(recipe: Recipe) -> str:
+    """Return the exports of a recipe's variables. The shell expands their values."""
+    return "\n".join(f'export {name}="{value}"' for name, value in recipe.environment.items())
+
+
+def _exports(given: dict[str, str]) -> str:
+    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in given.items())

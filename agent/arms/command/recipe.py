@@ -1,0 +1,176 @@
+"""Recipes: how a program is installed and run."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from agent.errors import InvalidSpec
+from agent.models.protocol import Dialect
+
+FOLDER = Path(__file__).resolve().parents[2] / "recipes"
+
+_NAME = r"^[a-z0-9][a-z0-9._-]*$"
+
+
+class Install(BaseModel):
+    """Where the files of a program come from. Containers see them in `/opt/agent`, read-only."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    image: str | None = Field(
+        default=None, description="image in which `run` installs, or that has the folder already"
+    )
+    run: str | None = Field(
+        default=None, description="shell script that fills `/opt/agent`, with network, once"
+    )
+    folder: Path | None = Field(
+        default=None, description="folder of this machine with the installed program"
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "Install":
+        if (self.image is None) == (self.folder is None):
+            raise ValueError("name an image or a folder")
+        if self.run and self.folder:
+            raise ValueError("`run` installs in an image, not in a folder")
+        return self
+
+
+class Recipe(BaseModel):
+    """How a program is installed and run, and what durabench has to know about it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=_NAME, description="name of the program")
+    description: str = Field(default="", description="what it is, in one line")
+    version: str = Field(default="", description="the release that the recipe was written for")
+    dialect: Dialect = Field(
+        description="API that it speaks: chat (OpenAI's chat completions), messages (Anthropic's) "
+        "or responses (OpenAI's)"
+    )
+    run: str = Field(
+        min_length=1,
+        description="shell command that solves the task in `$DURABENCH_TASK`, in the repository",
+    )
+    probe: str = Field(default="", description="shell command that prints the release")
+    install: Install | None = Field(
+        default=None, description="default: the image of each instance has the program"
+    )
+    environment: dict[str, str] = Field(
+        default_factory=dict,
+        description="variables; `$DURABENCH_URL`, `$DURABENCH_KEY` and `$DURABENCH_MODEL` are the "
+        "gateway's address, its key and the name to ask for",
+    )
+    models: dict[str, str] = Field(
+        default_factory=dict,
+        description="role of each requested model by pattern, such as `*haiku*: small`; others "
+        "have the arm's model",
+    )
+    volatile: list[str] = Field(
+        default_factory=list,
+        description="paths of request fields that differ from run to run, such as `metadata`",
+    )
+    volatile_text: list[str] = Field(
+        default_factory=list,
+        description="regular expressions of such parts of a request as JSON, such as "
+        "`Wall time: [0-9.]+`",
+    )
+    own_files: list[str] = Field(
+        default_factory=list,
+        description="files and folders that the program leaves in the repository, no part of its "
+        "patch",
+    )
+    claimed_usd: str | None = Field(
+        default=None,
+        description="regular expression whose group is the cost that the program's output claims; "
+        "the last match counts",
+    )
+
+    @field_validator("claimed_usd")
+    @classmethod
+    def _has_a_group(cls, pattern: str | None) -> str | None:
+        if pattern is not None and _compiled(pattern).groups != 1:
+            raise ValueError("needs exactly one group")
+        return pattern
+
+    @field_validator("volatile_text")
+    @classmethod
+    def _are_patterns(cls, patterns: list[str]) -> list[str]:
+        for pattern in patterns:
+            _compiled(pattern)
+        return patterns
+
+    def claim(self, output: str) -> float | None:
+        """Return the cost that the output claims, or None."""
+        if self.claimed_usd is None:
+            return None
+        found = re.findall(self.claimed_usd, output)
+        try:
+            return float(found[-1]) if found else None
+        except ValueError:
+            return None
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from None
+
+
+def shipped() -> list[str]:
+    """Return the names of the recipes that come with this package."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def load(name: str) -> Recipe:
+    """Read the recipe of a name or at a path.
+
+    Raises:
+        InvalidSpec: there is none, or it is invalid; the message is one line.
+    """
+    try:
+        return Recipe.model_validate(_read(name))
+    except ValidationError as error:
+        problems = (
+            f"{'.'.join(map(str, each['loc']))}: {each['msg'].removeprefix('Value error, ')}"
+            for each in error.errors(include_url=False)
+        )
+        raise InvalidSpec(f"recipe {name}: {'; '.join(problems)}") from None
+    except ValueError as error:
+        raise InvalidSpec(str(error)) from None
+
+
+def _read(value: Any) -> Any:
+    """Return the content of a recipe that is given by name or path."""
+    if not isinstance(value, str):
+        return value
+    path = FOLDER / f"{value}.yaml"
+    if not re.fullmatch(_NAME, value) or not path.is_file():
+        path = Path(value)
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise ValueError(
+            f"no recipe {value!r}: name one of {', '.join(shipped())}, or the path of a file"
+        ) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} is not a mapping of names to values")
+    return content
+
+
+AnyRecipe = Annotated[Recipe, BeforeValidator(_read, json_schema_input_type=str | Recipe)]
+"""A recipe, or the name or path of one. The content is part of the declaration."""

@@ -1,0 +1,151 @@
+"""A request of a program becomes a recorded call. What ends the attempt ends the program."""
+
+import asyncio
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from agent.errors import ContextWindowExceeded, RequestRefused
+from agent.gateway import refusals
+from agent.models.protocol import Dialect, Foreign, ModelReply
+from agent.session.calls import Calls
+
+_NOT_SENT = ("model", "stream", "stream_options", "background")
+_HEADERS = ("anthropic-beta", "openai-beta")
+
+AGENT = "agent"
+"""The role of every call whose requested model has none of its own."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An answer, or an error with status 400."""
+
+    body: dict[str, Any]
+    is_error: bool = False
+
+
+@dataclass
+class Seen:
+    """What the gateway saw in one run of a program."""
+
+    requested_models: Counter[str] = field(default_factory=Counter)
+    """How often each model was asked for. It is never obeyed."""
+    server_tools: Counter[str] = field(default_factory=Counter)
+    """Requests for tools that the provider would run, which were refused."""
+    cut_streams: int = 0
+    """Answers that the program did not wait for."""
+    invalid_requests: int = 0
+    """Requests that no provider would accept."""
+
+
+class Switch:
+    """Answers the requests of one run of a program."""
+
+    def __init__(self, calls: Calls, roles: Mapping[str, str]) -> None:
+        """`roles` maps patterns of model names to roles, the first that fits."""
+        self.seen = Seen()
+        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        """Has a result as soon as an error ends the attempt."""
+        self._calls = calls
+        self._roles = roles
+        self._running: set[asyncio.Task[Answered]] = set()
+        self._left: dict[str, list[asyncio.Task[Answered]]] = defaultdict(list)
+
+    def ask(self, dialect: Dialect, body: dict[str, Any], headers: Mapping[str, str]) -> "Call":
+        """Begin to answer a request. A repetition of one that was given up gets its answer."""
+        asked = str(body.get("model") or "")
+        foreign = Foreign(
+            dialect,
+            {name: each for name, each in body.items() if name not in _NOT_SENT},
+            {name: headers[name] for name in _HEADERS if name in headers},
+        )
+        key = json.dumps([dialect, foreign.body, foreign.headers, asked], sort_keys=True)
+        if self._left[key]:
+            return Call(self, key, self._left[key].pop(0))
+        self.seen.requested_models[asked] += 1
+        task = asyncio.create_task(self._answered(foreign, asked))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return Call(self, key, task)
+
+    def leave(self, key: str, task: asyncio.Task[Answered]) -> None:
+        """Keep an answer that was not delivered for a repetition of its request."""
+        self.seen.cut_streams += 1
+        self._left[key].append(task)
+
+    async def settle(self) -> None:
+        """Wait for the calls in flight, which are recorded."""
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def cancel(self) -> None:
+        """Cut off the calls in flight."""
+        for task in self._running:
+            task.cancel()
+        await self.settle()
+
+    async def _answered(self, foreign: Foreign, asked: str) -> Answered:
+        if tools := refusals.server_tools(foreign.body):
+            self.seen.server_tools.update(tools)
+            return _refused(
+                foreign.dialect, f"{', '.join(tools)}: tools of the provider are not available here"
+            )
+        try:
+            reply = await self._call(foreign, asked)
+        except ContextWindowExceeded as error:
+            return _refused(foreign.dialect, _too_long(foreign.dialect, error), _TOO_LONG)
+        except RequestRefused as error:
+            self.seen.invalid_requests += 1
+            return _refused(foreign.dialect, str(error))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # ends the attempt, whatever it is
+            if not self.failed.done():
+                self.failed.set_result(error)
+            return _refused(foreign.dialect, f"stop: {type(error).__name__}: {error}")
+        assert reply.foreign is not None, "the model answered in the dialect of the request"
+        return Answered(reply.foreign)
+
+    async def _call(self, foreign: Foreign, asked: str) -> ModelReply:
+        if self.failed.done():
+            raise RequestRefused("the attempt has ended")
+        return await self._calls.call(foreign, self._role(asked), asked)
+
+    def _role(self, asked: str) -> str:
+        fitting = (role for pattern, role in self._roles.items() if fnmatchcase(asked, pattern))
+        return next(fitting, AGENT)
+
+
+_TOO_LONG = "context_length_exceeded"
+
+
+@dataclass
+class Call:
+    """One request of a program while it is answered."""
+
+    switch: Switch
+    key: str
+    task: asyncio.Task[Answered]
+
+    async def within(self, seconds: float) -> Answered | None:
+        """Return the answer, or None if there is none yet after some seconds."""
+        await asyncio.wait({self.task}, timeout=seconds)
+        return self.task.result() if self.task.done() else None
+
+    def undelivered(self) -> None:
+        """Note that the program no longer waits."""
+        self.switch.leave(self.key, self.task)
+
+
+def _refused(dialect: Dialect, message: str, code: str | None = None) -> Answered:
+    return Answered(refusals.error_body(dialect, message, code), is_error=True)
+
+
+def _too_long(dialect: Dialect, error: ContextWindowExceeded) -> str:
+    """Return the provider's words. Clients of Anthropic know a long conversation by its own."""
+    known = "prompt is too long"
+    is_known = dialect != "messages" or known in str(error)
+    return str(error) if is_known else f"{known}: {error}"

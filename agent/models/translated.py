@@ -1,0 +1,110 @@
+"""A model that answers requests of other programs in the dialect that they speak."""
+
+import hashlib
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+from agent.errors import RequestRefused
+from agent.models import dialects
+from agent.models.protocol import Foreign, Message, Model, ModelInfo, ModelReply, ModelRequest
+
+PROGRAM = "agent"
+"""The role in which a stand-in answers programs, whatever their recipe calls it."""
+
+_STAND_INS = ("simulated", "scripted", "recorded")
+_SHELL_TOOLS = re.compile(r"(.*_)?(bash|shell|exec_command|shell_command|run_command)$", re.I)
+_COMMANDS = ("command", "cmd", "commands")
+
+
+def answering(model: Model, foreign: Foreign) -> Model:
+    """Return a model for a request: the given one if it takes the dialect, else a translator."""
+    return model if foreign.dialect in model.info.dialects else Translated(model)
+
+
+class Translated:
+    """Translates requests to chat completions, and the answers back."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    @property
+    def info(self) -> ModelInfo:
+        return self._model.info
+
+    def ceiling_usd(self, request: ModelRequest) -> float | None:
+        """Return the highest possible cost of the answer, as the model itself does."""
+        return self._model.ceiling_usd(self._chat(request))
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        """Answer one request.
+
+        Raises:
+            RequestRefused: the request does not follow its dialect.
+            ContextWindowExceeded, ModelError: as the model itself.
+        """
+        foreign = request.foreign
+        assert foreign is not None, "only requests of other programs are translated"
+        chat = self._chat(request)
+        reply = await self._model.complete(chat)
+        if self.info.provider in _STAND_INS:
+            reply = replace(reply, message=_with_own_tools(reply.message, chat))
+        if reply.message.get("tool_calls"):
+            reply = replace(reply, finish_reason="tool_calls")
+        return replace(reply, foreign=dialects.answer_of(foreign, reply, _identity(request)))
+
+    def _chat(self, request: ModelRequest) -> ModelRequest:
+        foreign = request.foreign
+        assert foreign is not None, "only requests of other programs are translated"
+        try:
+            chat = dialects.chat_of(foreign, self.info.name)
+        except ValueError as error:
+            raise RequestRefused(str(error)) from error
+        messages, tools = chat.pop("messages"), chat.pop("tools", None) or []
+        parameters = {
+            name: each for name, each in chat.items() if name not in dialects.OUTPUT_LIMITS
+        }
+        return replace(
+            request,
+            messages=messages,
+            tools=tools,
+            parameters=parameters,
+            role=PROGRAM,
+            foreign=None,
+        )
+
+
+def _identity(request: ModelRequest) -> str:
+    assert request.foreign is not None
+    text = json.dumps([request.foreign.body, request.number], sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
+
+
+def _with_own_tools(message: Message, chat: ModelRequest) -> Message:
+    """Return the message of a stand-in with the names of the program's own shell tool."""
+    tool = next((each["function"] for each in chat.tools if _is_shell(each)), None)
+    calls = message.get("tool_calls")
+    if not calls or tool is None:
+        return message
+    return {**message, "tool_calls": [_renamed(call, tool) for call in calls]}
+
+
+def _is_shell(tool: dict[str, Any]) -> bool:
+    return bool(_SHELL_TOOLS.match(str(tool.get("function", {}).get("name"))))
+
+
+def _renamed(call: dict[str, Any], tool: dict[str, Any]) -> dict[str, Any]:
+    if call["function"]["name"] != "bash":
+        return call
+    command = json.loads(call["function"]["arguments"])["command"]
+    schema = tool.get("parameters") or {}
+    known = schema.get("properties") or {}
+    name = next((each for each in _COMMANDS if each in known), "command")
+    is_list = known.get(name, {}).get("type") == "array"
+    arguments = {name: ["bash", "-lc", command] if is_list else command}
+    for required in schema.get("required") or []:
+        if required not in arguments and known.get(required, {}).get("type") == "string":
+            arguments[required] = "Run a command."
+    function = {"name": tool["name"], "arguments": json.dumps(arguments)}
+    return {**call, "function": function}

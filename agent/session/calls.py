@@ -1,0 +1,163 @@
+"""The model calls of another program, which are found in the record by their content.
+
+A program that is started again repeats its requests, but not always in the same order. Each request
+is answered by a recorded one with the same digest, and each record answers once.
+"""
+
+import copy
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from agent.models import dialects
+from agent.models.protocol import Foreign, ModelReply, ModelRequest
+from agent.models.translated import answering
+from agent.session.contacts import Contact, contact
+from agent.session.session import Session
+from agent.session.steps import ActionResult, Result, canonical, digest
+
+_BEGIN = {"action": "begin"}
+_TALKS = ("messages", "input")
+"""The fields that hold the conversation, in any dialect."""
+
+
+class Calls:
+    """The calls of one program in one attempt. Create it once per run of the attempt."""
+
+    def __init__(
+        self, scope: Session, volatile: Sequence[str] = (), volatile_text: Sequence[str] = ()
+    ) -> None:
+        """Use a scope of its own.
+
+        `volatile` are the paths of fields that no digest contains, and `volatile_text` regular
+        expressions of such parts of a request as JSON.
+        """
+        self._scope = scope
+        self._volatile_text = [re.compile(each) for each in volatile_text]
+        self._volatile = [path.split(".") for path in volatile]
+        self._known: dict[str, deque[int]] = defaultdict(deque)
+        self._recorded: set[int] = set()
+        self._used: set[int] = set()
+        self._before: dict[str, Any] = {}
+        self._next = 0
+        self.answered = 0
+        """The requests of this run that got a model's answer, recorded or new."""
+        self.begun = 0
+        """How often the program was started in earlier runs."""
+        for step in scope.recorded:
+            self._next = step.seq + 1
+            if step.kind == "action":
+                self.begun += 1
+                continue
+            if step.result is not None:
+                self._recorded.add(step.seq)
+            self._known[step.digest].append(step.seq)
+
+    @property
+    def answered_from_record(self) -> int:
+        """The calls that were answered from the record so far."""
+        return len(self._used & self._recorded)
+
+    @property
+    def unused(self) -> list[int]:
+        """The numbers of the recorded calls that no request has repeated."""
+        return sorted(self._recorded - self._used)
+
+    async def begin(self) -> None:
+        """Record that the program is started."""
+
+        async def nothing(left_s: float) -> Result:
+            return ActionResult(None)
+
+        request = {**_BEGIN, "run": self.begun}
+        await self._scope.step_at(
+            self._new(), Contact("action", canonical(_BEGIN), request, nothing)
+        )
+
+    async def call(self, foreign: Foreign, role: str, asked_model: str) -> ModelReply:
+        """Make a model call as a step. Return the recorded answer if there is one.
+
+        Raises:
+            BudgetExhausted, OutOfTime, InfrastructureError: as in `Session.call`.
+            ContextWindowExceeded, RequestRefused: the provider rejects the request.
+        """
+        model = answering(self._scope.model(role), foreign)
+        stable = _without(foreign.body, self._volatile)
+        whole = self._stable_text(
+            canonical(
+                {
+                    "dialect": foreign.dialect,
+                    "body": stable,
+                    "headers": foreign.headers,
+                    "role": role,
+                }
+            )
+        )
+        known = self._known[digest(whole)]
+        seq = known.popleft() if known else self._new()
+        self._used.add(seq)
+        request = ModelRequest(
+            [],
+            number=self.answered,
+            role=role,
+            scope=self._scope.name,
+            max_tokens=dialects.output_limit(foreign.body),
+            foreign=foreign,
+        )
+        kept = {"role": role, "asked_model": asked_model, **self._new_in(foreign)}
+        reply = await self._scope.step_at(seq, contact(model, request, whole, kept))
+        assert isinstance(reply, ModelReply)
+        self.answered += 1
+        return reply
+
+    def _stable_text(self, whole: bytes) -> bytes:
+        if not self._volatile_text:
+            return whole
+        text = whole.decode("utf-8", "surrogatepass")
+        for pattern in self._volatile_text:
+            text = pattern.sub("", text)
+        return text.encode("utf-8", "surrogatepass")
+
+    def _new(self) -> int:
+        seq, self._next = self._next, self._next + 1
+        return seq
+
+    def _new_in(self, foreign: Foreign) -> dict[str, Any]:
+        """Return what is new since the last request: messages, and fields that changed."""
+        before, self._before = self._before, foreign.body
+        kept: dict[str, Any] = {"dialect": foreign.dialect}
+        fields = {name: each for name, each in foreign.body.items() if before.get(name) != each}
+        for name in _TALKS:
+            talk, earlier = fields.pop(name, []), before.get(name, [])
+            if isinstance(talk, list) and talk:
+                goes_on = isinstance(earlier, list) and talk[: len(earlier)] == earlier
+                kept["messages"] = talk[len(earlier) :] if goes_on else talk
+            elif talk:
+                kept["messages"] = [{"role": "user", "content": talk}]
+        return {**kept, "fields": fields}
+
+
+def _without(body: dict[str, Any], paths: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """Return a body without the fields at some paths. `*` stands for any name or number."""
+    kept = copy.deepcopy(body) if paths else body
+    for path in paths:
+        for holder, name in _holders(kept, path):
+            holder.pop(name, None)
+    return kept
+
+
+def _holders(value: Any, path: Sequence[str]) -> Iterator[tuple[dict[str, Any], str]]:
+    name, *rest = path
+    if not rest:
+        if isinstance(value, dict):
+            yield from ((value, each) for each in (list(value) if name == "*" else [name]))
+        return
+    if isinstance(value, list):
+        inner = value if name == "*" else value[int(name) : int(name) + 1] if name.isdigit() else []
+    elif isinstance(value, dict):
+        inner = list(value.values()) if name == "*" else [value.get(name)]
+    else:
+        inner = []
+    for each in inner:
+        yield from _holders(each, rest)

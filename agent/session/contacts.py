@@ -1,0 +1,56 @@
+"""One contact of an attempt with the outside world, before it happens."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent.models.protocol import Model, ModelRequest
+from agent.session.steps import Result, StepKind
+
+_LOWER_OUTPUT_LIMITS = (8_192, 4_096, 2_048)
+"""Output limits of a call that is not allowed to cost more, in tokens.
+
+With them, a budget is used up to a few cents. Below the last, most replies would be cut off.
+"""
+
+
+@dataclass(frozen=True)
+class Contact:
+    """One contact with the outside world, before it happens."""
+
+    kind: StepKind
+    whole: bytes
+    """The whole request as canonical JSON, from which the digest is computed."""
+    kept: dict[str, Any]
+    """The part of the request that is recorded."""
+    run: Callable[[float], Awaitable[Result]]
+    """Executes the request. Takes the remaining seconds."""
+    ceiling_usd: Callable[[], float | None] = lambda: 0.0
+    cheaper: Callable[[], Sequence["Contact"]] = lambda: ()
+    """Returns the same request with lower limits on its cost, the highest first."""
+    is_foreign: bool = False
+    """True if another program made the request, and decides what to do if it is refused."""
+
+
+def contact(model: Model, request: ModelRequest, whole: bytes, kept: dict[str, Any]) -> Contact:
+    """Return a model call. The limit on its output is no part of the record."""
+
+    def limited(max_tokens: int | None) -> Contact:
+        sent = replace(request, max_tokens=max_tokens)
+
+        async def answer(left_s: float) -> Result:
+            async with asyncio.timeout(left_s if left_s < float("inf") else None):
+                return await model.complete(sent)
+
+        return Contact(
+            "model",
+            whole,
+            kept,
+            answer,
+            lambda: model.ceiling_usd(sent),
+            lambda: [limited(tokens) for tokens in _LOWER_OUTPUT_LIMITS],
+            is_foreign=request.foreign is not None,
+        )
+
+    return limited(request.max_tokens)

@@ -1,0 +1,48 @@
+"""List, show and check the recipes of programs."""
+
+from typing import Annotated
+
+import typer
+
+from flows.cli.exits import EXIT_GATE
+from flows.cli.options import EnvironmentOption
+
+agents_app = typer.Typer(help="List, show and check the recipes of programs.", no_args_is_help=True)
+
+NameArgument = Annotated[str, typer.Argument(help="name of a recipe, or the path of one")]
+
+
+@agents_app.command("list")
+def agents_list() -> None:
+    """List the recipes that are included."""
+    from agent.arms.command import recipe
+
+    for name in recipe.shipped():
+        found = recipe.load(name)
+        typer.echo(f"{name:<14} {found.version:<10} {found.dialect:<10} {found.description}")
+
+
+@agents_app.command("show")
+def agents_show(name: NameArgument) -> None:
+    """Print a recipe as YAML."""
+    import yaml
+
+    from agent.arms.command import recipe
+
+    content = recipe.load(name).model_dump(mode="json", exclude_defaults=True)
+    typer.echo(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), nl=False)
+
+
+@agents_app.command("check")
+def agents_check(name: NameArgument, environment: EnvironmentOption = None) -> None:
+    """Run a program on a bundled task with a model that costs nothing. Exit code 1 if it fails."""
+    import asyncio
+
+    from flows.experiments import admission
+
+    recipe, gates = asyncio.run(admission.admit(name, environment or "auto"))
+    for gate in gates:
+        typer.echo(f"{'ok  ' if gate.passed else 'FAIL'}  {gate.name:<14} {gate.detail}")
+    if not all(gate.passed for gate in gates):
+        raise typer.Exit(EXIT_GATE)
+    typer.echo(f"{recipe.name} is admitted")

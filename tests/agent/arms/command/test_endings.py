@@ -1,0 +1,161 @@
+"""Programs that misbehave end as an outcome or as infrastructure, with their last words."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.arms.command.recipe import Recipe
+from agent.errors import InfrastructureError
+from agent.types import Outcome
+from tests.agent.arms.command.programs import Program, commands, report, tiny
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.strict import Anthropic, Chat
+
+ASK = (
+    'curl -sS -H "Authorization: Bearer $DURABENCH_KEY" '
+    '-H "Content-Type: application/json" "$DURABENCH_URL/v1/chat/completions"'
+)
+HELLO = '{"model": "any", "messages": [{"role": "user", "content": "hi"}]}'
+
+
+def shell(script: str) -> Recipe:
+    """Return the recipe of a shell script."""
+    return Recipe.model_validate({"name": "script", "dialect": "chat", "run": script})
+
+
+async def ended(folder: Path, recipe: Recipe, **options: Any) -> Outcome:
+    model = {"provider": "scripted", "replies": ["one", "two", "three"]}
+    return await Program(folder, recipe, model, **options).run()
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo no licence >&2; exit 1", "exit code 1 before its first model call: no licence"),
+        ("no-such-program", "is not in this workspace: .*no-such-program"),
+    ],
+)
+async def test_a_program_that_never_worked_is_infrastructure(
+    tmp_path: Path, script: str, words: str
+) -> None:
+    with pytest.raises(InfrastructureError, match=words):
+        await ended(tmp_path, shell(script))
+
+
+async def test_a_program_without_a_model_call_gives_up(tmp_path: Path) -> None:
+    """Its change is kept, but it is marked as unmetered."""
+    outcome = await ended(tmp_path, shell("echo hello >greeting.txt; echo done"))
+    assert (outcome.status, outcome.detail) == ("gave_up", "exit code 0, no model call: done")
+    assert outcome.patch
+    assert report(outcome)["calls"] == 0
+
+
+async def test_a_program_that_runs_for_ever_ends_with_its_change_so_far(tmp_path: Path) -> None:
+    script = f"{ASK} -d '{HELLO}'; echo hello >greeting.txt; sleep 1000"
+    outcome = await ended(tmp_path, shell(script), run_limit_s=2)
+    assert outcome.status == "out_of_time"
+    assert "+hello" in outcome.patch
+
+
+async def test_a_time_limit_of_the_attempt_ends_the_program(tmp_path: Path) -> None:
+    program = Program(tmp_path, shell("sleep 1000"), {"provider": "scripted", "replies": ["x"]})
+    with pytest.raises(Exception, match="has used its 1 s"):
+        await program.run(limit_s=1)
+
+
+async def test_a_program_that_fails_after_a_call_gives_up(tmp_path: Path) -> None:
+    outcome = await ended(tmp_path, shell(f"{ASK} -d '{HELLO}'; echo oops; exit 7"))
+    assert outcome.status == "gave_up"
+    assert outcome.detail.startswith("exit code 7: ")
+    assert outcome.detail.endswith("oops")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("not json", "the request is not JSON"),
+        ("[]", "the request is not JSON: not an object"),
+        ('{"model": "x"}', "messages"),
+        ('{"model": "x", "messages": 3}', "messages"),
+    ],
+)
+async def test_an_invalid_request_is_refused_and_costs_nothing(
+    tmp_path: Path, body: str, words: str
+) -> None:
+    """The program is told what is wrong, and decides how to go on."""
+    outcome = await ended(tmp_path, shell(f"{ASK} -d '{body}'; {ASK} -d '{HELLO}'"))
+    assert words in report(outcome)["last_words"]
+    assert report(outcome)["invalid_requests"] == 1
+    assert '"content":"one"' in report(outcome)["last_words"]
+
+
+async def test_a_wrong_key_is_refused(tmp_path: Path) -> None:
+    ask = ASK.replace("$DURABENCH_KEY", "another")
+    outcome = await ended(tmp_path, shell(f"{ask} -d '{HELLO}'"))
+    assert "belongs to another attempt" in outcome.detail
+    assert report(outcome)["calls"] == 0
+
+
+async def test_tools_of_the_provider_are_refused(tmp_path: Path) -> None:
+    """The request is not sent, and the report counts it."""
+    with OpenAIServer(Anthropic(commands)) as server:
+        model = {"name": "anthropic/claude-sonnet-4-5", "api_base": server.url.removesuffix("/v1")}
+        outcome = await Program(tmp_path, tiny("messages", "web"), model).run()
+        assert server.requests == []
+    assert outcome.status == "gave_up"
+    assert "refused: 400 false" in outcome.detail
+    assert report(outcome)["server_tools"] == {"web_search_20250305": 1}
+
+
+async def test_models_and_tokens_are_answered_without_a_call(tmp_path: Path) -> None:
+    auth = '-H "x-api-key: $DURABENCH_KEY"'
+    script = f"""
+        curl -sS {auth} $DURABENCH_URL/v1/models
+        curl -sS {auth} -d '{{"messages": []}}' $DURABENCH_URL/v1/messages/count_tokens
+    """
+    outcome = await ended(tmp_path, shell(script))
+    assert '"id":"scripted"' in outcome.detail
+    assert '{"input_tokens":4}' in outcome.detail
+
+
+async def test_a_conversation_that_is_too_long_is_the_programs_own_affair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The provider's refusal reaches the program with its code, and is recorded."""
+    from tests.servers import openai_server as api
+
+    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
+    with OpenAIServer(api.in_order([api.context_window()])) as server:
+        spec = {"name": "openai/gpt-4o", "api_base": server.url}
+        program = Program(tmp_path, tiny("chat"), spec)
+        outcome = await program.run()
+    assert outcome.status == "gave_up"
+    assert "maximum context length" in outcome.detail
+    assert "context_length_exceeded" in outcome.detail
+    assert [step.kind for step in program.journal.steps("a") if step.scope] == ["action", "limit"]
+
+
+async def test_the_own_files_of_a_program_are_no_part_of_its_patch(tmp_path: Path) -> None:
+    script = f"{ASK} -d '{HELLO}'; mkdir .tiny; echo x >.tiny/log; echo hello >greeting.txt"
+    recipe = shell(script).model_copy(update={"own_files": [".tiny"]})
+    outcome = await ended(tmp_path, recipe)
+    assert ".tiny" not in outcome.patch
+    assert "+hello" in outcome.patch
+
+
+async def test_a_model_of_unknown_price_has_no_budget_in_usd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operator has to declare its price, so nothing is sent."""
+    from agent.errors import InvalidSpec
+    from agent.journal import Limit
+
+    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
+    with OpenAIServer(Chat(commands)) as server:
+        program = Program(
+            tmp_path, tiny("chat"), {"name": "openai/unlisted", "api_base": server.url}
+        )
+        with pytest.raises(InvalidSpec, match="unknown price"):
+            await program.run(Limit("attempt", "a", 1.0, None))
+        assert server.requests == []

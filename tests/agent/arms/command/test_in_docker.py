@@ -1,0 +1,169 @@
+"""Programs in containers without network: what they reach, what they see, and what they leave."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from docker import DockerClient
+
+from agent.arms.command import installed
+from agent.arms.command.recipe import Install, Recipe
+from agent.errors import BudgetExhausted, InfrastructureError
+from agent.journal import Limit
+from agent.models.protocol import Model
+from agent.types import Task
+from agent.workspaces import DockerWorkspace, Mount
+from tests.agent.arms.command.programs import TINY, Program, commands, report, tiny
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.strict import Anthropic, Asked, Called, Said
+
+pytestmark = pytest.mark.docker
+
+INSIDE = """
+import json, os, pathlib, socket
+
+def reaches(address):
+    try:
+        socket.create_connection(address, 1).close()
+    except OSError:
+        return False
+    return True
+
+processes = [path for path in pathlib.Path("/proc").iterdir() if path.name.isdigit()]
+mounts = [line.split() for line in open("/proc/mounts")]
+print(json.dumps({
+    "environment": {
+        path.name: (path / "environ").read_bytes().decode() for path in processes
+        if (path / "environ").exists()
+    },
+    "mounted": [line[1] for line in mounts if line[0].startswith("/dev/")],
+    "read_only": {line[1]: "ro" in line[3].split(",") for line in mounts},
+    "interfaces": sorted(os.listdir("/sys/class/net")),
+    "host": reaches(("172.17.0.1", 22)) or reaches(("1.1.1.1", 443)),
+    "capabilities": [line for line in open("/proc/self/status") if line.startswith("CapEff")],
+    "socket_folder": os.listdir("/run/durabench"),
+    "agent": sorted(os.listdir("/opt/agent")),
+}))
+"""
+
+
+@dataclass
+class Containers:
+    """Opens containers of an image for one attempt."""
+
+    image: str
+    mounts: tuple[Mount, ...] = ()
+    environment = "docker"
+    network = False
+    root = "/testbed"
+
+    def mounting(self, mounts: Sequence[Mount]) -> "Containers":
+        return Containers(self.image, tuple(mounts))
+
+    @asynccontextmanager
+    async def open(self, name: str, *, image: str, goes_on: bool) -> AsyncIterator[DockerWorkspace]:
+        opened = await DockerWorkspace.open(
+            image=image or self.image, base_commit="HEAD", mounts=self.mounts
+        )
+        try:
+            yield opened
+        finally:
+            await opened.close()
+
+
+@pytest.fixture
+def agent_folder(tmp_path: Path, docker_client: DockerClient) -> Iterator[Path]:
+    """Yield a folder with the installed tiny agent, and remove the volume that it becomes."""
+    folder = tmp_path / "agent"
+    folder.mkdir()
+    (folder / "tiny_agent.py").write_text(TINY.read_text())
+    (folder / "inside.py").write_text(INSIDE)
+    yield folder
+    name = asyncio.run(installed.volume(Install(folder=folder)))
+    for each in (name, f"{name}-complete"):
+        docker_client.volumes.get(each).remove()
+
+
+def recipe_of(folder: Path, run: str = "python3 /opt/agent/tiny_agent.py messages") -> Recipe:
+    return tiny("messages", run=run, install={"folder": str(folder)}, volatile=["metadata"])
+
+
+def program(tmp_path: Path, recipe: Recipe, model: dict[str, Any] | Model, image: str) -> Program:
+    made = Program(tmp_path, recipe, model)
+    made.workspaces = Containers(image)
+    return made
+
+
+async def test_a_program_works_without_network(
+    tmp_path: Path, agent_folder: Path, image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It finds its model behind the socket, and its change is submitted."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-this-machine")
+    with OpenAIServer(Anthropic(commands)) as server:
+        model = {"name": "anthropic/claude-sonnet-4-5", "api_base": server.url.removesuffix("/v1")}
+        made = program(tmp_path, recipe_of(agent_folder), model, image)
+        outcome = await made.run(task=Task("t", "say hello", "HEAD", ""))
+        assert len(server.requests) == 4
+    assert outcome.status == "submitted", outcome.detail
+    assert "+hello\n" in outcome.patch
+    assert report(outcome)["calls"] == 4
+
+
+async def test_the_inside_shows_nothing_of_the_host(
+    tmp_path: Path, agent_folder: Path, image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No key, no route, no capability and no mount but the socket and the program, read-only."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "canary-6f1d")
+    seen: list[str] = []
+
+    def looks(asked: Asked) -> Said:
+        if asked.turns == 1:
+            seen.append(asked.results[-1])
+            return Said("Done.")
+        return Said(None, (Called("bash", '{"command": "python3 /opt/agent/inside.py"}'),))
+
+    with OpenAIServer(Anthropic(looks)) as server:
+        model = {"name": "anthropic/claude-sonnet-4-5", "api_base": server.url.removesuffix("/v1")}
+        await program(tmp_path, recipe_of(agent_folder), model, image).run()
+    assert "canary-6f1d" not in seen[0]
+    told = json.loads(seen[0])
+    assert told["interfaces"] == ["lo"]
+    assert not told["host"]
+    assert told["socket_folder"] == ["gateway.sock"]
+    assert told["agent"] == ["inside.py", "tiny_agent.py"]
+    assert told["read_only"]["/run/durabench"]
+    assert told["read_only"]["/opt/agent"]
+    docker = {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/usr/sbin/docker-init"}
+    assert set(told["mounted"]) <= docker | {"/opt/agent", "/run/durabench"}
+    assert int(told["capabilities"][0].split()[1], 16) & (1 << 21) == 0, "no CAP_SYS_ADMIN"
+
+
+async def test_an_image_without_the_program_is_infrastructure(
+    tmp_path: Path, agent_folder: Path, image: str
+) -> None:
+    """Nothing is known about a patch of a program that cannot start."""
+    recipe = recipe_of(agent_folder, run="/opt/agent/missing")
+    with pytest.raises(InfrastructureError, match="is not in this workspace"):
+        await program(tmp_path, recipe, {"provider": "scripted", "replies": ["x"]}, image).run()
+
+
+async def test_a_restart_begins_at_the_base_commit(
+    tmp_path: Path, agent_folder: Path, image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run has a fresh container, and answered requests are not sent again."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "throw-away")
+    with OpenAIServer(Anthropic(commands)) as server:
+        model = {"name": "anthropic/claude-sonnet-4-5", "api_base": server.url.removesuffix("/v1")}
+        made = program(tmp_path, recipe_of(agent_folder), model, image)
+        with pytest.raises(BudgetExhausted):
+            await made.run(Limit("attempt", "a", None, 3))
+        outcome = await made.run()
+        assert len(server.requests) == 4
+    assert "+hello\n" in outcome.patch
+    told = report(outcome)
+    assert (told["restarts"], told["answered_from_record"]) == (1, 3)

@@ -1,0 +1,151 @@
+"""Programs that are started again: what is answered from the record, and what is bought."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.errors import BudgetExhausted, Interrupted, ModelError
+from agent.journal import Limit
+from tests.agent.arms.command.programs import Program, commands, report, tiny
+from tests.servers import openai_server as api
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.strict import Anthropic, Asked, Chat, Said
+
+MODEL = {"name": "anthropic/claude-sonnet-4-5", "max_retries": 0}
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "throw-away")
+
+
+def model(server: OpenAIServer) -> dict[str, Any]:
+    return {**MODEL, "api_base": server.url.removesuffix("/v1")}
+
+
+def dies_at(turn: int) -> Callable[[Asked], Said]:
+    """Return replies that end the program, together with the run, in one turn of the first run."""
+    died: list[int] = []
+
+    def says(asked: Asked) -> Said:
+        if asked.turns == turn and not died:
+            died.append(turn)
+            raise ConnectionError
+        return commands(asked)
+
+    return says
+
+
+class Failing:
+    """A script of the server that drops the connection where the replies fail."""
+
+    def __init__(self, strict: Anthropic | Chat) -> None:
+        self._strict = strict
+
+    def __call__(self, body: dict[str, Any]) -> api.Reply:
+        try:
+            return self._strict(body)
+        except ConnectionError:
+            return api.dropped()
+
+
+@pytest.mark.parametrize("turn", [0, 2])
+async def test_a_restart_buys_nothing_twice(tmp_path: Path, turn: int) -> None:
+    """The program starts again from the base commit, and recorded answers come from the record."""
+    with OpenAIServer(Failing(Anthropic(dies_at(turn)))) as server:
+        recipe = tiny("messages", "stream", volatile=["metadata"])
+        program = Program(tmp_path, recipe, model(server))
+        with pytest.raises(ModelError):
+            await program.run()
+        outcome = await program.run()
+        assert len(server.requests) == 5, "the lost request is sent again, and no other"
+    assert outcome.status == "submitted"
+    assert outcome.patch.endswith("-goodbye\n+hello\n")
+    told = report(outcome)
+    assert (told["restarts"], told["answered_from_record"], told["calls"]) == (1, turn, 4)
+    assert told["unused_calls"] == []
+
+
+async def test_a_finished_run_is_replayed_without_the_program(tmp_path: Path) -> None:
+    """Once the run is recorded, neither the program nor its model is needed again."""
+    with OpenAIServer(Chat(commands)) as server:
+        program = Program(tmp_path, tiny("chat"), {"name": "openai/gpt-4o", "api_base": server.url})
+        first = await program.run()
+    assert await program.run() == first
+    assert report(first)["restarts"] == 0
+
+
+async def test_a_program_that_prints_the_time_buys_everything_again(tmp_path: Path) -> None:
+    """Its first request already differs, and the report says so."""
+    with OpenAIServer(Failing(Chat(dies_at(2)))) as server:
+        spec = {"name": "openai/gpt-4o", "api_base": server.url, "max_retries": 0}
+        program = Program(tmp_path, tiny("chat", "clock"), spec)
+        with pytest.raises(ModelError):
+            await program.run()
+        outcome = await program.run()
+        assert len(server.requests) == 3 + 4
+    told = report(outcome)
+    assert (told["restarts"], told["answered_from_record"]) == (1, 0)
+    assert len(told["unused_calls"]) == 2
+
+
+async def test_a_field_that_is_not_volatile_buys_again(tmp_path: Path) -> None:
+    """The digest covers every field that the recipe does not leave out."""
+    with OpenAIServer(Failing(Anthropic(dies_at(2)))) as server:
+        program = Program(tmp_path, tiny("messages"), model(server))
+        with pytest.raises(ModelError):
+            await program.run()
+        outcome = await program.run()
+    assert report(outcome)["answered_from_record"] == 0
+
+
+async def test_a_program_that_hangs_up_and_repeats_its_request_pays_once(tmp_path: Path) -> None:
+    """The answer that nobody waited for answers the repetition."""
+    strict = Chat(commands)
+
+    def slow(body: dict[str, Any]) -> api.Reply:
+        return api.slow(1, strict(body))
+
+    with OpenAIServer(slow) as server:
+        spec = {"name": "openai/gpt-4o", "api_base": server.url}
+        outcome = await Program(tmp_path, tiny("chat", "twice"), spec).run()
+        assert len(server.requests) == 4
+    assert outcome.status == "submitted", outcome.detail
+    assert report(outcome)["cut_streams"] == 1
+
+
+async def test_a_budget_ends_the_program_and_a_larger_one_continues(tmp_path: Path) -> None:
+    """The refused call is not sent, and the next run buys only what is missing."""
+    with OpenAIServer(Anthropic(commands)) as server:
+        program = Program(tmp_path, tiny("messages", volatile=["metadata"]), model(server))
+        with pytest.raises(BudgetExhausted):
+            await program.run(Limit("attempt", "a", None, 2))
+        assert len(server.requests) == 2
+        outcome = await program.run(Limit("attempt", "a", None, 9))
+        assert len(server.requests) == 4
+    assert outcome.status == "submitted"
+    assert report(outcome)["answered_from_record"] == 2
+
+
+async def test_a_stop_ends_the_program(tmp_path: Path) -> None:
+    """After a request to stop, no call is begun, and the program is ended."""
+    asked: list[int] = []
+
+    def may_go_on() -> None:
+        asked.append(1)
+        if len(asked) > 5:
+            raise Interrupted("stop")
+
+    with OpenAIServer(Chat(commands)) as server:
+        spec = {"name": "openai/gpt-4o", "api_base": server.url}
+        program = Program(tmp_path, tiny("chat"), spec)
+        with pytest.raises(Interrupted):
+            await program.run(may_go_on=may_go_on)
+        sent = len(server.requests)
+        outcome = await program.run()
+        assert len(server.requests) == 4
+    assert 0 < sent < 4
+    assert outcome.status == "submitted"

@@ -1,0 +1,80 @@
+"""`durabench agents`: recipes, and what admits one."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from agent.arms.command.recipe import Recipe, load, shipped
+from flows.cli.app import app
+from tests.agent.arms.command.programs import TINY, tiny
+from tests.flows.cli.test_app import fails
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def written(content: dict[str, object]) -> str:
+    path = Path("recipe.yaml")
+    path.write_text(yaml.safe_dump(content))
+    return str(path)
+
+
+def test_every_recipe_is_listed_and_shown() -> None:
+    """`list` names each recipe with its release, and `show` prints one that can be read again."""
+    listed = CliRunner().invoke(app, ["agents", "list"])
+    assert [line.split()[0] for line in listed.output.splitlines()] == shipped()
+    for name in shipped():
+        shown = CliRunner().invoke(app, ["agents", "show", name])
+        assert Recipe.model_validate(yaml.safe_load(shown.output)) == load(name)
+        assert load(name).version in listed.output
+
+
+@pytest.mark.parametrize(
+    ("change", "because"),
+    [
+        ({"run": None}, "run: "),
+        ({"dialect": "morse"}, "dialect: Input should be 'chat', 'messages' or 'responses'"),
+        ({"instal": {}}, "instal: "),
+        ({"install": {"folder": "/x", "image": "y"}}, "install: name an image or a folder"),
+        ({"claimed_usd": "no group"}, "claimed_usd: needs exactly one group"),
+        ({"claimed_usd": "("}, "claimed_usd: not a regular expression"),
+    ],
+)
+def test_an_invalid_recipe_is_one_line(change: dict[str, object], because: str) -> None:
+    content = {"name": "x", "dialect": "chat", "run": "true", **change}
+    path = written({name: value for name, value in content.items() if value is not None})
+    fails("agents", "show", path, because=because)
+    fails("agents", "check", path, because=because)
+
+
+def test_an_unknown_recipe_names_the_known_ones() -> None:
+    fails("agents", "show", "nobody", because="no recipe 'nobody': name one of ")
+    Path("list.yaml").write_text("- 1")
+    fails("agents", "show", "list.yaml", because="not a mapping")
+    Path("broken.yaml").write_text("a: [")
+    fails("agents", "show", "broken.yaml", because="not YAML")
+
+
+def test_a_program_of_the_stated_release_is_admitted() -> None:
+    """`check` runs it with a model that costs nothing, and with one that is away."""
+    recipe = tiny("messages", version="1.0", probe="echo tiny 1.0", volatile=["metadata"])
+    path = written(recipe.model_dump(mode="json"))
+    checked = CliRunner().invoke(app, ["agents", "check", path, "--environment", "host"])
+    assert checked.exit_code == 0, checked.output
+    gates = [line.split()[0] for line in checked.output.splitlines()[:-1]]
+    assert gates == ["ok"] * 5
+
+
+def test_a_program_that_swallows_errors_is_not_admitted() -> None:
+    """A provider that is away ends the attempt as infrastructure, whatever the program does; a
+    release other than the stated one fails."""
+    recipe = tiny("chat", version="2.0", probe="echo tiny 1.0", run=f"python {TINY} chat || true")
+    path = written(recipe.model_dump(mode="json"))
+    checked = CliRunner().invoke(app, ["agents", "check", path, "--environment", "host"])
+    assert checked.exit_code == 1, checked.output
+    failed = [line for line in checked.output.splitlines() if line.startswith("FAIL")]
+    assert [line.split()[1] for line in failed] == ["version"]

@@ -1,0 +1,41 @@
+"""Programs as arms of an experiment, from the declaration to the report."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flows.benchmark import benchmark
+from flows.storage import report_files
+from flows.storage.lake import Lake
+from tests.agent.arms.command.programs import tiny
+from tests.flows.conftest import trial
+from tests.flows.test_benchmark import rows
+
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
+
+
+async def test_a_program_is_reported_with_both_costs(lake_path: str) -> None:
+    """It solves the task with a simulated model; an audit shows that its own claim is wrong."""
+    recipe = tiny("messages", "stream", volatile=["metadata"]).model_dump(mode="json")
+    model = {"provider": "simulated", "skill": 1}
+    arms = [
+        {"name": "tiny", "agent": "command", "model": model, "options": {"recipe": recipe}},
+        {"name": "gold", "agent": "gold"},
+    ]
+    declared = trial(arms=arms, primary=None, select={"sample": 1})
+    await benchmark(declared, lake_path)
+    built = report_files.read(Lake.existing(lake_path), "trial")
+    assert {arm.name: arm.resolved for arm in built.arms} == {"tiny": 1, "gold": 1}
+    assert [audit.name for audit in built.audits] == ["claimed_cost_differs"]
+    [attempt] = [row for row in rows(lake_path, "attempts") if row["agent"] == "command"]
+    calls = rows(lake_path, "llm_calls")
+    assert attempt["model_calls"] == len(calls) > 3
+    assert attempt["cost_usd"] == pytest.approx(sum(call["cost_usd"] for call in calls))
+    assert attempt["cost_usd"] == pytest.approx(attempt["billed_usd"])
+    assert (attempt["claimed_usd"], attempt["restarts"], attempt["refused_tools"]) == (0.25, 0, 0)
+    assert {call["role"] for call in calls} == {"agent", "small"}
+    page = Path(lake_path) / "reports" / "trial" / "report.md"
+    assert "claimed_cost_differs" in page.read_text()
+    asked = [json.loads(row["request"]) for row in rows(lake_path, "steps") if row["scope"]]
+    assert asked[1]["asked_model"] == "claude-haiku-9"
