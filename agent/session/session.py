@@ -186,7 +186,7 @@ class Session:
 
     @property
     def environment(self) -> Environment:
-        """Where commands run."""
+        """The environment of commands."""
         return self._attempt.workspaces.environment
 
     @property

@@ -28,7 +28,7 @@ class Workspaces(Protocol):
 
     @property
     def environment(self) -> Environment:
-        """Where commands run."""
+        """The environment of commands."""
         ...
 
     def mounting(self, mounts: Sequence[Mount]) -> Self:

@@ -1,4 +1,4 @@
-"""How much the arms work, at what, and what their cells cost."""
+"""The work of the arms: amounts and kinds, and the cost of their cells."""
 
 from __future__ import annotations
 

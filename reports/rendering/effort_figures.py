@@ -33,7 +33,7 @@ BOXES = (
     "The box spans the middle half, its line is the median, and the thin lines end at the least "
     "and the most."
 )
-"""How to read a box."""
+"""Legend of a box."""
 
 
 def draw_effort(report: Report) -> tuple[Figure, ...]:

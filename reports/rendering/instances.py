@@ -1,4 +1,4 @@
-"""Which instances are resolved, by which arms, where, and how reliably."""
+"""Resolved instances: by number of arms, repository and difficulty, and over repeats."""
 
 from __future__ import annotations
 

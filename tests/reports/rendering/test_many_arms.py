@@ -82,7 +82,7 @@ def test_the_page_stays_small_and_whole(report: Report, html: str) -> None:
 
 
 def test_nothing_is_wider_than_a_terminal(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a terminal of 80 columns, every arm is told by its whole name, and none is cut."""
+    """In a terminal of 80 columns, every arm has its whole name, and none is cut."""
     printed = StringIO()
     narrow = Console(file=printed, width=TERMINAL, highlight=False)
     monkeypatch.setattr(console, "out", lambda: narrow)
