@@ -23,15 +23,14 @@ from flows.server.first_contact import contact
 
 _PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
 
-_QUIET = {
+VARIABLES = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
+    # As in prefect.yaml. A server that `durabench setup` has prepared marks the flow run of a
+    # killed command as Crashed, and with Prefect's own interval that of a living one, too.
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
 }
-"""Variables that are already set take precedence."""
-
-_HEARTBEATS = {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
-"""As in prefect.yaml. A server that `durabench setup` has prepared marks the flow run of a killed
-command as Crashed."""
+"""Variables of a command's programs. Those that are already set take precedence."""
 
 _LEVEL = "PREFECT_LOGGING_LEVEL"
 _RUN_LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
@@ -57,7 +56,7 @@ def prefect_api() -> Iterator[None]:
     Raises:
         InfrastructureError: the configured server does not answer, or is not a Prefect server.
     """
-    for name, value in {**_QUIET, **_HEARTBEATS}.items():
+    for name, value in VARIABLES.items():
         os.environ.setdefault(name, value)
     if _LEVEL not in os.environ:
         _keep_terminal_quiet()

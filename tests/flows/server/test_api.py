@@ -1,18 +1,40 @@
-"""The private Prefect server of a command."""
+"""The Prefect server of a command: its own, or the configured one."""
 
 import os
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+import yaml
 
+from agent.timings import Timings
+from flows.server import api
 from tests.operation.running import below
+from tests.servers.prefect_server import ROOT
 
-pytestmark = pytest.mark.slow
+HEARTBEATS = "PREFECT_FLOWS_HEARTBEAT_FREQUENCY"
 
 
+def test_a_command_sends_heartbeats_as_often_as_a_deployment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Prefect's own interval is as long as the silence after which a flow run counts as dead."""
+    definitions = yaml.safe_load((ROOT / "prefect.yaml").read_text())["definitions"]
+    every_s = definitions["here"]["job_variables"]["env"][HEARTBEATS]
+    assert 6 * float(every_s) == Timings.model_fields["heartbeat_silence_s"].default
+    monkeypatch.setenv("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    monkeypatch.setattr(api, "_configured_or_private", nullcontext)
+    for name in api.VARIABLES:
+        monkeypatch.setenv(name, os.environ.get(name, api.VARIABLES[name]))
+    monkeypatch.delenv(HEARTBEATS)
+    with api.prefect_api():
+        assert os.environ[HEARTBEATS] == every_s
+
+
+@pytest.mark.slow
 def test_a_command_has_one_server(tmp_path: Path) -> None:
     """A command starts one Prefect server, and the thread that sends run records uses the same
     one."""
