@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.usefixtures("prefect"),
     pytest.mark.slow,
     pytest.mark.timeout(600),
-    pytest.mark.sampled(2),
+    pytest.mark.sampled(4),
 ]
 
 IDS = ["durabench__slotwise-2"]

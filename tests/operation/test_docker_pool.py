@@ -26,7 +26,12 @@ from tests.operation.running import (
 )
 from tests.servers.prefect_server import ROOT, PrefectServer
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.sampled(3),
+]
 
 TEMPLATE = ROOT / "flows" / "work_pools" / "docker.json"
 
@@ -80,7 +85,6 @@ def test_a_cell_runs_in_a_container(server: PrefectServer, docker_client: Any) -
     assert docker_client.containers.list(all=True, filters=of_it) == []
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("isolation", "containers"), [("none", 1), ("flow_run", 2)])
 def test_the_cells_of_a_benchmark_run_in_containers(
     server: PrefectServer, isolation: str, containers: int
