@@ -9,7 +9,6 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-from agent.arms.command import SCOPE as PROGRAM
 from agent.journal import Attempt
 from agent.models.protocol import ModelReply, Usage
 from agent.models.spec import LiteLLMSpec, ModelSpec, SimulatedSpec
@@ -28,6 +27,7 @@ from flows.experiments.cells import Cell, Submission
 from flows.experiments.declaration import Experiment
 from flows.experiments.endings import Interruption, Run
 from flows.experiments.keys import agent_spec
+from flows.experiments.programs import credited, program_columns
 from flows.storage.lake import Lake, Row
 
 SHOWN_CHARACTERS = 64_000
@@ -43,16 +43,6 @@ NO_REPORT: Row = {
     "report": None,
 }
 """These columns of an attempt whose arm reports nothing about itself."""
-
-NO_PROGRAM: Row = {
-    "claimed_usd": None,
-    "restarts": None,
-    "answered_from_record": None,
-    "refused_tools": None,
-    "agent_version": None,
-}
-"""These columns of an attempt that ran no program of its own."""
-
 
 UNKNOWN_TOKENS: Row = {name: None for name in asdict(Usage()) if name != "cost_usd"}
 """Token columns if the numbers are unknown; unknown is never 0."""
@@ -95,10 +85,10 @@ def attempt_row(record: AttemptRecord) -> Row:
         **_report_columns(record.outcome),
         "started_at": record.run.started_at,
         "duration_s": record.run.duration_s,
-        **usage_totals([reply.usage for _, reply in _credited(record)]),
+        **usage_totals([reply.usage for _, reply in credited(record.outcome, record.steps)]),
         **({"cost_usd": None} if _is_unmetered(record) else {}),
         "billed_usd": record.billed_usd,
-        **_program_columns(record.outcome),
+        **program_columns(record.outcome),
         "seed": cell.seed,
         "image": cell.instance.image if cell.place.environment == "docker" else "",
         "image_digest": cell.place.image_digest,
@@ -115,9 +105,15 @@ def _report_columns(outcome: Outcome | Interruption) -> Row:
     return {**stated, "report": text(json.dumps(report, ensure_ascii=False))}
 
 
+def _is_unmetered(record: AttemptRecord) -> bool:
+    """Return True for a program without a metered call: it is not free, its cost is unknown."""
+    is_program = record.cell.arm.agent == "command"
+    return is_program and not any(True for _ in credited(record.outcome, record.steps))
+
+
 def call_rows(record: AttemptRecord) -> Iterable[Row]:
     """Return the rows of `llm_calls`."""
-    for step, reply in _credited(record):
+    for step, reply in credited(record.outcome, record.steps):
         yield {
             **_step_columns(record, step),
             "role": step.request.get("role", ""),
@@ -129,38 +125,6 @@ def call_rows(record: AttemptRecord) -> Iterable[Row]:
             "latency_s": reply.latency_s,
             "retries": reply.retries,
         }
-
-
-def _credited(record: AttemptRecord) -> Iterable[tuple[Step, ModelReply]]:
-    """Yield the answered calls that led to the outcome.
-
-    A program that was started again may not have repeated all calls of its earlier runs. Those are
-    billed, but not credited.
-    """
-    unused = set(_program_report(record.outcome).get("unused_calls") or ())
-    for step in record.steps:
-        is_left = step.scope == PROGRAM and step.seq in unused
-        if isinstance(step.result, ModelReply) and not is_left:
-            yield step, step.result
-
-
-def _is_unmetered(record: AttemptRecord) -> bool:
-    """Return True for a program without a metered call: it is not free, its cost is unknown."""
-    return record.cell.arm.agent == "command" and not any(True for _ in _credited(record))
-
-
-def _program_columns(outcome: Outcome | Interruption) -> Row:
-    """Return the columns of what the gateway saw of a program."""
-    told = _program_report(outcome)
-    if not told:
-        return NO_PROGRAM
-    own = {name: told.get(name) for name in NO_PROGRAM}
-    return {**own, "refused_tools": sum(told.get("server_tools", {}).values())}
-
-
-def _program_report(outcome: Outcome | Interruption) -> dict[str, Any]:
-    report = outcome.report if isinstance(outcome, Outcome) else None
-    return dict((report or {}).get("command") or {})
 
 
 def step_rows(record: AttemptRecord) -> Iterable[Row]:

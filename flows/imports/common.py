@@ -21,6 +21,7 @@ from eval.types import EvaluationOutcome
 from flows.errors import UsageError
 from flows.experiments import records
 from flows.experiments.declaration import NAME
+from flows.experiments.programs import NO_PROGRAM
 from flows.storage.lake import Lake, Row
 from reports.columns import TABLES
 
@@ -350,7 +351,7 @@ def bare_attempt_row(
         "outcome": "submitted",
         "detail": detail,
         **records.NO_REPORT,
-        **records.NO_PROGRAM,
+        **NO_PROGRAM,
         "started_at": started_at,
         **records.UNKNOWN_USAGE,
         "model_calls": model_calls,
