@@ -28,7 +28,7 @@ class Workspaces(Protocol):
 
     @property
     def environment(self) -> Environment:
-        """Where commands run."""
+        """The kind of place in which commands run."""
         ...
 
     def mounting(self, mounts: Sequence[Mount]) -> Self:

@@ -1,4 +1,4 @@
-"""What an attempt of a program records beside what every attempt does."""
+"""Columns and calls of an attempt that ran a program."""
 
 from collections.abc import Iterable
 from typing import Any
