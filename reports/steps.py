@@ -129,7 +129,9 @@ def of_call(
         did,
         asked="",
         result=_said(message),
-        messages=tuple(Said(str(each.get("role")), _said(each)) for each in new),
+        messages=tuple(
+            Said(str(each.get("role") or each.get("type")), _said(each)) for each in new
+        ),
         spent=spent,
     )
 
@@ -196,7 +198,7 @@ def _calls(message: dict[str, Any]) -> list[tuple[str, Any]]:
 
 def _said(message: dict[str, Any]) -> str:
     """Return the text of a message and the calls that it makes, in full."""
-    content = message.get("content")
+    content = message.get("content") or message.get("output")
     text = _readable(content) if isinstance(content, str) else in_full(content)
     calls = [in_full({name: arguments}) for name, arguments in _calls(message)]
     return "\n".join(filter(None, [text.strip(), *calls]))

@@ -199,15 +199,15 @@ def test_make_targets_exist() -> None:
 
 
 def test_the_experiments_of_the_pages_are_valid() -> None:
-    """The README's experiment is valid by itself and with each block of flows/EXPERIMENTS.md."""
+    """The README's experiment is valid by itself and with each block of the pages."""
     from flows.experiments import declaration
 
-    [written] = re.findall(r"```yaml\n(.*?)```", PAGES["README.md"], re.DOTALL)
+    written, *more = re.findall(r"```yaml\n(.*?)```", PAGES["README.md"], re.DOTALL)
     whole = yaml.safe_load(written)
     assert declaration.parse(whole, "README").primary is not None
     blocks = re.findall(r"```yaml\n(.*?)```", EXPERIMENTS, re.DOTALL)
     assert blocks
-    for block in map(yaml.safe_load, blocks):
+    for block in map(yaml.safe_load, [*more, *blocks]):
         changed = {**whole, **block}
         if "arms" in block:
             changed["primary"] = None

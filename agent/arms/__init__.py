@@ -6,6 +6,7 @@
 | `mini_retry` | mini-swe-agent, best of k by the tests that it can run |
 | `durable` | plans, reproduces, implements and verifies step by step: see `agent.arms.durable` |
 | `command` | any program that speaks to a model API: see `agent.arms.command` |
+| `python` | a function of another package: see `agent.arms.python` |
 | `gold` | applies the reference patch: proves that image and grader work |
 | `null` | changes nothing: proves that the tests detect this |
 """
@@ -21,6 +22,7 @@ from agent.arms.options import (
     DurableOptions,
     MiniOptions,
     MiniRetryOptions,
+    PythonOptions,
 )
 from agent.session.session import Session
 from agent.types import Outcome, Task
@@ -28,7 +30,7 @@ from agent.types import Outcome, Task
 Solve = Callable[[Task, Session, Any], Awaitable[Outcome]]
 """Solves a task through a session, with the options of the agent."""
 
-ArmKind = Literal["mini", "mini_retry", "durable", "command", "gold", "null"]
+ArmKind = Literal["mini", "mini_retry", "durable", "command", "python", "gold", "null"]
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,18 @@ async def _command(task: Task, session: Session, options: CommandOptions) -> Out
     return await arm.solve(task, session, options)
 
 
+async def _python(task: Task, session: Session, options: PythonOptions) -> Outcome:
+    from agent.arms import python
+
+    return await python.solve(task, session, options)
+
+
 ARMS: dict[ArmKind, Arm] = {
     "mini": Arm(_mini, MiniOptions, needs_model=True),
     "mini_retry": Arm(_mini_retry, MiniRetryOptions, needs_model=True),
     "durable": Arm(_durable, DurableOptions, needs_model=True, version=2),
     "command": Arm(_command, CommandOptions, needs_model=True),
+    "python": Arm(_python, PythonOptions, needs_model=True),
     "gold": Arm(reference.gold, ArmOptions, needs_model=False),
     "null": Arm(reference.null, ArmOptions, needs_model=False),
 }

@@ -1,5 +1,7 @@
 """Arm options of an experiment, by agent. Everything else is set by the agent itself."""
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
@@ -103,3 +105,15 @@ class CommandOptions(ArmOptions):
         if unknown:
             raise InvalidSpec(f"recipe {self.recipe.name} has no role {', '.join(unknown)}")
         return {"": own, **self.roles}
+
+
+class PythonOptions(ArmOptions):
+    """A function of another package, and what it is given."""
+
+    function: str = Field(
+        min_length=1,
+        description="`package.module:function`, or the name of an entry point in `durabench.arms`",
+    )
+    settings: dict[str, Any] = Field(
+        default_factory=dict, description="anything that the function reads from its options"
+    )

@@ -1,5 +1,7 @@
 """Requests of other programs, sent to a provider as they are."""
 
+import functools
+import ssl
 from typing import Any
 
 import httpx
@@ -75,6 +77,12 @@ def _declared(spec: LiteLLMSpec, foreign: Foreign) -> Body:
     return settings
 
 
+@functools.cache
+def _certificates() -> ssl.SSLContext:
+    """Return the trusted certificates. Reading them takes longer than a local call."""
+    return httpx.create_ssl_context()
+
+
 async def post(spec: LiteLLMSpec, foreign: Foreign, sent: Body) -> Body:
     """Send a request once. Return the answer.
 
@@ -85,7 +93,7 @@ async def post(spec: LiteLLMSpec, foreign: Foreign, sent: Body) -> Body:
     """
     url, own = dialects.address(foreign.dialect, spec.api_base)
     try:
-        async with httpx.AsyncClient(timeout=spec.timeout_s) as client:
+        async with httpx.AsyncClient(timeout=spec.timeout_s, verify=_certificates()) as client:
             response = await client.post(url, json=sent, headers={**foreign.headers, **own})
     except httpx.TimeoutException as error:
         raise TimeoutError from error

@@ -186,7 +186,7 @@ class Session:
 
     @property
     def environment(self) -> Environment:
-        """The environment of commands."""
+        """The kind of place in which commands run."""
         return self._attempt.workspaces.environment
 
     @property

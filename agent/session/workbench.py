@@ -28,7 +28,7 @@ class Workspaces(Protocol):
 
     @property
     def environment(self) -> Environment:
-        """The environment of commands."""
+        """The kind of place in which commands run."""
         ...
 
     def mounting(self, mounts: Sequence[Mount]) -> Self:

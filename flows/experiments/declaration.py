@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 import yaml
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
@@ -17,13 +18,14 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from agent.arms import ARMS
+from agent.arms import ARMS, python
 from agent.arms.options import (
     ArmOptions,
     CommandOptions,
     DurableOptions,
     MiniOptions,
     MiniRetryOptions,
+    PythonOptions,
 )
 from agent.journal.pacing import RateLimit
 from agent.models.spec import ModelSpec
@@ -98,6 +100,13 @@ class CommandArm(_Arm):
     options: CommandOptions = Field(description="the program and its limits")
 
 
+class PythonArm(_Arm):
+    """A function of another package, its model and its settings."""
+
+    agent: Literal["python"] = Field(description="a function of another package")
+    options: PythonOptions = Field(description="the function and its settings")
+
+
 class ReferenceArm(_Arm):
     """An arm that knows the answer and uses no model."""
 
@@ -107,9 +116,26 @@ class ReferenceArm(_Arm):
     options: ArmOptions = Field(default_factory=ArmOptions, description="its limits")
 
 
-ArmSpec = Annotated[
-    MiniArm | MiniRetryArm | DurableArm | CommandArm | ReferenceArm, Field(discriminator="agent")
+_AnyArm = Annotated[
+    MiniArm | MiniRetryArm | DurableArm | CommandArm | PythonArm | ReferenceArm,
+    Field(discriminator="agent"),
 ]
+
+
+def _with_function(value: Any) -> Any:
+    """Return an arm whose `agent` names a function as an arm of the agent `python`."""
+    if not isinstance(value, dict) or not isinstance(value.get("agent"), str):
+        return value
+    name, options = value["agent"], value.get("options") or {}
+    if name in ARMS or (":" not in name and name not in python.announced()):
+        return value
+    limits = {each: options[each] for each in options if each in ArmOptions.model_fields}
+    settings = {each: options[each] for each in options if each not in limits}
+    own = {"function": name, "settings": settings, **limits}
+    return {**value, "agent": "python", "options": own}
+
+
+ArmSpec = Annotated[_AnyArm, BeforeValidator(_with_function, json_schema_input_type=_AnyArm)]
 """One arm. Its `agent` determines its options."""
 
 

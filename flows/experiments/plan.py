@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
+from agent.arms import python
 from agent.workspaces.protocol import Environment
 from eval import instances, selection
 from eval.digests import canonical_digest
@@ -14,7 +15,7 @@ from eval.types import Instance
 from flows.errors import UsageError
 from flows.experiments import records, workspaces
 from flows.experiments.cells import Cell, Place, plan
-from flows.experiments.declaration import Experiment, from_record
+from flows.experiments.declaration import Experiment, PythonArm, from_record
 from flows.experiments.versions import refuse_outdated
 from flows.storage import journals
 from flows.storage.lake import Lake
@@ -80,8 +81,11 @@ async def check(
     """Return the instances, their environment and the lake, without recording a declaration.
 
     Raises:
-        DatasetError, UsageError: the operator's input is invalid.
+        DatasetError, InvalidSpec, UsageError: the operator's input is invalid.
     """
+    for arm in experiment.arms:
+        if isinstance(arm, PythonArm):
+            python.load(arm.options.function)
     chosen = await asyncio.to_thread(load, experiment)
     environment = (
         _declared(experiment)

@@ -1,12 +1,16 @@
-"""Columns of attempts that ran a program: what the gateway saw of it."""
+"""Columns and calls of an attempt that ran a program."""
 
+from collections.abc import Iterable
 from typing import Any
 
+from agent.arms.command import SCOPE
+from agent.models.protocol import ModelReply
+from agent.session.steps import Step
 from agent.types import Outcome
 from flows.experiments.endings import Interruption
 from flows.storage.lake import Row
 
-NONE: Row = {
+NO_PROGRAM: Row = {
     "claimed_usd": None,
     "restarts": None,
     "answered_from_record": None,
@@ -16,16 +20,30 @@ NONE: Row = {
 """These columns of an attempt that ran no program of its own."""
 
 
-def columns(outcome: Outcome | Interruption) -> Row:
+def credited(
+    outcome: Outcome | Interruption, steps: Iterable[Step]
+) -> Iterable[tuple[Step, ModelReply]]:
+    """Yield the answered calls that led to the outcome.
+
+    A program that was started again may not have repeated all calls of its earlier runs. Those are
+    billed, but not credited.
+    """
+    unused = set(_report(outcome).get("unused_calls") or ())
+    for step in steps:
+        is_left = step.scope == SCOPE and step.seq in unused
+        if isinstance(step.result, ModelReply) and not is_left:
+            yield step, step.result
+
+
+def program_columns(outcome: Outcome | Interruption) -> Row:
     """Return the columns of what the gateway saw of a program."""
-    told = report(outcome)
+    told = _report(outcome)
     if not told:
-        return NONE
-    own = {name: told.get(name) for name in NONE}
+        return NO_PROGRAM
+    own = {name: told.get(name) for name in NO_PROGRAM}
     return {**own, "refused_tools": sum(told.get("server_tools", {}).values())}
 
 
-def report(outcome: Outcome | Interruption) -> dict[str, Any]:
-    """Return the report of a program on itself, empty if the attempt ran none."""
-    told = outcome.report if isinstance(outcome, Outcome) else None
-    return dict((told or {}).get("command") or {})
+def _report(outcome: Outcome | Interruption) -> dict[str, Any]:
+    report = outcome.report if isinstance(outcome, Outcome) else None
+    return dict((report or {}).get("command") or {})

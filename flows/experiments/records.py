@@ -9,7 +9,6 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-from agent.arms.command import SCOPE as PROGRAM
 from agent.journal import Attempt
 from agent.models.protocol import ModelReply, Usage
 from agent.models.spec import LiteLLMSpec, ModelSpec, SimulatedSpec
@@ -24,11 +23,11 @@ from agent.types import Outcome
 from agent.workspaces.protocol import CommandResult
 from eval.audit import Audit, AuditedVerdict
 from eval.types import Evaluation, Instance
-from flows.experiments import programs
 from flows.experiments.cells import Cell, Submission
 from flows.experiments.declaration import Experiment
 from flows.experiments.endings import Interruption, Run
 from flows.experiments.keys import agent_spec
+from flows.experiments.programs import credited, program_columns
 from flows.storage.lake import Lake, Row
 
 SHOWN_CHARACTERS = 64_000
@@ -88,10 +87,10 @@ def attempt_row(record: AttemptRecord) -> Row:
         "started_at": record.run.started_at,
         "duration_s": record.run.duration_s,
         "order_in_instance": cell.order_in_instance,
-        **usage_totals([reply.usage for _, reply in _credited(record)]),
+        **usage_totals([reply.usage for _, reply in credited(record.outcome, record.steps)]),
         **({"cost_usd": None} if _is_unmetered(record) else {}),
         "billed_usd": record.billed_usd,
-        **programs.columns(record.outcome),
+        **program_columns(record.outcome),
         "seed": cell.seed,
         "image": cell.instance.image if cell.place.environment == "docker" else "",
         "image_digest": cell.place.image_digest,
@@ -108,9 +107,15 @@ def _report_columns(outcome: Outcome | Interruption) -> Row:
     return {**stated, "report": text(json.dumps(report, ensure_ascii=False))}
 
 
+def _is_unmetered(record: AttemptRecord) -> bool:
+    """Return True for a program without a metered call: it is not free, its cost is unknown."""
+    is_program = record.cell.arm.agent == "command"
+    return is_program and not any(True for _ in credited(record.outcome, record.steps))
+
+
 def call_rows(record: AttemptRecord) -> Iterable[Row]:
     """Return the rows of `llm_calls`."""
-    for step, reply in _credited(record):
+    for step, reply in credited(record.outcome, record.steps):
         yield {
             **_step_columns(record, step),
             "role": step.request.get("role", ""),
@@ -122,24 +127,6 @@ def call_rows(record: AttemptRecord) -> Iterable[Row]:
             "latency_s": reply.latency_s,
             "retries": reply.retries,
         }
-
-
-def _credited(record: AttemptRecord) -> Iterable[tuple[Step, ModelReply]]:
-    """Yield the answered calls that led to the outcome.
-
-    A program that was started again may not have repeated all calls of its earlier runs. Those are
-    billed, but not credited.
-    """
-    unused = set(programs.report(record.outcome).get("unused_calls") or ())
-    for step in record.steps:
-        is_left = step.scope == PROGRAM and step.seq in unused
-        if isinstance(step.result, ModelReply) and not is_left:
-            yield step, step.result
-
-
-def _is_unmetered(record: AttemptRecord) -> bool:
-    """Return True for a program without a metered call: it is not free, its cost is unknown."""
-    return record.cell.arm.agent == "command" and not any(True for _ in _credited(record))
 
 
 def step_rows(record: AttemptRecord) -> Iterable[Row]:

@@ -77,7 +77,7 @@ class AttemptWorkspaces:
 
     @property
     def environment(self) -> Environment:
-        """Where commands run."""
+        """The kind of place in which commands run."""
         return self.place.environment
 
     def mounting(self, mounts: Sequence[Mount]) -> "AttemptWorkspaces":

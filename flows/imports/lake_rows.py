@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from eval.types import EvaluationOutcome
-from flows.experiments import programs, records
+from flows.experiments import records
+from flows.experiments.programs import NO_PROGRAM
 from flows.storage.lake import Row
 
 
@@ -48,7 +49,7 @@ def bare_attempt_row(
         "outcome": "submitted",
         "detail": detail,
         **records.NO_REPORT,
-        **programs.NONE,
+        **NO_PROGRAM,
         "started_at": started_at,
         **records.UNKNOWN_USAGE,
         "model_calls": model_calls,

@@ -11,7 +11,8 @@ from eval import instances
 from eval.digests import canonical_digest
 from eval.types import Instance
 from flows.errors import UsageError
-from flows.experiments import programs, records
+from flows.experiments import records
+from flows.experiments.programs import NO_PROGRAM
 from flows.imports import common, lake_rows
 from flows.imports.common import ImportedArm
 from flows.imports.predictions import PredictionSource, instances_of
@@ -106,7 +107,7 @@ def _file_trajectory(
         "outcome": _STATUS.get(run.exit_status, "gave_up"),
         "detail": run.exit_status,
         **records.NO_REPORT,
-        **programs.NONE,
+        **NO_PROGRAM,
         "started_at": run.calls[0].created_at if run.calls else None,
         **records.usage_totals([call.usage for call in run.calls]),
         **({} if run.has_all_tokens else records.UNKNOWN_TOKENS),

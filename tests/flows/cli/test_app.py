@@ -78,7 +78,9 @@ def test_an_unknown_key_is_refused() -> None:
 def test_an_unknown_arm_is_refused() -> None:
     """An unknown agent is refused with a list of the known ones."""
     path = experiment("name: t\narms: [{name: a, agent: golden}]\n")
-    fails("run", path, because="'mini', 'mini_retry', 'durable', 'gold', 'null'")
+    fails(
+        "run", path, because="'mini', 'mini_retry', 'durable', 'command', 'python', 'gold', 'null'"
+    )
 
 
 def test_a_missing_experiment_is_refused() -> None:
