@@ -136,7 +136,11 @@ class _LeasedAttempt:
         run_log().info("%s", _begun(self.cell, self.lease.attempt_id, answered))
         limits = _limits(self.cell, self.lease)
         log = JournalLog(self.journal, self.lease, blobs(self.lake), recorded, limits, stop.sleep)
-        outcome = await _solve(self.cell, log, stop)
+        try:
+            outcome = await _solve(self.cell, log, stop)
+        except InfrastructureError:
+            stop.check()  # the signal that stops a worker also ends the programs of its cells
+            raise
         run = clock.run
         await asyncio.to_thread(self.journal.end, self.lease, endings.to_text(outcome, run))
         return outcome, run

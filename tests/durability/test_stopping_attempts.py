@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agent.errors import Interrupted
+from agent.errors import InfrastructureError, Interrupted
 from agent.journal import Account
 from flows import solve
 from flows.experiments import declaration
@@ -193,6 +193,23 @@ async def test_a_retried_attempt_begins_nothing(mini: Counted) -> None:
     with pytest.raises(Interrupted):
         await solve.attempt.fn(mini.cell, mini.lake, stop)
     assert mini.began == []
+
+
+async def test_a_stop_that_ends_a_program_of_the_cell_is_no_broken_infrastructure(
+    mini: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal that stops a worker also ends git, which then fails to prepare the workspace."""
+    stop = Stop()
+
+    async def ended(*arguments: Any) -> None:
+        stop.requested = True
+        raise InfrastructureError("git fetch: protocol error")
+
+    monkeypatch.setattr(solve, "_solve", ended)
+    with pytest.raises(Interrupted):
+        await solve.attempt.fn(mini.cell, mini.lake, stop)
+    [row] = mini.lake.rows("attempts", mini.cell.experiment.name)
+    assert row["outcome"] == "interrupted"
 
 
 async def test_a_stop_during_the_intent_of_a_call(
