@@ -21,7 +21,7 @@ _BACKLOG = 128
 
 @dataclass(frozen=True)
 class Door:
-    """Where a program finds the gateway."""
+    """The address of the gateway, for a program."""
 
     socket: Path | None
     port: int

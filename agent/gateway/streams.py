@@ -13,7 +13,7 @@ PINGS: dict[Dialect, bytes] = {
     "messages": b'event: ping\ndata: {"type": "ping"}\n\n',
     "responses": b": ping\n\n",
 }
-"""What keeps a client waiting while the model answers."""
+"""The events that keep a client waiting while the model answers."""
 
 
 def events(dialect: Dialect, answer: Body) -> Iterator[bytes]:

@@ -30,10 +30,10 @@ class Answered:
 
 @dataclass
 class Seen:
-    """What the gateway saw in one run of a program."""
+    """Observations of the gateway in one run of a program."""
 
     requested_models: Counter[str] = field(default_factory=Counter)
-    """How often each model was asked for. It is never obeyed."""
+    """Number of requests for each model name. The names are never obeyed."""
     server_tools: Counter[str] = field(default_factory=Counter)
     """Requests for tools that the provider would run, which were refused."""
     cut_streams: int = 0

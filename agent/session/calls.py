@@ -44,7 +44,7 @@ class Calls:
         self.answered = 0
         """The requests of this run that got a model's answer, recorded or new."""
         self.begun = 0
-        """How often the program was started in earlier runs."""
+        """Number of starts of the program in earlier runs."""
         for step in scope.recorded:
             self._next = step.seq + 1
             if step.kind == "action":

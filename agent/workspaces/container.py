@@ -90,7 +90,7 @@ class DockerWorkspace(ShellWorkspace):
     """One container, without network unless requested, and one `docker exec` in it.
 
     Commands run as the image's user. The host's environment is not passed on, and nothing of the
-    host is mounted but what `open` is told, read-only.
+    host is mounted but the `mounts` of `open`, read-only.
     """
 
     environment: Environment = "docker"

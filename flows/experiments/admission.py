@@ -123,7 +123,7 @@ async def _run(cell: Cell, model: Model, attempt_id: str) -> Outcome:
 
 
 async def _ends_as_infrastructure(cell: Cell) -> Gate:
-    """Check that a provider that is away never ends as an empty patch."""
+    """Check that an unreachable provider never ends as an empty patch."""
     name = "provider away"
     try:
         with _canary():

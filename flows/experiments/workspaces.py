@@ -61,7 +61,7 @@ class AttemptWorkspaces:
     origin_id: str
     """The original attempt of a chain of forks; its paths appear in the conversation."""
     mounts: tuple[Mount, ...] = ()
-    """What containers may read of this machine. Commands on the host can read everything."""
+    """Folders of this machine that containers may read. Commands on the host read everything."""
 
     @property
     def root(self) -> str:

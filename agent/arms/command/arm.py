@@ -51,7 +51,7 @@ async def solve(task: Task, session: Session, options: CommandOptions) -> Outcom
 
     Raises:
         InfrastructureError: the program could not work: it is missing, never reached the gateway,
-            or its model is away.
+            or its provider does not answer.
         BudgetExhausted: a budget does not allow a call of the program, which was ended.
     """
     with serving.socket_folder() as folder:

@@ -8,10 +8,10 @@ from agent.gateway import serving
 from agent.gateway.serving import Door
 
 SOCKET_FOLDER = "/run/durabench"
-"""Where containers see the folder of the socket."""
+"""Folder of the socket in a container."""
 
 AGENT_FOLDER = "/opt/agent"
-"""Where containers see the installed program."""
+"""Folder of the installed program in a container."""
 
 NO_RELAY, NO_FOLDER = 253, 252
 """Exit codes of the script: no perl for the relay, or no folder of the program."""

@@ -24,7 +24,7 @@ _NAME = r"^[a-z0-9][a-z0-9._-]*$"
 
 
 class Install(BaseModel):
-    """Where the files of a program come from. Containers see them in `/opt/agent`, read-only."""
+    """The source of a program's files. Containers see them in `/opt/agent`, read-only."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -48,7 +48,7 @@ class Install(BaseModel):
 
 
 class Recipe(BaseModel):
-    """How a program is installed and run, and what durabench has to know about it."""
+    """A program: how it is installed and run, and all that durabench has to know about it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

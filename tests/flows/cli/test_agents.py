@@ -60,7 +60,7 @@ def test_an_unknown_recipe_names_the_known_ones() -> None:
 
 
 def test_a_program_of_the_stated_release_is_admitted() -> None:
-    """`check` runs it with a model that costs nothing, and with one that is away."""
+    """`check` runs it with a model that costs nothing, and with one that cannot be reached."""
     recipe = tiny("messages", version="1.0", probe="echo tiny 1.0", volatile=["metadata"])
     path = written(recipe.model_dump(mode="json"))
     checked = CliRunner().invoke(app, ["agents", "check", path, "--environment", "host"])
@@ -70,7 +70,7 @@ def test_a_program_of_the_stated_release_is_admitted() -> None:
 
 
 def test_a_program_that_swallows_errors_is_not_admitted() -> None:
-    """A provider that is away ends the attempt as infrastructure, whatever the program does; a
+    """An unreachable provider ends the attempt as infrastructure, whatever the program does; a
     release other than the stated one fails."""
     recipe = tiny("chat", version="2.0", probe="echo tiny 1.0", run=f"python {TINY} chat || true")
     path = written(recipe.model_dump(mode="json"))

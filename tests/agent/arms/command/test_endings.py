@@ -83,7 +83,7 @@ async def test_a_program_that_fails_after_a_call_gives_up(tmp_path: Path) -> Non
 async def test_an_invalid_request_is_refused_and_costs_nothing(
     tmp_path: Path, body: str, words: str
 ) -> None:
-    """The program is told what is wrong, and decides how to go on."""
+    """The program sees what is wrong, and decides what to do."""
     outcome = await ended(tmp_path, shell(f"{ASK} -d '{body}'; {ASK} -d '{HELLO}'"))
     assert words in report(outcome)["last_words"]
     assert report(outcome)["invalid_requests"] == 1

@@ -103,7 +103,7 @@ async def test_a_field_that_is_not_volatile_buys_again(tmp_path: Path) -> None:
 
 
 async def test_a_program_that_hangs_up_and_repeats_its_request_pays_once(tmp_path: Path) -> None:
-    """The answer that nobody waited for answers the repetition."""
+    """An answer whose client hung up answers the repetition."""
     strict = Chat(commands)
 
     def slow(body: dict[str, Any]) -> api.Reply:
