@@ -13,7 +13,7 @@ from prefect.artifacts import (
     acreate_table_artifact,
 )
 
-from flows.server.artifacts import artifact_key
+from flows.server.artifacts import HISTORY, artifact_key
 from flows.storage import bindings, report_files
 from flows.storage.lake import Lake
 
@@ -106,7 +106,7 @@ async def _publish_history(lake: Lake, experiment: str, lake_id: str) -> None:
     if len(history.runs) > 1:
         await acreate_markdown_artifact(
             markdown=await asyncio.to_thread(report_files.write_history, lake, history),
-            key=artifact_key("history", history.name, lake_id),
+            key=artifact_key(HISTORY, history.name, lake_id),
             description=f"{len(history.runs)} runs of {history.name}",
         )
 

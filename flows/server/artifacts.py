@@ -21,9 +21,13 @@ from prefect.settings import PREFECT_API_URL
 
 from agent.errors import InfrastructureError
 from eval.digests import canonical_digest
+from reports.analysis.history import series_of
 
-KINDS = ("progress", "report", "cells", "page", "history")
+KINDS = ("progress", "report", "cells", "page")
 """Artifacts of an experiment, as published by `flows.server.progress` and `flows.report`."""
+
+HISTORY = "history"
+"""The artifact of a series of dated runs, as published by `flows.report`."""
 
 _PAGE = 50
 """Artifacts per answer; small, because each includes its content."""
@@ -69,8 +73,12 @@ def connected() -> Iterator[SyncPrefectClient | None]:
 def old_versions(
     client: SyncPrefectClient, experiment: str, lake_id: str, before: datetime
 ) -> list[Version]:
-    """Return all but the latest version of an experiment's artifacts, if older than `before`."""
+    """Return all but the latest version of an experiment's artifacts, if older than `before`.
+
+    The history of the series that the experiment belongs to is one of them.
+    """
     keys = [artifact_key(kind, experiment, lake_id) for kind in KINDS]
+    keys.append(artifact_key(HISTORY, series_of(experiment), lake_id))
     latest = {
         found.latest_id
         for found in client.read_latest_artifacts(

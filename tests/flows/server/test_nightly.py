@@ -10,7 +10,7 @@ from tests.flows.conftest import trial
 from tests.flows.server.test_events import latest, told
 from tests.servers.prefect_server import PrefectServer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(3)]
 
 NIGHTS = [f"nightly-2026030{day}t020000" for day in range(1, 8)]
 REGRESSED = NIGHTS[4:6]
@@ -51,7 +51,7 @@ def test_a_regression_on_day_five(prefect_server: PrefectServer, tmp_path: Path)
     assert event["resource"]["prefect.resource.name"] == REGRESSED[0]
     assert event["payload"]["failed"] == ["mini: resolved is 0.0 %, not >= 0.6"]
 
-    table = latest(prefect_server, "history", "nightly")
+    table = latest(prefect_server, "history", "nightly", tmp_path)["data"]
     rates = [line.split(" | ")[4] for line in table.splitlines() if " | mini | " in line]
     assert rates == [
         "100.0 %",
