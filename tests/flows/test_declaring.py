@@ -125,6 +125,7 @@ CHANGES: dict[str, Any] = {
     "audit": True,
     "primary": {**PRIMARY, "margin": 0.2},
     "family": [{"baseline": "again", "candidate": "null"}],
+    "willingness_to_pay": 2.5,
     "gates": {"gold": {"resolved": ">= 0.9"}},
 }
 """Another value for every field of an experiment."""

@@ -117,7 +117,10 @@ def test_a_pool_of_containers_is_made_before_the_deployments(
     server.prefect(*shlex.split(command)[1:])
     try:
         kind = re.search(r"--type (\w+)", command)[1]  # type: ignore[index]
-        assert f"type {kind}" in server.run("durabench", "setup").stdout
+        done = server.run("durabench", "setup")
+        assert done.returncode == 0, done.stderr
+        assert "made     work pool" not in done.stdout
+        assert server.get("/work_pools/durabench")["type"] == kind
         server.prefect("deploy", "--all")
         [solve] = [d for d in server.post("/deployments/filter", {}) if d["name"] == "solve"]
         assert solve["work_pool_name"] == "durabench"
