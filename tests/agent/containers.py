@@ -62,7 +62,7 @@ class SharedContainer:
 
     def __init__(self, image: str) -> None:
         self._container = container._Container(image)
-        self._container.start(container._options(ownership.labels({}), False, Limits()))
+        self._container.start(container._options(ownership.labels({}), False, Limits(), ()))
 
     @asynccontextmanager
     async def workspace(self, base_commit: str) -> AsyncIterator[DockerWorkspace]:
