@@ -42,10 +42,12 @@ def test_folders_without_a_process_are_abandoned(temporary: Path) -> None:
     young = of_flow_run(temporary, "cccccccc", age_s=0)
     other = temporary / "tmpddddddddprefect"
     other.mkdir()
-    waits = "import sys; sys.stdin.read()"
+    waits = "import sys; print(flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", waits, str(alive[0] / "supervisor.json")]
-    running = subprocess.Popen(command, stdin=subprocess.PIPE)
+    running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert running.stdout is not None
     try:
+        running.stdout.readline()  # it runs
         found = worker_folders.abandoned()
         assert found == list(gone)
         worker_folders.remove(found)
