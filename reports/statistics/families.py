@@ -1,6 +1,13 @@
 """Several comparisons at once."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
@@ -12,7 +19,14 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scandinavian
     Journal of Statistics 6, 65-70.
     """
-    return _adjusted(p_values, "holm")
+    import numpy as np  # statsmodels' function collects all garbage of the process in each call
+
+    checked = _checked(p_values)
+    order = np.argsort(checked, kind="stable")
+    scaled = np.sort(checked) * np.arange(len(checked), 0, -1)
+    adjusted = np.empty_like(checked)
+    adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
+    return tuple(adjusted.tolist())
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> tuple[float, ...]:
@@ -25,14 +39,17 @@ def benjamini_hochberg(p_values: Sequence[float]) -> tuple[float, ...]:
     Benjamini, Y. and Hochberg, Y. (1995). Controlling the false discovery rate: a practical and
     powerful approach to multiple testing. Journal of the Royal Statistical Society B 57, 289-300.
     """
-    return _adjusted(p_values, "fdr_bh")
+    checked = _checked(p_values)
+    if len(checked) < 2:
+        return tuple(checked.tolist())
+    from scipy.stats import false_discovery_control  # takes a second to import
+
+    return tuple(false_discovery_control(checked).tolist())
 
 
-def _adjusted(p_values: Sequence[float], method: str) -> tuple[float, ...]:
+def _checked(p_values: Sequence[float]) -> NDArray[np.float64]:
+    import numpy as np
+
     if not all(0 <= p <= 1 for p in p_values):
         raise ValueError(f"{p_values}: a p-value is between 0 and 1")
-    if len(p_values) < 2:
-        return tuple(p_values)
-    from statsmodels.stats.multitest import multipletests  # takes a second to import
-
-    return tuple(float(p) for p in multipletests(p_values, method=method)[1])
+    return np.asarray(p_values, dtype=float)
