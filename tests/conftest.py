@@ -96,6 +96,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """Exempt what is left, because pytest collects garbage ten times at the end of a run."""
+    gc.freeze()
+
+
 def is_unit(item: pytest.Item) -> bool:
     """Return True if a test needs no server, no container and no slow programs."""
     parameters = getattr(getattr(item, "callspec", None), "params", {}).values()

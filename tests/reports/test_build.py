@@ -10,6 +10,8 @@ from reports.errors import ReportError
 from reports.types import Cell, Cost, PairedTable, Report
 from tests.reports.lake_fixture import LakeBuilder
 
+pytestmark = pytest.mark.sampled(2)
+
 
 def states(report: Report, arm: str) -> dict[str, int]:
     """Return the number of cells of an arm by state."""

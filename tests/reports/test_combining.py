@@ -12,6 +12,8 @@ from reports.errors import ReportError
 from reports.rendering import history as rendering
 from tests.reports.lake_fixture import NOON, LakeBuilder
 
+pytestmark = pytest.mark.sampled(2)
+
 
 def experiment(root: Path, name: str, resolved: dict[str, bool], **declared: Any) -> None:
     """Write an experiment with one arm and these verdicts."""

@@ -13,6 +13,8 @@ from reports.rendering.leading import describe
 from reports.types import Interval, Report
 from tests.reports.lake_fixture import LakeBuilder, attempt_row
 
+pytestmark = pytest.mark.sampled(2)
+
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 UNKNOWN = dict.fromkeys(

@@ -10,6 +10,8 @@ from agent.errors import InfrastructureError, ModelError
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from tests.agent.arms.conftest import SUBMISSION, Solver
 
+pytestmark = pytest.mark.sampled(2)
+
 SUBMIT = [{"command": command} for command in SUBMISSION]
 
 

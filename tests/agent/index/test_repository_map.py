@@ -19,6 +19,8 @@ from agent.index.symbols import SymbolIndex
 from agent.models.chat import tokens
 from eval.upstream import checkout
 
+pytestmark = pytest.mark.sampled(2)
+
 PROJECT = Path(__file__).parents[3]
 TASKS = PROJECT / "eval" / "tasks" / "tasks"
 

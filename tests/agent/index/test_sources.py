@@ -12,6 +12,8 @@ from agent.workspaces import CommandResult, DockerWorkspace, HostWorkspace, Work
 from tests.agent.containers import image_of
 from tests.agent.repositories import by_script
 
+pytestmark = pytest.mark.sampled(2)
+
 REPOSITORY = r"""
 set -e
 git init -q -b main .

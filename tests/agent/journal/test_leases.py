@@ -13,6 +13,8 @@ from agent.errors import FencedError, JournalError, LeaseHeld
 from agent.journal import Attempt, Journal, Lease
 from tests.agent.journal.workers import WRITES, intend, intend_and_hang, record
 
+pytestmark = pytest.mark.slow
+
 SPAWN = multiprocessing.get_context("spawn")
 
 

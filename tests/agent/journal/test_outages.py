@@ -135,6 +135,7 @@ def test_a_worker_that_hangs_in_a_transaction_blocks_no_other(postgres: Postgres
     journal.close()
 
 
+@pytest.mark.slow
 def test_a_locked_file_is_waited_for(tmp_path: Path) -> None:
     """A write waits until another program releases its lock on the file."""
     journal, lease = _sqlite(tmp_path, patience_s=20)
@@ -162,6 +163,7 @@ def test_a_file_that_stays_locked_is_an_error(
     intend(journal, lease, 0)
 
 
+@pytest.mark.slow
 def test_an_outage_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After one call has waited in vain, the next fails at once, despite reads that succeed."""
     monkeypatch.setattr(database, "SQLITE_BUSY_MS", 50)

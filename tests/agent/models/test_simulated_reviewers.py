@@ -12,7 +12,7 @@ from tests.agent.models.patch_cases import CASES, Case
 from tests.agent.models.role_talk import Call, talk
 from tests.agent.models.simulations import Tree, simulated
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 X = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a = 1\n+a = 2\n"
 Y = X.replace("x.py", "y.py")

@@ -20,6 +20,8 @@ from agent.session.log import JournalLog
 from agent.session.session import Session
 from tests.agent.workspaces_on_host import HostWorkspaces
 
+pytestmark = pytest.mark.sampled(2)
+
 ASK = ModelRequest([{"role": "user", "content": "?"}])
 CELLS = 8
 RESULT = "    def value(self, name):\n        return self._values.get(name, self.default)\n"

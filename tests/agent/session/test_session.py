@@ -109,6 +109,7 @@ async def test_a_replay_needs_neither_model_nor_workspace(runs: Runs) -> None:
     assert all(step.replayed for step in session.steps)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("kept", range(9))
 async def test_a_run_that_is_stopped_anywhere_can_be_resumed(runs: Runs, kept: int) -> None:
@@ -223,6 +224,7 @@ async def limited(session: Session, kind: str) -> list[str]:
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["command", "action", "model"])
 async def test_a_time_limit_ends_what_is_running(runs: Runs, kind: str) -> None:
     """A time limit cuts off commands and calls and prevents later steps. A replay does the same."""
@@ -293,6 +295,7 @@ async def test_a_destroyed_repository_is_restored(runs: Runs, kind: str) -> None
     assert runs.workspaces.opened == []
 
 
+@pytest.mark.slow
 async def test_the_limit_of_an_attempt_counts_all_its_runs(runs: Runs) -> None:
     """A second run has only the time that the first one left."""
     async with runs.session(limit_s=1.0) as session:

@@ -22,6 +22,8 @@ from flows.storage import report_files
 from flows.storage.lake import Lake, Row
 from reports.types import Report
 
+pytestmark = pytest.mark.sampled(2)
+
 HEADER = "arm,instance_id,resolved,cost_usd,api_calls\n"
 
 

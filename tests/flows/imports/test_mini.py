@@ -16,6 +16,8 @@ from flows.imports.predictions import PredictionSource
 from flows.storage import exports, report_files
 from flows.storage.lake import Lake
 
+pytestmark = pytest.mark.sampled(2)
+
 
 @pytest.fixture
 def trajectories(shared_data: Path) -> Path:

@@ -20,6 +20,8 @@ from flows.storage import report_files
 from flows.storage.lake import Lake
 from reports.types import Report
 
+pytestmark = pytest.mark.sampled(2)
+
 INSTANCES = instances.load("bundled")[:8]
 
 ENDINGS = ["resolved", "unresolved", "memory", "slow", "error", "empty", "resolved", "none"]

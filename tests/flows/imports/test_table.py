@@ -20,6 +20,8 @@ from flows.storage import report_files
 from flows.storage.lake import Lake
 from reports.types import Comparison, Report
 
+pytestmark = pytest.mark.sampled(2)
+
 Z = float(norm.ppf(0.975))
 
 

@@ -13,6 +13,8 @@ from flows.storage import report_files
 from flows.storage.lake import Lake
 from reports.types import Report
 
+pytestmark = pytest.mark.sampled(2)
+
 
 def put(tmp_path: Path, text: str, comparisons: Comparisons | None = None) -> Report:
     """Import a table of blank-separated cells and return its report."""

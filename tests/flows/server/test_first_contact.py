@@ -80,8 +80,15 @@ def closed() -> int:
 @pytest.mark.parametrize(
     ("where", "path", "words"),
     [
-        ("closed", "/api", "does not answer: [Errno 111] Connection refused; start it"),
-        ("silent", "/api", "does not answer: timed out; start it"),
+        pytest.param(
+            "closed",
+            "/api",
+            "does not answer: [Errno 111] Connection refused; start it",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "silent", "/api", "does not answer: timed out; start it", marks=pytest.mark.slow
+        ),
         ("web_server", "", "to the address of one, which ends with /api"),
         ("web_server", "/api", "does not answer as a Prefect API (status 404"),
         ("pages", "/api", "does not answer as a Prefect API (status 200"),

@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from flows.storage import report_files
 from flows.storage.lake import Lake
 from flows.storage.retention import of_experiment
 from tests.reports.lake_fixture import LakeBuilder
+
+pytestmark = pytest.mark.sampled(2)
 
 
 def test_only_linked_pages_exist(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from reports.economics import Budget, BudgetStep
 from reports.relations import open_marts
 from tests.reports.lake_fixture import LakeBuilder, declared
 
+pytestmark = pytest.mark.sampled(2)
+
 Used = dict[str, list[tuple[float | None, int, bool]]]
 """Cost, calls and verdict of each cell by arm."""
 

@@ -1,10 +1,14 @@
 """The question what a budget buys, in words, tables and figures."""
 
+import pytest
+
 from reports.build import build
 from reports.rendering import markdown, page
 from reports.rendering.budgets import budget_section
 from reports.rendering.sections import Section
 from tests.reports.lake_fixture import LakeBuilder
+
+pytestmark = pytest.mark.sampled(2)
 
 COSTS = (0.01, 0.02, 0.05, 0.1)
 

@@ -20,7 +20,15 @@ from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.many_arms import LONG, arm_name, declare, fill, verdicts
 from tests.reports.rendering.test_page import outline
 
-SIZES = (2, 4, 12, 25, 123)
+pytestmark = pytest.mark.sampled(2)
+
+SIZES = (
+    2,
+    pytest.param(4, marks=pytest.mark.full),
+    12,
+    pytest.param(25, marks=pytest.mark.full),
+    pytest.param(123, marks=pytest.mark.slow),
+)
 
 TERMINAL = 80
 """Columns of an ordinary terminal."""
@@ -111,7 +119,8 @@ def test_every_instance_has_a_sign_for_every_arm(report: Report, html: str) -> N
     assert sum(signs[0] == "●" for _, signs in strips) == report.arm(best).resolved
 
 
-@pytest.mark.parametrize("arms", SIZES)
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("arms", [2, 12, pytest.param(123, marks=pytest.mark.slow)])
 def test_without_costs_nothing_empty_is_shown(arms: int, lake: LakeBuilder) -> None:
     """Without costs the sections on cost are one line each, and no library warns."""
     fill(lake, arms, 24, priced=False)

@@ -15,6 +15,8 @@ from reports.rendering.page import MARKS, render
 from reports.types import STATES
 from tests.reports.lake_fixture import LakeBuilder
 
+pytestmark = pytest.mark.sampled(2)
+
 VOID = {"meta", "input", "br", "link", "img", "hr"}
 
 

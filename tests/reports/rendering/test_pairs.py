@@ -11,6 +11,8 @@ from reports.rendering.page import render
 from reports.rendering.pairs import pairs_section
 from tests.reports.lake_fixture import LakeBuilder
 
+pytestmark = pytest.mark.sampled(2)
+
 INSTANCES = [f"i{n}" for n in range(12)]
 
 
@@ -58,7 +60,9 @@ def test_a_long_list_has_the_declared_and_the_clearest_pairs(
     assert "2 of 6 pairs" in to_markdown(build(lake.root, "trial"))
 
 
-@pytest.mark.parametrize(("arms", "drawn"), [(1, 0), (2, 0), (3, 1), (30, 1)])
+@pytest.mark.parametrize(
+    ("arms", "drawn"), [(1, 0), (2, 0), (3, 1), pytest.param(30, 1, marks=pytest.mark.slow)]
+)
 def test_the_matrix_is_drawn_from_three_arms_on(lake: LakeBuilder, arms: int, drawn: int) -> None:
     """One or two arms have no matrix; with many arms only some places are labelled."""
     fill(lake, {f"arm-{n}": min(n, 12) for n in range(arms)})

@@ -13,6 +13,8 @@ from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.many_arms import fill
 from tests.reports.rendering.test_page import outline
 
+pytestmark = pytest.mark.sampled(2)
+
 
 @pytest.fixture
 def report(lake: LakeBuilder) -> Report:

@@ -9,6 +9,8 @@ from reports.rendering import page, trajectories
 from tests.reports.lake_fixture import NOON, LakeBuilder
 from tests.reports.rendering.test_page import outline
 
+pytestmark = pytest.mark.sampled(2)
+
 MODEL = {
     "kind": "model",
     "request": json.dumps(

@@ -24,6 +24,7 @@ def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-this-machine")
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("habit", ["", "stream"])
 @pytest.mark.parametrize("model", DIALECTS)

@@ -12,6 +12,8 @@ from tests.agent.arms.command.programs import Program, commands, report, tiny
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.strict import Anthropic, Chat
 
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(2)]
+
 ASK = (
     'curl -sS -H "Authorization: Bearer $DURABENCH_KEY" '
     '-H "Content-Type: application/json" "$DURABENCH_URL/v1/chat/completions"'

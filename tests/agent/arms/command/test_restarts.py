@@ -13,6 +13,8 @@ from tests.servers import openai_server as api
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.strict import Anthropic, Asked, Chat, Said
 
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(2)]
+
 MODEL = {"name": "anthropic/claude-sonnet-4-5", "max_retries": 0}
 
 
