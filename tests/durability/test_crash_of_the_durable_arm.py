@@ -96,7 +96,7 @@ def settings() -> Iterator[Any]:
 
     Each share comes with the number of points to choose from all points and from the twins' points.
     """
-    for environment, of_each, count in (("host", 8, 16), ("docker", 3, 6)):
+    for environment, of_each, count in (("host", 5, 16), ("docker", 2, 6)):
         for share in shares(count):
             marks = [*share.marks, *([pytest.mark.docker] if environment == "docker" else [])]
             name = f"{environment}-{share} from {samples.number()}"

@@ -18,7 +18,7 @@ from tests import samples
 from tests.servers import openai_server as api
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.sampled(2)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.sampled(4)]
 
 CELLS, AT_ONCE = 12, 4
 PATIENCE_S = 300

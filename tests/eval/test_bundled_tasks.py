@@ -15,6 +15,8 @@ import pytest
 from eval import upstream as module
 from eval.upstream import checkout, upstream
 
+pytestmark = pytest.mark.sampled(2)
+
 TASKS = Path(module.__file__).parent / "tasks"
 IDS = sorted(path.parent.name for path in TASKS.glob("tasks/*/task.yaml"))
 PACKAGES = sorted(path.name for path in (TASKS / "repos").iterdir() if path.is_dir())

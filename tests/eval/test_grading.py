@@ -10,6 +10,8 @@ from eval import grading
 from eval.grading import grade, grading_key
 from eval.types import Instance
 
+pytestmark = pytest.mark.sampled(2)
+
 MakeInstance = Callable[..., Instance]
 
 ADD_IS_SUBTRACTION = "test_calc.py::test_add"

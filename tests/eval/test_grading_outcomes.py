@@ -15,7 +15,12 @@ from flows import grade
 from flows.experiments.cells import Place, Submission
 from flows.storage.lake import Lake, Row
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.usefixtures("prefect")]
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.slow,
+    pytest.mark.usefixtures("prefect"),
+    pytest.mark.sampled(3),
+]
 
 MakeInstance = Callable[..., Instance]
 

@@ -8,6 +8,8 @@ import pytest
 
 from eval.history import inspect
 
+pytestmark = pytest.mark.sampled(2)
+
 COMMIT = "echo later >> calc.py && git commit -qam later"
 BACK = "git reset -q --hard HEAD~ && rm -f .git/ORIG_HEAD"
 FORGET = "git reflog expire --expire=now --all"

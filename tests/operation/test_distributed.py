@@ -425,6 +425,7 @@ async def test_a_shard_that_ended_otherwise_is_not_replaced(
             assert len(await client.read_flow_runs(flow_run_filter=tagged(name))) == len(runs)
 
 
+@pytest.mark.sampled(3)
 def test_without_a_deployment_the_run_says_what_to_do(tmp_path: Path) -> None:
     """Without a deployment, the run ends as wrong usage with one line that says what to do."""
     with PrefectServer(tmp_path / "bare") as bare:

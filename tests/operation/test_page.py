@@ -21,6 +21,8 @@ from flows.server.settings import (
 from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import ROOT, PrefectServer
 
+pytestmark = pytest.mark.sampled(2)
+
 FOLDER = ROOT / "flows" / "operation"
 PAGE = (FOLDER / "README.md").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text())

@@ -13,7 +13,7 @@ from flows.storage.lake import Lake
 from tests.operation.running import declared, order, state, states, wait_until
 from tests.servers.prefect_server import PrefectServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.sampled(5)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.sampled(10)]
 
 SUSPENDED = {
     "type": "PAUSED",

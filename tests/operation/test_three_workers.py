@@ -19,7 +19,7 @@ from tests.operation.storms import SKILLS, arms
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.simulated_server import Simulation
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.sampled(3)]
 
 WORKERS = 3
 IN_FLIGHT = 9

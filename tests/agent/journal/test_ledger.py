@@ -20,6 +20,8 @@ from tests.agent.journal.workers import (
     spend_in_process,
 )
 
+pytestmark = pytest.mark.sampled(2)
+
 SPAWN = multiprocessing.get_context("spawn")
 THE_LIMITS = (
     Limit("attempt", "a1", None, None),

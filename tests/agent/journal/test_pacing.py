@@ -17,6 +17,8 @@ from agent.models.spec import LiteLLMSpec
 from tests.agent.journal.pacers import take_turns
 from tests.servers import openai_server as api
 
+pytestmark = pytest.mark.sampled(2)
+
 SPAWN = multiprocessing.get_context("spawn")
 PER_S = 5.0
 LIMIT = RateLimit(requests_per_minute=60 * PER_S)

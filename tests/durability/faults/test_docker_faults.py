@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.docker,
     pytest.mark.slow,
     pytest.mark.timeout(500),
-    pytest.mark.sampled(8),
+    pytest.mark.sampled(16),
 ]
 
 

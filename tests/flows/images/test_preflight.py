@@ -14,6 +14,8 @@ from flows.errors import IncompleteRun
 from flows.storage.lake import Lake
 from tests.flows.conftest import trial
 
+pytestmark = pytest.mark.sampled(3)
+
 FIT, UNFIT = instances.load("bundled")[:2]
 
 

@@ -21,6 +21,8 @@ from tests.servers.cable import Cable
 from tests.servers.postgres import PostgresServer, free_port
 from tests.servers.prefect_server import PrefectServer
 
+pytestmark = pytest.mark.sampled(2)
+
 
 @pytest.fixture
 def silent() -> Iterator[int]:
