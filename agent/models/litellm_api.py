@@ -145,7 +145,7 @@ class LiteLLMModel:
         return {
             **(_cache_points() if request.goes_on and _takes_cache_markers(spec.name) else {}),
             **(_reasoning_kept(spec.name) if _is_responses(spec) else {}),
-            # What another program asks for and this model does not know is left out.
+            # Parameters of another program that this model does not know are left out.
             **({**request.parameters, "drop_params": True} if request.parameters else {}),
             **{name: value for name, value in spec.extra.items() if name not in OUTPUT_LIMITS},
             **{name: value for name, value in optional.items() if value is not None},

@@ -54,7 +54,7 @@ def draw_pairs(report: Report) -> tuple[Figure, ...]:
     return (
         draw_figure(
             "pairs",
-            "Which arms differ",
+            "Differences between arms",
             "Arms by resolution, the best first: the arm of the column resolves at least as much "
             "as the arm of the row. Exploratory, unless the pair was declared."
             + (f" Places: {key}." if key else ""),

@@ -331,7 +331,7 @@ def _online(server: PrefectServer) -> int:
 @pytest.mark.sampled(3)
 @pytest.mark.slow
 def test_flows_are_served_without_a_work_pool(deployed: PrefectServer) -> None:
-    """The deployments of a pool are taken over only on request, and then run in a process here."""
+    """Deployments of a pool are served only on request, and then run in this process."""
     refused = deployed.run("durabench", "serve-flows")
     assert refused.returncode == 2
     assert "benchmark/benchmark belongs to work pool durabench" in refused.stderr
