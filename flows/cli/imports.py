@@ -30,15 +30,19 @@ def import_mini(
     name: Annotated[str, typer.Option(help="what the results are filed under")],
     arm: Annotated[str, typer.Option(help="name of the arm")] = "mini",
     split: SplitOption = "test",
+    primary: PrimaryOption = None,
+    margin: MarginOption = None,
+    compare: CompareOption = None,
     lake: LakeOption = None,
 ) -> None:
     """Import mini-swe-agent trajectories: predictions, calls with tokens and cost, commands."""
     from flows.cli import console
-    from flows.imports import mini
+    from flows.imports import comparisons, mini
     from flows.imports.predictions import PredictionSource
 
     source = PredictionSource(name, dataset, split)
-    console.imported(mini.import_mini(folder, source, arm, lake), name)
+    declared = comparisons.given(primary, margin, compare or [])
+    console.imported(mini.import_mini(folder, source, arm, lake, declared), name)
 
 
 @import_app.command("table")

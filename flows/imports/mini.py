@@ -15,6 +15,7 @@ from flows.experiments import records
 from flows.experiments.programs import NO_PROGRAM
 from flows.imports import common, lake_rows
 from flows.imports.common import ImportedArm
+from flows.imports.comparisons import Comparisons
 from flows.imports.predictions import PredictionSource, instances_of
 from flows.storage.lake import Lake, Row
 
@@ -39,12 +40,19 @@ class ImportedRun:
 
 
 def import_mini(
-    folder: Path, source: PredictionSource, arm: str, lake_path: str | None
+    folder: Path,
+    source: PredictionSource,
+    arm: str,
+    lake_path: str | None,
+    comparisons: Comparisons | None = None,
 ) -> list[ImportedRun]:
     """Import mini-swe-agent trajectories: predictions, every call and every command.
 
+    The arm is placed beside those already imported under the name.
+
     Raises:
-        InvalidSpec, DatasetError, UsageError: a file or an id cannot be used; nothing was written.
+        InvalidSpec, DatasetError, UsageError: a file, an id or a comparison cannot be used; nothing
+            was written.
     """
     paths = sorted(folder.rglob("*.traj.json"))
     if not paths:
@@ -73,6 +81,7 @@ def import_mini(
                     units=frozenset(attempts),
                 )
             ],
+            comparisons=comparisons,
         )
         return [
             _file_trajectory(lake, source, arm, chosen[run.instance_id], run, attempt_id)

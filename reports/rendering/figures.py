@@ -26,23 +26,14 @@ from reports.rendering.drawing import (
     usd_axis,
 )
 from reports.rendering.order import positions, ranked, some
-from reports.types import ArmSummary, Report
+from reports.types import Report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.patches import Patch
 
-_DIRECT_LABELS = 4
-"""Maximum number of points with a label beside them. More points get a legend below."""
-
-_DOTS, _ALL_DOTS = 300, 3_000
+_DOTS, _ALL_DOTS = 300, 1_200
 """Maximum number of dots per arm and per figure. More cells are thinned out, evenly by cost."""
-
-_LEGEND = 12
-"""Maximum number of names in a legend."""
-
-_LEGEND_NAME = 24
-"""Maximum length of a name beside its point, and in a legend with two columns."""
 
 _LABELLED = 0.12
 """Minimum width of a part of a bar that has room for its share."""
@@ -63,13 +54,10 @@ def draw_resolution(report: Report) -> tuple[Figure, ...]:
 
 
 def draw_cost(report: Report) -> tuple[Figure, ...]:
-    """Draw cost against resolution, and the distribution of cost.
-
-    Return no figure if no arm has a known cost.
-    """
+    """Draw the distribution of cost. Return no figure if no arm has a known cost."""
     if not any(arm.cost.usd for arm in report.arms):
         return ()
-    return (_cost_against_resolution(report.arms), _cost_spread(report))
+    return (_cost_spread(report),)
 
 
 def draw_spending(report: Report) -> tuple[Figure, ...]:
@@ -106,27 +94,6 @@ def _resolution(report: Report) -> Figure:
         "Share of planned cells resolved: " + "; ".join(told) + ".",
         height_of(names),
         draw,
-    )
-
-
-def _cost_against_resolution(arms: Sequence[ArmSummary]) -> Figure:
-    priced = {i: arm for i, arm in enumerate(arms) if arm.cost_per_instance is not None}
-    told = [
-        f"{arm.name} {usd(arm.cost_per_instance, arm.cost.is_lower_bound)}, {percent(arm.rate)}"
-        for arm in priced.values()
-    ]
-    left_out = [arm.name for arm in arms if arm.cost_per_instance is None]
-    without = f" Not drawn, as their cost is unknown: {some(left_out)}." if left_out else ""
-    bounded = [arm.name for arm in priced.values() if arm.cost.is_lower_bound]
-    if bounded:
-        without += f" Drawn at a lower bound of the cost: {some(bounded)}."
-    return draw_figure(
-        "cost-resolution",
-        "Cost against resolution",
-        "Up and to the left is better. Bars are 95 % Wilson intervals." + without,
-        "Mean cost per cell and share resolved: " + ("; ".join(told) or "none") + "." + without,
-        2.75 + (0.2 * len(priced) if _DIRECT_LABELS < len(priced) <= _LEGEND else 0.8),
-        lambda axes: _rate_points(axes, priced),
     )
 
 
@@ -269,32 +236,6 @@ def _spread(costs: list[float]) -> str:
     return f"from {usd(min(costs))} over {usd(middle)} in the middle to {usd(max(costs))}"
 
 
-def _rate_points(axes: Axes, priced: Mapping[int, ArmSummary]) -> None:
-    for position, arm in priced.items():
-        _rate_point(axes, position, arm)
-    points = [(arm.cost_per_instance or 0, arm.rate, arm.name) for arm in priced.values()]
-    axes.set_xlim(left=0, right=1.15 * max((cost for cost, _, _ in points), default=0) or 1)
-    percent_axis(axes.yaxis, axes.set_ylim)
-    usd_axis(axes)
-    axes.grid(visible=True)
-    axes.set_xlabel("mean cost per cell, USD")
-    axes.set_ylabel("resolved")
-    longest = max((len(name) for _, _, name in points), default=0)
-    if len(points) <= _DIRECT_LABELS and longest <= _LEGEND_NAME:
-        _label_points(axes, points)
-    elif len(points) <= _LEGEND:
-        columns = 1 if longest > _LEGEND_NAME else 2
-        axes.figure.legend(loc="outside lower left", ncols=columns, fontsize=9)
-
-
-def _rate_point(axes: Axes, position: int, arm: ArmSummary) -> None:
-    x, colour = arm.cost_per_instance or 0, arm_colour(position)
-    axes.plot(
-        [x, x], [arm.interval.low, arm.interval.high], color=colour, linewidth=1.6, alpha=0.45
-    )
-    marker(axes, x, arm.rate, position, arm.name)
-
-
 def _strip(axes: Axes, row: int, costs: list[float], most: int, colour: str, height: float) -> None:
     """Draw dots with a fixed jitter."""
     dots = _thinned(costs, most)
@@ -307,17 +248,3 @@ def _strip(axes: Axes, row: int, costs: list[float], most: int, colour: str, hei
         alpha=0.75 if len(dots) < 60 else 0.45,
         linewidths=0,
     )
-
-
-def _label_points(axes: Axes, points: list[tuple[float, float, str]]) -> None:
-    """Label the points beside them, moving labels up if they would overlap."""
-    width = axes.get_xlim()[1]
-    placed: list[tuple[bool, float]] = []
-    for x, y, name in sorted(points, key=lambda point: point[1]):
-        is_right_of = x <= width / 2
-        height = y
-        while any(side == is_right_of and abs(height - h) < 0.075 for side, h in placed):
-            height += 0.01
-        placed.append((is_right_of, height))
-        gap, anchor = (0.03, "left") if is_right_of else (-0.03, "right")
-        axes.text(x + gap * width, height, name, ha=anchor, va="center")

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 from flows.errors import UsageError
-from flows.imports import mini
+from flows.imports import comparisons, mini
 from flows.imports.common import arm_name
 from flows.imports.predictions import PredictionSource
 from flows.storage import exports, report_files
@@ -165,14 +165,27 @@ def test_two_folders_under_one_name_are_two_arms(
         for folder in folders[: 1 if number < 8 else 2]:
             folder.mkdir(exist_ok=True)
             (folder / path.name).write_bytes(path.read_bytes())
-    for folder in folders:
-        mini.import_mini(folder, source, folder.name, str(tmp_path / "lake"))
+    mini.import_mini(folders[0], source, "first", str(tmp_path / "lake"))
+    declared = comparisons.given("first:second", 0.1, [])
+    mini.import_mini(folders[1], source, "second", str(tmp_path / "lake"), declared)
     built = report_files.read(Lake.existing(str(tmp_path / "lake")), "gemini")
     assert built.audits == ()
     assert [(arm.name, arm.planned, arm.started) for arm in built.arms] == [
         ("first", 13, 13),
         ("second", 13, 5),
     ]
+    assert built.source.plan.primary == ("first", "second")
+    assert built.comparisons[0].role == "primary"
+
+
+def test_a_comparison_with_a_missing_arm_is_refused(
+    trajectories: Path, source: PredictionSource, tmp_path: Path
+) -> None:
+    """A comparison with an arm that was never imported is refused, and nothing is written."""
+    declared = comparisons.given("absent:mini", None, [])
+    with pytest.raises(UsageError, match="names no two different arms"):
+        mini.import_mini(trajectories, source, "mini", str(tmp_path / "lake"), declared)
+    assert not list(tmp_path.rglob("*.parquet"))
 
 
 def test_an_export_is_the_official_format(
