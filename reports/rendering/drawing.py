@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.transforms import Transform
 
-SERIES = 7
+ARM_COLOURS = ("#0072b2", "#d55e00", "#00805d", "#b0548a", "#8f7000", "#3a8fc4", "#5b5b5b")
+"""Colours of arms outside of a page, which has its own of the same values in light mode."""
+
+SERIES = len(ARM_COLOURS)
 """Number of colours before they repeat. The markers repeat later."""
 
 INK, MUTED, RULE, PAPER = "#010101", "#010102", "#010103", "#010104"
@@ -27,7 +30,7 @@ _COLOURS = {
     MUTED: "var(--muted, #5f6368)",
     RULE: "var(--rule, #d9d9d9)",
     PAPER: "var(--paper, #ffffff)",
-} | {f"#0102{i:02d}": f"var(--arm-{i}, #0072b2)" for i in range(SERIES)}
+} | {f"#0102{i:02d}": f"var(--arm-{i}, {colour})" for i, colour in enumerate(ARM_COLOURS)}
 
 _MARKERS = "osD^vPXd<>"
 
@@ -84,6 +87,14 @@ class Figure:
     svg: str
     is_tall: bool
     """True if the drawing needs a box that scrolls."""
+
+    def _repr_html_(self) -> str:
+        """Return the figure as a notebook shows it, on white and as wide as on a page."""
+        return (
+            '<figure style="background: white; color: black; max-width: 34rem; margin: 0">'
+            f"<b>{escape(self.title)}</b>{self.svg}"
+            f"<figcaption>{escape(self.caption)}</figcaption></figure>"
+        )
 
 
 def draw_figure(

@@ -3,6 +3,7 @@
 import re
 from html import escape
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,8 @@ from reports.analysis import differences
 from reports.build import build
 from reports.rendering import page
 from reports.rendering.answers import answers
+from reports.rendering.drawing import ARM_COLOURS
+from reports.rendering.figures import draw_resolution
 from reports.rendering.leading import describe
 from reports.rendering.page import MARKS, render
 from reports.types import STATES
@@ -189,3 +192,14 @@ def test_every_state_has_its_own_sign() -> None:
     """Every state has its own sign, so that no state is shown by colour alone."""
     assert MARKS.keys() == STATES.keys()
     assert len(set(MARKS.values())) == len(MARKS)
+
+
+def test_a_figure_outside_of_a_page_has_its_colours(two_arms: LakeBuilder) -> None:
+    """A notebook shows a figure with its texts, and with the colours of the page in light mode."""
+    (figure,) = draw_resolution(build(two_arms.root, "trial"))
+    shown = figure._repr_html_()
+    assert "<b>Resolution by arm</b><svg" in shown
+    assert f"var(--arm-1, {ARM_COLOURS[1]})" in shown
+    css = (Path(page.__file__).parents[1] / "templates" / "page.css").read_text()
+    light = re.findall(r"--arm-\d: (#[0-9a-f]{6})", css)[: len(ARM_COLOURS)]
+    assert tuple(light) == ARM_COLOURS
