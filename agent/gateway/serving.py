@@ -20,7 +20,7 @@ _BACKLOG = 128
 
 
 @dataclass(frozen=True)
-class Door:
+class Address:
     """The address of the gateway, for a program."""
 
     socket: Path | None
@@ -37,7 +37,7 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def socket_folder() -> Iterator[Path]:
-    """Yield a folder for a socket. Whoever finds it still needs the token of the gateway."""
+    """Yield a folder for a socket. Its users also need the token of the gateway."""
     # The path of a socket has at most 107 characters.
     folder = Path(tempfile.mkdtemp(prefix="durabench-gw-"))
     folder.chmod(0o711)  # programs in a container may run as another user
@@ -53,7 +53,7 @@ def token() -> str:
 
 
 @asynccontextmanager
-async def served(app: Starlette, folder: Path | None) -> AsyncIterator[Door]:
+async def served(app: Starlette, folder: Path | None) -> AsyncIterator[Address]:
     """Serve an app on a socket in a folder, or on loopback without one, within the block.
 
     Raises:
@@ -73,7 +73,7 @@ async def served(app: Starlette, folder: Path | None) -> AsyncIterator[Door]:
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         port = 0 if folder else int(listener.getsockname()[1])
-        yield Door(folder / SOCKET if folder else None, port)
+        yield Address(folder / SOCKET if folder else None, port)
     finally:
         server.should_exit = True
         await serving

@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.bench import (
     cells,
     durability,
+    gateway,
     grading,
     indexing,
     mini_runner,
@@ -29,6 +30,7 @@ BENCHES: dict[str, Callable[..., list[Bound] | list[Ratio]]] = {
     "overhead": overhead.run,
     "cells": cells.run,
     "queue": queue.run,
+    "gateway": gateway.run,
     "repeats": repeats.run,
 }
 

@@ -99,10 +99,12 @@ class _Run:
         socket_folder = self.folder if workspace.environment == "docker" else None
         async with AsyncExitStack() as stack:
             stack.push_async_callback(switch.cancel)
-            door = await stack.enter_async_context(
+            address = await stack.enter_async_context(
                 serving.served(app(switch, model, key), socket_folder)
             )
-            script = launch.script(recipe, self.task.statement, model, door, key, self.agent_folder)
+            script = launch.script(
+                recipe, self.task.statement, model, address, key, self.agent_folder
+            )
             result = await _until_failure(workspace, script, self.options.run_limit_s, switch)
             await switch.settle()
         seen = switch.seen

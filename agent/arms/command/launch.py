@@ -5,7 +5,7 @@ from pathlib import Path
 
 from agent.arms.command.recipe import Recipe
 from agent.gateway import serving
-from agent.gateway.serving import Door
+from agent.gateway.serving import Address
 
 SOCKET_FOLDER = "/run/durabench"
 """Folder of the socket in a container."""
@@ -27,9 +27,11 @@ for _ in {{1..200}}; do (: </dev/tcp/127.0.0.1/{port}) 2>/dev/null && break; sle
 """
 
 
-def script(recipe: Recipe, task: str, model: str, door: Door, key: str, agent_folder: str) -> str:
+def script(
+    recipe: Recipe, task: str, model: str, address: Address, key: str, agent_folder: str
+) -> str:
     """Return the script that solves a task."""
-    port = _PORT if door.socket else door.port
+    port = _PORT if address.socket else address.port
     given = {
         "DURABENCH_TASK": task,
         "DURABENCH_URL": f"http://127.0.0.1:{port}",
@@ -39,8 +41,8 @@ def script(recipe: Recipe, task: str, model: str, door: Door, key: str, agent_fo
         "DURABENCH_AGENT": agent_folder,
     }
     relay = ""
-    if door.socket:
-        path = f"{SOCKET_FOLDER}/{door.socket.name}"
+    if address.socket:
+        path = f"{SOCKET_FOLDER}/{address.socket.name}"
         relay = _START_RELAY.format(
             missing=NO_RELAY, relay=shlex.quote(_RELAY), socket=path, port=_PORT
         )
