@@ -4,6 +4,25 @@ with cells as (
     select * from marts.cells where state <> 'resolved'
 ),
 
+calls as (
+    select arm, attempt_id, calls, cut_calls, empty_calls from marts.attempt_calls
+),
+
+details as (
+    select arm, attempt_id, detail from staging.attempts
+),
+
+joined as (
+    select
+        cells.*,
+        details.detail,
+        coalesce(2 * cut_calls >= calls, false) as is_starved,
+        coalesce(2 * empty_calls >= calls, false) as is_empty
+    from cells
+    left join calls using (arm, attempt_id)
+    left join details using (arm, attempt_id)
+),
+
 final as (
     select
         arm,
@@ -13,6 +32,10 @@ final as (
         repeat,
         attempt_id,
         case
+            when state = 'no_patch' and is_starved then 'starved'
+            when state = 'no_patch' and is_empty then 'empty'
+            when state = 'infrastructure' and contains(detail, 'rate limit: ') then 'throttled'
+            when state = 'infrastructure' and contains(detail, 'malformed answer: ') then 'empty'
             when state <> 'unresolved' then state
             when fail_to_pass_failures > 0 and pass_to_pass_failures > 0 then 'both'
             when fail_to_pass_failures > 0 then 'fail_to_pass'
@@ -29,7 +52,7 @@ final as (
                 then workflow_status
             else 'unverified'
         end as phase
-    from cells
+    from joined
 )
 
 select * from final

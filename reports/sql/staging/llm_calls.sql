@@ -13,6 +13,8 @@ final as (
         input_tokens,
         cache_read_tokens,
         output_tokens,
+        reasoning_tokens,
+        finish_reason,
         cost_usd
     from calls
 )
