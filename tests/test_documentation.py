@@ -227,7 +227,10 @@ def test_the_manual_lists_its_tests_in_order() -> None:
     """The manual lists every test of its folder in the order of the files."""
     written = [
         name
-        for path in sorted((ROOT / "tests" / "walkthrough").glob("test_*.py"))
+        for path in sorted(
+            (ROOT / "tests" / "walkthrough").glob("test_*.py"),
+            key=lambda path: int(path.name.split("_")[1]),
+        )
         for name in re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE)
     ]
     assert re.findall(r"^- `(test_\w+)`$", MANUAL, re.MULTILINE) == written
