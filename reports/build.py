@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from reports.analysis.breakdowns import read_breakdowns
 from reports.analysis.budgets import read_budgets
 from reports.analysis.failing import read_failures
+from reports.analysis.harnesses import read_grid
 from reports.analysis.paired import (
     read_arms,
     read_cells,
@@ -60,6 +61,7 @@ def build(
             arms = tuple(arm for arm in arms if arm.name in pair)
             comparisons = comparisons[:1]
         names = frozenset(arm.name for arm in arms)
+        cells = tuple(cell for cell in read_cells(connection) if cell.arm in names)
         resampled = read_resampled(connection, *pair) if pair else None
         report = Report(
             source=source,
@@ -69,7 +71,7 @@ def build(
             comparisons=comparisons,
             resampled=resampled,
             non_inferiority=judge_margin(source, comparisons[0]) if comparisons else None,
-            cells=tuple(cell for cell in read_cells(connection) if cell.arm in names),
+            cells=cells,
             failures=read_failures(connection).of(names),
             spending=tuple(one for one in read_spending(connection) if one.arm in names),
             breakdowns=read_breakdowns(connection).of(names),
@@ -77,6 +79,7 @@ def build(
             budgets=read_budgets(connection, names),
             strata=read_strata(connection),
             stops=read_stops(connection),
+            grid=read_grid(connection, arms, cells),
             trajectories=frozenset(),
         )
     finally:

@@ -9,6 +9,7 @@ from reports.breakdowns import Breakdowns
 from reports.economics import Budget, Costs, Worth
 from reports.estimates import Estimate as Estimate
 from reports.estimates import Interval as Interval
+from reports.harnesses import HarnessGrid
 from reports.losses import FailureClass, Failures, Spending
 from reports.strata import BudgetStops, OrderStratum
 
@@ -508,6 +509,8 @@ class Report:
     strata: tuple[OrderStratum, ...]
     """Results by the position of the arm among the arms. Empty if no position is known."""
     stops: tuple[BudgetStops, ...]
+    grid: HarnessGrid | None
+    """The arms as harnesses × models, or None if they are none."""
     trajectories: frozenset[str]
     """Ids of attempts that the report refers to and whose steps are in the lake."""
 

@@ -23,6 +23,7 @@ from reports.losses import PURPOSES, Purpose, Spending
 from reports.rendering import costs
 from reports.rendering.budgets import budget_section
 from reports.rendering.effort import effort_section
+from reports.rendering.harnesses import grid_section
 from reports.rendering.headline import headline
 from reports.rendering.instances import instances_section
 from reports.rendering.leading import Leading, describe
@@ -57,6 +58,7 @@ def render(report: Report) -> str:
         *_spending(report),
         *(_section(pairs) if (pairs := pairs_section(report)) else ()),
         *(_section(strata) if (strata := strata_section(report)) else ()),
+        *(_section(grid) if (grid := grid_section(report)) else ()),
         "## Source",
         _source(report),
     ]

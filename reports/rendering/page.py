@@ -24,6 +24,7 @@ from reports.rendering.drawing import colour_index
 from reports.rendering.effort import effort_section
 from reports.rendering.effort_figures import draw_effort
 from reports.rendering.figures import draw_cost, draw_resolution, draw_spending
+from reports.rendering.harnesses import grid_section
 from reports.rendering.instances import instances_section
 from reports.rendering.leading import describe
 from reports.rendering.markdown import span
@@ -67,7 +68,10 @@ TRACES = (
     ("suspect", "marts/cells.sql → marts/arms.sql", "evaluations.audited_verdict, "
      "evaluations.audit_reasons"),
     ("class of a failure", "marts/failures.sql", "marts.cells.state, "
-     "evaluations.fail_to_pass_failure, evaluations.pass_to_pass_failure"),
+     "evaluations.fail_to_pass_failure, evaluations.pass_to_pass_failure, attempts.detail, "
+     "llm_calls.finish_reason, llm_calls.output_tokens"),
+    ("interaction, Kendall's tau-b", "harnesses.read_grid → statistics.kendall_tau",
+     "experiments.declaration, marts.cells"),
     ("ending, phase", "marts/failures.sql", "attempts.outcome, workflow_status, agent_verdict, "
      "reproduced"),
     ("billed and its parts", "marts/paid_attempts.sql → marts/spending.sql", "attempts.billed_usd, "
@@ -175,6 +179,7 @@ def render(report: Report) -> str:
             "effort": effort_section(report),
             "pairs": pairs_section(report),
             "strata": strata_section(report),
+            "grid": grid_section(report),
         },
         sides=read_sides(report),
         arms=arms,

@@ -8,6 +8,7 @@ amounts      cost, tokens and time: ratios, differences of means
 studentized  differences of skewed amounts and cost per resolved cell, for few instances
 repeats      repeated attempts at an instance: pass@k and intraclass correlation
 families     several comparisons at once
+ranks        agreement of two rankings
 frontier     arms that no other arm or mixture of arms beats on cost and resolution
 netbenefit   value of what is resolved less its cost, and the arm with the most of it
 fieller      limits of a ratio of two means
@@ -42,6 +43,7 @@ from reports.statistics.power import (
     smallest_detectable_difference,
 )
 from reports.statistics.proportions import wilson_interval
+from reports.statistics.ranks import kendall_tau
 from reports.statistics.repeats import mean_pass_at_k, pass_all_k, pass_at_k, repeat_correlation
 from reports.statistics.signflip import sign_flip
 from reports.statistics.studentized import cost_per_resolved, difference_of_amounts
@@ -60,6 +62,7 @@ __all__ = [
     "instance_leads",
     "instances_needed",
     "is_non_inferior",
+    "kendall_tau",
     "mcnemar_exact",
     "mcnemar_mid_p",
     "mcnemar_power",

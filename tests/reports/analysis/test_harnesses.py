@@ -1,0 +1,96 @@
+"""Arms as harnesses × models."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import kendalltau
+
+from reports.build import build
+from reports.rendering import markdown, page
+from reports.statistics import kendall_tau
+from tests.reports.lake_fixture import LakeBuilder
+
+IDS = [f"i{number}" for number in range(8)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=9))
+def test_tau_is_that_of_scipy(ratings: list[tuple[int, int]]) -> None:
+    """tau-b equals scipy's, ties included. Without any difference there is none."""
+    first, second = zip(*ratings, strict=True)
+    expected = kendalltau(first, second).statistic
+    found = kendall_tau(first, second)
+    assert found == pytest.approx(expected) if found is not None else expected != expected
+
+
+def declared(*arms: tuple[str, str, dict[str, Any], str]) -> str:
+    """Return the declaration of arms: name, agent, options and model."""
+    content = [
+        {"name": name, "agent": agent, "options": options, "model": {"name": model}}
+        for name, agent, options, model in arms
+    ]
+    return json.dumps({"arms": content})
+
+
+def run(lake: LakeBuilder, resolved: dict[str, int], *arms: tuple[str, str, Any, str]) -> None:
+    """Declare arms of which each resolves the first so many of eight instances."""
+    for order, (name, agent, _, model) in enumerate(arms):
+        columns = {"agent": agent, "model": model, "arm_order": order}
+        lake.declare([name], IDS, declaration=declared(*arms), **columns)
+        for place, instance in enumerate(IDS):
+            lake.cell(name, instance, "resolved" if place < resolved[name] else "unresolved")
+
+
+LEAN, FULL = {"profile": {"preset": "lean"}}, {"profile": {"preset": "full"}}
+ARMS = (
+    ("mini-s", "mini", {}, "small"),
+    ("lean-s", "durable", LEAN, "small"),
+    ("full-s", "durable", FULL, "small"),
+    ("codex-s", "command", {"recipe": "codex"}, "small"),
+    ("mini-l", "mini", {}, "large"),
+    ("lean-l", "durable", LEAN, "large"),
+    ("codex-l", "command", {"recipe": {"name": "codex", "run": "x"}}, "large"),
+)
+RESOLVED = {
+    "mini-s": 2, "lean-s": 6, "full-s": 8, "codex-s": 1, "mini-l": 5, "lean-l": 4, "codex-l": 1,
+}  # fmt: skip
+
+
+def test_a_harness_is_what_is_declared_besides_the_model(lake: LakeBuilder) -> None:
+    """Arms that differ only in name and model are of one harness; other options are another."""
+    run(lake, RESOLVED, *ARMS)
+    grid = build(lake.root, "trial").grid
+    assert grid is not None
+    assert grid.models == ("small", "large")
+    assert grid.harnesses == ("mini", "durable #1", "durable #2", "codex #1", "codex #2")
+    assert grid.arms["mini", "large"] == "mini-l"
+    assert grid.arms["durable #2", "small"] == "full-s"
+
+
+def test_rankings_and_interactions_are_over_what_both_models_ran(lake: LakeBuilder) -> None:
+    """mini against lean is −4 of 8 with the small model and +1 with the large one."""
+    run(lake, RESOLVED, *ARMS)
+    report = build(lake.root, "trial")
+    grid = report.grid
+    assert grid is not None
+    [agreement] = grid.agreements
+    assert (agreement.models, agreement.harnesses, agreement.tau) == (("small", "large"), 2, -1)
+    [interaction] = grid.interactions
+    assert interaction.harnesses == ("mini", "durable #1")
+    assert interaction.estimate.value == pytest.approx(-5 / 8)
+    assert interaction.estimate.interval.low < -5 / 8 < interaction.estimate.interval.high
+    for shown in (page.render(report), markdown.render(report)):
+        assert "Harnesses by model" in shown
+        assert "−62.5" in shown
+        assert "−1.00" in shown
+
+
+@pytest.mark.parametrize("kept", [("mini-s", "lean-s"), ("mini-s", "mini-l"), ("mini-s", "lean-l")])
+def test_fewer_than_two_of_each_are_no_grid(lake: LakeBuilder, kept: tuple[str, str]) -> None:
+    """One model, one harness, or no common one have no grid, and nothing is shown."""
+    run(lake, RESOLVED, *(arm for arm in ARMS if arm[0] in kept))
+    report = build(lake.root, "trial")
+    assert report.grid is None
+    assert "Harnesses by model" not in page.render(report)
