@@ -89,15 +89,15 @@ def _settings(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _labels(keys: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """Return a label for each arm, given key and label. Equal labels of other keys get numbers."""
-    distinct = dict(dict.fromkeys(keys.values()))
-    times = Counter(label for _, label in distinct)
-    numbers: Counter[str] = Counter()
-    named = {}
-    for key, label in distinct:
-        numbers[label] += 1
-        named[key] = f"{label} #{numbers[label]}" if times[label] > 1 else label
-    return {arm: named[key] for arm, (key, _) in keys.items()}
+    """Return a label for each arm, given key and label. Equal labels of other keys name an arm."""
+    first: dict[str, str] = {}
+    for arm, (key, _) in keys.items():
+        first.setdefault(key, arm)
+    times = Counter(label for _, label in set(keys.values()))
+    return {
+        arm: f"{label} ({first[key]})" if times[label] > 1 else label
+        for arm, (key, label) in keys.items()
+    }
 
 
 def _resolved(cells: Iterable[Cell], arms: Iterable[str]) -> Resolved:

@@ -64,9 +64,11 @@ def test_a_harness_is_what_is_declared_besides_the_model(lake: LakeBuilder) -> N
     grid = build(lake.root, "trial").grid
     assert grid is not None
     assert grid.models == ("small", "large")
-    assert grid.harnesses == ("mini", "durable #1", "durable #2", "codex #1", "codex #2")
+    assert grid.harnesses == (
+        "mini", "durable (lean-s)", "durable (full-s)", "codex (codex-s)", "codex (codex-l)",
+    )  # fmt: skip
     assert grid.arms["mini", "large"] == "mini-l"
-    assert grid.arms["durable #2", "small"] == "full-s"
+    assert grid.arms["durable (full-s)", "small"] == "full-s"
 
 
 def test_rankings_and_interactions_are_over_what_both_models_ran(lake: LakeBuilder) -> None:
@@ -78,7 +80,7 @@ def test_rankings_and_interactions_are_over_what_both_models_ran(lake: LakeBuild
     [agreement] = grid.agreements
     assert (agreement.models, agreement.harnesses, agreement.tau) == (("small", "large"), 2, -1)
     [interaction] = grid.interactions
-    assert interaction.harnesses == ("mini", "durable #1")
+    assert interaction.harnesses == ("mini", "durable (lean-s)")
     assert interaction.estimate.value == pytest.approx(-5 / 8)
     assert interaction.estimate.interval.low < -5 / 8 < interaction.estimate.interval.high
     for shown in (page.render(report), markdown.render(report)):
