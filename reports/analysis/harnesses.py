@@ -43,7 +43,9 @@ def read_grid(
     settings = {name: _settings(declared[name]) for name in names if name in declared}
     harness = _labels({name: (key, label) for name, (key, label, _, _) in settings.items()})
     model = _labels({name: (key, label) for name, (_, _, key, label) in settings.items()})
-    placed = {(harness[name], model[name]): name for name in settings}
+    placed: dict[tuple[str, str], str] = {}
+    for name in settings:
+        placed.setdefault((harness[name], model[name]), name)
     harnesses, models = dict.fromkeys(harness.values()), dict.fromkeys(model.values())
     shared = {
         (one, other): [h for h in harnesses if (h, one) in placed and (h, other) in placed]
@@ -78,10 +80,11 @@ def read_grid(
 def _settings(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
     """Return key and label of an arm's harness, and key and label of its model."""
     declaration = json.loads(row["declaration"])
-    for arm in declaration.get("arms", ()) if row["environment"] != "imported" else ():
-        if arm.get("name") == row["arm"] and "options" in arm:
+    for arm in declaration.get("arms", ()):
+        # An import declares the names of its arms alone.
+        if isinstance(arm, dict) and arm.get("name") == row["arm"]:
             rest = {name: value for name, value in arm.items() if name not in ("name", "model")}
-            recipe = (arm["options"] or {}).get("recipe")
+            recipe = (arm.get("options") or {}).get("recipe")
             label = recipe.get("name") if isinstance(recipe, dict) else recipe
             spec = json.dumps(arm.get("model") or declaration.get("model"), sort_keys=True)
             return json.dumps(rest, sort_keys=True), str(label or row["agent"]), spec, row["model"]

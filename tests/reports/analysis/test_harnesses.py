@@ -96,3 +96,17 @@ def test_fewer_than_two_of_each_are_no_grid(lake: LakeBuilder, kept: tuple[str, 
     report = build(lake.root, "trial")
     assert report.grid is None
     assert "Harnesses by model" not in page.render(report)
+
+
+def test_an_import_has_the_harnesses_that_it_names(lake: LakeBuilder) -> None:
+    """The declaration of an import has the names of its arms only; agent and model are columns."""
+    arms = [(f"{harness}-{model}", harness, model) for harness in "ab" for model in "xy"]
+    declaration = json.dumps({"arms": [name for name, _, _ in arms]})
+    for order, (name, harness, model) in enumerate(arms):
+        columns = {"agent": harness, "model": model, "arm_order": order}
+        lake.declare([name], IDS, declaration=declaration, **columns)
+        lake.cell(name, IDS[0])
+    grid = build(lake.root, "trial").grid
+    assert grid is not None
+    assert (grid.harnesses, grid.models) == (("a", "b"), ("x", "y"))
+    assert grid.arms["b", "x"] == "b-x"
