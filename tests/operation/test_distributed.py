@@ -88,6 +88,7 @@ def all_logged(server: PrefectServer, runs: list[str], expected: list[str]) -> l
     return messages if all(there) else None
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.usefixtures("workers")
 def test_a_run_can_be_watched(server: PrefectServer) -> None:
     """Shards are children of the benchmark, and cells are task runs in the graph of their shard.

@@ -20,7 +20,7 @@ from agent.types import Outcome, Task
 from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(2)]
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(3)]
 
 FILES = {
     "calc.py": "def add(a, b):\n    return a - b\n\n\ndef double(a):\n    return 2 * a\n",

@@ -15,7 +15,7 @@ from agent.tools import Toolbox, ToolResult, ToolSettings, render
 from agent.workspaces import Workspace
 from tests.agent.commands import sh
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 
 @pytest.mark.parametrize("role", TOOLS_OF_ROLES)
@@ -134,6 +134,7 @@ async def test_without_commands_no_output_file_is_mentioned(host: Workspace) -> 
 
 
 @pytest.mark.docker
+@pytest.mark.sampled(4)
 async def test_a_thousand_processes(fresh_container: Workspace, implementer: Toolbox) -> None:
     """Thousands of processes, even a fork bomb, end with the command that started them."""
     many = "echo >tests/test_new.py; for i in {1..2000}; do sleep 1234 & done"

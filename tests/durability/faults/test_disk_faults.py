@@ -27,7 +27,7 @@ from tests.timing import as_variables
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.sampled(16)]
 
 CALLS = len(HOST_INSTANCES) * len(TURNS)
-PATIENCE_S = 30
+PATIENCE_S = 20
 """Time after which the program stops waiting for free space."""
 REPORTED_WITHIN_S = 3 * PATIENCE_S
 """All cells must wait at the same time, not in turn; starting and reporting take the rest."""

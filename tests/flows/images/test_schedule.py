@@ -37,7 +37,7 @@ from flows.storage.lake import Lake, Row
 from tests.flows.conftest import trial
 from tests.servers.image_registry import ImageRegistry
 
-pytestmark = [pytest.mark.docker, pytest.mark.sampled(2)]
+pytestmark = [pytest.mark.docker, pytest.mark.sampled(3)]
 
 MB = 10**6
 FILLER = 3 * MB
