@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from agent.journal import Journal
+from agent.journal import Journal, Tenure
 from agent.session.steps import from_record
 from agent.timings import timings
 from flows.cli import console
@@ -16,6 +16,7 @@ from flows.display.terminal import show
 from flows.errors import UsageError
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
+from reports.format import plural
 from reports.steps import StepView, of_row
 
 
@@ -57,22 +58,42 @@ def _close(
     account = journal.account(attempt_id) if journal else None
     billed = f", billed ${account.billed_usd:,.4f}" if account and account.calls_billed else ""
     unknown = f", {unpriced} calls of unknown price" if unpriced else ""
-    show(f"{attempt_id}: {end}; ${spent:,.4f}{unknown}{billed}")
+    held = _worked(journal, attempt_id) if journal else []
+    workers = f"; {_held(held[0])}" if len(held) == 1 else ""
+    show(f"{attempt_id}: {end}; ${spent:,.4f}{unknown}{billed}{workers}")
 
 
 def _journaled(journal: Journal | None, attempt_id: str, follow: bool) -> Iterator[StepView]:
+    """Yield the steps. Of several workers, show each before its first step."""
     assert journal is not None
     seen: set[tuple[str, int]] = set()
+    told = 0
     while True:
         ended = journal.outcome(attempt_id) is not None
+        held = _worked(journal, attempt_id)
         for recorded in sorted(journal.steps(attempt_id), key=lambda step: step.ordinal):
             place = (recorded.scope, recorded.seq)
             if recorded.result is not None and place not in seen:
                 seen.add(place)
+                while 1 < len(held) > told and (held[told].first_ordinal or 0) <= recorded.ordinal:
+                    show(_held(held[told]), "dim")
+                    told += 1
                 yield of_step(from_record(recorded))
         if ended or not follow:
             return
         time.sleep(timings().trace_poll_s)
+
+
+def _worked(journal: Journal, attempt_id: str) -> list[Tenure]:
+    """Return the tenures of the workers that made a step."""
+    return [each for each in journal.tenures(attempt_id) if each.steps]
+
+
+def _held(tenure: Tenure) -> str:
+    """Return which worker held the attempt, and from when to when."""
+    until = f"to {tenure.ended_at.astimezone():%H:%M:%S}" if tenure.ended_at else "not given back"
+    began = f"from {tenure.began_at.astimezone():%H:%M:%S}"
+    return f"held by {tenure.worker} {began} {until}: {plural(tenure.steps, 'step')}"
 
 
 def _filed(lake: Lake, attempt_id: str) -> Iterator[StepView]:
