@@ -98,7 +98,7 @@ class _Program:
     async def run(self, code: str) -> Ended:
         stop = await self._running.begin(code)
         rejected = stop.text if isinstance(stop, Failed) and stop.is_rejected else ""
-        digest = hashlib.sha256(code.encode()).hexdigest()
+        digest = hashlib.sha256(code.encode()).hexdigest()[:16]
         begun = await self._scope.event(
             "begin", {"program": digest}, _known(Begun(interpreter.RELEASE, rejected)), Begun
         )
@@ -201,6 +201,8 @@ class _Program:
         going = [task for task in self._tasks if not task.done()]
         if going:
             await asyncio.wait(going)
+        for task in self._tasks:
+            _error(task)  # asyncio reports an error that nobody has looked at
 
     def abandon(self) -> None:
         """Cut off everything, even what is paid."""
