@@ -277,12 +277,7 @@ class ShellWorkspace(ABC):
         return patch.decode(errors="surrogateescape")
 
     async def diff_since(self, tree: str) -> str:
-        """Return all differences from a tree that this workspace had, as `diff` does.
-
-        Raises:
-            Destroyed: git cannot compare.
-            WorkspaceError: the shell is gone.
-        """
+        """Return all differences from a tree that this workspace had, like `diff`."""
         work = f"want={shlex.quote(tree)}\nfirmly patch_since"
         patch = await self._git(work, "diff", keep_bytes=MAX_FILE_BYTES)
         return patch.decode(errors="surrogateescape")
