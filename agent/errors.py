@@ -7,11 +7,14 @@
     │   └── BudgetReserved     calls in flight have reserved what it needs: wait for them
     ├── OutOfTime              a time limit of the attempt or a part of it was reached
     ├── Undone                 a step destroyed the repository and was undone
+    ├── ToolFailed             a tool cannot go on: a known end of the attempt
+    ├── CalledOff              concurrent work failed, so nothing further of this begins
     ├── Interrupted            the operator asked to stop: nothing is lost, a new run resumes
     │   └── NotSent            an announced call was stopped before it reached a provider
     ├── LeaseHeld              an active worker holds the attempt: wait for its result
     ├── DivergenceError        the arm's request differs from the recorded one
     └── InfrastructureError    broken infrastructure: raised, retried by the flow, never a result
+        ├── Retryable          a tool failed for a reason that may pass: it is tried again first
         ├── WorkspaceError     a container or shell is gone or unavailable
         │   └── Destroyed      the workspace runs, but its content can no longer be saved
         ├── ModelError         the model is unreachable or rejects every call
@@ -83,6 +86,14 @@ class DivergenceError(AgentError):
         return (type(self), fields)
 
 
+class ToolFailed(AgentError):
+    """A tool cannot do what it is for, whatever the model asks. The attempt ends, and says why."""
+
+
+class CalledOff(AgentError):
+    """Other work of the same program or reply failed, so that nothing further of this begins."""
+
+
 class Interrupted(AgentError):
     """The operator asked to stop. Recorded steps are kept."""
 
@@ -118,6 +129,18 @@ class InfrastructureError(AgentError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), str(self), self.retryable))
+
+
+class Retryable(InfrastructureError):
+    """A tool failed for a reason that may pass, such as an unreachable service.
+
+    The tool is tried again after `after_s` seconds. If that does not help, the attempt could not be
+    carried out.
+    """
+
+    def __init__(self, message: str, *, after_s: float = 1.0, retryable: bool = True) -> None:
+        super().__init__(message, retryable=retryable)
+        self.after_s = after_s
 
 
 class WorkspaceError(InfrastructureError):

@@ -226,7 +226,7 @@ LLM_CALLS = Table(
 
 STEPS = Table(
     "steps",
-    "one step of an attempt: a model call, a command or an action",
+    "one step of an attempt: a model call, a command, an action or an event",
     (
         *_CELL,
         Column("scope", TEXT, "path of the branch that made it; empty for the main line"),
@@ -234,7 +234,8 @@ STEPS = Table(
         Column(
             "kind",
             TEXT,
-            "model, command, action (a tool, a diff) or limit (not begun, because time was up)",
+            "model, command, action (a tool, a diff), event (a reading outside the workspace) or "
+            "limit (not begun, because time was up)",
         ),
         Column("request", TEXT, "JSON; for a model call, the messages added since the last one"),
         Column("request_digest", TEXT, "SHA-256 of the whole request as canonical JSON"),

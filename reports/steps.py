@@ -138,11 +138,10 @@ def of_call(
 
 def of_work(origin: Origin, request: dict[str, Any], content: Any, outcome: str) -> StepView:
     """Return a command or an action for display. `content` is its result as JSON."""
-    action = request.get("action")
-    rest = {name: value for name, value in request.items() if name != "action"}
+    action, rest = _named(request)
     return StepView(
         origin,
-        str(action or origin.kind),
+        action or origin.kind,
         _tool(rest) if action else in_line(request.get("command", "")),
         asked=_asked(request),
         result=_output(content),
@@ -206,12 +205,18 @@ def _said(message: dict[str, Any]) -> str:
 
 def _asked(request: dict[str, Any]) -> str:
     """Return a request for work in the workspace; empty for a model call."""
-    if "action" not in request:
+    action, rest = _named(request)
+    if not action:
         return str(request.get("command", ""))
-    rest = {name: value for name, value in request.items() if name != "action"}
     if rest.keys() == {"tool", "arguments"}:
         return in_full({rest["tool"]: rest["arguments"]})
-    return in_full({request["action"]: rest}) if rest else str(request["action"])
+    return in_full({action: rest}) if rest else action
+
+
+def _named(request: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the name of an action or an event, which is empty for a command, and the rest."""
+    rest = {name: value for name, value in request.items() if name not in ("action", "event")}
+    return str(request.get("action") or request.get("event") or ""), rest
 
 
 def _output(content: Any) -> str:

@@ -32,6 +32,7 @@ OTHERS = (
     "CHANGELOG.md",
     "agent/ARCHITECTURE.md",
     "agent/DURABLE.md",
+    "agent/CAPABILITIES.md",
     "agent/PROGRAMS.md",
     "agent/SIMULATION.md",
     "eval/tasks/README.md",
@@ -120,7 +121,7 @@ def test_every_page_is_checked() -> None:
     """This file lists every page of the repository, except prompts and the pages of tasks."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
     there = subprocess.check_output(listed, cwd=ROOT, text=True).splitlines()
-    prompts = re.compile(r"agent/arms/durable/|eval/tasks/(tasks|repos|base)/")
+    prompts = re.compile(r"agent/(arms/\w+|capabilities)/|eval/tasks/(tasks|repos|base)/")
     assert {name for name in there if not prompts.match(name)} == {*PAGES}
 
 

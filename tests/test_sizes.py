@@ -21,10 +21,6 @@ EXCEPTIONS = {
         510,
         "the journal's interface: short methods, most of them one transaction with its contract",
     ),
-    "agent/session/session.py": (
-        490,
-        "the steps of an attempt in the order in which they are replayed and recorded",
-    ),
     "agent/workspaces/container.py": (
         470,
         "the life of a container from opening over adoption to removal, which shares its state",

@@ -5,6 +5,7 @@
 | `mini` | mini-swe-agent's own `DefaultAgent`, its own SWE-bench prompts and limits |
 | `mini_retry` | mini-swe-agent, best of k by the tests that it can run |
 | `durable` | plans, reproduces, implements and verifies step by step: see `agent.arms.durable` |
+| `loop` | one conversation with capabilities that are switched on: see `agent.capabilities` |
 | `command` | any program that speaks to a model API: see `agent.arms.command` |
 | `python` | a function of another package: see `agent.arms.python` |
 | `gold` | applies the reference patch: proves that image and grader work |
@@ -20,6 +21,7 @@ from agent.arms.options import (
     ArmOptions,
     CommandOptions,
     DurableOptions,
+    LoopOptions,
     MiniOptions,
     MiniRetryOptions,
     PythonOptions,
@@ -30,7 +32,7 @@ from agent.types import Outcome, Task
 Solve = Callable[[Task, Session, Any], Awaitable[Outcome]]
 """Solves a task through a session, with the options of the agent."""
 
-ArmKind = Literal["mini", "mini_retry", "durable", "command", "python", "gold", "null"]
+ArmKind = Literal["mini", "mini_retry", "durable", "loop", "command", "python", "gold", "null"]
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,12 @@ async def _durable(task: Task, session: Session, options: DurableOptions) -> Out
     return await arm.solve(task, session, options)
 
 
+async def _loop(task: Task, session: Session, options: LoopOptions) -> Outcome:
+    from agent.arms.loop import arm
+
+    return await arm.solve(task, session, options)
+
+
 async def _command(task: Task, session: Session, options: CommandOptions) -> Outcome:
     from agent.arms.command import arm
 
@@ -83,6 +91,7 @@ ARMS: dict[ArmKind, Arm] = {
     "mini": Arm(_mini, MiniOptions, needs_model=True),
     "mini_retry": Arm(_mini_retry, MiniRetryOptions, needs_model=True),
     "durable": Arm(_durable, DurableOptions, needs_model=True, version=2),
+    "loop": Arm(_loop, LoopOptions, needs_model=True),
     "command": Arm(_command, CommandOptions, needs_model=True),
     "python": Arm(_python, PythonOptions, needs_model=True),
     "gold": Arm(reference.gold, ArmOptions, needs_model=False),

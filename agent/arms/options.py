@@ -7,6 +7,7 @@ from pydantic.config import JsonDict
 
 from agent.arms.command.recipe import AnyRecipe
 from agent.arms.durable.profile import LeanProfile, Profile
+from agent.capabilities.declared import Delegation, Programs
 from agent.errors import InvalidSpec
 from agent.models.spec import ModelSpec
 
@@ -117,3 +118,59 @@ class PythonOptions(ArmOptions):
     settings: dict[str, Any] = Field(
         default_factory=dict, description="anything that the function reads from its options"
     )
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LoopLimits(_Part):
+    """Limits of one attempt, over all its agents."""
+
+    calls: int | None = Field(default=250, ge=1, description="model calls; null for any number")
+    usd: float | None = Field(default=3.0, gt=0, description="US dollars; null for any amount")
+
+
+class LoopTimeouts(_Part):
+    """Time limits of single tools."""
+
+    command_s: float = Field(default=120, gt=0, description="seconds per command")
+    test_s: float = Field(default=600, gt=0, description="seconds per run of tests")
+
+
+class LoopOptions(ArmOptions):
+    """The capabilities of an agent on the loop, and its limits."""
+
+    capabilities: list[str] = Field(
+        default=["files", "symbols", "shell", "tests"],
+        min_length=1,
+        description="what the agent can do: files, look, symbols, shell, tests, ptc, subagents, "
+        "faults, or one of another package as package.module:NAME",
+    )
+    rounds: int = Field(default=60, ge=1, le=10_000, description="model calls of the first agent")
+    roles: dict[str, ModelSpec] = Field(
+        default_factory=dict,
+        description="models by role: `loop` for the first agent, or a kind of subagent",
+    )
+    subagents: Delegation = Field(
+        default_factory=Delegation, description="kinds of subagents, and limits on their number"
+    )
+    programs: Programs = Field(default_factory=Programs, description="limits on one program")
+    limits: LoopLimits = Field(default_factory=LoopLimits, description="limits of one attempt")
+    timeouts: LoopTimeouts = Field(default_factory=LoopTimeouts, description="of single tools")
+    protect_tests: bool = Field(
+        default=True, description="revert changes of existing tests and of their configuration"
+    )
+
+    def models(self, own: ModelSpec) -> dict[str, ModelSpec]:
+        """Return the models of the roles that have their own.
+
+        Raises:
+            InvalidSpec: the capabilities, kinds or roles are invalid.
+        """
+        from agent.capabilities.checking import checked  # imports the capabilities of others
+
+        checked(self.capabilities, self.subagents, self.roles)
+        kinds = self.subagents.kinds.items()
+        of_kinds = {name: kind.model for name, kind in kinds if kind.model is not None}
+        return {"": own, **of_kinds, **self.roles}

@@ -29,6 +29,7 @@ from agent.journal.types import (
     RecordedStep,
     References,
     Reservation,
+    Tenure,
     TreeRef,
 )
 
@@ -47,5 +48,6 @@ __all__ = [
     "References",
     "Reservation",
     "Taken",
+    "Tenure",
     "TreeRef",
 ]

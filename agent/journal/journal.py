@@ -9,7 +9,7 @@ from sqlalchemy import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError
 
 from agent.errors import JournalError, OtherJournal
-from agent.journal import attempts, leases, ledger, progress, rates, records, ties
+from agent.journal import attempts, leases, ledger, progress, rates, records, tenures, ties
 from agent.journal.blobs import Blobs
 from agent.journal.bodies import Bodies
 from agent.journal.database import Database, shown
@@ -25,6 +25,7 @@ from agent.journal.types import (
     Progress,
     RecordedStep,
     Reservation,
+    Tenure,
     TreeRef,
 )
 from agent.timings import timings
@@ -192,6 +193,7 @@ class Journal:
             attempt = attempts.find(connection, attempt_id)
             if attempt is not None:  # other work has leases too
                 ledger.forfeit(connection, attempt)
+                tenures.begin(connection, lease)
             return lease
 
         return self._database.write(work)
@@ -221,7 +223,16 @@ class Journal:
 
     def release(self, lease: Lease) -> None:
         """Release the lease. Do nothing if another worker has acquired it."""
-        self._database.write(lambda connection: leases.release(connection, lease))
+
+        def work(connection: Connection) -> None:
+            leases.release(connection, lease)
+            tenures.end(connection, lease)
+
+        self._database.write(work)
+
+    def tenures(self, attempt_id: str) -> list[Tenure]:
+        """Return which worker held the attempt when, the first one first."""
+        return self._database.read(lambda connection: tenures.read(connection, attempt_id))
 
     def holder(self, attempt_id: str) -> str | None:
         """Return the worker whose lease on the attempt has not expired, or None."""
@@ -338,8 +349,11 @@ class Journal:
         *,
         duration_s: float,
         tree: TreeRef | None,
+        bench: str | None = None,
     ) -> None:
         """Record a step that costs nothing, after it happened: `intend` and `record` in one.
+
+        `bench` is the branch in whose workspace it worked.
 
         Raises:
             FencedError: another worker has acquired the attempt.
@@ -356,6 +370,7 @@ class Journal:
             "settled_nusd": None,
             "duration_s": duration_s,
             "tree": None if tree is None else str(tree),
+            "bench": bench,
         }
 
         def work(connection: Connection) -> None:

@@ -124,6 +124,19 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX queue_open ON queue (run, position) WHERE ended_as IS NULL",
         "CREATE INDEX queue_ended ON queue (run, ended_at) WHERE ended_at IS NOT NULL",
     ),
+    (
+        "ALTER TABLE steps ADD COLUMN bench TEXT",
+        """
+        CREATE TABLE tenures (
+            attempt_id TEXT NOT NULL,
+            epoch INTEGER NOT NULL,
+            worker TEXT NOT NULL,
+            began_at DOUBLE PRECISION NOT NULL,
+            ended_at DOUBLE PRECISION,
+            PRIMARY KEY (attempt_id, epoch)
+        )
+        """,
+    ),
 )
 """Statements per version, the first version first.
 

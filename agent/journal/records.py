@@ -34,6 +34,7 @@ _MINE = (*_PLACE, steps.c.epoch == bindparam("held"), steps.c.result.is_(None))
 
 _INTENT = ("epoch", "ordinal", "kind", "digest", "request", "started_at")
 _RESULT = ("result", "cost_usd", "settled_nusd", "duration_s", "tree")
+_WHOLE = (*_INTENT, *_RESULT, "bench")
 
 
 def _begin(dialect: Dialect, insert_into: Any, fields: tuple[str, ...]) -> TextClause:
@@ -57,7 +58,7 @@ _INSERTS = {
     "postgresql": (postgresql.dialect(paramstyle="named"), postgresql.insert),  # type: ignore[no-untyped-call]
 }
 _BEGIN = {name: _begin(*insert_into, _INTENT) for name, insert_into in _INSERTS.items()}
-_ENTER = {name: _begin(*insert_into, _INTENT + _RESULT) for name, insert_into in _INSERTS.items()}
+_ENTER = {name: _begin(*insert_into, _WHOLE) for name, insert_into in _INSERTS.items()}
 _FINISH = update(steps).where(*_MINE).values({name: bindparam(f"new_{name}") for name in _RESULT})
 _FIND = select(steps.c.epoch, steps.c.digest, steps.c.request, steps.c.result).where(*_PLACE)
 _TAKE_BACK = delete(steps).where(*_MINE)
@@ -138,6 +139,7 @@ def read(connection: Connection, attempt_id: str, bodies: Bodies) -> list[Record
                 tree=None if row.tree is None else TreeRef.parse(row.tree),
                 ordinal=row.ordinal,
                 copied=row.epoch == 0,
+                bench=row.bench,
             )
             for row in rows
         ),

@@ -10,7 +10,7 @@ from agent.journal.attempts import FIELDS, find
 from agent.journal.bodies import BLOB
 from agent.journal.database import Database, clock
 from agent.journal.leases import acquire, release
-from agent.journal.tables import attempts, leases, steps
+from agent.journal.tables import attempts, leases, steps, tenures
 from agent.journal.types import Attempt, Holding, References, TreeRef
 
 WORKER = "retention"
@@ -137,6 +137,7 @@ def _remove(connection: Connection, attempt_id: str) -> None:
         return
     ledger.forget(connection, attempt)
     connection.execute(delete(steps).where(steps.c.attempt_id == attempt_id))
+    connection.execute(delete(tenures).where(tenures.c.attempt_id == attempt_id))
     connection.execute(delete(attempts).where(attempts.c.attempt_id == attempt_id))
     ties.forget(connection, attempt.experiment)
 

@@ -52,6 +52,17 @@ steps = Table(
     Column("started_at", Double, nullable=False),  # seconds since 1970
     Column("duration_s", Double),
     Column("tree", Text),
+    Column("bench", Text),  # branch in whose workspace it worked; NULL: in none, or unknown
+)
+
+tenures = Table(
+    "tenures",
+    metadata,
+    Column("attempt_id", Text, primary_key=True),
+    Column("epoch", Integer, primary_key=True),
+    Column("worker", Text, nullable=False),
+    Column("began_at", Double, nullable=False),  # seconds since 1970
+    Column("ended_at", Double),  # NULL: not given back
 )
 
 ledger = Table(

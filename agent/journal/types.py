@@ -83,6 +83,22 @@ class RecordedStep:
     """Position in the order in which the attempt's steps were begun, over all scopes."""
     copied: bool = False
     """True if a fork copied the step from its parent."""
+    bench: str | None = None
+    """The branch in whose workspace it worked; None if in none, or in a journal of old."""
+
+
+@dataclass(frozen=True)
+class Tenure:
+    """The time for which a worker held an attempt."""
+
+    worker: str
+    began_at: datetime
+    ended_at: datetime | None
+    """None if the worker has not given the attempt back: it holds it, or died."""
+    steps: int
+    """Steps that it began and that are on record."""
+    first_ordinal: int | None
+    """Ordinal of the first of them; None without any."""
 
 
 @dataclass(frozen=True)

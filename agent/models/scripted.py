@@ -1,9 +1,10 @@
 """A fixed list of replies, for tests and for trying an arm by hand."""
 
+import json
 from typing import Any
 
 from agent.errors import ModelError
-from agent.models.chat import bash_call, essential, tokens
+from agent.models.chat import bash_call, essential, tokens, tool_call
 from agent.models.protocol import Message, ModelInfo, ModelReply, ModelRequest, Usage
 from agent.models.spec import ScriptedSpec
 
@@ -38,6 +39,19 @@ class ScriptedModel:
 def _message(reply: str | dict[str, Any], number: int) -> Message:
     if isinstance(reply, str):
         return {"role": "assistant", "content": reply}
+    if "calls" in reply:
+        return _calling(reply, number)
     if "command" in reply:
         return bash_call(reply["command"], call_id=f"call_{number}", content=reply.get("content"))
     return essential(reply)
+
+
+def _calling(reply: dict[str, Any], number: int) -> Message:
+    """Return a message that calls tools."""
+    calls = [
+        tool_call(
+            each["tool"], json.dumps(each.get("arguments") or {}), call_id=f"call_{number}_{at}"
+        )["tool_calls"][0]
+        for at, each in enumerate(reply["calls"])
+    ]
+    return {"role": "assistant", "content": reply.get("content"), "tool_calls": calls}

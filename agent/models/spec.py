@@ -181,8 +181,8 @@ class ScriptedSpec(_Spec):
 
     provider: Literal["scripted"]
     replies: list[str | dict[str, Any]] = Field(
-        description="a text, an assistant message in the OpenAI form, or `{command: …}`, "
-        "a call of the `bash` tool"
+        description="a text, an assistant message in the OpenAI form, `{command: …}`, a call of "
+        "the `bash` tool, or `{calls: [{tool: …, arguments: …}]}`"
     )
     native_tools: bool = Field(
         default=True, description="false: the replies use the text protocol of fenced blocks"

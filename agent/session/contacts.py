@@ -29,6 +29,8 @@ class Contact:
     ceiling_usd: Callable[[], float | None] = lambda: 0.0
     cheaper: Callable[[], Sequence["Contact"]] = lambda: ()
     """Returns the same request with lower limits on its cost, the highest first."""
+    in_workspace: bool = False
+    """True if it may change the workspace, so that it has to be alone there."""
     is_foreign: bool = False
     """True if another program made the request, and decides what to do if it is refused."""
 

@@ -28,6 +28,8 @@ class Entry:
     kind: StepKind
     digest: str
     request: bytes
+    bench: str | None = None
+    """The branch in whose workspace the step works; None if it works in none."""
 
 
 class StepLog(Protocol):
@@ -184,4 +186,5 @@ class JournalLog:
             result,
             duration_s=duration_s,
             tree=tree,
+            bench=step.bench,
         )

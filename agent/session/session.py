@@ -5,102 +5,42 @@ numbered `Step`, which is recorded: a model call before and after it happens, an
 afterwards. To resume, the arm runs again from the top: recorded steps return their results at once,
 and the first unrecorded one runs live.
 
-Steps are numbered within a scope, a path such as `plan/3` or `step-2/candidate-1`. Scopes in one
-workspace take turns. Branches have their own workspaces and may run at the same time.
+Steps are numbered within a scope, a path such as `plan/3` or `step-2/candidate-1`. Scopes may run
+at the same time. Their steps take turns in a workspace that they share; branches have their own.
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from pydantic import TypeAdapter
 
-from agent.errors import (
-    AgentError,
-    BudgetExhausted,
-    BudgetReserved,
-    ContextWindowExceeded,
-    Destroyed,
-    DivergenceError,
-    Interrupted,
-    NotSent,
-    OutOfTime,
-    RequestRefused,
-    Undone,
-)
 from agent.journal import RecordedStep, TreeRef
 from agent.models.protocol import Message, Model, ModelReply, ModelRequest
 from agent.session.contacts import Contact, contact
-from agent.session.deadlines import Deadline, covered_s
-from agent.session.log import Entry, NoLog, StepLog
-from agent.session.steps import (
-    ActionResult,
-    CutOff,
-    Result,
-    Step,
-    StepKind,
-    canonical,
-    digest,
-    encode,
-    from_record,
-)
+from agent.session.gates import Gate
+from agent.session.log import NoLog, StepLog
+from agent.session.stepping import AttemptState, Line, Spent
+from agent.session.steps import ActionResult, Result, Step, canonical
 from agent.session.workbench import BASE, Workbench, Workspaces
 from agent.workspaces.protocol import CommandResult, Environment, Mount, Workspace
 
 T = TypeVar("T")
 
-_CUT_OFF: Mapping[str, type[AgentError]] = {
-    "time": OutOfTime,
-    "too_long": ContextWindowExceeded,
-    "refused": RequestRefused,
-    "destroyed": Undone,
-}
-
-
-@dataclass
-class _Attempt:
-    """State that all scopes of an attempt share."""
-
-    attempt_id: str
-    models: Mapping[str, Model]
-    workspaces: Workspaces
-    log: StepLog
-    on_step: Callable[[Step], None]
-    may_go_on: Callable[[], None]
-    recorded: dict[tuple[str, int], RecordedStep]
-    steps: list[Step] = field(default_factory=list)
-    scopes: set[str] = field(default_factory=set)
-
-    def spent_s(self, scope: str) -> float:
-        """Return the seconds that earlier runs spent in a scope and the scopes inside it."""
-        inside = f"{scope}/" if scope else ""
-        steps = self.recorded.values()
-        return covered_s(s for s in steps if s.scope == scope or s.scope.startswith(inside))
-
-    def deadlines(self, scope: str, what: str, limit_s: float | None) -> list[Deadline]:
-        """Return the deadline of a scope, shown as `what`; empty without a limit."""
-        return [] if limit_s is None else [Deadline(what, limit_s, self.spent_s(scope))]
-
 
 class Session:
     """One scope of an attempt. The first scope is the attempt's main line."""
 
-    def __init__(
-        self, attempt: _Attempt, scope: str, bench: Workbench, deadlines: Sequence[Deadline]
-    ) -> None:
+    def __init__(self, line: Line) -> None:
         """Use `start`, or `scope` and `branch` of another session."""
-        if scope in attempt.scopes:
-            raise ValueError(f"scope {scope!r} was used before; its steps would be mistaken")
-        attempt.scopes.add(scope)
-        self._attempt = attempt
-        self._scope = scope
-        self._bench = bench
-        self._deadlines = deadlines
+        scopes = line.attempt.scopes
+        if line.scope in scopes:
+            raise ValueError(f"scope {line.scope!r} was used before; its steps would be mistaken")
+        scopes.add(line.scope)
+        self._line = line
         self._next_seq = 0
         self._conversation: list[Message] = []
         self._calls_answered = 0
@@ -126,9 +66,9 @@ class Session:
         """
         log = log or NoLog()
         recorded = {(step.scope, step.seq): step for step in log.recorded}
-        attempt = _Attempt(attempt_id, models, workspaces, log, on_step, may_go_on, recorded)
+        attempt = AttemptState(attempt_id, models, workspaces, log, on_step, may_go_on, recorded)
         deadlines = attempt.deadlines("", "the attempt", limit_s)
-        return cls(attempt, "", Workbench("", workspaces, log), deadlines)
+        return cls(Line(attempt, "", Workbench("", workspaces, log), deadlines))
 
     async def __aenter__(self) -> Self:
         return self
@@ -141,17 +81,26 @@ class Session:
     ) -> None:
         await self._bench.close()
 
-    def scope(self, name: str, *, limit_s: float | None = None) -> "Session":
+    def scope(
+        self, name: str, *, limit_s: float | None = None, gate: Gate | None = None
+    ) -> "Session":
         """Return a part of this line of work with its own step numbers, in the same workspace.
+
+        Its live steps, and those of scopes inside it, have to pass the `gate`.
 
         Raises:
             ValueError: a scope of that name already exists.
         """
-        return self._child(self._inside(name), self._bench, limit_s)
+        return self._child(self._inside(name), self._bench, limit_s, gate)
 
     @asynccontextmanager
     async def branch(
-        self, name: str, tree: TreeRef, *, limit_s: float | None = None
+        self,
+        name: str,
+        tree: TreeRef,
+        *,
+        limit_s: float | None = None,
+        gate: Gate | None = None,
     ) -> AsyncIterator["Session"]:
         """Open a line of work with its own workspace that starts at a `tree` of this attempt.
 
@@ -160,15 +109,26 @@ class Session:
         """
         path = self._inside(name)
         bench = Workbench(path, self._attempt.workspaces, self._attempt.log, tree)
-        async with self._child(path, bench, limit_s) as child:
+        async with self._child(path, bench, limit_s, gate) as child:
             yield child
 
     def _inside(self, name: str) -> str:
-        return f"{self._scope}/{name}" if self._scope else name
+        return f"{self.name}/{name}" if self.name else name
 
-    def _child(self, path: str, bench: Workbench, limit_s: float | None) -> "Session":
-        own = self._attempt.deadlines(path, path, limit_s)
-        return Session(self._attempt, path, bench, [*self._deadlines, *own])
+    def _child(
+        self, path: str, bench: Workbench, limit_s: float | None, gate: Gate | None
+    ) -> "Session":
+        deadlines = [*self._line.deadlines, *self._attempt.deadlines(path, path, limit_s)]
+        gates = [*self._line.gates, gate] if gate else self._line.gates
+        return Session(Line(self._attempt, path, bench, deadlines, gates))
+
+    @property
+    def _attempt(self) -> AttemptState:
+        return self._line.attempt
+
+    @property
+    def _bench(self) -> Workbench:
+        return self._line.bench
 
     @property
     def attempt_id(self) -> str:
@@ -197,13 +157,28 @@ class Session:
     @property
     def name(self) -> str:
         """The path of the scope."""
-        return self._scope
+        return self._line.scope
 
     @property
     def recorded(self) -> list[RecordedStep]:
         """The steps of this scope that earlier runs recorded or began, by number."""
         known = self._attempt.recorded.values()
-        return sorted((s for s in known if s.scope == self._scope), key=lambda step: step.seq)
+        return sorted((s for s in known if s.scope == self.name), key=lambda step: step.seq)
+
+    @property
+    def next_recorded(self) -> RecordedStep | None:
+        """The record that answers the next step of this scope; None if it will be live."""
+        known = self._attempt.recorded.get((self.name, self._next_seq))
+        return known if known is not None and known.result is not None else None
+
+    def events(self, name: str) -> list[Any]:
+        """Return all known readings of that name in the attempt, replayed or not."""
+        return self._attempt.events(name)
+
+    @property
+    def spent(self) -> Spent:
+        """The model calls of the attempt, including those that are not replayed yet."""
+        return self._attempt.spent
 
     @property
     def tree(self) -> TreeRef:
@@ -226,7 +201,7 @@ class Session:
             OutOfTime: the time of this line of work ended before the answer arrived.
         """
         model = self.model(request.role)
-        numbered = replace(request, number=self._calls_answered, scope=self._scope)
+        numbered = replace(request, number=self._calls_answered, scope=self.name)
         asked = {"messages": request.messages, "tools": request.tools, "role": request.role}
         whole = canonical(asked)
         kept = {"role": request.role, "messages": self._new(request.messages)}
@@ -258,7 +233,9 @@ class Session:
                 raise TimeoutError
             return result
 
-        result = await self._step(Contact("command", canonical(request), request, execute))
+        result = await self._step(
+            Contact("command", canonical(request), request, execute, in_workspace=True)
+        )
         assert isinstance(result, CommandResult)
         return result
 
@@ -291,13 +268,57 @@ class Session:
             return ActionResult(adapter.dump_python(done, mode="json"))
 
         asked = {"action": name, **request}
-        result = await self._step(Contact("action", canonical(asked), asked, execute))
+        result = await self._step(
+            Contact("action", canonical(asked), asked, execute, in_workspace=True)
+        )
         assert isinstance(result, ActionResult)
         return adapter.validate_python(result.content)
+
+    async def event(
+        self,
+        name: str,
+        request: dict[str, Any],
+        read: Callable[[], Awaitable[T]],
+        result_type: type[T],
+    ) -> T:
+        """Return a reading that touches no workspace, as a step that takes no time.
+
+        Use it for what differs from run to run, such as the order in which concurrent work ends.
+        `result_type` is any type that pydantic converts to JSON and back.
+
+        Raises:
+            DivergenceError: the step recorded at this position has a different request.
+            OutOfTime: the time of this line of work ended before the reading did.
+        """
+        adapter = TypeAdapter(result_type)
+
+        async def execute(left_s: float) -> Result:
+            async with asyncio.timeout(left_s if left_s < float("inf") else None):
+                return ActionResult(adapter.dump_python(await read(), mode="json"))
+
+        asked = {"event": name, **request}
+        result = await self._step(Contact("event", canonical(asked), asked, execute))
+        assert isinstance(result, ActionResult)
+        return adapter.validate_python(result.content)
+
+    async def current_tree(self) -> TreeRef:
+        """Return the work tree after every step that was asked for before, as an event."""
+
+        async def settled() -> str:
+            async with self._bench.turn:
+                self._bench.catch_up()
+                return str(self.tree)
+
+        return TreeRef.parse(await self.event("tree", {}, settled, str))
 
     async def diff(self) -> str:
         """Return all differences from the base commit, as a step."""
         return await self.act("diff", {}, lambda workspace: workspace.diff(), str)
+
+    async def diff_since(self, tree: TreeRef) -> str:
+        """Return all differences from an earlier tree of this line of work, as a step."""
+        request = {"since": str(tree)}
+        return await self.act("diff", request, lambda _: self._bench.diff_since(tree), str)
 
     def mount(self, mounts: Sequence[Mount]) -> None:
         """Let containers that are opened from now on see folders or volumes, read-only."""
@@ -314,7 +335,7 @@ class Session:
             return ActionResult(None)
 
         asked = {"action": "take", "tree": str(tree)}
-        await self._step(Contact("action", canonical(asked), asked, take))
+        await self._step(Contact("action", canonical(asked), asked, take, in_workspace=True))
 
     async def snapshot(self) -> None:
         """Save the whole workspace as an image, as a step.
@@ -325,153 +346,13 @@ class Session:
         await self.act("snapshot", {}, lambda workspace: self._bench.snapshot(), type(None))
 
     async def _step(self, request: Contact) -> Result:
-        """Return the recorded result, or run the step and record it.
-
-        Raises:
-            OutOfTime: the step was cut off, now or when it was recorded.
-            ContextWindowExceeded: the model rejected the length, now or when it was recorded.
-            Undone: the step left no repository, now or when it was recorded.
-        """
+        """Make the next step of the scope, as `Line.step` does."""
         seq, self._next_seq = self._next_seq, self._next_seq + 1
-        return await self.step_at(seq, request)
+        return await self._line.step(seq, request)
 
     async def step_at(self, seq: int, request: Contact) -> Result:
-        """Make the step of a number, as `_step` does. The scope then has no other steps."""
-        known = self._attempt.recorded.get((self._scope, seq))
-        if known is not None and known.result is not None:
-            step = self._replayed(known, request)
-        else:
-            self._attempt.may_go_on()
-            step = await self._live(seq, request)
-        self._attempt.steps.append(step)
-        self._attempt.on_step(step)
-        if isinstance(step.result, CutOff):
-            raise _CUT_OFF[step.result.why](step.result.cut_off)
-        return step.result
-
-    def _replayed(self, known: RecordedStep, request: Contact) -> Step:
-        # Steps copied to a fork are matched by position, since the fork's prompts may differ.
-        is_same = known.copied or known.digest == digest(request.whole)
-        if not is_same or known.kind not in (request.kind, "limit"):
-            raise DivergenceError(
-                self.attempt_id,
-                known.scope,
-                known.seq,
-                known.request.decode("utf-8", "replace"),
-                canonical(request.kept).decode("utf-8", "replace"),
-            )
-        if known.tree is not None:
-            self._bench.replayed(known.tree)
-        return from_record(known)
-
-    async def _live(self, seq: int, request: Contact) -> Step:
-        log = self._attempt.log
-        deadline = min(self._deadlines, key=lambda each: each.left_s, default=None)
-        over = deadline is not None and deadline.left_s <= 0
-        kind: StepKind = "limit" if over else request.kind
-        entry = Entry(self._scope, seq, kind, digest(request.whole), canonical(request.kept))
-        if kind == "model":
-            request = await self._announced(entry, request)
-            if deadline is not None and deadline.left_s <= 0:  # after a wait for the budget
-                await log.cancel(entry)
-                over, entry = True, replace(entry, kind="limit")
-        started_at, clock = datetime.now(UTC), time.perf_counter()
-        result: Result
-        try:
-            if deadline is None:
-                result = await request.run(float("inf"))
-            elif over:
-                result = CutOff(deadline.what)
-            else:
-                result = await request.run(deadline.left_s)
-        except TimeoutError:
-            if deadline is None or deadline.left_s > 0:
-                raise
-            result = CutOff(deadline.what)
-        except NotSent:
-            await log.cancel(entry)
-            raise
-        except RequestRefused as error:
-            if not request.is_foreign:
-                raise
-            await log.cancel(entry)
-            entry = replace(entry, kind="limit")
-            result = CutOff(str(error), "refused")
-        except OutOfTime as error:  # from a recorded model, which timed out
-            result = CutOff(str(error))
-        except ContextWindowExceeded as error:
-            # The call is not billed. It is still recorded, because it decides the arm's next
-            # action.
-            await log.cancel(entry)
-            entry = replace(entry, kind="limit")
-            result = CutOff(str(error), "too_long")
-        except Destroyed as error:
-            result = await self._undone(error)
-        duration = time.perf_counter() - clock
-        if entry.kind == "model":
-            cost_usd = result.usage.cost_usd if isinstance(result, ModelReply) else None
-            await log.record(entry, encode(result), cost_usd=cost_usd, duration_s=duration)
-        else:
-            tree = None
-            if _may_change_files(kind, result):
-                try:
-                    tree = await self._bench.changed()
-                except Destroyed as error:
-                    result = await self._undone(error)
-            await log.append(entry, encode(result), duration_s=duration, tree=tree)
-        return Step(
-            self._scope, seq, entry.kind, request.kept, entry.digest, result, started_at, duration
-        )
-
-    async def _announced(self, entry: Entry, request: Contact) -> Contact:
-        """Record that a call is about to be made, and cancel that if the call is not allowed.
-
-        Return the request to make, which may be a cheaper one than the given.
-
-        Raises:
-            BudgetExhausted: the call could cost more than is left.
-            Interrupted: a stop was requested while the intent was being written.
-        """
-        request = await self._reserved(entry, request)
-        try:
-            self._attempt.may_go_on()
-        except Interrupted:
-            await self._attempt.log.cancel(entry)
-            raise
-        return request
-
-    async def _reserved(self, entry: Entry, request: Contact) -> Contact:
-        """Reserve the cost of a call, or of the dearest cheaper one that is allowed."""
-        lowest_usd, refused = float("inf"), None
-        for each in (request, *request.cheaper()):
-            # In a thread: the first call may have to load a model's price list.
-            ceiling_usd = await asyncio.to_thread(each.ceiling_usd)
-            if refused is not None and (ceiling_usd is None or ceiling_usd >= lowest_usd):
-                continue
-            try:
-                await self._attempt.log.intend(entry, ceiling_usd)
-            except BudgetReserved:
-                raise
-            except BudgetExhausted as error:
-                refused, lowest_usd = error, ceiling_usd or 0.0
-            else:
-                return each
-        assert refused is not None, "the first was refused"
-        raise refused
-
-    async def _undone(self, error: Destroyed) -> CutOff:
-        """Close a workspace that holds no repository.
-
-        The next step opens a new one in the state after the last step.
-        """
-        await self._bench.close()
-        return CutOff(f"{error}. Everything was put back to what it was before.", "destroyed")
-
-
-def _may_change_files(kind: StepKind, result: Result) -> bool:
-    if isinstance(result, CutOff):
-        return kind == "command" and result.why == "time"
-    return kind in ("command", "action")
+        """Make the step of a number, as `Line.step` does. The scope then has no other steps."""
+        return await self._line.step(seq, request)
 
 
 __all__ = ["BASE", "Session"]

@@ -10,10 +10,11 @@ from agent.journal import RecordedStep
 from agent.models.protocol import ModelReply, Usage
 from agent.workspaces.protocol import CommandResult
 
-StepKind = Literal["model", "command", "action", "limit"]
+StepKind = Literal["model", "command", "action", "event", "limit"]
 """Kinds of steps.
 
-`action` is several contacts with the workspace under one name, such as a tool. `limit` is a step
+`action` is several contacts with the workspace under one name, such as a tool. `event` is a reading
+that touches no workspace, such as the order in which concurrent work ended. `limit` is a step
 without a result, because time had run out or the conversation was too long.
 """
 
@@ -31,9 +32,9 @@ class CutOff:
 
     cut_off: str
     """The time limit, the model's message, or the repository's problem."""
-    why: Literal["time", "too_long", "refused", "destroyed"] = "time"
-    """The reason: out of time, rejected as too long or as invalid by the model, or repository
-    destroyed."""
+    why: Literal["time", "too_long", "refused", "destroyed", "failed"] = "time"
+    """The reason: out of time, rejected as too long or as invalid by the model, repository
+    destroyed, or a tool that ends the attempt."""
 
 
 Result = ModelReply | CommandResult | ActionResult | CutOff

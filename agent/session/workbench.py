@@ -1,11 +1,17 @@
-"""The workspace of one line of work, opened lazily and restored to the last recorded tree."""
+"""The workspace of one line of work, opened lazily and restored to the last recorded tree.
 
+Scopes may share a workspace and work at the same time. Their steps take turns there, so that each
+step has only its own changes. A replay sees these steps in another order than that in which they
+happened: the tree of the highest ordinal counts.
+"""
+
+import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
 from typing import Protocol, Self
 
-from agent.journal import TreeRef
+from agent.journal import RecordedStep, TreeRef
 from agent.session.log import StepLog
 from agent.workspaces.protocol import Environment, Mount, Workspace
 
@@ -57,9 +63,14 @@ class Workbench:
         self, name: str, workspaces: Workspaces, log: StepLog, tree: TreeRef = BASE
     ) -> None:
         """Start the line of work at `tree`."""
+        self.name = name
+        """The path of the branch; empty for the attempt's main line."""
         self.tree = tree
         """The work tree after the last step."""
-        self._name = name
+        self.turn = asyncio.Lock()
+        """Held by the step that works here. Steps get it in the order in which they ask."""
+        self._ordinal = 0
+        self._known = _latest(log, name)
         self._workspaces = workspaces
         self._log = log
         self._workspace: Workspace | None = None
@@ -73,9 +84,18 @@ class Workbench:
         """Open the workspace with these mounts, from the next opening on."""
         self._workspaces = self._workspaces.mounting(mounts)
 
-    def replayed(self, tree: TreeRef) -> None:
-        """Set the work tree to the one that a replayed step recorded."""
-        self.tree = self._recorded = tree
+    def replayed(self, tree: TreeRef, ordinal: int) -> None:
+        """Set the work tree to the one that a replayed step recorded, unless a later one did."""
+        if ordinal > self._ordinal:
+            self.tree = self._recorded = tree
+            self._ordinal = ordinal
+
+    def catch_up(self) -> None:
+        """Set the work tree to the last recorded one, whose step may not be replayed yet."""
+        if self._known is not None:
+            known, self._known = self._known, None
+            assert known.tree is not None, "it was chosen for its tree"
+            self.replayed(known.tree, known.ordinal)
 
     async def ready(self) -> Workspace:
         """Return the workspace at the recorded work tree.
@@ -83,6 +103,7 @@ class Workbench:
         Raises:
             WorkspaceError: the workspace is not available, or not at that tree.
         """
+        self.catch_up()
         if self._workspace is not None and self._image != self.tree.image:
             await self.close()
         workspace = self._workspace or await self._opened()
@@ -95,7 +116,7 @@ class Workbench:
 
     async def _opened(self) -> Workspace:
         self._image = self.tree.image
-        opened = self._workspaces.open(self._name, image=self._image, goes_on=self.tree != BASE)
+        opened = self._workspaces.open(self.name, image=self._image, goes_on=self.tree != BASE)
         workspace = self._workspace = await self._lifetime.enter_async_context(opened)
         self._held = BASE
         self._tree_id = await workspace.tree() if self.tree == BASE else ""
@@ -103,7 +124,18 @@ class Workbench:
 
     def take(self, tree: TreeRef) -> None:
         """Let the workspace be at a tree of the log when it is used next."""
+        self.catch_up()
         self.tree = tree
+
+    async def diff_since(self, tree: TreeRef) -> str:
+        """Return the differences of the workspace from an earlier tree of this line of work."""
+        workspace = await self.ready()
+        if tree == BASE:
+            return await workspace.diff()
+        present = await workspace.checkpoint()
+        await workspace.restore(await self._log.load_tree(tree))  # a new workspace never had it
+        await workspace.restore(present)
+        return await workspace.diff_since(tree.tree)
 
     async def snapshot(self) -> None:
         """Save the whole content of the workspace as an image, if the workspace supports images.
@@ -133,3 +165,17 @@ class Workbench:
         """Close the workspace. The next use opens another one."""
         self._workspace = None
         await self._lifetime.aclose()
+
+
+def _latest(log: StepLog, name: str) -> RecordedStep | None:
+    """Return the last recorded step that changed a workspace, or None.
+
+    The steps of earlier releases, and those copied from a parent, whose conversation may have
+    gone on otherwise, count only once they are replayed.
+    """
+    own = (
+        step
+        for step in log.recorded
+        if step.bench == name and step.tree is not None and not step.copied
+    )
+    return max(own, key=lambda step: step.ordinal, default=None)

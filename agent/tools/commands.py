@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from agent.tools.results import ToolResult
-from agent.tools.tool import Arguments, Tool, ToolSettings
+from agent.tools.tool import Arguments, Tool, ToolSettings, Value
 from agent.workspaces import Workspace
 
 
@@ -23,7 +23,18 @@ async def run_command(
     output = done.output
     if done.timed_out:
         output += f"\n[the command took longer than {timeout_s:.0f} s and was ended]"
-    return ToolResult(output, ok=done.exit_code == 0, exit_code=done.exit_code)
+    return ToolResult(
+        output, ok=done.exit_code == 0, exit_code=done.exit_code, timed_out=done.timed_out
+    )
 
 
-COMMANDS = (Tool("run_command", RunCommand, run_command, changes_files=True),)
+_COMMAND = Value(
+    "dict[str, Any]",
+    lambda result: {
+        "output": result.output,
+        "exit_code": result.exit_code,
+        "timed_out": result.timed_out,
+    },
+)
+
+COMMANDS = (Tool("run_command", RunCommand, run_command, changes_files=True, value=_COMMAND),)

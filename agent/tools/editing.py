@@ -9,7 +9,7 @@ from pydantic import Field
 from agent.tools.confinement import confined, confined_for_writing
 from agent.tools.results import ToolResult
 from agent.tools.texts import Text, decode, with_crlf
-from agent.tools.tool import Arguments, Refused, Tool, ToolSettings
+from agent.tools.tool import NOTHING, Arguments, Refused, Tool, ToolSettings
 from agent.workspaces import Workspace
 
 _NEAREST = 3
@@ -190,8 +190,8 @@ async def _is_crlf(workspace: Workspace, header: str) -> bool:
 
 
 EDITING = (
-    Tool("write", Write, write, changes_files=True),
-    Tool("write_new", WriteNew, write_new, changes_files=True),
-    Tool("edit", Edit, edit, changes_files=True),
-    Tool("apply_patch", ApplyPatch, apply_patch, changes_files=True),
+    Tool("write", Write, write, changes_files=True, value=NOTHING),
+    Tool("write_new", WriteNew, write_new, changes_files=True, value=NOTHING),
+    Tool("edit", Edit, edit, changes_files=True, value=NOTHING),
+    Tool("apply_patch", ApplyPatch, apply_patch, changes_files=True, value=NOTHING),
 )

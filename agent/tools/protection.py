@@ -32,6 +32,8 @@ class Protection:
 
     Test configuration may not be added.
     """
+    is_on: bool = True
+    """False protects nothing."""
 
     async def enforce(self, workspace: Workspace) -> list[str]:
         """Restore changed protected files. Return their paths, for the model.
@@ -43,6 +45,8 @@ class Protection:
             Destroyed: there is no repository any more.
             WorkspaceError: the shell is gone.
         """
+        if not self.is_on:
+            return []
         changes = await workspace.changes()
         undone = [change.path for change in changes if await self._forbids(workspace, change)]
         if undone:

@@ -12,7 +12,7 @@ from agent.tools.confinement import confined
 from agent.tools.results import ToolResult
 from agent.tools.symbols import callee_line, caller_line, definition_line
 from agent.tools.texts import decode
-from agent.tools.tool import Arguments, Refused, Tool, ToolSettings
+from agent.tools.tool import LINES, Arguments, Refused, Tool, ToolSettings
 from agent.workspaces import Workspace
 
 _TIMEOUT_S = 60.0
@@ -170,8 +170,8 @@ async def _listed(workspace: Workspace, found: Iterable[str], kind: str, symbol:
 
 READING = (
     Tool("read", Read, read),
-    Tool("search", Search, search),
-    Tool("find_definition", FindDefinition, find_definition),
-    Tool("find_callers", FindCallers, find_callers),
-    Tool("find_callees", FindCallees, find_callees),
+    Tool("search", Search, search, value=LINES),
+    Tool("find_definition", FindDefinition, find_definition, value=LINES),
+    Tool("find_callers", FindCallers, find_callers, value=LINES),
+    Tool("find_callees", FindCallees, find_callees, value=LINES),
 )

@@ -51,3 +51,9 @@ class ToolResult:
     tests: TestRun | None = None
     artifact: str = ""
     """The file with the whole output, if that is too long for a prompt."""
+    timed_out: bool = False
+    """True if the time limit of a command ended it."""
+    undone: bool = False
+    """True if the use left no repository, so that everything was put back."""
+    retries: int = 0
+    """Uses before this one that failed for a reason that passed."""

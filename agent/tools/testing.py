@@ -2,18 +2,21 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from pydantic import Field
 
 from agent.runners import Results, prepare
 from agent.tools.confinement import confined_all
-from agent.tools.rendering import head_and_tail
+from agent.tools.rendering import head_and_tail, render_tests
 from agent.tools.results import TestRun, ToolResult
-from agent.tools.tool import Arguments, Tool, ToolSettings
+from agent.tools.tool import Arguments, Tool, ToolSettings, Value
 from agent.workspaces import Workspace
 
 _CHANNEL_BYTES = 32 * 2**20
 """Room for what tests print, and for the results after it."""
+
+_TIMED_OUT = 124  # no test runner exits with it
 
 _OUTPUT_CHARS = 2 * 2**20
 _MAX_REPORTS = 50
@@ -40,7 +43,10 @@ async def run_tests(workspace: Workspace, settings: ToolSettings, asked: RunTest
     """Run the tests at the paths. Return their results in `tests`."""
     tests = await run_paths(workspace, settings, await _targets(workspace, asked.paths))
     ok = tests.exit_code == 0 and not tests.problem
-    return ToolResult(tests.output, ok=ok, exit_code=tests.exit_code, tests=tests)
+    timed_out = tests.exit_code == _TIMED_OUT
+    return ToolResult(
+        tests.output, ok=ok, exit_code=tests.exit_code, tests=tests, timed_out=timed_out
+    )
 
 
 async def run_paths(workspace: Workspace, settings: ToolSettings, paths: Sequence[str]) -> TestRun:
@@ -120,4 +126,18 @@ def parse(command: str, exit_code: int, output: str) -> TestRun:
     )
 
 
-TESTING = (Tool("run_tests", RunTests, run_tests, changes_files=True),)
+def _as_value(result: ToolResult) -> dict[str, Any]:
+    run = result.tests
+    assert run is not None, "a run that was not refused has results"
+    return {
+        "passed": run.passed,
+        "failed": run.failed,
+        "errors": run.errors,
+        "exit_code": run.exit_code,
+        "output": render_tests(run),
+    }
+
+
+_TESTS = Value("dict[str, Any]", _as_value)
+
+TESTING = (Tool("run_tests", RunTests, run_tests, changes_files=True, value=_TESTS),)

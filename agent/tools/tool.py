@@ -57,6 +57,20 @@ class ToolSettings:
     test_timeout_s: float = 600.0
 
 
+@dataclass(frozen=True)
+class Value:
+    """What a tool returns to a program."""
+
+    type: str
+    """As an annotation of Python."""
+    of: Callable[[ToolResult], Any]
+    """Returns JSON."""
+
+
+TEXT = Value("str", lambda result: result.output)
+LINES = Value("list[str]", lambda result: result.output.splitlines())
+NOTHING = Value("None", lambda result: None)
+
 A = TypeVar("A", bound=Arguments)
 
 
@@ -67,8 +81,10 @@ class Tool(Generic[A]):
     name: str
     arguments: type[A]
     run: Callable[[Workspace, ToolSettings, A], Awaitable[ToolResult]]
-    """Raises `Refused` if the model's request is impossible."""
+    """Raises `Refused` if the model's request is impossible, `Retryable` for a reason that may
+    pass, and `ToolFailed` if the attempt cannot go on."""
     changes_files: bool = False
+    value: Value = TEXT
 
     @property
     def schema(self) -> dict[str, Any]:

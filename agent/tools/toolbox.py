@@ -1,9 +1,17 @@
 """The tools of a role: their schemas and their use."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception_type,
+    stop_after_attempt,
+)
+
+from agent.errors import Retryable
 from agent.tools import artifacts
 from agent.tools.commands import COMMANDS
 from agent.tools.editing import EDITING
@@ -20,19 +28,30 @@ TOOLS: Mapping[str, Tool[Any]] = {
 }
 
 
+TRIES = 3
+"""Uses of a tool that fails for a reason that may pass."""
+
+
 class Toolbox:
     """Some of the tools, with protection applied to every use of them."""
 
     def __init__(
         self,
-        names: Iterable[str],
+        tools: Iterable[str | Tool[Any]],
         *,
         settings: ToolSettings | None = None,
         protection: Protection | None = None,
     ) -> None:
-        self._tools = {name: TOOLS[name] for name in names}
+        """Offer tools: by their names in `TOOLS`, or as they are."""
+        offered = (TOOLS[each] if isinstance(each, str) else each for each in tools)
+        self._tools = {tool.name: tool for tool in offered}
         self._settings = settings or ToolSettings()
         self._protection = protection or Protection()
+
+    @property
+    def tools(self) -> Sequence[Tool[Any]]:
+        """The tools, in the order given."""
+        return list(self._tools.values())
 
     def schemas(self) -> list[dict[str, Any]]:
         """Return the tools as OpenAI function definitions."""
@@ -72,10 +91,31 @@ class Toolbox:
         return self._tools[name]
 
     async def _run(self, tool: Tool[Any], workspace: Workspace, asked: Arguments) -> ToolResult:
-        try:
-            return await tool.run(workspace, self._settings, asked)
-        except Refused as refusal:
-            return ToolResult(str(refusal), ok=False)
+        """Use a tool, and use it again where that may help.
+
+        Raises:
+            Retryable: it did not help.
+            ToolFailed: the attempt cannot go on.
+        """
+        tries = AsyncRetrying(
+            retry=retry_if_exception_type(Retryable),
+            stop=stop_after_attempt(TRIES),
+            wait=_as_asked,
+            reraise=True,
+        )
+        async for each in tries:
+            with each:
+                try:
+                    result = await tool.run(workspace, self._settings, asked)
+                except Refused as refusal:
+                    result = ToolResult(str(refusal), ok=False)
+        return replace(result, retries=each.retry_state.attempt_number - 1)
+
+
+def _as_asked(state: RetryCallState) -> float:
+    """Return the seconds to wait before the next use, as the tool has asked for."""
+    error = state.outcome.exception() if state.outcome else None
+    return error.after_s if isinstance(error, Retryable) else 0.0
 
 
 async def _changed(workspace: Workspace, before: str) -> list[str]:

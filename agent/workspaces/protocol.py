@@ -168,6 +168,10 @@ class Workspace(Protocol):
         """
         ...
 
+    async def diff_since(self, tree: str) -> str:
+        """Return all differences from a tree that this workspace had, as `diff` does."""
+        ...
+
     async def tree(self) -> str:
         """Return the id of the git tree of the current work tree.
 

@@ -276,6 +276,12 @@ class ShellWorkspace(ABC):
         )
         return patch.decode(errors="surrogateescape")
 
+    async def diff_since(self, tree: str) -> str:
+        """Return all differences from a tree that this workspace had, like `diff`."""
+        work = f"want={shlex.quote(tree)}\nfirmly patch_since"
+        patch = await self._git(work, "diff", keep_bytes=MAX_FILE_BYTES)
+        return patch.decode(errors="surrogateescape")
+
     async def tree(self) -> str:
         """Return the id of the git tree of the current work tree, 40 hexadecimal digits.
 

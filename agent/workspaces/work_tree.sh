@@ -185,6 +185,12 @@ patch() {
   look patch && collect && difference "${specs[@]}" >"$scratch/delta" && cat -- "$scratch/delta"
 }
 
+# Prints the patch from the tree $want, which a checkpoint or a restored tree left among the objects.
+patch_since() {
+  look bytes && git cat-file -e "$want" && collect && base=$want difference >"$scratch/delta" &&
+    cat -- "$scratch/delta"
+}
+
 difference() {
   git diff --cached --binary --full-index --no-color --no-renames --no-ext-diff --no-textconv \
     "$base" -- "$@"

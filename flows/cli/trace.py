@@ -13,9 +13,13 @@ def trace(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="follow until the attempt ends")
     ] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="show the steps under their scopes")] = False,
     lake: LakeOption = None,
 ) -> None:
     """Show the steps of an attempt with their cost, one per line, even while it is running."""
     from flows.cli import tracing
+    from flows.errors import UsageError
 
-    tracing.trace(attempt, lake, full=full, follow=follow)
+    if tree and (follow or full):
+        raise UsageError("--tree goes neither with --follow nor with --full: leave them out")
+    tracing.trace(attempt, lake, full=full, follow=follow, as_tree=tree)

@@ -3,23 +3,46 @@
 Imported attempts and attempts with pruned steps are read from the lake.
 """
 
+import asyncio
+import json
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from agent.journal import Journal
+from agent.journal import Journal, Tenure
 from agent.session.steps import from_record
 from agent.timings import timings
 from flows.cli import console
 from flows.display.steps import of_step
-from flows.display.terminal import show
+from flows.display.terminal import out, show
+from flows.display.tree import tree
 from flows.errors import UsageError
 from flows.storage.journals import existing_journal
 from flows.storage.lake import Lake, Row
+from reports.format import plural
 from reports.steps import StepView, of_row
 
 
-def trace(prefix: str, lake_path: str | None, *, full: bool, follow: bool) -> None:
+def scenarios(name: str, lake_path: str | None, environment: str | None) -> None:
+    """Run scripted attempts, and show their steps as trees and the files that they left.
+
+    Raises:
+        UsageError: there is no such scenario.
+    """
+    from flows.experiments import scenarios as scripted
+
+    for each in scripted.NAMES if name == "all" else (name,):
+        shown = asyncio.run(scripted.run(each, lake_path, environment))
+        show(f"{each}: {shown.tells}", "bold")
+        trace(shown.attempt_id, lake_path, full=False, follow=False, as_tree=True)
+        if shown.stopped_after is not None:
+            show(f"model calls when it was stopped: {shown.stopped_after}")
+        show(f"files left: {', '.join(shown.files) or 'none'}\n")
+
+
+def trace(
+    prefix: str, lake_path: str | None, *, full: bool, follow: bool, as_tree: bool = False
+) -> None:
     """Show the steps of the attempt whose id begins with `prefix`, and their cost so far.
 
     Raises:
@@ -40,39 +63,74 @@ def trace(prefix: str, lake_path: str | None, *, full: bool, follow: bool) -> No
         )
     is_filed = found[0] not in known or pruned_at is not None
     steps = _filed(lake, found[0]) if is_filed else _journaled(journal, found[0], follow)
-    spent, unpriced = 0.0, 0
+    spent, unpriced, seen = 0.0, 0, []
     for step in steps:
-        console.step(step, full=full)
+        if as_tree:
+            seen.append(step)
+        else:
+            console.step(step, full=full)
         if step.spent:
             spent += step.spent.cost_usd or 0.0
             unpriced += step.spent.cost_usd is None
+    if as_tree:
+        out().print(tree(found[0], seen, out().width))
     _close(lake, journal, found[0], spent, unpriced)
 
 
 def _close(
     lake: Lake, journal: Journal | None, attempt_id: str, spent: float, unpriced: int
 ) -> None:
-    rows = lake.find("attempts", attempt_id)
-    end = f"{rows[0]['outcome']} ({rows[0]['detail']})" if rows else "running or interrupted"
+    end = _ending(lake, journal, attempt_id)
     account = journal.account(attempt_id) if journal else None
     billed = f", billed ${account.billed_usd:,.4f}" if account and account.calls_billed else ""
     unknown = f", {unpriced} calls of unknown price" if unpriced else ""
-    show(f"{attempt_id}: {end}; ${spent:,.4f}{unknown}{billed}")
+    held = _worked(journal, attempt_id) if journal else []
+    workers = f"; {_held(held[0])}" if len(held) == 1 else ""
+    show(f"{attempt_id}: {end}; ${spent:,.4f}{unknown}{billed}{workers}")
+
+
+def _ending(lake: Lake, journal: Journal | None, attempt_id: str) -> str:
+    """Return how the attempt ended, by its row or by the journal."""
+    if rows := lake.find("attempts", attempt_id):
+        return f"{rows[0]['outcome']} ({rows[0]['detail']})"
+    ended = journal.outcome(attempt_id) if journal else None
+    if ended is None:
+        return "running or interrupted"
+    content = json.loads(ended)
+    return f"{content['status']} ({content['detail']})"
 
 
 def _journaled(journal: Journal | None, attempt_id: str, follow: bool) -> Iterator[StepView]:
+    """Yield the steps. Of several workers, show each before its first step."""
     assert journal is not None
     seen: set[tuple[str, int]] = set()
+    told = 0
     while True:
         ended = journal.outcome(attempt_id) is not None
+        held = _worked(journal, attempt_id)
         for recorded in sorted(journal.steps(attempt_id), key=lambda step: step.ordinal):
             place = (recorded.scope, recorded.seq)
             if recorded.result is not None and place not in seen:
                 seen.add(place)
+                while 1 < len(held) > told and (held[told].first_ordinal or 0) <= recorded.ordinal:
+                    show(_held(held[told]), "dim")
+                    told += 1
                 yield of_step(from_record(recorded))
         if ended or not follow:
             return
         time.sleep(timings().trace_poll_s)
+
+
+def _worked(journal: Journal, attempt_id: str) -> list[Tenure]:
+    """Return the tenures of the workers that made a step."""
+    return [each for each in journal.tenures(attempt_id) if each.steps]
+
+
+def _held(tenure: Tenure) -> str:
+    """Return which worker held the attempt, and from when to when."""
+    until = f"to {tenure.ended_at.astimezone():%H:%M:%S}" if tenure.ended_at else "not given back"
+    began = f"from {tenure.began_at.astimezone():%H:%M:%S}"
+    return f"held by {tenure.worker} {began} {until}: {plural(tenure.steps, 'step')}"
 
 
 def _filed(lake: Lake, attempt_id: str) -> Iterator[StepView]:

@@ -23,6 +23,7 @@ from agent.arms.options import (
     ArmOptions,
     CommandOptions,
     DurableOptions,
+    LoopOptions,
     MiniOptions,
     MiniRetryOptions,
     PythonOptions,
@@ -78,9 +79,7 @@ class MiniArm(_Arm):
 class MiniRetryArm(_Arm):
     """mini-swe-agent several times, its model, its limits and the number of tries."""
 
-    agent: Literal["mini_retry"] = Field(
-        description="mini-swe-agent, best of several tries by the tests that it can run"
-    )
+    agent: Literal["mini_retry"] = Field(description="mini-swe-agent, best of several tries")
     options: MiniRetryOptions = Field(
         default_factory=MiniRetryOptions, description="limits of each try, and how many"
     )
@@ -91,6 +90,13 @@ class DurableArm(_Arm):
 
     agent: Literal["durable"] = Field(description="the durable agent of this project")
     options: DurableOptions = Field(default_factory=DurableOptions, description="its settings")
+
+
+class LoopArm(_Arm):
+    """An agent whose capabilities are switched on one by one, its model and its limits."""
+
+    agent: Literal["loop"] = Field(description="one conversation with chosen capabilities")
+    options: LoopOptions = Field(default_factory=LoopOptions, description="its settings")
 
 
 class CommandArm(_Arm):
@@ -117,7 +123,7 @@ class ReferenceArm(_Arm):
 
 
 _AnyArm = Annotated[
-    MiniArm | MiniRetryArm | DurableArm | CommandArm | PythonArm | ReferenceArm,
+    MiniArm | MiniRetryArm | DurableArm | LoopArm | CommandArm | PythonArm | ReferenceArm,
     Field(discriminator="agent"),
 ]
 

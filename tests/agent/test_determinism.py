@@ -7,9 +7,11 @@ import pytest
 
 import agent
 
-FOLDERS = ("arms", "durable")
+FOLDERS = ("arms", "conversation")
 ARMS = sorted(
-    path for folder in FOLDERS for path in Path(agent.__file__).parent.joinpath(folder).glob("*.py")
+    path
+    for folder in FOLDERS
+    for path in Path(agent.__file__).parent.joinpath(folder).rglob("*.py")
 )
 FORBIDDEN_MODULES = {"time", "random", "uuid", "secrets", "datetime"}
 FORBIDDEN_READS = {"os.environ.get", "os.getenv", "os.urandom", "os.getpid"}

@@ -85,7 +85,7 @@ def test_choices_are_enumerations_and_models_are_tabs() -> None:
     assert made["properties"]["trace"]["enum"] == ["off", "steps"]
     arms = made["definitions"]["Experiment"]["properties"]["arms"]["items"]
     agents = list(arms["discriminator"]["mapping"])
-    known = ["command", "durable", "gold", "mini", "mini_retry", "null", "python"]
+    known = ["command", "durable", "gold", "loop", "mini", "mini_retry", "null", "python"]
     assert agents == known
     assert "profile" not in made["definitions"]["MiniOptions"]["properties"]
     assert schema("grade")["properties"]["environment"]["enum"] == ["auto", "docker", "host"]

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from agent.arms.durable.answers import Ruling
-from agent.arms.durable.conversation import converse, prompt_beside
 from agent.arms.durable.gates import Judgement, found
 from agent.arms.durable.implementation import SHOWN_DIFF
 from agent.arms.durable.state import Evidence
+from agent.conversation.conversation import converse, prompt_beside
 from agent.session.session import Session
 from agent.tools.rendering import head_and_tail
 

@@ -6,16 +6,12 @@ judges better. A verdict without reasons is invalid.
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from agent.conversation.answers import Answer
 
 Kind = Literal["bugfix", "feature", "refactor", "frontend", "test", "docs", "unknown"]
 Confidence = Literal["high", "medium", "low"]
-
-
-class Answer(BaseModel):
-    """Base of all answers: unknown fields are errors, so that a misspelt one is noticed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Contract(Answer):
@@ -26,7 +22,7 @@ class Contract(Answer):
     acceptance_criteria: list[str] = Field(description="each one checkable")
     non_goals: list[str] = Field(default=[], description="what must stay as it is")
     affected_areas: list[str] = Field(default=[], description="modules, classes, commands")
-    risks: list[str] = []
+    risks: list[str] = Field(default=[])
     tests_expected: list[str] = Field(default=[], description="behaviour that tests should show")
     open_questions: list[str] = Field(
         default=[], description="whatever the text leaves open; never settled by a guess"

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from agent.arms.durable.answers import Gathered, LineReference
-from agent.arms.durable.conversation import converse, prompt_beside
-from agent.arms.durable.exchanges import Helper
 from agent.arms.durable.roles import toolbox
 from agent.arms.durable.state import Excerpt, State
+from agent.conversation.conversation import converse, prompt_beside
+from agent.conversation.exchanges import Helper
 from agent.index.sources import lines
 from agent.models.chat import CHARS_PER_TOKEN
 from agent.session.session import Session

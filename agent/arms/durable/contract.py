@@ -1,8 +1,8 @@
 """Phase 1: the task's requirements according to its text."""
 
 from agent.arms.durable.answers import Contract
-from agent.arms.durable.conversation import converse, prompt_beside
-from agent.arms.durable.exchanges import Limits
+from agent.conversation.conversation import converse, prompt_beside
+from agent.conversation.exchanges import Limits
 from agent.session.session import Session
 from agent.types import Task
 

@@ -15,7 +15,6 @@ from agent.arms.durable.candidates import best_of
 from agent.arms.durable.context import gather, read_again
 from agent.arms.durable.final import verify_whole
 from agent.arms.durable.gates import Judgement, found
-from agent.arms.durable.limits import LimitReached
 from agent.arms.durable.outcome import WorkflowStatus
 from agent.arms.durable.planning import adopt, is_done, plan
 from agent.arms.durable.reproduction import REPRODUCIBLE, reproduce
@@ -29,6 +28,7 @@ from agent.arms.durable.state import (
 )
 from agent.arms.durable.submission import Change, change_of
 from agent.arms.durable.verification import reports_tests
+from agent.conversation.limits import LimitReached
 from agent.errors import OutOfTime
 from agent.session.session import BASE, Session
 

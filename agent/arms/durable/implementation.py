@@ -3,10 +3,10 @@
 from agent.arms.durable import debugging
 from agent.arms.durable.answers import NextStep, StepReport
 from agent.arms.durable.context import gathering
-from agent.arms.durable.conversation import converse, prompt_beside
-from agent.arms.durable.exchanges import Exchange, ToolUse, changed_files, written_files
 from agent.arms.durable.roles import network, toolbox
 from agent.arms.durable.state import Candidate, CandidateStatus, State
+from agent.conversation.conversation import converse, prompt_beside
+from agent.conversation.exchanges import Exchange, ToolUse, changed_files, written_files
 from agent.errors import OutOfTime
 from agent.journal import TreeRef
 from agent.session.session import Session

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field, replace
 
 from agent.arms.durable.adjudication import adjudicate, applied
 from agent.arms.durable.answers import Ruling, Scouting, Work
-from agent.arms.durable.exchanges import Exchange
 from agent.arms.durable.gates import Finding, Judgement, best, judge, rank
-from agent.arms.durable.limits import LimitReached
 from agent.arms.durable.profile import LeanProfile
 from agent.arms.durable.review import review_change
 from agent.arms.durable.scouting import scout
 from agent.arms.durable.solving import Solver, incomplete
 from agent.arms.durable.state import Evidence
 from agent.arms.durable.submission import change_of
+from agent.conversation.exchanges import Exchange
+from agent.conversation.limits import LimitReached
 from agent.errors import OutOfTime
 from agent.session.session import BASE, Session
 

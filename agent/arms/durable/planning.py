@@ -2,10 +2,10 @@
 
 from agent.arms.durable import debugging
 from agent.arms.durable.answers import PlanTurn
-from agent.arms.durable.conversation import converse, prompt_beside
 from agent.arms.durable.implementation import SHOWN_DIFF
 from agent.arms.durable.roles import toolbox
 from agent.arms.durable.state import State
+from agent.conversation.conversation import converse, prompt_beside
 from agent.session.session import Session
 from agent.tools.rendering import head_and_tail
 

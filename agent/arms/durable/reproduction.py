@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 
 from agent.arms.durable.answers import AnchorClaim, Brief
-from agent.arms.durable.conversation import converse, prompt_beside
 from agent.arms.durable.roles import protecting, toolbox
 from agent.arms.durable.state import Anchor, Evidence, Reproduction, State
 from agent.arms.durable.submission import add_test
 from agent.checks import baseline, run_tests
+from agent.conversation.conversation import converse, prompt_beside
 from agent.journal import TreeRef
 from agent.paths import is_test_support
 from agent.session.session import Session

@@ -3,11 +3,11 @@
 from typing import Any
 
 from agent.arms.durable.answers import NextStep, Review
-from agent.arms.durable.conversation import converse, prompt_beside
 from agent.arms.durable.gates import Judgement
 from agent.arms.durable.implementation import SHOWN_DIFF
 from agent.arms.durable.profile import Role
 from agent.arms.durable.state import Candidate, Evidence, State, Verification
+from agent.conversation.conversation import converse, prompt_beside
 from agent.session.session import Session
 from agent.tools import TestRun
 from agent.tools.rendering import head_and_tail, render_tests

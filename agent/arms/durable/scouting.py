@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.arms.durable.answers import Scouting
-from agent.arms.durable.conversation import converse, prompt_beside
 from agent.arms.durable.gates import Judgement
 from agent.arms.durable.implementation import SHOWN_DIFF
 from agent.arms.durable.roles import toolbox
 from agent.arms.durable.state import SHOWN_TEST_FILES, Evidence
+from agent.conversation.conversation import converse, prompt_beside
 from agent.session.session import Session
 from agent.tools.rendering import head_and_tail
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.arms.durable.answers import Scouting, Work
-from agent.arms.durable.conversation import Conversation, prompt_beside
-from agent.arms.durable.exchanges import Exchange, ToolUse, written_files
 from agent.arms.durable.gates import Judgement
 from agent.arms.durable.roles import network, toolbox
 from agent.arms.durable.state import Evidence
+from agent.conversation.conversation import Conversation, prompt_beside
+from agent.conversation.exchanges import Exchange, ToolUse, written_files
 from agent.session.session import Session
 
 _SHOWN_LINES = 20

@@ -11,10 +11,10 @@ from agent.arms.durable.answers import (
     NextStep,
     Review,
 )
-from agent.arms.durable.exchanges import Limits
-from agent.arms.durable.limits import Meter
 from agent.arms.durable.profile import CommonProfile, FullProfile
 from agent.checks import Baseline
+from agent.conversation.exchanges import Limits
+from agent.conversation.limits import Meter
 from agent.journal import TreeRef
 from agent.tools import TestRun, ToolSettings
 from agent.tools.naming import known_test_files

@@ -19,6 +19,7 @@ from agent.models.simulated.draws import Draws
 Facts = dict[str, Any]
 """The input of a role, by name."""
 
+_NAME = re.compile(r'^\{.*?"name": "(\w+)"', re.MULTILINE)
 _TEXT_CALL = re.compile(r"```json\n(.*?)\n```", re.DOTALL)
 
 
@@ -50,6 +51,10 @@ class Conversation:
     """The results of the calls of each usable reply so far, as one text."""
     native: bool
     """True if tools are called natively, False for the text protocol."""
+    tools: frozenset[str] = frozenset()
+    """Names of the tools that are offered."""
+    told: str = ""
+    """The system message."""
 
 
 def read(request: ModelRequest) -> Conversation:
@@ -66,7 +71,18 @@ def read(request: ModelRequest) -> Conversation:
         )
     facts = dict(request.facts)
     results, native = tuple(_results(request.messages)), bool(request.tools)
-    return Conversation(request.role, request.scope, request.number, facts, results, native)
+    told = _text(request.messages[0].get("content")) if request.messages else ""
+    tools = frozenset(_offered(request, told))
+    return Conversation(
+        request.role, request.scope, request.number, facts, results, native, tools, told
+    )
+
+
+def _offered(request: ModelRequest, told: str) -> list[str]:
+    """Return the names of the tools of a request, or of a text protocol's system message."""
+    if request.tools:
+        return [str(tool["function"]["name"]) for tool in request.tools]
+    return _NAME.findall(told)
 
 
 def _results(messages: Sequence[Message]) -> Iterator[str]:

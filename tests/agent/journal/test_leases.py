@@ -152,3 +152,20 @@ def test_a_paused_worker_is_fenced_when_it_resumes(
     account = journal.account("a1")
     assert (account.billed_usd, account.calls_billed, account.calls_credited) == (0.40, 2, 1)
     assert journal.outcome("a1") is None
+
+
+def test_the_journal_knows_which_worker_held_an_attempt_when(
+    journal: Journal, lease: Lease
+) -> None:
+    """Each tenure has its worker, its times and its steps. One that was not given back is open."""
+    intend(journal, lease, 0)
+    record(journal, lease, 0)
+    journal.expire("a1", "first")
+    second = journal.acquire("a1", "second", 300)
+    intend(journal, second, 1)
+    journal.release(second)
+    one, two = journal.tenures("a1")
+    assert (one.worker, one.steps, one.first_ordinal, one.ended_at) == ("first", 1, 1, None)
+    assert (two.worker, two.steps, two.first_ordinal) == ("second", 1, 2)
+    assert two.ended_at is not None
+    assert one.began_at <= two.began_at <= two.ended_at

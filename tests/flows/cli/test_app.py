@@ -79,7 +79,9 @@ def test_an_unknown_arm_is_refused() -> None:
     """An unknown agent is refused with a list of the known ones."""
     path = experiment("name: t\narms: [{name: a, agent: golden}]\n")
     fails(
-        "run", path, because="'mini', 'mini_retry', 'durable', 'command', 'python', 'gold', 'null'"
+        "run",
+        path,
+        because="'mini', 'mini_retry', 'durable', 'loop', 'command', 'python', 'gold', 'null'",
     )
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from agent.arms.durable.answers import Review
-from agent.arms.durable.conversation import converse
-from agent.arms.durable.exchanges import Exchange, Limits
-from agent.arms.durable.protocols import TextTools
+from agent.conversation.conversation import converse
+from agent.conversation.exchanges import Exchange, Limits
+from agent.conversation.protocols import TextTools
 from agent.errors import ContextWindowExceeded
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
 from agent.session.session import Session

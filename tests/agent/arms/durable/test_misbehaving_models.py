@@ -16,8 +16,8 @@ import pytest
 
 from agent import models
 from agent.arms.durable.answers import StepReport
-from agent.arms.durable.conversation import converse
-from agent.arms.durable.exchanges import Exchange, Limits
+from agent.conversation.conversation import converse
+from agent.conversation.exchanges import Exchange, Limits
 from agent.models.protocol import ModelRequest
 from agent.session.session import Session
 from agent.tools import Toolbox

@@ -20,15 +20,30 @@ class Meter:
     usd: float | None = None
 
     def check(self) -> None:
-        """Allow another model call. A call of unknown cost counts as free.
+        """Allow further work, by the calls up to this point. One of unknown cost counts as free.
 
         Raises:
             LimitReached: the attempt has used up its calls or its money.
         """
         replies = [step.result for step in self.session.steps]
         usages = [reply.usage for reply in replies if isinstance(reply, ModelReply)]
-        if self.calls is not None and len(usages) >= self.calls:
+        self._compare(len(usages), sum(usage.cost_usd or 0.0 for usage in usages))
+
+    def check_call(self, scope: Session) -> None:
+        """Allow the next call of a scope. A recorded one was allowed before.
+
+        A new call is compared with all known ones. Those of concurrent scopes may not be replayed
+        yet.
+
+        Raises:
+            LimitReached: the attempt has used up its calls or its money.
+        """
+        if scope.next_recorded is None:
+            spent = scope.spent
+            self._compare(spent.calls, spent.usd)
+
+    def _compare(self, calls: int, usd: float) -> None:
+        if self.calls is not None and calls >= self.calls:
             raise LimitReached(f"the attempt has made its {self.calls} model calls")
-        spent = sum(usage.cost_usd or 0.0 for usage in usages)
-        if self.usd is not None and spent >= self.usd:
+        if self.usd is not None and usd >= self.usd:
             raise LimitReached(f"the attempt has spent its {self.usd:g} US dollars")

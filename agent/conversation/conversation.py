@@ -1,18 +1,18 @@
 """One role's conversation: tool use until it answers, within rounds and the context window."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from agent.arms.durable.answers import Answer
-from agent.arms.durable.exchanges import End, Exchange, Helper, Limits, ToolUse
-from agent.arms.durable.facts import as_markdown
-from agent.arms.durable.profile import Role
-from agent.arms.durable.protocols import (
+from agent.conversation.answers import Answer
+from agent.conversation.exchanges import End, Exchange, Helper, Limits, ToolUse
+from agent.conversation.facts import as_markdown
+from agent.conversation.offering import Offer
+from agent.conversation.protocols import (
     Call,
     NativeTools,
     Schema,
@@ -22,13 +22,12 @@ from agent.arms.durable.protocols import (
     objects_in,
     text_of,
 )
-from agent.errors import ContextWindowExceeded, Undone
+from agent.errors import ContextWindowExceeded
 from agent.models.chat import CHARS_PER_TOKEN, tokens
 from agent.models.protocol import Message, ModelReply, ModelRequest
 from agent.session.session import Session
 from agent.tools import Toolbox, ToolResult
 from agent.tools.rendering import head_and_tail, render
-from agent.tools.tool import Refused, parsed, schema
 
 A = TypeVar("A", bound=Answer)
 
@@ -64,7 +63,7 @@ _NOT_TAKEN = (
 
 async def converse(
     session: Session,
-    role: Role,
+    role: str,
     prompt: str,
     facts: Mapping[str, Any],
     answer: type[A],
@@ -85,7 +84,7 @@ async def converse(
     return await talk.until_answer()
 
 
-async def _window(session: Session, role: Role, limits: Limits) -> int:
+async def _window(session: Session, role: str, limits: Limits) -> int:
     """Return the context window of a conversation."""
     if limits.context_tokens is not None:
         return limits.context_tokens
@@ -106,7 +105,7 @@ class Conversation(Generic[A]):
     def __init__(
         self,
         session: Session,
-        role: Role,
+        role: str,
         prompt: str,
         facts: Mapping[str, Any],
         answer: type[A],
@@ -121,9 +120,7 @@ class Conversation(Generic[A]):
         self._session = session
         self._role = role
         self._answer = answer
-        self._toolbox = toolbox
-        self._helpers = {helper.name: helper for helper in helpers}
-        self._helped = 0
+        self._offer = Offer(session, toolbox, helpers)
         self._facts = facts
         self._limits = limits
         self._left = limits.rounds
@@ -131,8 +128,7 @@ class Conversation(Generic[A]):
         self._window = UNKNOWN_WINDOW
         self._unanswered: list[tuple[Call, str]] = []
         """The calls of the reply that answered, with the results of those beside the answer."""
-        helping = [schema(helper.name, helper.arguments) for helper in helpers]
-        self._schemas = [*(toolbox.schemas() if toolbox else []), *helping, _schema(answer)]
+        self._schemas = [*self._offer.schemas(), _schema(answer)]
         self._tools = [one["function"]["name"] for one in self._schemas[:-1]]
         told = f"{prompt}\n\n{self._protocol.instructions(self._schemas)}"
         self._messages: list[Message] = [
@@ -156,7 +152,7 @@ class Conversation(Generic[A]):
         malformed, is_too_long = 0, False
         while self._left > 0:
             if self._limits.meter is not None:
-                self._limits.meter.check()
+                self._limits.meter.check_call(self._session)
             self._left -= 1
             self._make_room()
             if self._is_full:
@@ -298,29 +294,17 @@ class Conversation(Generic[A]):
 
         Without an answer, the results are added to the messages.
         """
-        most = self._limits.tool_uses
-        left = None if most is None else most - len(self._uses)
         if not turn.calls:
             self._complain(turn.problem, only_answer=only_answer)
             return None
-        outputs: list[tuple[Call, str]] = []
         answers = [call for call in turn.calls if call.name == _ANSWER and not call.problem]
-        is_settled = True
-        for call in turn.calls:
-            if call.name == _ANSWER:
-                output = self._problem(call.problem) if call.problem else _NOT_TAKEN
-            elif call.problem:
-                output, is_settled = self._problem(call.problem), False
-            elif only_answer and not answers:
-                output = "Not used: only an answer is accepted now."
-            elif left is not None and left <= 0:
-                output = "No tool uses are left in this turn; answer now."
-            else:
-                left = None if left is None else left - 1
-                result = await self._used(call)
-                self._uses.append(ToolUse(call.name, call.arguments, result))
-                output, is_settled = render(result), is_settled and result.ok
-            outputs.append((call, output))
+        told = self._told(turn.calls, is_closed=only_answer and not answers)
+        results = await self._use([call for call, text in told if text is None])
+        is_settled = all(result.ok for result in results) and not any(
+            call.problem for call in turn.calls if call.name != _ANSWER
+        )
+        shown = iter(render(result) for result in results)
+        outputs = [(call, next(shown) if text is None else text) for call, text in told]
         if answers and (is_settled or only_answer):
             self._unanswered = [
                 (call, "" if call.name == _ANSWER else output) for call, output in outputs
@@ -328,6 +312,40 @@ class Conversation(Generic[A]):
             return self._answer_in(answers[-1])
         self._add(outputs)
         return None
+
+    def _told(self, calls: Sequence[Call], *, is_closed: bool) -> list[tuple[Call, str | None]]:
+        """Return what each call is told; None for one to be carried out."""
+        most = self._limits.tool_uses
+        left = len(calls) if most is None else most - len(self._uses)
+        told: list[tuple[Call, str | None]] = []
+        for call in calls:
+            text: str | None = None
+            if call.name == _ANSWER:
+                text = self._problem(call.problem) if call.problem else _NOT_TAKEN
+            elif call.problem:
+                text = self._problem(call.problem)
+            elif is_closed:
+                text = "Not used: only an answer is accepted now."
+            elif left <= 0:
+                text = "No tool uses are left in this turn; answer now."
+            else:
+                left -= 1
+            told.append((call, text))
+        return told
+
+    async def _use(self, calls: Sequence[Call]) -> list[ToolResult]:
+        """Carry out calls, and return their results in the order asked.
+
+        Raises:
+            AgentError: one of them ended the conversation.
+        """
+        done = await self._offer.use(calls)
+        for call, result in zip(calls, done.results, strict=True):
+            if result is not None:
+                self._uses.append(ToolUse(call.name, call.arguments, result))
+        if done.error is not None:
+            raise done.error
+        return [result for result in done.results if result is not None]
 
     def _add(self, outputs: list[tuple[Call, str]]) -> None:
         results = self._protocol.results(outputs)
@@ -352,28 +370,6 @@ class Conversation(Generic[A]):
             self._counted = min(self._counted, len(self._messages) - 1)
         else:
             self._messages.append({"role": "user", "content": text})
-
-    async def _used(self, call: Call) -> ToolResult:
-        if call.name in self._helpers:
-            return await self._help(self._helpers[call.name], call)
-        toolbox = self._toolbox
-        if toolbox is None:
-            return ToolResult(output=f"there is no tool {call.name!r}; call `answer`", ok=False)
-        work: Callable[[Any], Awaitable[ToolResult]]
-        work = lambda workspace: toolbox.use(workspace, call.name, call.arguments)  # noqa: E731
-        request = {"tool": call.name, "arguments": call.arguments}
-        try:
-            return await self._session.act("tool", request, work, ToolResult)
-        except Undone as error:
-            return ToolResult(str(error), ok=False)
-
-    async def _help(self, helper: Helper, call: Call) -> ToolResult:
-        try:
-            asked = parsed(helper.name, helper.arguments, call.arguments)
-        except Refused as refusal:
-            return ToolResult(str(refusal), ok=False)
-        self._helped += 1
-        return await helper.help(asked, self._session.scope(f"{helper.name}-{self._helped}"))
 
 
 def _schema(answer: type[Answer]) -> Schema:

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from agent.arms.durable.answers import Answer
-from agent.arms.durable.limits import Meter
+from agent.conversation.answers import Answer
+from agent.conversation.limits import Meter
 from agent.session.session import Session
 from agent.tools import ToolResult
 from agent.tools.tool import Arguments
@@ -36,12 +36,17 @@ class Exchange(Generic[A]):
 
 @dataclass(frozen=True)
 class Helper:
-    """A tool that another role implements."""
+    """A tool that is more than one step, such as the work of another role.
+
+    The helpers of one reply work at the same time.
+    """
 
     name: str
     arguments: type[Arguments]
     help: Callable[[Any, Session], Awaitable[ToolResult]]
     """Receives the arguments and a scope of its own."""
+    changes_files: bool = False
+    """True if it may change the workspace, so that later helpers wait for it."""
 
 
 @dataclass(frozen=True)

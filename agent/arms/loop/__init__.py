@@ -1,0 +1,1 @@
+"""A tool-calling agent whose capabilities are switched on one by one."""

@@ -1,0 +1,129 @@
+"""What an agent on the loop can do: capabilities, their native tools, and the agent itself."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from agent.conversation.exchanges import Helper
+from agent.conversation.limits import Meter
+from agent.errors import InvalidSpec
+from agent.session.session import Session
+from agent.tools import Protection, Toolbox
+from agent.tools.results import ToolResult
+from agent.tools.tool import TEXT, Arguments, Tool, ToolSettings, Value
+from agent.types import Task
+
+if TYPE_CHECKING:
+    from agent.capabilities.declared import Delegation, Programs
+
+
+@dataclass(frozen=True)
+class Native:
+    """A tool that is the work of more than one step, such as a program or a subagent.
+
+    Native tools of one reply work at the same time.
+    """
+
+    name: str
+    arguments: type[Arguments]
+    run: Callable[["Agent", Session, Any], Awaitable[ToolResult]]
+    """Receives the agent that uses it, a scope of its own, and the arguments."""
+    changes_files: bool = False
+    """True if it may change the workspace of the agent."""
+    value: Value | None = TEXT
+    """What it returns to a program; None if programs cannot use it."""
+
+
+@dataclass(frozen=True)
+class Capability:
+    """Tools that are switched on together, and what the prompt says about them."""
+
+    name: str
+    tools: tuple[Tool[Any], ...] = ()
+    """Each use is one step in the workspace."""
+    native: tuple[Native, ...] = ()
+    prompt: str | Callable[["Agent"], str] = ""
+    """A paragraph for the system message."""
+
+
+@dataclass(frozen=True)
+class Crew:
+    """What all agents of an attempt share."""
+
+    task: Task
+    meter: Meter
+    tools: ToolSettings
+    protection: Protection
+    programs: "Programs"
+    delegation: "Delegation"
+    load: Callable[[Sequence[str]], tuple[Capability, ...]]
+    """Returns capabilities by their names."""
+    slots: dict[int, asyncio.Semaphore] = field(default_factory=dict)
+    """Limits on the subagents of each depth at the same time. A parent holds none of these."""
+
+
+@dataclass(frozen=True)
+class Agent:
+    """One agent on the loop: the first one of an attempt, or a subagent."""
+
+    crew: Crew
+    role: str
+    capabilities: Sequence[Capability]
+    rounds: int
+    prompt: str
+    """What it is told about its work."""
+    writes: bool = True
+    """False if it must not change files."""
+    depth: int = 0
+    """0 for the first agent, 1 for its subagents."""
+    memory: dict[str, Any] = field(default_factory=dict)
+    """What its native tools remember from one use to the next, by the name of the capability."""
+
+    @property
+    def tools(self) -> Mapping[str, Tool[Any]]:
+        """The tools whose uses are steps, by name."""
+        return {tool.name: tool for each in self.capabilities for tool in each.tools}
+
+    @property
+    def natives(self) -> Mapping[str, Native]:
+        """The tools that are more than a step, by name."""
+        return {native.name: native for each in self.capabilities for native in each.native}
+
+    @property
+    def toolbox(self) -> Toolbox:
+        """The tools whose uses are steps, with their settings and protection."""
+        crew = self.crew
+        return Toolbox(self.tools.values(), settings=crew.tools, protection=crew.protection)
+
+    def helpers(self) -> list[Helper]:
+        """Return the native tools as helpers of a conversation."""
+        return [self._helper(native) for native in self.natives.values()]
+
+    def _helper(self, native: Native) -> Helper:
+        async def help_(asked: Any, scope: Session) -> ToolResult:
+            return await native.run(self, scope, asked)
+
+        return Helper(native.name, native.arguments, help_, native.changes_files)
+
+    def prompts(self) -> list[str]:
+        """Return what the capabilities say in the system message."""
+        said = (each.prompt for each in self.capabilities)
+        return [text if isinstance(text, str) else text(self) for text in said if text]
+
+
+def check(capabilities: Sequence[Capability]) -> None:
+    """Check that capabilities can be used together.
+
+    Raises:
+        InvalidSpec: two of them have a tool of the same name.
+    """
+    owners: dict[str, str] = {"answer": "every agent"}
+    for each in capabilities:
+        for name in [*(tool.name for tool in each.tools), *(tool.name for tool in each.native)]:
+            if name in owners:
+                raise InvalidSpec(
+                    f"capability {each.name} has a tool {name}, as {owners[name]} has: leave one "
+                    "of them out"
+                )
+            owners[name] = each.name

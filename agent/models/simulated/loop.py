@@ -1,0 +1,124 @@
+"""The agent on the loop: it looks, changes, tests and answers, by the tools that it is offered.
+
+With programs, it looks in one program and changes and tests in another. With subagents, it lets
+them look. What it changes does not depend on that: its skill is the same.
+"""
+
+import re
+
+from agent.models.simulated import implementer
+from agent.models.simulated.conversation import Action, Conversation, Reply, grouped
+from agent.models.simulated.drawing import drawn
+from agent.models.simulated.draws import Draws
+from agent.models.simulated.reference import Reference
+from agent.models.spec import SimulatedSpec
+from agent.paths import is_test_module
+
+ROLE = "loop"
+"""The role of the first agent. Subagents have the names of their kinds."""
+
+_FACTS = {"task", "root", "network", "command_timeout_s", "test_timeout_s"}
+"""What agents on the loop, and no other roles, are told."""
+
+_LISTED = re.compile(r"[\w./-]+\.py")
+_LIST_TESTS = "git ls-files -- '*test*.py' | head -n 200"
+_MOST_LOOKERS = 3
+
+_LOOKING = """\
+import asyncio
+listed = await asyncio.gather({listing})
+texts = await asyncio.gather(*[read(path=path) for path in {paths!r}])
+[listed, [len(text) for text in texts]]
+"""
+
+_CHANGING = """\
+await apply_patch(patch={patch!r})
+{testing}
+"""
+
+
+def is_agent(conversation: Conversation) -> bool:
+    """Return True if an agent on the loop, or one of its subagents, asks."""
+    return conversation.facts.keys() == _FACTS
+
+
+def next_reply(
+    reference: Reference, conversation: Conversation, draws: Draws, spec: SimulatedSpec
+) -> Reply:
+    """Return the next reply of the agent or of a subagent."""
+    if conversation.role != ROLE:
+        replies = _subagent(reference)
+    else:
+        looks = _looks(reference, conversation, draws, spec)
+        tests = _tests(reference, conversation.results[: len(looks)])
+        replies = [*looks, *_work(reference, conversation, draws, spec, tests), _answer()]
+    return replies[min(len(conversation.results), len(replies) - 1)]
+
+
+def _looks(
+    reference: Reference, conversation: Conversation, draws: Draws, spec: SimulatedSpec
+) -> list[Reply]:
+    """Return the replies that look at the repository."""
+    reads = implementer.reads(reference.files)
+    paths = [action.arguments["path"] for action in reads]
+    has_shell = "run_command" in conversation.tools
+    if "run_ptc" in conversation.tools:
+        listing = f"run_command(command={_LIST_TESTS!r})" if has_shell else ""
+        code = _LOOKING.format(listing=listing, paths=paths * (1 + spec.exploration))
+        return [[Action("I look at all of it at once.", "run_ptc", {"code": code})]]
+    if "spawn" in conversation.tools and (kind := _reader(conversation)):
+        spawned = [_spawn(kind, path) for path in paths[:_MOST_LOOKERS]]
+        reads = spawned if conversation.native else spawned[:1]
+        return [*_listing(has_shell=has_shell), *([reads] if reads else [])]
+    looks = [*reads, *(reads * spec.exploration)[: spec.exploration]]
+    chance = spec.parallel_calls if conversation.native else 0.0
+    return [*_listing(has_shell=has_shell), *grouped(looks, draws, chance, ROLE)]
+
+
+def _listing(*, has_shell: bool) -> list[Reply]:
+    asked = {"command": _LIST_TESTS}
+    return [[Action("Where are the tests?", "run_command", asked)]] if has_shell else []
+
+
+def _reader(conversation: Conversation) -> str:
+    """Return a kind of subagent that only reads, as the prompt names it, or ''."""
+    found = re.search(r"^- (\S+): reads only", conversation.told, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _spawn(kind: str, path: str) -> Action:
+    task = f"Read {path}, and say what has to change there."
+    return Action("Somebody else can read this.", "spawn", {"agent": kind, "task": task})
+
+
+def _tests(reference: Reference, results: tuple[str, ...]) -> list[str]:
+    """Return the tests of the files to change, among those that were listed."""
+    listed = [path for text in results for path in _LISTED.findall(text)]
+    return reference.related([path for path in dict.fromkeys(listed) if is_test_module(path)])
+
+
+def _work(
+    reference: Reference,
+    conversation: Conversation,
+    draws: Draws,
+    spec: SimulatedSpec,
+    tests: list[str],
+) -> list[Reply]:
+    """Return the replies that change the code and run its tests."""
+    patch = drawn(reference, reference.files, draws, spec).patch
+    runs = tests if "run_tests" in conversation.tools else []
+    if "run_ptc" in conversation.tools:
+        testing = f"(await run_tests(paths={runs!r}))['failed']" if runs else ""
+        code = _CHANGING.format(patch=patch, testing=testing)
+        return [[Action("I change it and run its tests.", "run_ptc", {"code": code})]]
+    change = Action("I know what to change.", "apply_patch", {"patch": patch})
+    return [[change], *([action] for action in implementer.run(runs))]
+
+
+def _subagent(reference: Reference) -> list[Reply]:
+    return [*([action] for action in implementer.reads(reference.files)[:1]), _answer()]
+
+
+def _answer() -> Reply:
+    arguments = {"summary": "The code does what the task says.", "status": "done"}
+    return [Action("The work is done.", "answer", arguments)]

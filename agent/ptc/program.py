@@ -1,0 +1,256 @@
+"""One program of a model: its calls run at the same time, and the journal has their order.
+
+Every call is a task in a scope of its own, and its steps are those of a direct call. Each time that
+the program waits, an event records which results it is given. A replay gives it the same results in
+the same order, so that it makes the same calls. Live steps wait until the recorded events are used
+up: a call that was called off in an earlier run is called off again at the same point.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NoReturn
+
+from agent.conversation.using import KNOWN_ENDS
+from agent.errors import CalledOff, InfrastructureError
+from agent.ptc import interpreter
+from agent.ptc.interpreter import Bounds, Called, Failed, Finished, Running, Settled, Stop, Waiting
+from agent.ptc.stubs import Function, stubs
+from agent.ptc.values import as_json
+from agent.session.gates import Gate
+from agent.session.session import Session
+
+Use = Callable[[str, dict[str, Any], Session], Coroutine[Any, Any, Settled]]
+"""Carries out the call of a tool with its arguments, in a scope of its own."""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """The start of a program."""
+
+    release: str
+    """The interpreter."""
+    problem: str
+    """The reason why nothing was run, or ''."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The end of a program."""
+
+    status: Literal["finished", "failed", "rejected", "crashed"]
+    value: Any = None
+    error: str = ""
+    printed: str = ""
+    calls: dict[str, list[str]] = field(default_factory=dict)
+    """Names of the tools called, by what became of the calls: done, failed or cancelled."""
+
+
+async def run(
+    code: str,
+    functions: Mapping[str, Function],
+    use: Use,
+    scope: Session,
+    bounds: Bounds,
+    most_calls: int,
+) -> Ended:
+    """Run a program, or replay it.
+
+    Raises:
+        AgentError: a call ended the line of work, and nothing further of the program begins.
+        DivergenceError: the program does not wait for the calls that it waited for before.
+    """
+    async with interpreter.running(stubs(functions.values()), bounds) as running:
+        program = _Program(functions, use, scope, running, most_calls)
+        try:
+            return await program.run(code)
+        except asyncio.CancelledError:
+            program.abandon()
+            raise
+        finally:
+            await program.stop()
+
+
+class _Program:
+    """A program while it runs. Its calls are numbered in the order in which it makes them."""
+
+    def __init__(
+        self,
+        functions: Mapping[str, Function],
+        use: Use,
+        scope: Session,
+        running: Running,
+        most_calls: int,
+    ) -> None:
+        self._functions = functions
+        self._use = use
+        self._scope = scope
+        self._running = running
+        self._most_calls = most_calls
+        self._gate = Gate(is_open=False)
+        self._tasks: list[asyncio.Task[Settled]] = []
+        self._names: list[str] = []
+        self._numbers: dict[int, int] = {}
+
+    async def run(self, code: str) -> Ended:
+        stop = await self._running.begin(code)
+        rejected = stop.text if isinstance(stop, Failed) and stop.is_rejected else ""
+        digest = hashlib.sha256(code.encode()).hexdigest()[:16]
+        begun = await self._scope.event(
+            "begin", {"program": digest}, _known(Begun(interpreter.RELEASE, rejected)), Begun
+        )
+        if begun.problem:
+            return Ended("rejected", error=begun.problem)
+        if rejected:
+            raise InfrastructureError(
+                f"a program that {begun.release} has run is refused by {interpreter.RELEASE}: "
+                f"install the former to go on. {rejected}",
+                retryable=False,
+            )
+        while isinstance(stop, Called | Waiting) and not self._ends_here(stop):
+            stop = await self._next(stop)
+        return await self._end(stop)
+
+    def _ends_here(self, stop: Stop) -> bool:
+        """Return True if the program ended here before, by a limit or because its worker died."""
+        if isinstance(stop, Called):
+            return len(self._tasks) >= self._most_calls
+        return self._recorded == "end"
+
+    @property
+    def _recorded(self) -> str:
+        """The name of the next recorded event, or ''."""
+        known = self._scope.next_recorded
+        return str(json.loads(known.request).get("event", "")) if known else ""
+
+    async def _next(self, stop: Called | Waiting) -> Stop:
+        if isinstance(stop, Called):
+            self._start(stop)
+            return await self._running.called()
+        given = await self._given(stop)
+        return await self._running.settle({id_: self._tasks[n].result() for id_, n in given})
+
+    def _start(self, called: Called) -> None:
+        number = len(self._tasks)
+        function = self._functions[called.name]
+        arguments = dict(zip(function.names, called.positional, strict=False)) | called.named
+        scope = self._scope.scope(str(number), gate=self._gate)
+        given = {name: as_json(each) for name, each in arguments.items()}
+        self._numbers[called.id] = number
+        self._names.append(called.name)
+        self._tasks.append(asyncio.create_task(self._use(called.name, given, scope)))
+
+    async def _given(self, waiting: Waiting) -> list[tuple[int, int]]:
+        """Return the calls whose results the program is given now: their ids and their numbers."""
+        ids = {self._numbers[each]: each for each in waiting.ids}
+        if self._recorded == "called off":
+            await self._repeat_end()
+        if not self._recorded:
+            self._gate.open()
+            await self._first(ids)
+        done = [number for number in sorted(ids) if self._tasks[number].done()]
+        given = await self._scope.event(
+            "deliver", {"pending": sorted(ids)}, _known(done), list[int]
+        )
+        await asyncio.wait([self._tasks[number] for number in given])
+        return [(ids[number], number) for number in given]
+
+    async def _first(self, numbers: Mapping[int, int]) -> None:
+        """Wait until one of these calls has ended.
+
+        Raises:
+            AgentError: a call ended the line of work.
+        """
+        while True:
+            for number, task in enumerate(self._tasks):
+                if task.done() and (error := _error(task)):
+                    await self._pass_on(number, error)
+            if any(self._tasks[number].done() for number in numbers):
+                return
+            going = [task for task in self._tasks if not task.done()]
+            await asyncio.wait(going, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _pass_on(self, number: int, error: BaseException) -> NoReturn:
+        """Let the error of a call end the program, and record a known end."""
+        if isinstance(error, KNOWN_ENDS):
+            await self._scope.event("called off", {}, _known(number), int)
+        raise error
+
+    async def _repeat_end(self) -> NoReturn:
+        """End as in an earlier run, by the error of the same call."""
+        number = await self._scope.event("called off", {}, _known(0), int)
+        await asyncio.wait([self._tasks[number]])
+        error = _error(self._tasks[number])
+        raise error or InfrastructureError(f"call {number} of a program failed before, not now")
+
+    async def _end(self, stop: Stop) -> Ended:
+        """Call off what is in flight, and record the end."""
+        await self.stop()
+        for task in self._tasks:
+            error = _error(task)
+            if error is not None and not isinstance(error, CalledOff):
+                raise error
+        return await self._scope.event("end", {}, _known(self._ended(stop)), Ended)
+
+    async def stop(self) -> None:
+        """Let nothing further begin, and wait for what cannot be ended."""
+        self._gate.close("its program has ended")
+        going = [task for task in self._tasks if not task.done()]
+        if going:
+            await asyncio.wait(going)
+        for task in self._tasks:
+            _error(task)  # asyncio reports an error that nobody has looked at
+
+    def abandon(self) -> None:
+        """Cut off everything, even what is paid."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _ended(self, stop: Stop) -> Ended:
+        calls, printed = self._calls(), self._running.printed
+        match stop:
+            case Finished(value=value):
+                return Ended("finished", as_json(value), "", printed, calls)
+            case Failed(text=text, is_crash=is_crash):
+                return Ended("crashed" if is_crash else "failed", None, text, printed, calls)
+            case _:
+                many = f"the program made more than {self._most_calls} calls"
+                return Ended("failed", None, many, printed, calls)
+
+    def _calls(self) -> dict[str, list[str]]:
+        ends: dict[str, list[str]] = {"done": [], "failed": [], "cancelled": []}
+        for name, task in zip(self._names, self._tasks, strict=True):
+            ends[_became(task)].append(name)
+        return ends
+
+
+def _became(task: "asyncio.Task[Settled]") -> str:
+    if _error(task) is not None:
+        return "cancelled"
+    return "failed" if "exc_type" in task.result() else "done"
+
+
+def _error(task: "asyncio.Task[Settled]") -> BaseException | None:
+    return asyncio.CancelledError() if task.cancelled() else task.exception()
+
+
+def _known(value: Any) -> Callable[[], Awaitable[Any]]:
+    """Return a reading of what is known already."""
+
+    async def read() -> Any:
+        return value
+
+    return read
+
+
+def summary(calls: Mapping[str, list[str]]) -> str:
+    """Return what became of the calls, such as `3 calls done, 1 cancelled (read)`."""
+    parts = [f"{len(calls.get('done', []))} calls done"]
+    for end in ("failed", "cancelled"):
+        if names := calls.get(end):
+            counted = (f"{name} x {n}" if n > 1 else name for name, n in Counter(names).items())
+            parts.append(f"{len(names)} {end} ({', '.join(counted)})")
+    return ", ".join(parts)

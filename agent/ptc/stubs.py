@@ -1,0 +1,62 @@
+"""Tools as the declarations of functions that a program may call."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_TYPES = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "null": "None",
+    "object": "dict[str, Any]",
+}
+
+
+@dataclass(frozen=True)
+class Function:
+    """One tool as a function."""
+
+    name: str
+    parameters: Mapping[str, Any]
+    """The JSON schema of its arguments."""
+    returns: str
+    """The type of its value, as an annotation."""
+
+    @property
+    def names(self) -> list[str]:
+        """The parameters, in the order in which they are given by position."""
+        required = self.parameters.get("required", [])
+        properties = self.parameters.get("properties", {})
+        return [*required, *(name for name in properties if name not in required)]
+
+    @property
+    def declaration(self) -> str:
+        """The function as a line of a stub file."""
+        required = set(self.parameters.get("required", []))
+        properties = self.parameters.get("properties", {})
+        shown = [
+            f"{name}: {_type(properties[name])}{'' if name in required else ' = ...'}"
+            for name in self.names
+        ]
+        return f"async def {self.name}({', '.join(shown)}) -> {self.returns}: ..."
+
+
+def stubs(functions: Iterable[Function]) -> str:
+    """Return the stub file of functions."""
+    lines = [function.declaration for function in functions]
+    return "\n".join(["from typing import Any, Literal", "", *lines, ""])
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    if "enum" in schema:
+        return f"Literal[{', '.join(map(repr, schema['enum']))}]"
+    if "const" in schema:
+        return f"Literal[{json.dumps(schema['const'])}]"
+    if "anyOf" in schema:
+        return " | ".join(dict.fromkeys(_type(each) for each in schema["anyOf"]))
+    if schema.get("type") == "array":
+        return f"list[{_type(schema.get('items', {}))}]"
+    return _TYPES.get(str(schema.get("type")), "Any")

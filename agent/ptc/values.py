@@ -1,0 +1,33 @@
+"""Values of programs as JSON."""
+
+import json
+import math
+from typing import Any
+
+
+def as_json(value: Any) -> Any:
+    """Return a value as JSON. What JSON does not have is shown as Python would print it."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else repr(value)
+        case list() | tuple():
+            return [as_json(each) for each in value]
+        case set() | frozenset():
+            return sorted((as_json(each) for each in value), key=repr)
+        case dict():
+            return {
+                key if isinstance(key, str) else repr(key): as_json(each)
+                for key, each in value.items()
+            }
+        case _:
+            return repr(value)
+
+
+def as_text(value: Any, most: int) -> str:
+    """Return a value as text of at most `most` characters, and say how much is left out."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if len(text) <= most:
+        return text
+    return f"{text[:most]}\n[the value has {len(text)} characters: return less]"

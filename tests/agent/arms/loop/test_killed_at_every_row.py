@@ -1,0 +1,118 @@
+"""Programs and subagents whose process dies after any row of the journal."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.types import Outcome
+from tests.agent.arms.durable.conftest import Said
+from tests.agent.arms.loop.conftest import DONE, Attempts, Died
+
+MIXED = """
+import asyncio
+
+async def lost():
+    try:
+        await read(path="no.py")
+    except ValueError:
+        return await run_command("echo caught > caught.txt; echo caught")
+
+results = await asyncio.gather(
+    write(path="one.txt", content="1"),
+    spawn(agent="worker", task="change it"),
+    read(path="calc.py"),
+    write(path="two.txt", content="2"),
+    spawn(agent="scout", task="look"),
+    lost(),
+)
+await merge(ref=results[1]["ref"])
+[results[1]["changed"], results[4]["summary"], results[5]["output"]]
+"""
+
+FAILING = """
+import asyncio
+await write(path="kept.txt", content="kept")
+await asyncio.gather(
+    spawn(agent="worker", task="change it"),
+    run_command("sleep 0.2; echo late > late.txt"),
+    read(path="no.py"),
+)
+"""
+
+SPAWNS: Said = [
+    ("spawn", {"agent": "worker", "task": "change it"}),
+    ("write", {"path": "own.txt", "content": "own"}),
+    ("spawn", {"agent": "scout", "task": "look"}),
+    ("run_ptc", {"code": "await write(path='more.txt', content='more')"}),
+    ("read", {"path": "own.txt"}),
+]
+
+SCRIPTS: dict[str, Said] = {
+    "mixed": [("run_ptc", {"code": MIXED})],
+    "failing": [("run_ptc", {"code": FAILING})],
+    "spawns": SPAWNS,
+}
+
+KINDS = {
+    "scout": {"capabilities": ["look"]},
+    "worker": {"capabilities": ["files"], "writes": True},
+}
+
+ROWS = {"mixed": 33, "failing": 14, "spawns": 27}
+"""Rows that a run has at least. Their number depends on which calls end at the same time."""
+
+
+async def solve(attempts: Attempts, name: str, dies_after: int | None = None) -> Outcome:
+    change: Said = [("write", {"path": "made.txt", "content": "made"})]
+    scripts: dict[str, Any] = {
+        "loop": [SCRIPTS[name], [("read", {"path": "calc.py"})], DONE],
+        "scout": [[("read", {"path": "calc.py"})], DONE],
+        "worker": [change, DONE],
+    }
+    return await attempts.run(
+        scripts,
+        ["files", "shell", "subagents", "ptc"],
+        dies_after=dies_after,
+        subagents={"kinds": KINDS},
+    )
+
+
+def bought(attempts: Attempts) -> set[tuple[str, int]]:
+    """Return the calls whose answers are on record: their scopes and positions."""
+    steps = attempts.journal.steps("a")
+    return {(s.scope, s.seq) for s in steps if s.kind == "model" and s.result is not None}
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(11)
+@pytest.mark.parametrize(
+    ("name", "rows"), [(name, rows) for name, most in ROWS.items() for rows in range(most)]
+)
+async def test_a_resume_has_the_results_of_an_undisturbed_run(
+    tmp_path: Path, name: str, rows: int
+) -> None:
+    """After a death at any row, calls, results and patch are those of a run without one."""
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "killed").mkdir()
+    whole, killed = Attempts(tmp_path / "whole"), Attempts(tmp_path / "killed")
+    wanted = await solve(whole, name)
+    with pytest.raises(Died):
+        await solve(killed, name, rows)
+    before = bought(killed)
+    found = await solve(killed, name)
+    assert killed.session is not None
+    new = {(step.scope, step.seq) for step in killed.session.steps if not step.replayed}
+    assert not before & new
+    assert len(killed.model.asked) == len(bought(killed)) - len(before)
+    assert (found.status, found.patch) == (wanted.status, wanted.patch)
+    if name != "failing":  # how far the cancelled calls were is a matter of time
+        assert killed.places == whole.places
+        assert results(killed) == results(whole)
+
+
+def results(attempts: Attempts) -> list[Any]:
+    """Return the results of all tools of a run, by their places."""
+    assert attempts.session is not None
+    uses = [s for s in attempts.session.steps if s.kind == "action"]
+    return [s.result for s in sorted(uses, key=lambda step: (step.scope, step.seq))]

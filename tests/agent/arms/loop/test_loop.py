@@ -1,0 +1,81 @@
+"""The loop arm: its capabilities, its ends and its steps."""
+
+import pytest
+
+from agent.arms.options import LoopOptions
+from agent.errors import InfrastructureError, InvalidSpec
+from agent.models.spec import ScriptedSpec
+from tests.agent.arms.durable.conftest import FIX
+from tests.agent.arms.loop.conftest import DONE, Attempts
+
+OWN = ScriptedSpec(provider="scripted", replies=["x"])
+
+
+async def test_a_task_is_solved_with_direct_tools(attempts: Attempts) -> None:
+    """Each use of a tool is a step, and the change is submitted. Results are in the order asked."""
+    look = ("read", {"path": "calc.py"})
+    outcome = await attempts.run({"loop": [[look, FIX, look], DONE]}, ["files"])
+    assert (outcome.status, outcome.detail) == ("submitted", "did it")
+    assert "+    return a + b" in outcome.patch
+    first, edited, second = attempts.told()
+    assert ("a - b" in first, "a + b" in second, "calc.py" in edited) == (True, True, True)
+    kinds = ["model", "action", "action", "action", "model"]
+    assert attempts.places == ["/0 action", *(f"work/{n} {kind}" for n, kind in enumerate(kinds))]
+
+
+@pytest.mark.parametrize(
+    ("script", "limits", "detail"),
+    [
+        ([[("read", {"path": "calc.py"})]], {"rounds": 2}, "out_of_rounds"),
+        ([[("read", {"path": "calc.py"})]], {"limits": {"calls": 1}}, "made its 1 model calls"),
+        ([[("broken", {})]], {}, "the tool is broken"),
+    ],
+)
+async def test_an_attempt_that_cannot_go_on_gives_up(
+    attempts: Attempts, script: list, limits: dict, detail: str
+) -> None:
+    """Used-up rounds, used-up limits and a broken tool end the attempt without another call."""
+    for _ in range(2):
+        outcome = await attempts.run({"loop": script}, ["files", "faults"], **limits)
+        assert (outcome.status, detail in outcome.detail) == ("gave_up", True)
+    assert attempts.model.asked == []
+
+
+async def test_a_flaky_tool_is_tried_again_and_an_invalid_use_is_not(attempts: Attempts) -> None:
+    """A reason that passes costs retries. A refusal is told to the model once."""
+    uses = [("flaky", {"failures": 2}), ("invalid", {"amount": 0}), ("invalid", {"amount": 1})]
+    await attempts.run({"loop": [uses, DONE]}, ["faults"])
+    assert attempts.session is not None
+    results = [s.result.content for s in attempts.session.steps if s.scope and s.kind == "action"]
+    assert [(r["ok"], r["retries"]) for r in results] == [(True, 2), (False, 0), (True, 0)]
+    assert attempts.told()[1] == "amount is 0, and has to be at least 1"
+
+
+async def test_a_tool_that_stays_flaky_is_broken_infrastructure(attempts: Attempts) -> None:
+    """After three tries nothing is known about the patch, and nothing is recorded."""
+    with pytest.raises(InfrastructureError, match="the service is away"):
+        await attempts.run({"loop": [[("flaky", {"failures": 3})]]}, ["faults"])
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"capabilities": ["file"]}, "there is no capability 'file': name one of files, "),
+        ({"capabilities": ["no.such:NAME"]}, "no.such:NAME cannot be imported"),
+        ({"capabilities": ["agent.types:Task"]}, "is no Capability"),
+        ({"capabilities": ["files", "look"]}, "has a tool read, as files has"),
+        ({"roles": {"critic": OWN}}, "no kind of subagent is declared for role critic"),
+        (
+            {"capabilities": ["subagents"], "subagents": {"kinds": {}}},
+            "capability subagents needs a kind",
+        ),
+        (
+            {"subagents": {"kinds": {"scout": {"capabilities": ["files"]}}}},
+            "kind scout must not write, but have write, edit, apply_patch",
+        ),
+    ],
+)
+def test_a_declaration_that_cannot_work_is_refused(options: dict, problem: str) -> None:
+    """An unknown or unfit capability, kind or role is refused before anything runs."""
+    with pytest.raises(InvalidSpec, match=problem):
+        LoopOptions.model_validate(options).models(OWN)

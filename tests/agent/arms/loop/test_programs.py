@@ -1,0 +1,200 @@
+"""Programs over tools: their steps, their failures, and what the model is told of them."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.errors import InfrastructureError, Interrupted
+from agent.models.protocol import ModelReply, ModelRequest
+from tests.agent.arms.durable.conftest import RoleModel, Said
+from tests.agent.arms.loop.conftest import DONE, Attempts
+
+TOOLS = ["files", "shell", "faults", "ptc"]
+
+
+def ptc(code: str) -> Said:
+    return [("run_ptc", {"code": code})]
+
+
+async def result(attempts: Attempts, code: str, **options: Any) -> str:
+    """Return what the model is told about a program."""
+    await attempts.run({"loop": [ptc(code), DONE]}, TOOLS, **options)
+    [told] = attempts.told()
+    return told
+
+
+SEVERAL = """
+import asyncio
+names = ["calc.py", "tests/test_calc.py"]
+texts = await asyncio.gather(*[read(path=name) for name in names])
+found = {name: text.count("def ") for name, text in zip(names, texts)}
+done = await run_command("exit 3")
+print(done["exit_code"])
+found
+"""
+
+
+async def test_the_calls_of_a_program_are_the_steps_of_direct_calls(attempts: Attempts) -> None:
+    """Each call is the tool's own step in a scope of the program. The program is no step."""
+    told = await result(attempts, SEVERAL)
+    assert told.splitlines() == [
+        'value: {"calc.py": 2, "tests/test_calc.py": 1}',
+        "printed:",
+        "3",
+        "",
+        "3 calls done",
+    ]
+    assert attempts.session is not None
+    uses = [s for s in attempts.session.steps if s.kind == "action" and "tool" in s.request]
+    assert sorted(step.scope for step in uses) == [f"work/run_ptc-1/{n}" for n in range(3)]
+    direct = {"tool": "run_command", "arguments": {"command": "exit 3"}}
+    assert {"action": "tool", **direct} in [step.request for step in uses]
+    events = [s.request["event"] for s in attempts.session.steps if s.kind == "event"]
+    assert (events[0], events[-1], set(events[1:-1])) == ("begin", "end", {"deliver"})
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("x = 1 +", "nothing was run:"),
+        ("await reed(path='calc.py')", "Name `reed` used when not defined"),
+        ("(await read(path=3)).upper()", "Expected `str`"),
+        ("read(path='calc.py').upper()", "nothing was run:"),
+        ("while True: pass", "feed time limit exceeded"),
+        ("'a' * 100_000_000", "memory limit exceeded"),
+        ("print('x' * 100_000)", "memory limit exceeded"),
+        ("[await read(path='calc.py') for _ in range(9)]", "made more than 5 calls"),
+        ("'y' * 90_000", "[the value has 90000 characters: return less]"),
+        ("await run_ptc(code='1')", "Name `run_ptc` used when not defined"),
+        ("(len, {1, 2}, 1.5)", "[1, 2], 1.5]"),
+        ("await read(path='no.py')", "ValueError: there is no file no.py"),
+        ("await invalid(amount=0)", "ValueError: amount is 0"),
+        ("def f(n): return f(n + 1)\nf(0)", "RecursionError"),
+        ("#" + "x" * 70_000, "is longer than 64 kB"),
+    ],
+)
+async def test_the_model_is_told_what_is_wrong_with_its_program(
+    attempts: Attempts, code: str, said: str
+) -> None:
+    """A program that cannot be run, fails or exceeds a limit is the model's to repair."""
+    limits = {"programs": {"calls": 5, "seconds": 0.3}}
+    assert said in await result(attempts, code, **limits)
+    first = attempts.model.asked
+    outcome = await attempts.run({}, TOOLS, **limits)
+    assert (outcome.status, len(first), attempts.model.asked) == ("submitted", 2, [])
+
+
+async def test_a_failure_that_is_not_caught_cancels_what_is_in_flight(
+    attempts: Attempts, tmp_path: Path
+) -> None:
+    """A command in flight is ended and undone, and the next one does not begin."""
+    code = """
+import asyncio
+async def fails():
+    await read(path="no.py")
+async def goes_on():
+    await run_command("echo 1 > made.txt; sleep 600")
+    await run_command("echo 2 > never.txt")
+await asyncio.gather(fails(), goes_on())
+"""
+    told = await result(attempts, code)
+    assert "ValueError: there is no file no.py" in told
+    assert told.endswith("0 calls done, 1 failed (read), 1 cancelled (run_command)")
+    outcome = await attempts.run({}, TOOLS)
+    assert (outcome.status, outcome.patch) == ("submitted", "")
+
+
+async def test_a_failure_that_is_caught_leaves_the_others_running(attempts: Attempts) -> None:
+    """As in asyncio, a caught failure ends nothing else."""
+    code = """
+import asyncio
+async def fails():
+    try:
+        await read(path="no.py")
+    except ValueError as error:
+        return "caught"
+await asyncio.gather(fails(), run_command("echo on"))
+"""
+    told = await result(attempts, code)
+    assert '["caught", {"output": "on\\n"' in told
+    assert told.endswith("1 calls done, 1 failed (read)")
+
+
+async def test_a_known_end_passes_through_a_program(attempts: Attempts) -> None:
+    """A tool that ends the attempt ends it from inside a program, in every run, without a call."""
+    code = "try:\n    await broken()\nexcept Exception:\n    pass"
+    for _ in range(2):
+        outcome = await attempts.run({"loop": [ptc(code), DONE]}, TOOLS)
+        assert (outcome.status, outcome.detail) == ("gave_up", "the tool is broken")
+    assert attempts.model.asked == []
+
+
+async def test_a_stop_passes_through_a_program(attempts: Attempts) -> None:
+    """A stop during a program ends it, and makes no further model call. A new run goes on."""
+    stopped = False
+
+    def may_go_on() -> None:
+        if stopped:
+            raise Interrupted("asked to stop")
+
+    class Stopping(RoleModel):
+        async def complete(self, request: ModelRequest) -> ModelReply:
+            nonlocal stopped
+            reply = await super().complete(request)
+            asyncio.get_running_loop().call_later(0.2, stop)
+            return reply
+
+    def stop() -> None:
+        nonlocal stopped
+        stopped = True
+
+    scripts: dict[str, Any] = {"loop": [ptc("for n in range(99): await slow(seconds=0.1)"), DONE]}
+    model = Stopping(scripts)
+    with pytest.raises(Interrupted):
+        await attempts.run(scripts, TOOLS, may_go_on, model)
+    assert len(model.asked) == 1
+    stopped = False
+    short = {"programs": {"calls": 4}}
+    outcome = await attempts.run(scripts, TOOLS, **short)
+    assert (outcome.status, len(attempts.model.asked)) == ("submitted", 1)
+
+
+KILL = "for n in range(3):\n    await run_command('true')\n    x = [i for i in range(300_000)]\n"
+
+
+async def test_an_interpreter_that_is_killed_is_reported_once(
+    attempts: Attempts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model is told that the interpreter died. If it dies again, that is infrastructure."""
+    from agent.ptc import interpreter
+
+    begin = interpreter.Running.begin
+
+    async def killed(self: interpreter.Running, code: str) -> Any:
+        stop = await begin(self, code)
+        os.kill(self._session.worker_pid or 0, signal.SIGKILL)
+        return stop
+
+    monkeypatch.setattr(interpreter.Running, "begin", killed)
+    once: dict[str, Any] = {"loop": [ptc(KILL), [("read", {"path": "calc.py"})], DONE]}
+    outcome = await attempts.run(once, TOOLS)
+    assert outcome.status == "submitted"
+    assert "the interpreter died" in attempts.told(1)[0]
+
+
+async def test_an_interpreter_that_dies_twice_in_a_row_is_infrastructure(
+    attempts: Attempts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two programs in a row without an interpreter say nothing about the patch."""
+    from agent.ptc import interpreter
+
+    async def killed(self: interpreter.Running, code: str) -> Any:
+        return interpreter.Failed("the interpreter died", is_crash=True)
+
+    monkeypatch.setattr(interpreter.Running, "begin", killed)
+    with pytest.raises(InfrastructureError, match="died twice in a row"):
+        await attempts.run({"loop": [ptc("1"), ptc("1"), DONE]}, TOOLS)

@@ -1,0 +1,125 @@
+"""Subagents: their scopes, their limits, their failures, and merging what they changed."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.agent.arms.durable.conftest import FIX, SPOIL, Said, answer
+from tests.agent.arms.loop.conftest import DONE, Attempts
+
+KINDS = {
+    "scout": {"capabilities": ["look", "subagents"]},
+    "worker": {"capabilities": ["files"], "writes": True, "rounds": 3},
+}
+LOOK: Said = [("read", {"path": "calc.py"})]
+
+
+def spawn(*kinds: str) -> Said:
+    return [("spawn", {"agent": kind, "task": f"task of {kind}"}) for kind in kinds]
+
+
+async def solve(attempts: Attempts, scripts: dict[str, Any], **limits: Any) -> Any:
+    tools = ["files", "subagents", "ptc"]
+    return await attempts.run(scripts, tools, subagents={"kinds": KINDS, **limits})
+
+
+async def test_a_subagent_reads_in_the_workspace_of_its_parent(attempts: Attempts) -> None:
+    """A child has scopes and a role of its own. It sees what the parent changed before."""
+    scripts = {"loop": [[FIX, *spawn("scout", "scout")], DONE], "scout": [LOOK, DONE]}
+    outcome = await solve(attempts, scripts)
+    assert outcome.status == "submitted"
+    reports = [json.loads(told) for told in attempts.told()[1:]]
+    assert reports == [{"status": "done", "summary": "did it", "changed": [], "ref": ""}] * 2
+    kinds = ["0 event", "work/0 model", "work/1 action", "work/2 model"]
+    for number in (1, 2):
+        found = [place for place in attempts.places if f"spawn-{number}" in place]
+        assert found == [f"work/spawn-{number}/{each}" for each in kinds]
+    scouts = [request for request in attempts.model.asked if request.role == "scout"]
+    assert all("a + b" in request.messages[-1]["content"] for request in scouts[-2:])
+
+
+async def test_the_change_of_a_subagent_is_merged_by_its_ref(attempts: Attempts) -> None:
+    """A child that writes works on a copy, whose change is taken over on request."""
+    scripts: dict[str, Any] = {
+        "loop": [
+            [("write", {"path": "own.py", "content": "x = 1\n"}), *spawn("worker")],
+            LOOK,
+            [("merge", {"ref": "work/spawn-1"}), ("merge", {"ref": "nobody"})],
+            DONE,
+        ],
+        "worker": [[FIX], DONE],
+    }
+    outcome = await solve(attempts, scripts)
+    assert ("+x = 1" in outcome.patch, "+    return a + b" in outcome.patch) == (True, True)
+    [_, report] = attempts.told(-3)[:2]
+    assert json.loads(report)["changed"] == ["calc.py"]
+    assert "a - b" in attempts.told(-2)[-1]
+    assert "the refs are: work/spawn-1" in attempts.told()[-1]
+    again = await solve(attempts, {})
+    assert (again.patch, attempts.model.asked) == (outcome.patch, [])
+
+
+async def test_a_conflict_changes_nothing_and_names_the_paths(attempts: Attempts) -> None:
+    """A change that does not fit any more is refused as a whole."""
+    scripts = {
+        "loop": [spawn("worker"), [SPOIL], [("merge", {"ref": "work/spawn-1"})], DONE],
+        "worker": [[FIX, ("write", {"path": "new.py", "content": "y = 2\n"})], DONE],
+    }
+    outcome = await solve(attempts, scripts)
+    told = attempts.told()[-1]
+    assert ("because of a conflict" in told, "calc.py" in told) == (True, True)
+    assert ("a * b" in outcome.patch, "new.py" in outcome.patch) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"depth": 1}, "may be nested 1 deep"),
+        ({"depth": 3}, "may be nested 3 deep"),
+        ({"depth": 9, "in_all": 4}, "all 4 subagents have been used"),
+    ],
+)
+async def test_a_subagent_that_recurses_for_ever_is_stopped(
+    attempts: Attempts, limits: dict[str, int], said: str
+) -> None:
+    """Limits on depth and number are told to the subagent that reaches them, which then answers."""
+    scripts = {"loop": [spawn("scout"), DONE], "scout": [spawn("scout"), DONE]}
+    outcome = await solve(attempts, scripts, **limits)
+    assert outcome.status == "submitted"
+    refusals = [r for r in attempts.model.asked if said in str(r.messages[-1]["content"])]
+    assert len(refusals) == 1
+
+
+async def test_the_failure_of_a_subagent_is_seen_by_its_parent(attempts: Attempts) -> None:
+    """A child without a report and a kind that is not declared are results, not ends."""
+    scripts = {
+        "loop": [[*spawn("worker"), *spawn("nobody")], DONE],
+        "worker": [LOOK],
+    }
+    outcome = await solve(attempts, scripts)
+    assert outcome.status == "submitted"
+    child, unknown = attempts.told()
+    assert json.loads(child)["status"] == "out_of_rounds"
+    assert unknown == "there is no agent 'nobody'; the kinds are scout, worker"
+
+
+async def test_programs_spawn_subagents_that_run_programs(attempts: Attempts) -> None:
+    """Programs and subagents nest. Values come back as data."""
+    code = """
+import asyncio
+found = await asyncio.gather(*[spawn(agent="nested", task=str(n)) for n in range(3)])
+[each["summary"] for each in found]
+"""
+    kinds = {**KINDS, "nested": {"capabilities": ["look", "ptc"]}}
+    inner: Said = [("run_ptc", {"code": "(await read(path='calc.py')).count('def ')"})]
+
+    def nested(number: int, request: Any) -> Said:
+        if number == 0:
+            return inner
+        return answer(summary=request.messages[-1]["content"].split("\n")[0], status="done")
+
+    scripts: dict[str, Any] = {"loop": [[("run_ptc", {"code": code})], DONE], "nested": nested}
+    await attempts.run(scripts, ["ptc", "subagents"], subagents={"kinds": kinds})
+    [told] = attempts.told()
+    assert told.splitlines()[0] == 'value: ["value: 2", "value: 2", "value: 2"]'

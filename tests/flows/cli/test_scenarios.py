@@ -1,0 +1,44 @@
+"""Scripted attempts show what programs, subagents and faults leave on record."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+
+SHOWN = {
+    "direct": ["1 tool    read pyproject.toml", "submitted (one file", "files left: notes.txt"],
+    "ptc": ["run_ptc-1", "begin", "files left: part-1.txt, part-2.txt, part-3.txt"],
+    "subagents": ["spawn-2", "merge work/spawn-2", "files left: delegated.txt"],
+    "nested": ["counter run_ptc", "files left: none"],
+    "retry": ["flaky 2  ok", "submitted (it answered in the end)"],
+    "validation": ["invalid 0  refused", "invalid 1  ok"],
+    "terminal": ["gave_up (the tool is broken)", "files left: kept.txt"],
+    "cancel": ["model calls when it was stopped: 1", "held by ", "made-3.txt"],
+}
+"""Parts of what each scenario prints."""
+
+
+def demo(name: str, lake: Path) -> str:
+    arguments = ["demo", "--scenario", name, "--environment", "host", "--lake", str(lake)]
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_scenario_prints_its_tree_and_its_files(name: str, tmp_path: Path) -> None:
+    """Scopes and steps are a tree, with the end of the attempt and the files that it left."""
+    printed = demo(name, tmp_path)
+    assert [part for part in SHOWN[name] if part not in printed] == []
+
+
+def test_an_unknown_scenario_is_refused(tmp_path: Path) -> None:
+    """The message lists the scenarios."""
+    arguments = ["demo", "--scenario", "none", "--lake", str(tmp_path)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert "there is no scenario 'none': name one of direct, ptc, " in result.stderr
