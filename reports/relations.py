@@ -40,6 +40,7 @@ MARTS = (
     "groups",
     "consistency",
     "spreads",
+    "unknown_costs",
     "call_uses",
     "tool_uses",
     "order_strata",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from reports.analysis.imputation import impute
+from reports.analysis.imputation import compare_unknown
 from reports.economics import Costs
 from reports.statistics import (
     Bootstrap,
@@ -105,9 +105,10 @@ def read_resampled(
         duration=_amounts(pairs, "duration_s", bootstrap),
         baseline_cost_per_resolved=cost_per_resolved(spent[0], solved[0], payers, bootstrap),
         candidate_cost_per_resolved=cost_per_resolved(spent[1], solved[1], payers, bootstrap),
-        unknown_costs=impute(
+        unknown_costs=compare_unknown(
             [(a.cost_usd, a.known_usd) for _, a, _ in ran],
             [(b.cost_usd, b.known_usd) for _, _, b in ran],
+            (sum(a.resolved for _, a, _ in ran), sum(b.resolved for _, _, b in ran)),
         ),
         ratio_of_costs_per_resolved=ratio_of_costs_per_resolved(
             spent[0], solved[0], spent[1], solved[1], payers, bootstrap
