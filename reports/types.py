@@ -388,9 +388,9 @@ class Resampled:
     cells."""
     candidate_cost_per_resolved: Estimate | None
     ratio_of_costs_per_resolved: Estimate | None
-    baseline_pass_at: Mapping[int, Estimate | None]
+    baseline_pass_at: Mapping[int, Estimate]
     """pass@k by k, from 1 to the number of repeats."""
-    candidate_pass_at: Mapping[int, Estimate | None]
+    candidate_pass_at: Mapping[int, Estimate]
 
 
 class Cell(NamedTuple):

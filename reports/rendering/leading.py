@@ -93,7 +93,7 @@ def describe(report: Report) -> Leading | None:
             Group("Cost per resolved cell", tuple(_costs_per_resolved(pair, resampled))),
             Group("Sensitivity", tuple(_sensitivities(report, resampled))),
             Group("Costs by repository", tuple(costs_by_repository(resampled))),
-            Group("Costs with unknown ones replaced", tuple(with_unknown_costs(resampled))),
+            *with_unknown_costs(resampled),
         ),
         pass_at=tuple(_pass_at(resampled)) if repeats > 1 else (),
         footnotes=(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reports.format import DASH, count, plural, ratio, usd
-from reports.rendering.lines import Line, Show, interval_text, signed, signed_usd
+from reports.rendering.lines import Group, Line, Show, interval_text, signed, signed_usd
 from reports.rendering.sections import Row, Table
 from reports.types import Report, Resampled
-from reports.unknown_costs import CERTAINTIES, ArmUnknowns, Imputed
+from reports.unknown_costs import CERTAINTIES, ArmUnknowns, Imputed, PairUnknowns
 
 REPLACED = (
     "Unknown costs: each cost that is not fully known is put at the mean or at the maximum of "
@@ -19,11 +19,14 @@ REPLACED = (
 """The method, for a reader."""
 
 
-def with_unknown_costs(resampled: Resampled) -> Iterator[Line]:
-    """Yield the costs of the leading pair over all pairs that ran, with unknown ones replaced."""
-    unknown = resampled.unknown_costs
-    if unknown is None:
-        return
+def with_unknown_costs(resampled: Resampled) -> Iterator[Group]:
+    """Yield the costs of the leading pair with unknown ones replaced, if there are any."""
+    if resampled.unknown_costs:
+        lines = tuple(_lines(resampled, resampled.unknown_costs))
+        yield Group("Costs with unknown ones replaced", lines)
+
+
+def _lines(resampled: Resampled, unknown: PairUnknowns) -> Iterator[Line]:
     over = f"{plural(unknown.pairs, 'pair')} that ran, {plural(unknown.cells, 'unknown cost')}"
     shown: tuple[tuple[str, Imputed | None, Show], ...] = (
         ("cost, ratio", unknown.ratio, ratio),
