@@ -62,7 +62,8 @@ def _parquet(path: Path, content: bytes) -> Sheet:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(pa.BufferReader(content))
+        # Unlike `read_table`, this reads two columns of one name.
+        table = pq.ParquetFile(pa.BufferReader(content)).read()
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(path, error) from None
     names = tuple(str(name).strip() for name in table.column_names)
@@ -127,10 +128,12 @@ def _json(path: Path, text: str) -> list[Any]:
 def _value(path: Path, text: str, where: str) -> Any:
     try:
         return json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise _unreadable(
             path, f"{where}{error}; give a JSON list of rows, or one row on each line"
         ) from None
+    except ValueError:
+        raise _unreadable(path, f"{where}a number has thousands of digits") from None
 
 
 def _objects(path: Path, rows: list[Any]) -> Sheet:
@@ -149,9 +152,12 @@ def _objects(path: Path, rows: list[Any]) -> Sheet:
 
 def _text(path: Path, content: bytes) -> str:
     try:
-        return content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise UsageError(f"{path} cannot be read: it is not UTF-8 text; save it as UTF-8") from None
+        text = "\0"
+    if "\0" in text:  # UTF-16 without a mark, or no text at all
+        raise UsageError(f"{path} cannot be read: it is not UTF-8 text; save it as UTF-8")
+    return text
 
 
 def _unreadable(path: Path, why: object) -> UsageError:
