@@ -13,6 +13,7 @@ from reports.analysis.breakdowns import read_breakdowns
 from reports.analysis.budgets import read_budgets
 from reports.analysis.failing import read_failures
 from reports.analysis.harnesses import read_grid
+from reports.analysis.imputation import read_unknown_costs
 from reports.analysis.paired import (
     read_arms,
     read_cells,
@@ -63,6 +64,7 @@ def build(
         names = frozenset(arm.name for arm in arms)
         cells = tuple(cell for cell in read_cells(connection) if cell.arm in names)
         resampled = read_resampled(connection, *pair) if pair else None
+        worth = read_worth(connection, names)
         report = Report(
             source=source,
             audits=run_audits(connection),
@@ -75,7 +77,10 @@ def build(
             failures=read_failures(connection).of(names),
             spending=tuple(one for one in read_spending(connection) if one.arm in names),
             breakdowns=read_breakdowns(connection).of(names),
-            worth=read_worth(connection, names),
+            worth=worth,
+            unknown_costs=tuple(
+                one for one in read_unknown_costs(connection, worth) if one.arm in names
+            ),
             budgets=read_budgets(connection, names),
             strata=read_strata(connection),
             stops=read_stops(connection),

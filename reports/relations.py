@@ -40,6 +40,7 @@ MARTS = (
     "groups",
     "consistency",
     "spreads",
+    "unknown_costs",
     "call_uses",
     "tool_uses",
     "order_strata",
@@ -61,7 +62,8 @@ AUDIT_EXAMPLES = 3
 
 
 CELLS = ("planned_cells", "counted_attempts", "counted_evaluations", "cells")
-"""`marts.cells` and the marts that it depends on."""
+"""`marts.cells` and the marts that it depends on. It stays sorted: sums over equal amounts are the
+same to the last digit in every arm, so that arms of equal cost tie."""
 
 
 def open_marts(

@@ -12,6 +12,7 @@ from reports.estimates import Interval as Interval
 from reports.harnesses import HarnessGrid
 from reports.losses import FailureClass, Failures, Spending
 from reports.strata import BudgetStops, OrderStratum
+from reports.unknown_costs import ArmUnknowns, PairUnknowns
 
 State = Literal[
     "resolved",
@@ -352,25 +353,6 @@ class Amounts:
 
 
 @dataclass(frozen=True)
-class UnknownCosts:
-    """Ratios of cost, candidate over baseline, with unknown costs imputed.
-
-    The ratios are over all pairs that ran in both arms.
-    """
-
-    cells: int
-    """Number of cells without a fully known cost."""
-    pairs: int
-    at_mean: float
-    """Ratio with each unknown cost at the mean of its arm."""
-    at_maximum: float
-    """Ratio with each unknown cost at the maximum of its arm."""
-    bounds: Interval
-    """Lower and upper bound of the ratio. For each, one arm's unknown costs are at their known
-    part, at least 0, and the other arm's at that arm's maximum."""
-
-
-@dataclass(frozen=True)
 class Resampled:
     """A comparison of two arms by resampling, with its sensitivity analyses."""
 
@@ -394,7 +376,7 @@ class Resampled:
     trusted_leads: InstanceLeads
     cost: Amounts
     """In USD."""
-    unknown_costs: UnknownCosts | None
+    unknown_costs: PairUnknowns | None
     """None if all costs of the pairs that ran are known, or if an arm has no known cost above
     0."""
     tokens: Amounts
@@ -406,9 +388,9 @@ class Resampled:
     cells."""
     candidate_cost_per_resolved: Estimate | None
     ratio_of_costs_per_resolved: Estimate | None
-    baseline_pass_at: Mapping[int, Estimate | None]
+    baseline_pass_at: Mapping[int, Estimate]
     """pass@k by k, from 1 to the number of repeats."""
-    candidate_pass_at: Mapping[int, Estimate | None]
+    candidate_pass_at: Mapping[int, Estimate]
 
 
 class Cell(NamedTuple):
@@ -504,6 +486,8 @@ class Report:
     breakdowns: Breakdowns
     worth: Worth
     """The arms by cost and resolution together."""
+    unknown_costs: tuple[ArmUnknowns, ...]
+    """Arms of which some costs are unknown, in declared order."""
     budgets: tuple[Budget, ...]
     """The arms under limits of cost and of calls. Without known amounts, a kind is absent."""
     strata: tuple[OrderStratum, ...]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import JournalError
-from agent.journal.stores import put_object, reason, refusals, replace_file
+from agent.stores import put_object, reason, refusals, replace_file
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -61,7 +61,7 @@ class Blobs:
         """Return True if something is stored under `digest`.
 
         Raises:
-            one of `agent.journal.stores.refusals()`: the answer is unknown.
+            one of `agent.stores.refusals()`: the answer is unknown.
         """
         return self._path(digest).exists()
 

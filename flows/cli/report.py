@@ -9,6 +9,9 @@ import typer
 
 from flows.cli.options import LakeOption
 
+_SLOW = ("matplotlib.figure", "matplotlib.backends.backend_svg", "scipy.special", "jinja2")
+"""Libraries that a report needs late."""
+
 
 def report(
     names: Annotated[
@@ -40,8 +43,8 @@ def report(
             "by --baseline and --candidate"
         )
     first, second = compare or (baseline, candidate)
-    # The figures' library takes half a second to import; DuckDB queries run meanwhile.
-    Thread(target=import_module, args=("matplotlib.figure",)).start()
+    # These libraries take half a second to import; DuckDB queries run meanwhile.
+    Thread(target=lambda: [import_module(name) for name in _SLOW]).start()
     gc.disable()  # nearly all objects live until the end; searching them takes a tenth of the time
     try:
         if len(names) == 1:

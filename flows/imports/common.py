@@ -219,7 +219,7 @@ def _write_declaration(lake: Lake, experiment: str, arms: Sequence[ImportedArm],
     latest = _latest(lake, experiment)
     if latest and latest[0]["declaration_digest"] == digest:
         return len(ids)
-    now = datetime.now(UTC)
+    now, text = datetime.now(UTC), json.dumps(declaration)
     for order, arm in enumerate(arms):
         row = {
             **{column: getattr(arm, column) for column in _OF_ARM},
@@ -227,7 +227,7 @@ def _write_declaration(lake: Lake, experiment: str, arms: Sequence[ImportedArm],
             "own_instance_ids": arm.instance_ids,
             "declared_at": now,
             "declaration_digest": digest,
-            "declaration": json.dumps(declaration),
+            "declaration": text,
             "arm_order": order,
             "simulated": False,
             "repeats": arm.repeats,

@@ -151,8 +151,13 @@ class _Filed:
     def _digest(self) -> str:
         """Return the digest that names the arm's files: different results get different files."""
         digest = hashlib.sha256()
-        for column in ([self._model], *self._columns.values(), self._endings):
-            digest.update(repr(column).encode("utf-8", "surrogateescape"))
+        endings = {ended: repr(ended) for ended in set(self._endings)}
+        texts = [
+            *map(repr, ([self._model], *self._columns.values())),
+            f"[{', '.join(map(endings.__getitem__, self._endings))}]",
+        ]
+        for text in texts:
+            digest.update(text.encode("utf-8", "surrogateescape"))
         return digest.hexdigest()[:16]
 
     def _attempts(self) -> tuple[Row, Mapping[str, Sequence[Any]]]:

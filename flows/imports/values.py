@@ -21,6 +21,9 @@ MOST = 10**12
 MOST_REPEATS = 100
 """Upper limit of the number of a repeat, as in an experiment."""
 
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+"""Characters that would end a line of a table, or command a terminal."""
+
 BLANKS = "\ufeff\u200b"
 """Invisible characters that Python's `strip` does not remove."""
 
@@ -74,11 +77,15 @@ def ending(resolved: bool | None, outcome: str | None) -> Ending | None:
 
 
 def name(value: Any) -> str:
-    """Return a name as text without surrounding blanks. Whole numbers are accepted."""
+    """Return a name as one line of text without surrounding blanks.
+
+    Whole numbers are accepted.
+    """
     if isinstance(value, bytes):
         value = value.decode("utf-8", "surrogateescape")
-    if isinstance(value, int | Decimal) and not isinstance(value, bool) and value == value // 1:
-        value = str(int(value))
+    whole = _whole(value) if isinstance(value, Decimal) else value
+    if isinstance(whole, int) and not isinstance(whole, bool):
+        value = str(whole)
     if not isinstance(value, str) or not bare(value) or not _is_storable(value):
         raise _refusal("must be text", value)
     return bare(value)
@@ -155,8 +162,14 @@ def number(value: Any) -> int | float | bool | str | None:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, Decimal):
-        return int(value) if value == value // 1 else float(value)
+        whole = _whole(value)
+        return float(value) if whole is None else whole
     return value if isinstance(value, int | float) else repr(value)
+
+
+def _whole(value: Decimal) -> int | None:
+    """Return a whole number as an integer; None for any other. Division fails beyond 28 digits."""
+    return int(value) if value == value.to_integral_value() else None
 
 
 def bare(text: str) -> str:
@@ -178,7 +191,7 @@ def _amount(value: Any, hint: str) -> float | None:
 
 def _is_storable(text: str) -> bool:
     try:
-        return "\0" not in text and bool(text.encode())
+        return not _CONTROLS.search(text) and bool(text.encode())
     except UnicodeEncodeError:
         return False
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from agent.errors import InfrastructureError
-from agent.journal.stores import (
+from agent.stores import (
     create_object,
     is_away,
     put_object,

@@ -31,7 +31,7 @@ BATCH = 50
 """Payloads removed at a time while new leases are blocked: seconds on the slowest storage."""
 
 _UNFINISHED = re.compile(r"\.(.+\.|writable-)[0-9a-f]{32}")
-"""Pattern of the temporary names of `agent.journal.stores` and `Lake.open`."""
+"""Pattern of the temporary names of `agent.stores` and `Lake.open`."""
 
 _UNFINISHED_BODY = re.compile(r"\.[a-z0-9_]{8}")
 """Pattern of the temporary names of payloads up to release 0.1.0."""

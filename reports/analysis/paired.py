@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -61,6 +61,12 @@ _PAIRS = """
 
 _ROWS_AT_ONCE = 10_000
 """Cells fetched in one batch."""
+
+_REPEATED = tuple(
+    Cell._fields.index(name)
+    for name in ("arm", "instance_id", "state", "outcome", "detail", "reason", "failure")
+)
+"""Columns of `_CELLS`, which are the fields of a cell, with the same texts in many rows."""
 
 
 def read_rows(connection: DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
@@ -151,31 +157,14 @@ def read_cells(connection: DuckDBPyConnection) -> tuple[Cell, ...]:
     """
     cursor = connection.execute(_CELLS)
     texts: dict[Any, Any] = {}
-    once = texts.setdefault
+    reasons = Cell._fields.index("audit_reasons")
     cells: list[Cell] = []
     while rows := cursor.fetchmany(_ROWS_AT_ONCE):
-        for row in rows:
-            arm, instance, repeat, state, attempt = row[:5]
-            cost, is_complete, calls, outcome, detail, reason = row[5:11]
-            is_suspect, audit_reasons, failure = row[11:]
-            cells.append(
-                Cell(
-                    once(arm, arm),
-                    once(instance, instance),
-                    repeat,
-                    once(state, state),
-                    attempt,
-                    cost,
-                    is_complete,
-                    calls,
-                    once(outcome, outcome),
-                    once(detail, detail),
-                    once(reason, reason),
-                    is_suspect,
-                    tuple(audit_reasons),
-                    once(failure, failure),
-                )
-            )
+        columns: list[Iterable[Any]] = list(zip(*rows, strict=True))
+        for place in _REPEATED:
+            columns[place] = map(texts.setdefault, columns[place], columns[place])
+        columns[reasons] = map(tuple, columns[reasons])
+        cells.extend(map(Cell._make, zip(*columns, strict=True)))
     return tuple(cells)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from math import inf
 from typing import TYPE_CHECKING
 
-from reports.analysis.imputation import impute
+from reports.analysis.imputation import compare_unknown
 from reports.economics import Costs
 from reports.statistics import (
     Bootstrap,
@@ -15,7 +16,7 @@ from reports.statistics import (
     difference_of_amounts,
     difference_of_means,
     instance_leads,
-    mean_pass_at_k,
+    mean_pass_at,
     paired_table,
     ratio_of_costs_per_resolved,
     ratio_of_sums,
@@ -56,8 +57,8 @@ class _Cell:
         return None if self.state in LOST else self.resolved
 
 
-_Pair = tuple[str, _Cell, _Cell]
-"""Instance, baseline's cell, candidate's cell."""
+_Pair = tuple[int, _Cell, _Cell]
+"""Number of the instance, baseline's cell, candidate's cell."""
 
 
 def read_resampled(
@@ -71,17 +72,23 @@ def read_resampled(
     `connection` has the marts, as created by `reports.relations.open_marts`.
     """
     first, second = _read_cells(connection, baseline), _read_cells(connection, candidate)
-    pairs = [(key[0], first[key], second[key]) for key in sorted(first.keys() & second.keys())]
-    instances = [instance for instance, _, _ in pairs]
+    keys = sorted(first.keys() & second.keys())
+    names = [name for name, _ in keys]
+    instances = _numbered(names)
+    pairs = [
+        (instance, first[key], second[key]) for instance, key in zip(instances, keys, strict=True)
+    ]
     bootstrap = bootstrap or settings_for(len(set(instances)))
-    repositories = _read_repositories(connection, instances)
+    repository_of = _read_repositories(connection)
+    repositories = _numbered([repository_of[name] for name in names])
     complete, complete_leads = _counted(
         [pair for pair in pairs if None not in (pair[1].verdict, pair[2].verdict)],
         lambda cell: cell.resolved,
     )
     trusted, trusted_leads = _counted(pairs, lambda cell: cell.is_trusted)
     verdicts = [a.resolved for _, a, _ in pairs], [b.resolved for _, _, b in pairs]
-    priced = [pair for pair in pairs if None not in (pair[1].cost_usd, pair[2].cost_usd)]
+    has_price = [None not in (a.cost_usd, b.cost_usd) for _, a, b in pairs]
+    priced = list(compress(pairs, has_price))
     ran = [pair for pair in pairs if pair[1].has_run and pair[2].has_run]
     spent = [[a.cost_usd or 0.0 for _, a, _ in priced], [b.cost_usd or 0.0 for _, _, b in priced]]
     solved = [[a.resolved for _, a, _ in priced], [b.resolved for _, _, b in priced]]
@@ -98,16 +105,17 @@ def read_resampled(
         trusted=trusted,
         trusted_leads=trusted_leads,
         costs_by_repository=_costs_by(
-            _read_repositories(connection, payers), spent, solved, bootstrap
+            list(compress(repositories, has_price)), spent, solved, bootstrap
         ),
         cost=_amounts(pairs, "cost_usd", bootstrap),
         tokens=_amounts(pairs, "tokens", bootstrap),
         duration=_amounts(pairs, "duration_s", bootstrap),
         baseline_cost_per_resolved=cost_per_resolved(spent[0], solved[0], payers, bootstrap),
         candidate_cost_per_resolved=cost_per_resolved(spent[1], solved[1], payers, bootstrap),
-        unknown_costs=impute(
+        unknown_costs=compare_unknown(
             [(a.cost_usd, a.known_usd) for _, a, _ in ran],
             [(b.cost_usd, b.known_usd) for _, _, b in ran],
+            (sum(a.resolved for _, a, _ in ran), sum(b.resolved for _, _, b in ran)),
         ),
         ratio_of_costs_per_resolved=ratio_of_costs_per_resolved(
             spent[0], solved[0], spent[1], solved[1], payers, bootstrap
@@ -126,7 +134,7 @@ def _counted(
 
 
 def _difference(
-    verdicts: tuple[Sequence[bool], Sequence[bool]], clusters: Sequence[str], bootstrap: Bootstrap
+    verdicts: tuple[Sequence[bool], Sequence[bool]], clusters: Sequence[int], bootstrap: Bootstrap
 ) -> Estimate | None:
     """Return the difference of the resolution rates with its interval.
 
@@ -140,7 +148,7 @@ def _difference(
 
 
 def _costs_by(
-    clusters: Sequence[str],
+    clusters: Sequence[int],
     spent: Sequence[Sequence[float]],
     solved: Sequence[Sequence[bool]],
     bootstrap: Bootstrap,
@@ -179,11 +187,16 @@ def _read_cells(connection: DuckDBPyConnection, arm: str) -> Mapping[tuple[str, 
     return {(row[0], row[1]): _Cell(*row[2:]) for row in rows}
 
 
-def _read_repositories(connection: DuckDBPyConnection, instances: Sequence[str]) -> list[str]:
-    """Return the repository of each instance. For an untried one, derive it from the name."""
-    query = "select instance_id, any_value(repo) from main.attempts group by instance_id"
-    known = dict(connection.execute(query).fetchall())
-    return [known.get(name) or name.rpartition("-")[0].replace("__", "/") for name in instances]
+def _read_repositories(connection: DuckDBPyConnection) -> Mapping[str, str]:
+    """Read the repository of every planned instance."""
+    query = "select instance_id, repository from marts.instances"
+    return dict(connection.execute(query).fetchall())
+
+
+def _numbered(names: Sequence[str]) -> list[int]:
+    """Return the place of each name in their order. Clusters by number are faster to find."""
+    places = {name: place for place, name in enumerate(sorted(set(names)))}
+    return [places[name] for name in names]
 
 
 def _amounts(pairs: Sequence[_Pair], name: str, bootstrap: Bootstrap) -> Amounts:
@@ -199,7 +212,7 @@ def _amounts(pairs: Sequence[_Pair], name: str, bootstrap: Bootstrap) -> Amounts
 
 
 def _pass_at(
-    resolved: Sequence[bool], instances: Sequence[str], bootstrap: Bootstrap
-) -> Mapping[int, Estimate | None]:
-    repeats = len(instances) // max(1, len(set(instances)))
-    return {k: mean_pass_at_k(resolved, instances, k, bootstrap) for k in range(1, repeats + 1)}
+    resolved: Sequence[bool], instances: Sequence[int], bootstrap: Bootstrap
+) -> Mapping[int, Estimate]:
+    depths = range(1, 1 + len(instances) // max(1, len(set(instances))))
+    return mean_pass_at(resolved, instances, depths, bootstrap) if depths else {}

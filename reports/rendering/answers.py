@@ -13,6 +13,7 @@ from reports.format import (
     listing,
     percent,
     plural,
+    ratio,
     usd,
 )
 from reports.losses import FAILURES, PURPOSES, Spending
@@ -22,7 +23,7 @@ from reports.rendering.effort import effort_section
 from reports.rendering.headline import headline, priced
 from reports.rendering.instances import instances_section
 from reports.rendering.leading import Leading
-from reports.rendering.lines import Line
+from reports.rendering.lines import Line, interval_text
 from reports.rendering.sections import Section
 from reports.rendering.worth import worth_section
 from reports.types import ArmSummary, Comparison, Report, Resampled
@@ -74,7 +75,21 @@ def _cost(report: Report, leading: Leading | None) -> str:
     else:
         interval = _with_interval(leading.cost_ratio)
         line = f"{pair.candidate} costs {interval} as much as {pair.baseline}{where}: {told}."
-    return line if is_all else f"{line} Over all cells that ran: {arms}."
+    return (
+        line
+        if is_all
+        else " ".join([line, *_unknown(resampled), f"Over all cells that ran: {arms}."])
+    )
+
+
+def _unknown(resampled: Resampled) -> Iterator[str]:
+    """Yield a sentence on the ratio of cost if unknown costs could change it."""
+    if resampled.unknown_costs:
+        bounds = interval_text(resampled.unknown_costs.ratio.bounds, ratio)
+        yield (
+            "With each unknown cost between its known part and the highest known cost of its arm, "
+            f"the ratio is {bounds}."
+        )
 
 
 def _costs_of_pairs(pair: Comparison, resampled: Resampled) -> Iterator[str]:

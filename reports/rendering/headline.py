@@ -24,7 +24,7 @@ def headline(report: Report) -> str:
         return _one_arm(report.arms[0])
     first = report.comparisons[0]
     baseline, candidate = report.arm(first.baseline), report.arm(first.candidate)
-    if _share_nothing(report, baseline, candidate):
+    if not first.table.both and _share_nothing(report, baseline, candidate):
         return (
             f"{candidate.name} and {baseline.name} were run on different instances "
             f"({_counts(baseline, candidate)}): they share none to compare."

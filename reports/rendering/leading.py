@@ -30,6 +30,7 @@ from reports.rendering.lines import (
     signed,
 )
 from reports.rendering.repositories import costs_by_repository, questions
+from reports.rendering.unknown_costs import REPLACED, with_unknown_costs
 from reports.statistics import newcombe_interval, sign_flip
 from reports.types import (
     Amounts,
@@ -92,6 +93,7 @@ def describe(report: Report) -> Leading | None:
             Group("Cost per resolved cell", tuple(_costs_per_resolved(pair, resampled))),
             Group("Sensitivity", tuple(_sensitivities(report, resampled))),
             Group("Costs by repository", tuple(costs_by_repository(resampled))),
+            *with_unknown_costs(resampled),
         ),
         pass_at=tuple(_pass_at(resampled)) if repeats > 1 else (),
         footnotes=(
@@ -253,24 +255,6 @@ def _sensitivities(report: Report, resampled: Resampled) -> Iterator[Line]:
         f"{count(repositories)} {'repository' if repositories == 1 else 'repositories'}",
         BY_REPOSITORY,
     )
-    yield from _with_unknown_costs(resampled)
-
-
-def _with_unknown_costs(resampled: Resampled) -> Iterator[Line]:
-    """Yield the ratios of cost over all pairs that ran, with unknown costs imputed."""
-    unknown = resampled.unknown_costs
-    if unknown is None:
-        return
-    over = f"{plural(unknown.pairs, 'pair')} that ran, {plural(unknown.cells, 'unknown cost')}"
-    yield Line(
-        "cost, ratio, unknown ones as the arm's mean", ratio(unknown.at_mean), DASH, over, "imputed"
-    )
-    yield Line(
-        "cost, ratio, unknown ones as the arm's maximum",
-        ratio(unknown.at_maximum), DASH, over, "imputed",
-    )  # fmt: skip
-    bounds = interval_text(unknown.bounds, ratio)
-    yield Line("cost, ratio, unknown ones from least to maximum", bounds, DASH, over, "bounds")
 
 
 def _other_table(
@@ -337,12 +321,7 @@ def _footnotes(pair: Comparison, resampled: Resampled, repeats: int) -> Iterator
         "a resolved cell that the audit doubts counts as not resolved."
     )
     if resampled.unknown_costs:
-        yield (
-            "Unknown costs: over all pairs that ran in both arms, each cost that is not fully "
-            "known is put at the mean or the maximum of those of its arm that are; the bounds put "
-            "one arm's at the part that is known and the other's at the maximum. They hold if no "
-            "unknown cost is above the highest known one."
-        )
+        yield REPLACED
     if repeats > 1:
         yield (
             "pass@k: chance that at least one of k attempts resolves an instance, unbiased, as a "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isinf
 
 from reports.estimates import Estimate, Interval
-from reports.format import DASH
+from reports.format import DASH, usd
 
 UNLIMITED = "unlimited"
 """Shown in place of an infinite limit."""
@@ -62,3 +62,8 @@ def signed(difference: float, show: Show) -> str:
     rounded = round(difference, 9)
     sign = "+" if rounded > 0 else "\N{MINUS SIGN}" if rounded < 0 else ""
     return f"{sign}{show(abs(rounded))}"
+
+
+def signed_usd(amount: float) -> str:
+    """Format a net benefit, with a sign if it is below zero."""
+    return usd(amount) if amount >= 0 else f"\N{MINUS SIGN}{usd(-amount)}"

@@ -110,6 +110,8 @@ TRACES = (
     ("money by role and phase", "marts/attempt_scopes.sql → marts/call_uses.sql", "llm_calls.role, "
      "llm_calls.scope, llm_calls.cost_usd"),
     ("tools", "marts/tool_uses.sql", "steps.kind, steps.request"),
+    ("unknown costs replaced, bounds", "marts/unknown_costs.sql → imputation.compare_unknown, "
+     "imputation.read_unknown_costs", "marts.cells that ran"),
     ("complete pairs", "statistics.paired_table", "marts.cells with a verdict in both arms"),
     ("repository of an instance", "resampled.read_resampled", "attempts.repo"),
 )  # fmt: skip

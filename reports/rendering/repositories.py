@@ -55,6 +55,6 @@ def questions() -> Iterator[str]:
         "per resolved cell inverts the test (Fieller 1954; Hwang 1995)."
     )
     yield (
-        "Imputed costs and bounds: how far could the ratio of cost be off because some prices are "
+        "Imputed costs and bounds: how far could a number of cost be off because some prices are "
         "unknown, whatever was drawn?"
     )

@@ -9,8 +9,9 @@ from reports.analysis.worth import round_values
 from reports.economics import LEFT_OUT, STANDINGS, Acceptability, ArmWorth, Worth
 from reports.estimates import Interval
 from reports.format import DASH, count, listing, of, percent, plural, usd
-from reports.rendering.lines import UNLIMITED
+from reports.rendering.lines import UNLIMITED, signed_usd
 from reports.rendering.sections import Row, Section, Table
+from reports.rendering.unknown_costs import REPLACED, unknown_costs_table
 from reports.types import Report
 
 QUESTION = "Which arm is worth its cost?"
@@ -31,12 +32,15 @@ WORTH_NAMING = 0.01
 def worth_section(report: Report) -> Section:
     """Return answer, tables and footnotes."""
     worth = report.worth
+    unknown = unknown_costs_table(report)
+    last = (unknown,) if unknown else ()
     if not worth.arms:
-        return Section("worth", QUESTION, f"This needs costs. {left_out(worth)}")
+        return Section("worth", QUESTION, f"This needs costs. {left_out(worth)}", last)
     tables = [_arms(worth)]
     if worth.acceptability:
         tables.append(_chances(worth, worth.acceptability))
-    return Section("worth", QUESTION, _answer(worth), tuple(tables), tuple(_footnotes(worth)))
+    footnotes = (*_footnotes(worth), *([REPLACED] if unknown else []))
+    return Section("worth", QUESTION, _answer(worth), (*tables, *last), footnotes)
 
 
 def number_of(worth: Worth) -> dict[str, int]:
@@ -109,11 +113,6 @@ def _at_declared(worth: Worth, value: float, curve: Acceptability) -> str:
         f"{percent(curve.shares[best.arm][place])})."
     )
     return told if benefit > 0 else f"{told} It is worth less than it costs."
-
-
-def signed_usd(amount: float) -> str:
-    """Format a net benefit, with a sign if it is below zero."""
-    return usd(amount) if amount >= 0 else f"\N{MINUS SIGN}{usd(-amount)}"
 
 
 def _arms(worth: Worth) -> Table:

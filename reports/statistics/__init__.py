@@ -44,7 +44,7 @@ from reports.statistics.power import (
 )
 from reports.statistics.proportions import wilson_interval
 from reports.statistics.ranks import kendall_tau
-from reports.statistics.repeats import mean_pass_at_k, pass_all_k, pass_at_k, repeat_correlation
+from reports.statistics.repeats import mean_pass_at, pass_all_k, pass_at_k, repeat_correlation
 from reports.statistics.signflip import sign_flip
 from reports.statistics.studentized import cost_per_resolved, difference_of_amounts
 
@@ -66,7 +66,7 @@ __all__ = [
     "mcnemar_exact",
     "mcnemar_mid_p",
     "mcnemar_power",
-    "mean_pass_at_k",
+    "mean_pass_at",
     "net_benefit",
     "newcombe_interval",
     "paired_table",

@@ -94,6 +94,20 @@ class Bootstrap:
             degenerate=int(np.count_nonzero(~np.isfinite(drawn))),
         )
 
+    def means(self, values: Numbers) -> list[Estimate]:
+        """Return the mean over the clusters of each column, clusters × columns, with its interval.
+
+        One product of matrices serves all columns. Raise ValueError if there are no clusters.
+        """
+        clusters = len(values)
+        if not clusters:
+            raise ValueError("no clusters, and so no mean")
+        drawn = self.sums(values) / clusters
+        return [
+            Estimate(float(mean), self.interval(of_column, clusters), clusters, degenerate=0)
+            for mean, of_column in zip(values.mean(axis=0), drawn.T, strict=True)
+        ]
+
     def sums(self, totals: Numbers) -> Numbers:
         """Return the sums of each resample, resamples × columns, of clusters × columns."""
         import numpy as np

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from reports.statistics.bootstrap import Bootstrap, Clusters, cluster_totals
@@ -49,18 +50,19 @@ def pass_all_k(attempts: ArrayLike, resolved: ArrayLike, k: int) -> NDArray[np.f
     return 1 - pass_at_k(made, made - passed, k)
 
 
-def mean_pass_at_k(
-    resolved: ArrayLike, instances: Clusters, k: int, bootstrap: Bootstrap
-) -> Estimate | None:
-    """Return the mean pass@k over the instances of an arm, resampled by instance.
+def mean_pass_at(
+    resolved: ArrayLike, instances: Clusters, depths: Sequence[int], bootstrap: Bootstrap
+) -> Mapping[int, Estimate]:
+    """Return the mean pass@k over the instances of an arm for each k, resampled by instance.
 
-    A row is an attempt: its verdict and its instance. Return None without instances. Raise
-    ValueError as `pass_at_k` does.
+    A row is an attempt: its verdict and its instance. Raise ValueError as `pass_at_k` does, and
+    without instances.
     """
+    import numpy as np
+
     totals = cluster_totals([[1.0] * len(instances), resolved], instances)
-    chances = pass_at_k(totals[:, 0], totals[:, 1], k)
-    ones = [1.0] * len(chances)
-    return bootstrap.estimate(lambda a, rows: a / rows, [chances, ones], range(len(chances)))
+    chances = [pass_at_k(totals[:, 0], totals[:, 1], k) for k in depths]
+    return dict(zip(depths, bootstrap.means(np.column_stack(chances)), strict=True))
 
 
 def repeat_correlation(values: ArrayLike, instances: Clusters) -> float | None:

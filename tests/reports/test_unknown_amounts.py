@@ -4,18 +4,20 @@ import re
 
 import pytest
 
-from reports.analysis.imputation import impute
+from reports.analysis.imputation import compare_unknown
 from reports.build import build
 from reports.rendering import markdown, page
 from reports.rendering.answers import answers
 from reports.rendering.headline import headline
 from reports.rendering.leading import describe
-from reports.types import Interval, Report
+from reports.types import Report
+from reports.unknown_costs import Imputed
 from tests.reports.lake_fixture import LakeBuilder, attempt_row
 
 pytestmark = pytest.mark.sampled(2)
 
 TIMES = "\N{MULTIPLICATION SIGN}"
+MINUS = "\N{MINUS SIGN}"
 
 UNKNOWN = dict.fromkeys(
     (
@@ -50,6 +52,13 @@ def partly(lake: LakeBuilder) -> Report:
     for instance, usd in (("i1", 1.5), ("i2", 0.9), ("i3", None)):
         imported(lake, "other", instance, "resolved", usd)
     return build(lake.root, "trial")
+
+
+def numbers(imputed: Imputed | None) -> tuple[float, float, float, float]:
+    """Return the number at the mean and at the maximum, and its bounds."""
+    assert imputed
+    bounds = imputed.bounds
+    return imputed.at_mean, imputed.at_maximum, bounds.low, bounds.high
 
 
 def test_unknown_tokens_and_calls_are_never_zero(partly: Report) -> None:
@@ -109,34 +118,89 @@ def test_costs_are_compared_on_the_pairs_that_have_both(partly: Report) -> None:
     assert "Costs are lower bounds (other: no cost for 1 of 3 cells)." in notes
 
 
-def test_unknown_costs_are_imputed_as_a_sensitivity_analysis(partly: Report) -> None:
-    """A sensitivity analysis replaces unknown costs by the mean, the maximum and the known part."""
+def test_unknown_costs_are_replaced_in_every_number_of_cost(partly: Report) -> None:
+    """Every number of cost of the pair is given with unknown costs replaced, and with its bounds.
+
+    Over i1, i2 and i3, base costs $5.00 and other $2.40 and one unknown cost of at most $1.50.
+    """
     assert partly.resampled
     unknown = partly.resampled.unknown_costs
     assert unknown
     assert (unknown.pairs, unknown.cells) == (3, 1)
-    assert unknown.at_mean == pytest.approx(3.6 / 5)
-    assert unknown.at_maximum == pytest.approx(3.9 / 5)
-    assert (unknown.bounds.low, unknown.bounds.high) == pytest.approx((2.4 / 5, 3.9 / 5))
+    assert numbers(unknown.ratio) == pytest.approx((3.6 / 5, 3.9 / 5, 2.4 / 5, 3.9 / 5))
+    assert numbers(unknown.difference) == pytest.approx((-1.4 / 3, -1.1 / 3, -2.6 / 3, -1.1 / 3))
+    assert numbers(unknown.baseline_per_resolved) == pytest.approx([5 / 3] * 4)
+    assert numbers(unknown.candidate_per_resolved) == pytest.approx(
+        (3.6 / 3, 3.9 / 3, 2.4 / 3, 3.9 / 3)
+    )
+    assert numbers(unknown.ratio_per_resolved) == pytest.approx(numbers(unknown.ratio))
     leading = describe(partly)
     assert leading
-    lines = {line.name: line.value for line in leading.groups[3].lines}
-    assert lines["cost, ratio, unknown ones as the arm's mean"] == f"0.720{TIMES}"
+    lines = {line.name: line.value for line in leading.groups[5].lines}
+    assert lines["cost, ratio, unknown ones at the mean"] == f"0.720{TIMES}"
     assert lines["cost, ratio, unknown ones from least to maximum"] == (
         f"0.480{TIMES} to 0.780{TIMES}"
     )
+    assert lines["cost, difference per cell, unknown ones at the maximum"] == f"{MINUS}$0.367"
+    assert lines["per resolved cell, other, unknown ones from least to maximum"] == (
+        "$0.800 to $1.30"
+    )
+    (told,) = [each.text for each in answers(partly, leading) if each.name == "cost"]
+    assert (
+        "With each unknown cost between its known part and the highest known cost of its arm, the "
+        f"ratio is 0.480{TIMES} to 0.780{TIMES}."
+    ) in told
 
 
 def test_the_known_part_of_a_cost_is_its_lower_bound() -> None:
     """The known part of a cost is its lower bound; an unknown cost is at least 0."""
-    found = impute([(None, 5.0), (1.0, 1.0)], [(1.0, 1.0), (2.0, 2.0)])
+    found = compare_unknown([(None, 5.0), (1.0, 1.0)], [(1.0, 1.0), (2.0, 2.0)], (1, 0))
     assert found
-    assert (found.at_mean, found.bounds) == (0.5, Interval(0.5, 0.5))
-    found = impute([(None, None), (0.0, 0.0), (1.0, 1.0)], [(1.0, 1.0)] * 3)
+    assert numbers(found.ratio) == (0.5, 0.5, 0.5, 0.5)
+    assert numbers(found.baseline_per_resolved) == (6.0, 6.0, 6.0, 6.0)
+    assert (found.candidate_per_resolved, found.ratio_per_resolved) == (None, None)
+    found = compare_unknown(
+        [(None, None), (0.0, 0.0), (1.0, 1.0)], [(1.0, 1.0), (1.0, 1.0), (None, 0.5)], (1, 1)
+    )
     assert found
-    assert found.bounds == Interval(1.5, 3.0)
-    assert impute([(1.0, 1.0)], [(2.0, 2.0)]) is None
-    assert impute([(None, None)], [(2.0, 2.0)]) is None
+    assert numbers(found.ratio) == (2.0, 1.5, 1.25, 3.0)
+    assert numbers(found.difference) == pytest.approx((0.5, 1 / 3, 0.5 / 3, 2 / 3))
+    assert compare_unknown([(1.0, 1.0)], [(2.0, 2.0)], (1, 1)) is None
+    assert compare_unknown([(None, None)], [(2.0, 2.0)], (1, 1)) is None
+
+
+def test_unknown_costs_of_an_arm_have_bounds_and_may_move_it_on_the_frontier(
+    lake: LakeBuilder,
+) -> None:
+    """An arm has bounds of its cost, and a place that the unknown costs cannot or can change."""
+    arms = ("cheap", "close", "best", "dear")
+    lake.declare(arms, ["i1", "i2", "i3", "i4"], environment="imported", willingness_to_pay=10.0)
+    costs = {
+        "cheap": (1.0, 1.0, 1.0, 1.0),
+        "close": (1.2, 1.2, 1.2, None),
+        "best": (1.0, 3.0, 2.0, None),
+        "dear": (9.0, 9.0, 9.0, None),
+    }
+    for arm, amounts in costs.items():
+        for place, amount in enumerate(amounts, start=1):
+            is_resolved = place <= {"best": 3}.get(arm, 2)
+            outcome = "resolved" if is_resolved else "unresolved"
+            imported(lake, arm, f"i{place}", outcome, amount)
+    report = build(lake.root, "trial")
+    found = {one.arm: one for one in report.unknown_costs}
+    assert {arm: one.place for arm, one in found.items()} == {
+        "close": "open",
+        "best": "on",
+        "dear": "off",
+    }
+    assert (found["best"].cells, found["best"].ran) == (1, 4)
+    assert numbers(found["best"].per_cell) == pytest.approx((8 / 4, 9 / 4, 6 / 4, 9 / 4))
+    assert numbers(found["best"].per_resolved) == pytest.approx((8 / 3, 3.0, 2.0, 3.0))
+    for text in (markdown.render(report), page.render(report)):
+        table = text.partition("Arms with unknown costs")[2]
+        for shown in ("1 of 4", "$2.00", "$2.25", "$1.50 to $2.25", "$2.00 to $3.00"):
+            assert shown in table
+        assert "$5.25 to $6.00" in table
 
 
 def test_without_any_cost_the_report_says_so_once(lake: LakeBuilder) -> None:

@@ -1,9 +1,17 @@
 -- Grain: one cell that was tried (arm × instance × repeat), with the attempt that counts:
 -- the latest that infrastructure did not end or, where there is none, the latest.
 with attempts as (
-    select * from staging.attempts
+    select * exclude (repo, difficulty) from staging.attempts
 ),
 
+tried_again as (
+    select arm, instance_id, repeat
+    from attempts
+    group by all
+    having count(*) > 1
+),
+
+-- Only these are sorted: most cells have one attempt, and sorting a million is slow.
 ranked as (
     select
         attempts.*,
@@ -12,6 +20,7 @@ ranked as (
             order by is_unfinished, started_at_utc desc nulls last, attempt_id desc
         ) as rank
     from attempts
+    semi join tried_again using (arm, instance_id, repeat)
 ),
 
 superseded as (
@@ -28,11 +37,20 @@ superseded as (
 
 final as (
     select
+        attempts.*,
+        0 as superseded_attempts,
+        null::double as superseded_cost_usd
+    from attempts
+    anti join tried_again using (arm, instance_id, repeat)
+
+    union all by name
+
+    select
         ranked.* exclude (rank),
-        coalesce(superseded_attempts, 0) as superseded_attempts,
+        superseded_attempts,
         superseded_cost_usd
     from ranked
-    left join superseded using (arm, instance_id, repeat)
+    inner join superseded using (arm, instance_id, repeat)
     where rank = 1
 )
 

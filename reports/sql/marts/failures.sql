@@ -56,4 +56,3 @@ final as (
 )
 
 select * from final
-order by instance_position, repeat, position

@@ -8,8 +8,8 @@ with arms as (
 planned as (
     select
         instance_id,
-        coalesce(list(arm order by position) filter (is_contender), []) as arms,
-        coalesce(list(arm order by position) filter (is_contender and resolved > 0), []) as resolving
+        list({'arm': arm, 'resolves': resolved > 0} order by position)
+            filter (is_contender) as contenders
     from marts.arm_instances
     inner join arms using (arm)
     group by instance_id
@@ -18,9 +18,9 @@ planned as (
 known as (
     select
         instance_id,
-        any_value(nullif(repo, '')) as repo,
+        any_value(repo) as repo,
         any_value(difficulty) as difficulty
-    from main.attempts
+    from staging.attempts
     group by instance_id
 ),
 
@@ -31,8 +31,8 @@ final as (
             repo, replace(regexp_replace(instance_id, '-[^-]*$', ''), '__', '/')
         ) as repository,
         difficulty,
-        arms,
-        resolving
+        [one.arm for one in coalesce(contenders, [])] as arms,
+        [one.arm for one in coalesce(contenders, []) if one.resolves] as resolving
     from planned
     left join known using (instance_id)
 )

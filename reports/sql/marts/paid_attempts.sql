@@ -53,4 +53,3 @@ final as (
 )
 
 select * from final
-order by arm, instance_id, repeat, attempt_id

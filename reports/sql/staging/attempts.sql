@@ -32,6 +32,8 @@ final as (
         attempt_id,
         instance_id,
         repeat,
+        nullif(repo, '') as repo,
+        difficulty,
         agent,
         provider,
         environment,

@@ -2,6 +2,7 @@
 
 import io
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,22 @@ def csv(row: str, header: str = HEADER) -> bytes:
     return f"{header}\n{GOOD}{row}\n".encode()
 
 
-def parquet(**columns: Any) -> bytes:
+def parquet_of(table: pa.Table) -> bytes:
     content = io.BytesIO()
-    pq.write_table(pa.table(columns), content)
+    pq.write_table(table, content)
     return content.getvalue()
+
+
+def parquet(**columns: Any) -> bytes:
+    return parquet_of(pa.table(columns))
+
+
+def bytes_as_id() -> dict[str, Any]:
+    return {"arm": ["a"], "instance_id": pa.array([b"\xff\xfe"]), "resolved": [True]}
+
+
+def times_as_id() -> dict[str, Any]:
+    return {"arm": ["a"], "instance_id": pa.array([0], pa.timestamp("ns")), "resolved": [True]}
 
 
 def jsonl(*rows: Any) -> bytes:
@@ -57,6 +70,8 @@ REFUSED: dict[str, tuple[str, bytes, str]] = {
     "csv named parquet": ("t.pq", csv(""), "cannot be read"),
     "parquet named csv": ("t.csv", parquet(arm=["a"]), "it is not UTF-8 text"),
     "utf-16": ("t.csv", HEADER.encode("utf-16"), "it is not UTF-8 text; save it as UTF-8"),
+    "utf-16 without a mark": ("t.csv", csv("").decode().encode("utf-16-le"), "it is not UTF-8"),
+    "database named csv": ("t.csv", b"SQLite format 3\0", "it is not UTF-8 text"),
     "latin-1": ("t.csv", "arm,é\n".encode("latin-1"), "it is not UTF-8 text"),
     "json number": ("t.json", b"7", "row 1: not a JSON object"),
     "json text": ("t.json", b'"a"', "row 1: not a JSON object"),
@@ -65,12 +80,31 @@ REFUSED: dict[str, tuple[str, bytes, str]] = {
     "json cut off": ("t.json", b'[{"arm": "a"', "give a JSON list of rows"),
     "json trailing comma": ("t.json", b'[{"arm": "a"},]', "give a JSON list of rows"),
     "jsonl with commas": ("t.jsonl", b'{"a": 1},\n{"a": 2}\n', "line 1: "),
+    "number of 5,000 digits": (
+        "t.json",
+        b'[{"arm": ' + b"9" * 5000 + b"}]",
+        "cannot be read: a number has thousands of digits",
+    ),
+    "json object of rows": ("t.json", b'{"results": [{"arm": "a"}]}', "it has results; name one"),
+    "json over several lines": ("t.json", b'{\n"arm": "a"\n}', "line 1: "),
+    "two rows on a line": ("t.jsonl", b'{"arm": "a"}{"arm": "b"}\n', "line 1: Extra data"),
     "deep json": ("t.json", b"[" * 100_000, "cannot be read"),
     "column of arms missing": ("t.csv", b"who,instance_id,resolved\na,x,1\n", "which arm a row"),
     "column of ids missing": ("t.csv", b"arm,id,resolved\na,x,1\n", "which instance a row"),
     "verdict missing": ("t.csv", b"arm,instance_id,ok\na,x,1\n", "whether an instance was"),
     "two columns of a name": ("t.csv", b"arm,arm,instance_id,resolved\na,a,x,1\n", "several col"),
     "names alike but for case": ("t.csv", b"Arm,ARM,task_id,passed\na,a,x,1\n", "several columns"),
+    "two columns of a name in parquet": (
+        "t.parquet",
+        parquet_of(
+            pa.Table.from_arrays(
+                [pa.array([value]) for value in ("a", "b", "x", True)],
+                names=["arm", "arm", "instance_id", "resolved"],
+            )
+        ),
+        "several columns of one name (arm, arm)",
+    ),
+    "title above the header": ("t.csv", f"Results,,\n{HEADER}\n".encode(), "row 1: has 9 cells"),
     "too few cells": ("t.csv", csv("a,x-2,1"), "row 3: has 3 cells, and the header 9"),
     "too many cells": ("t.csv", csv("a,x-2,1,0,5,1,0,submitted,1,1"), "row 3: has 10 cells"),
     "open quote": ("t.csv", csv('a,x-2,1,"0.5,3,0,submitted,10,100'), "unexpected end of data"),
@@ -80,6 +114,10 @@ REFUSED: dict[str, tuple[str, bytes, str]] = {
     "id missing": ("t.csv", csv("a,,1,1,3,0,,,"), "row 3: instance_id must be text"),
     "id with a zero byte": ("t.json", jsonl(cells(instance_id="x\0")), "must be text"),
     "id that is half a pair": ("t.json", b'[{"arm":"a","task_id":"\\ud800","passed":1}]', "text"),
+    "id of two lines": ("t.json", jsonl(cells(instance_id="x\ny")), "instance_id must be text"),
+    "arm that colours a terminal": ("t.json", jsonl(cells(arm="\x1b[31ma")), "arm must be text"),
+    "id that is bytes": ("t.parquet", parquet(**bytes_as_id()), "instance_id must be text"),
+    "id that is a time": ("t.parquet", parquet(**times_as_id()), "instance_id must be text"),
     "id that is a list": ("t.json", jsonl(cells(instance_id=["x"])), "row 1: instance_id must"),
     "id that is a float": ("t.json", jsonl(cells(instance_id=1.5)), "row 1: instance_id must"),
     "id that is true": ("t.json", jsonl(cells(instance_id=True)), "row 1: instance_id must"),
@@ -97,6 +135,21 @@ REFUSED: dict[str, tuple[str, bytes, str]] = {
     "cost with a comma": ("t.csv", csv('a,x-2,1,"0,5",3,0,,,'), "not '0,5'"),
     "infinite cost": ("t.csv", csv("a,x-2,1,inf,3,0,,,"), "not inf"),
     "huge cost": ("t.csv", csv("a,x-2,1,1e13,3,0,,,"), "below a trillion"),
+    "huge decimal cost": (
+        "t.parquet",
+        parquet(
+            arm=["a"],
+            instance_id=["x"],
+            resolved=[True],
+            cost=pa.array([Decimal("1e30")], pa.decimal256(60, 2)),
+        ),
+        "below a trillion",
+    ),
+    "id that is a fraction": (
+        "t.parquet",
+        parquet(arm=["a"], instance_id=pa.array([Decimal("1.5")]), resolved=[True]),
+        "instance_id must be text, not Decimal('1.5')",
+    ),
     "cost true": ("t.json", jsonl(cells(cost=True)), "cost must be an amount"),
     "calls below 0": ("t.csv", csv("a,x-2,1,1,-3,0,,,"), "api_calls must be a whole number"),
     "half a call": ("t.csv", csv("a,x-2,1,1,3.5,0,,,"), "api_calls must be a whole number"),

@@ -17,7 +17,7 @@ from reports.statistics import (
     cost_per_resolved,
     difference_of_amounts,
     difference_of_means,
-    mean_pass_at_k,
+    mean_pass_at,
     newcombe_interval,
     ratio_of_costs_per_resolved,
     ratio_of_sums,
@@ -183,7 +183,7 @@ def test_pass_at_k_covers(covers: Covers) -> None:
 
     def draw(generator: np.random.Generator) -> Estimate | None:
         resolved, _, instances = repeated(generator)
-        return mean_pass_at_k(resolved, instances, 2, BOOTSTRAP)
+        return mean_pass_at(resolved, instances, [2], BOOTSTRAP)[2]
 
     assert covers(draw, 2 / 3)
 
