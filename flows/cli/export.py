@@ -9,7 +9,9 @@ from flows.cli.options import LakeOption
 
 
 def export(
-    name: Annotated[str, typer.Argument(help="experiment")],
+    name: Annotated[
+        str, typer.Argument(help="experiment; with --atif also the id of an attempt, or its start")
+    ],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="folder; default exports/NAME, inside a local lake"),
@@ -23,10 +25,21 @@ def export(
         Path | None,
         typer.Option(help="instead, write every relation of the report to this DuckDB file"),
     ] = None,
+    atif: Annotated[
+        Path | None,
+        typer.Option(help="instead, write ATIF trajectories to this folder, or one to this file"),
+    ] = None,
     lake: LakeOption = None,
 ) -> None:
-    """Write each arm's all_preds.jsonl in the format of `swebench eval`, or a DuckDB file."""
+    """Write each arm's all_preds.jsonl in the format of `swebench eval`, or another format."""
     from flows.storage import exports
+
+    if atif:
+        from flows.storage.formats import export
+
+        for path in export.trajectories(name, atif, lake):
+            typer.echo(f"{path}")
+        return
 
     if duckdb:
         for relation, rows in exports.relations(name, duckdb, lake):
