@@ -28,7 +28,7 @@ _NAMES_OF_INSTANCES = ("instance_id", "task_id", "task_name")
 _ENDINGS = (".json", ".atif", ".traj", ".trajectory")
 
 DETAIL = "ATIF trajectory"
-"""How the attempt ended, as far as such a file says."""
+"""Detail of an attempt: the format does not say how it ended."""
 
 
 def import_atif(
@@ -48,7 +48,9 @@ def import_atif(
         UsageError: a file or a comparison cannot be used; nothing was written.
     """
     found = [trace(recording) for recording in atif_files.find(paths)]
-    origin = Origin(experiment, ", ".join(dict.fromkeys(path.name for path in paths)), arm)
+    origin = Origin(
+        experiment, ", ".join(dict.fromkeys(path.resolve().name for path in paths)), arm
+    )
     return filing.file(found, origin, lake_path, comparisons)
 
 

@@ -1,7 +1,7 @@
 """Find ATIF trajectories, and put the files of one attempt together.
 
-A trajectory may go on in another file, and a subagent may have a file of its own. Such files are
-parts of the attempt that refers to them.
+A trajectory may be continued in another file, and a subagent may have a file of its own. Such files
+are parts of the attempt that refers to them.
 """
 
 import hashlib
@@ -17,8 +17,8 @@ from flows.errors import UsageError
 from flows.storage.formats.facts import first_problem
 
 _VERSION = re.compile(r"ATIF-v1\.[0-8]")
-_MARK = b'"ATIF-v'
-"""What the text of every trajectory contains."""
+_MARK = re.compile(rb'"schema_version"\s*:\s*"ATIF-v')
+"""Text that every trajectory contains, and none that is quoted in another file."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _check(trajectory: Trajectory) -> None:
 
 def _trajectories(folder: Path) -> dict[Path, bytes]:
     files = ((path, _content(path)) for path in sorted(folder.rglob("*.json")) if path.is_file())
-    return {path: content for path, content in files if _MARK in content}
+    return {path: content for path, content in files if _MARK.search(content)}
 
 
 def _content(path: Path) -> bytes:

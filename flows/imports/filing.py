@@ -22,11 +22,11 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class Origin:
-    """What is imported, and under which name."""
+    """Name, dataset and arm of an import."""
 
     experiment: str
     dataset: str
-    """What the traces are of, as it is shown."""
+    """Name of the dataset in reports."""
     arm: str | None = None
     """The name of the arm of all traces; None takes what the files state."""
     planned: Sequence[str] = ()
@@ -93,18 +93,20 @@ def _numbered(traces: Sequence[Trace]) -> list[Trace]:
         UsageError: two of them are the same, have the same number, or there are too many.
     """
     _check_different(traces)
-    stated = Counter((trace.instance_id, trace.repeat) for trace in traces)
-    (instance_id, number), most = stated.most_common(1)[0]
-    if number is not None and most > 1:
-        same = [trace.source for trace in traces if trace.repeat == number]
-        raise UsageError(f"{same[0]} and {same[1]} are both attempt {number} at {instance_id}")
-    taken = {(trace.instance_id, trace.repeat) for trace in traces}
+    taken: dict[tuple[str, int], str] = {}
+    for trace in traces:
+        if trace.repeat is None:
+            continue
+        other = taken.setdefault((trace.instance_id, trace.repeat), trace.source)
+        if other != trace.source:
+            where = f"attempt {trace.repeat} at {trace.instance_id}"
+            raise UsageError(f"{other} and {trace.source} are both {where}: give one of them")
     numbered = []
     for trace in sorted(traces, key=lambda one: (one.instance_id, one.order, one.source)):
         repeat = trace.repeat
         if repeat is None:
             repeat = next(n for n in range(len(traces)) if (trace.instance_id, n) not in taken)
-            taken.add((trace.instance_id, repeat))
+            taken[trace.instance_id, repeat] = trace.source
         if repeat > MOST_REPEATS:
             raise UsageError(
                 f"{trace.source} is attempt {repeat} at {trace.instance_id}: an arm has at most "

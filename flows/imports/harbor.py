@@ -128,7 +128,7 @@ class _Step(_Phase):
 
 
 class _Trial(_Phase):
-    """What is read of the `result.json` of a trial. Harbor adds fields with most releases."""
+    """The fields of a trial's `result.json` that are read. Releases of Harbor add others."""
 
     id: str
     task_name: str = Field(min_length=1)
@@ -173,7 +173,9 @@ def import_harbor(
     partial = sum(0 < value < 1 for value in _decisive(trials.values(), reward))
     if partial:
         common.tell(f"{partial} rewards are between 0 and 1, and count as not resolved.")
-    shown = ", ".join(datasets) or ", ".join(dict.fromkeys(folder.name for folder in folders))
+    shown = ", ".join(datasets) or ", ".join(
+        dict.fromkeys(folder.resolve().name for folder in folders)
+    )
     return filing.file(found, Origin(experiment, shown, arm), lake_path, comparisons)
 
 
@@ -184,12 +186,13 @@ def _trials(folder: Path) -> Iterator[tuple[Path, _Trial]]:
     without, found = 0, False
     for config in sorted(folder.rglob("config.json")):
         result = config.with_name("result.json")
-        content = _read(result) if result.is_file() else None
-        if content is None:
-            without += 1
-        elif b'"trial_name"' in content and b'"n_total_trials"' not in content:
+        if b'"trial_name"' not in _read(config):
+            continue  # of the job
+        if result.is_file():
             found = True
-            yield result.parent, _parsed(result, content)
+            yield result.parent, _parsed(result, _read(result))
+        else:
+            without += 1
     if not found:
         raise UsageError(f"there is no finished trial of Harbor in {folder}")
     if without:
@@ -280,7 +283,7 @@ def _reward(trial: _Trial, name: str | None) -> float | None:
     """Return the reward that decides; None if there is none.
 
     Raises:
-        UsageError: there are several, and none of them is chosen.
+        UsageError: there are several, and none of them is chosen, or it is more than 1.
     """
     rewards = (trial.verifier_result and trial.verifier_result.rewards) or {}
     if not rewards:
@@ -289,6 +292,11 @@ def _reward(trial: _Trial, name: str | None) -> float | None:
     if chosen not in rewards or (name is None and chosen != "reward" and len(rewards) > 1):
         known = ", ".join(sorted(rewards))
         raise UsageError(f"{trial.trial_name} has the rewards {known}: choose one with --reward")
+    if rewards[chosen] > 1:
+        raise UsageError(
+            f"{trial.trial_name} has the reward {rewards[chosen]:g} in {chosen!r}, and 1 is the "
+            "most that a resolved task gets: choose another with --reward"
+        )
     return rewards[chosen]
 
 

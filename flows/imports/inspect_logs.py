@@ -200,7 +200,7 @@ def _value(read: _Read, scorer: str | None) -> float | None:
     """Return the score that decides as a number; None if there is none.
 
     Raises:
-        UsageError: it is no single number.
+        UsageError: it is no single number, or more than 1.
     """
     score = _score(read, scorer)
     if score is None:
@@ -215,6 +215,11 @@ def _value(read: _Read, scorer: str | None) -> float | None:
             f"{read.path}: the score of sample {read.sample.id} is {score.value!r}, and must be a "
             "number or C, I, P or N; choose another with --scorer"
         ) from None
+    if number > 1:
+        raise UsageError(
+            f"{read.path}: the score of sample {read.sample.id} is {number:g}, and 1 is the most "
+            "that a resolved sample gets; choose another with --scorer"
+        )
     return None if math.isnan(number) else number
 
 

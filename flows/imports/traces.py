@@ -60,7 +60,7 @@ class Usage:
 
 
 class Harness(NamedTuple):
-    """What made an attempt, as its file names it."""
+    """The agent and the model of an attempt, as its file names them."""
 
     agent: str
     version: str
@@ -123,7 +123,7 @@ def usage_of(
     if cost_usd == 0 and made and not priced:
         cost_usd = None
     if cost_usd is not None and not math.isclose(cost_usd, sum(priced), abs_tol=1e-6):
-        unpriced = None  # the total stands, and how it comes about is not told
+        unpriced = None  # the file does not say which calls make up its total
     summed = {name: total(call.tokens.get(name) for call in made) for name in TOKENS}
     return Usage(
         model_calls=sum(call.count for call in made),

@@ -53,7 +53,7 @@ def trajectory(attempt: FiledAttempt) -> Trajectory:
         session_id=attempt.row["attempt_id"],
         trajectory_id=attempt.row["attempt_id"],
         agent=_agent(attempt),
-        steps=_numbered(lines.pop("", [])) or [_nothing(attempt)],
+        steps=_numbered(lines.pop("")) or [_nothing(attempt)],
         final_metrics=_totals(attempt.row),
         extra={facts.KEY: attempt.facts.model_dump(mode="json", exclude_none=True)},
         subagent_trajectories=[
@@ -103,18 +103,17 @@ def _line(attempt: FiledAttempt, turns: Sequence[Turn]) -> Iterator[_Dated]:
         if at is None and following is not None:
             at = talk.moment(following)
         is_copied = row is not None and (row["scope"], row["seq"]) in attempt.copied
-        yield at, _step(turn, is_copied)
+        yield at, _step(attempt, turn, True if is_copied else None)
 
 
-def _step(turn: Turn, is_copied: bool) -> Step:
-    copied = True if is_copied else None
+def _step(attempt: FiledAttempt, turn: Turn, copied: bool | None) -> Step:
     match turn:
         case Told(role, content, done):
             return Step(
                 step_id=1, source=role, message=_content(content), observation=_observed(done)
             )
         case Answer():
-            return _answered(turn, copied)
+            return _answered(turn, copied, attempt.model)
         case Done():
             return _worked(turn, copied)
         case Cut(row, text):
@@ -127,13 +126,15 @@ def _step(turn: Turn, is_copied: bool) -> Step:
             )
 
 
-def _answered(answer: Answer, copied: bool | None) -> Step:
+def _answered(answer: Answer, copied: bool | None, usual: str | None) -> Step:
+    """Return a message of the model. Its name is left out if it is the usual one."""
     call = answer.call
+    model = call["model"] if call else None
     return Step(
         step_id=1,
         timestamp=_time(answer.row),
         source="agent",
-        model_name=call["model"] if call and call["model"] != "unknown" else None,
+        model_name=None if model in (usual, "unknown") else model,
         message=_content(answer.content),
         reasoning_content=answer.reasoning,
         tool_calls=[_tool_call(asked) for asked in answer.asked] or None,
@@ -218,10 +219,9 @@ def _link(attempt: FiledAttempt, lines: dict[str, list[_Dated]]) -> None:
         scope: [row["started_at"] for row in rows if row["started_at"]]
         for scope, rows in by_scope(attempt).items()
     }
-    lines.setdefault("", [])
     for scope in lines.keys() - named - {""}:
         at = min(begun[scope], default=None)
-        parent = lines[_outside(scope, lines)]
+        parent = lines[talk.outside(scope, lines)]
         later = [n for n, (other, _) in enumerate(parent) if at and other and other > at]
         parent.insert(later[0] if later else len(parent), (at, _link_to(scope, at)))
 
@@ -242,8 +242,3 @@ def _referred(step: Step) -> Iterator[str | None]:
     for result in step.observation.results if step.observation else ():
         for ref in result.subagent_trajectory_ref or ():
             yield ref.trajectory_id
-
-
-def _outside(scope: str, scopes: Iterable[str]) -> str:
-    """Return the innermost scope that contains a scope."""
-    return max((one for one in scopes if scope.startswith(f"{one}/")), key=len, default="")

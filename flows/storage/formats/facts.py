@@ -1,4 +1,4 @@
-"""What the lake knows of an attempt and other formats have no field for."""
+"""Facts about an attempt in the lake that other formats have no field for."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal

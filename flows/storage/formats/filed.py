@@ -1,7 +1,6 @@
 """Attempts of a lake, with all their rows."""
 
 import json
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -52,7 +51,7 @@ class FiledAttempt:
 
     @property
     def facts(self) -> AttemptFacts:
-        """What other formats have no field for."""
+        """Facts that other formats have no field for."""
         own = {name: self.row[name] for name in AttemptFacts.model_fields if name in self.row}
         return AttemptFacts.model_validate(
             {
@@ -64,6 +63,38 @@ class FiledAttempt:
                 "reason": self.reason,
             }
         )
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Resolved and planned cells of an arm."""
+
+    resolved: int
+    planned: int
+    """Planned cells."""
+
+    @property
+    def value(self) -> float:
+        """Resolved share of the planned cells."""
+        return self.resolved / self.planned
+
+
+def rates(lake: Lake, experiment: str) -> dict[str, Rate]:
+    """Return the rates of the arms of an experiment, as a report shows them."""
+    from reports.relations import open_marts
+
+    with lake.reading():
+        connection = open_marts(lake.root, experiment)
+    rows = connection.execute(
+        """
+        select arm, count(*) filter (where state = 'resolved'), count(*)
+        from marts.cells
+        group by arm, position
+        order by position
+        """
+    ).fetchall()
+    connection.close()
+    return {arm: Rate(resolved, planned) for arm, resolved, planned in rows}
 
 
 def of_experiment(lake: Lake, experiment: str) -> Iterator[FiledAttempt]:
@@ -145,8 +176,8 @@ def _copied(journal: Journal, forks: Collection[str], row: Row) -> Collection[tu
 
 
 def by_scope(attempt: FiledAttempt) -> dict[str, list[Row]]:
-    """Return the steps of each scope, the main line first and then in the order of their names."""
-    found: dict[str, list[Row]] = defaultdict(list)
+    """Return the steps of each scope by name. The main line is first, even without a step."""
+    found: dict[str, list[Row]] = {"": []}
     for row in attempt.steps:
-        found[row["scope"]].append(row)
+        found.setdefault(row["scope"], []).append(row)
     return dict(sorted(found.items()))

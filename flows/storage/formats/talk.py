@@ -90,6 +90,11 @@ def moment(turn: Turn) -> datetime | None:
     return row["started_at"] if row else None
 
 
+def outside(scope: str, scopes: Iterable[str]) -> str:
+    """Return the innermost of the scopes that contain a scope."""
+    return max((one for one in scopes if scope.startswith(f"{one}/")), key=len, default="")
+
+
 def turns(rows: Iterable[Row], calls: Mapping[tuple[str, int], Row]) -> list[Turn]:
     """Return the turns of one scope. `calls` has the rows of `llm_calls` by scope and number."""
     talk = _Talk()
@@ -105,7 +110,7 @@ class _Talk:
         self.turns: list[Turn] = []
         self._told: list[str] = []
         self._last: Answer | Told | None = None
-        """What the next result may belong to."""
+        """The turn that the next result may belong to."""
 
     def add(self, row: Row, call: Row | None) -> None:
         """Add a step."""

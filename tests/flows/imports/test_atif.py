@@ -16,6 +16,8 @@ from flows.storage import report_files
 from flows.storage.lake import Lake, Row
 from tests.flows.imports.trajectories import HARBOR_JOB, asked, ran, said, trajectory, write
 
+pytestmark = pytest.mark.sampled(2)
+
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
@@ -92,7 +94,7 @@ def test_a_total_stands_for_itself(tmp_path: Path, lake: Lake) -> None:
 def test_a_step_may_hold_several_calls_or_none(tmp_path: Path, lake: Lake) -> None:
     """`llm_call_count` counts. Among steps with figures, one without them is part of another."""
     work = {"source": "agent", "message": "", "llm_call_count": 0}
-    part = {"source": "agent", "message": "goes on"}
+    part = {"source": "agent", "message": "continues"}
     path = write(tmp_path / "i.json", trajectory(asked("a", llm_call_count=3), work, part))
     put(lake, path)
     assert only(lake)["model_calls"] == 3
@@ -162,7 +164,7 @@ def test_subagents_are_scopes(tmp_path: Path, lake: Lake) -> None:
 
 
 def test_a_continuation_is_part_of_its_attempt(tmp_path: Path, lake: Lake) -> None:
-    """The file that goes on is no attempt of its own, and its totals are those of the attempt."""
+    """The second file is no attempt of its own, and its totals are those of the attempt."""
     first = trajectory(said("do"), asked("first"), continued_trajectory_ref="run.cont-1.json")
     copied = {"source": "agent", "message": "first", "is_copied_context": True}
     total = {"total_cost_usd": 0.5, "total_prompt_tokens": 200}

@@ -16,6 +16,8 @@ from flows.storage import report_files
 from flows.storage.lake import Lake
 from tests.flows.imports.trajectories import HARBOR_JOB
 
+pytestmark = pytest.mark.sampled(2)
+
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
@@ -129,6 +131,9 @@ def test_several_rewards_need_a_choice(lake: Lake, job: Path) -> None:
     change(job, verifier_result={"rewards": {"tests": 1, "style": 0.2}})
     with pytest.raises(UsageError, match="has the rewards style, tests: choose one with --reward"):
         put(lake, job)
+    change(job, verifier_result={"rewards": {"reward": 85}})
+    with pytest.raises(UsageError, match="has the reward 85 in 'reward', and 1 is the most"):
+        put(lake, job)
     for trial in job.glob("*/result.json"):
         content = json.loads(trial.read_text()) | {"verifier_result": {"rewards": {"tests": 1}}}
         trial.write_text(json.dumps(content))
@@ -136,7 +141,7 @@ def test_several_rewards_need_a_choice(lake: Lake, job: Path) -> None:
 
 
 def test_agents_without_a_model_are_controls(lake: Lake, job: Path) -> None:
-    """Harbor's oracle is what `gold` is here: it costs nothing."""
+    """Harbor's oracle is imported as `gold`: it costs nothing."""
     for trial in job.glob("*/result.json"):
         content = json.loads(trial.read_text())
         if content["agent_info"]["model_info"]["name"] == "good-model":
