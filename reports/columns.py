@@ -77,9 +77,18 @@ ATTEMPTS = Table(
             "difficulty of the instance, as its dataset or an import names it; null if unknown",
             required=False,
         ),
-        Column("agent", TEXT, "kind of arm: mini, durable, command, gold, null or imported"),
+        Column(
+            "agent",
+            TEXT,
+            "kind of arm: mini, durable, command, gold, null or imported; or the harness of an "
+            "import",
+        ),
         Column("model", TEXT, "model string; `none` for arms without a model"),
-        Column("provider", TEXT, "litellm, scripted, recorded, simulated or none"),
+        Column(
+            "provider",
+            TEXT,
+            "litellm, scripted, recorded, simulated or none; unknown for imported trajectories",
+        ),
         Column("environment", TEXT, "docker, host, or imported if it ran in another system"),
         Column(
             "outcome",

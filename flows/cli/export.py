@@ -9,7 +9,9 @@ from flows.cli.options import LakeOption
 
 
 def export(
-    name: Annotated[str, typer.Argument(help="experiment")],
+    name: Annotated[
+        str, typer.Argument(help="experiment; with --atif and --inspect also the id of an attempt")
+    ],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="folder; default exports/NAME, inside a local lake"),
@@ -23,10 +25,27 @@ def export(
         Path | None,
         typer.Option(help="instead, write every relation of the report to this DuckDB file"),
     ] = None,
+    atif: Annotated[
+        Path | None,
+        typer.Option(help="instead, write ATIF trajectories to this folder, or one to this file"),
+    ] = None,
+    inspect: Annotated[
+        Path | None,
+        typer.Option(help="instead, write one log of Inspect, .eval or .json, for its viewer"),
+    ] = None,
     lake: LakeOption = None,
 ) -> None:
-    """Write each arm's all_preds.jsonl in the format of `swebench eval`, or a DuckDB file."""
+    """Write each arm's all_preds.jsonl in the format of `swebench eval`, or another format."""
     from flows.storage import exports
+
+    if atif or inspect:
+        from flows.storage.formats import export
+
+        for path in export.trajectories(name, atif, lake) if atif else ():
+            typer.echo(f"{path}")
+        if inspect:
+            typer.echo(f"{inspect}: {export.inspect_log(name, inspect, lake)} samples")
+        return
 
     if duckdb:
         for relation, rows in exports.relations(name, duckdb, lake):

@@ -146,3 +146,84 @@ def import_swebench(
     declared = comparisons.given(primary, margin, compare or [])
     done = swebench.import_swebench(report, predictions, name, arm, lake, declared)
     console.imported_arms([done], name)
+
+
+NameOption = Annotated[str, typer.Option(help="what the results are filed under")]
+ArmOption = Annotated[
+    str | None, typer.Option(help="name of the arm; default agent and model, as the files say")
+]
+
+
+@import_app.command("atif")
+def import_atif(
+    paths: Annotated[
+        list[Path], typer.Argument(help="trajectories, or folders with them at any depth")
+    ],
+    name: NameOption,
+    arm: ArmOption = None,
+    primary: PrimaryOption = None,
+    margin: MarginOption = None,
+    compare: CompareOption = None,
+    lake: LakeOption = None,
+) -> None:
+    """Import ATIF trajectories: calls with tokens and cost, tools, subagents.
+
+    The format has neither instances nor verdicts. The instance is named by the free fields of a
+    file, or by its name. Several trajectories of an arm at an instance are repeats.
+    """
+    from flows.cli import console
+    from flows.imports import atif, comparisons
+
+    declared = comparisons.given(primary, margin, compare or [])
+    console.imported_arms(atif.import_atif(paths, name, arm, lake, declared), name)
+
+
+@import_app.command("harbor")
+def import_harbor(
+    folders: Annotated[list[Path], typer.Argument(help="job folders, or folders of jobs")],
+    name: NameOption,
+    arm: ArmOption = None,
+    reward: Annotated[
+        str | None, typer.Option(help="the reward that decides, where a task has several")
+    ] = None,
+    primary: PrimaryOption = None,
+    margin: MarginOption = None,
+    compare: CompareOption = None,
+    lake: LakeOption = None,
+) -> None:
+    """Import jobs of Harbor: rewards, costs, tokens and the trajectories of the agents.
+
+    A trial with a reward of 1 is resolved. Several trials of an arm at a task are repeats.
+    """
+    from flows.cli import console
+    from flows.imports import comparisons, harbor
+
+    declared = comparisons.given(primary, margin, compare or [])
+    done = harbor.import_harbor(folders, name, arm, reward, lake, declared)
+    console.imported_arms(done, name)
+
+
+@import_app.command("inspect")
+def import_inspect(
+    logs: Annotated[list[Path], typer.Argument(help=".eval or .json logs, or folders of logs")],
+    name: NameOption,
+    arm: ArmOption = None,
+    scorer: Annotated[
+        str | None, typer.Option(help="the score that decides, where a sample has several")
+    ] = None,
+    primary: PrimaryOption = None,
+    margin: MarginOption = None,
+    compare: CompareOption = None,
+    lake: LakeOption = None,
+) -> None:
+    """Import logs of Inspect: scores, model calls with tokens and cost, tools.
+
+    A sample with a score of 1 or C is resolved, and epochs are repeats. This needs the package
+    inspect-ai: pip install 'durabench[inspect]'.
+    """
+    from flows.cli import console
+    from flows.imports import comparisons, inspect_logs
+
+    declared = comparisons.given(primary, margin, compare or [])
+    done = inspect_logs.import_inspect(logs, name, arm, scorer, lake, declared)
+    console.imported_arms(done, name)

@@ -321,9 +321,14 @@ def _json_result(result: ModelReply | ActionResult | CutOff) -> str:
         case ModelReply(message=message):
             return json.dumps(message, ensure_ascii=False)
         case ActionResult(content=content):
-            return json.dumps(_shortened(content), ensure_ascii=False)
+            return content_json(content)
         case CutOff(cut_off=what):
             return json.dumps({"cut_off": what})
+
+
+def content_json(content: Any) -> str:
+    """Return what an action returned for `steps`, with the middle of long texts removed."""
+    return text(json.dumps(_shortened(content), ensure_ascii=False))
 
 
 def _shortened(content: Any) -> Any:

@@ -17,6 +17,7 @@ from tests.bench import (
     queue,
     repeats,
     scale,
+    trajectories,
 )
 from tests.bench.timing import Bound, Ratio
 
@@ -32,6 +33,7 @@ BENCHES: dict[str, Callable[..., list[Bound] | list[Ratio]]] = {
     "queue": queue.run,
     "gateway": gateway.run,
     "repeats": repeats.run,
+    "trajectories": trajectories.run,
 }
 
 

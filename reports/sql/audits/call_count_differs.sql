@@ -1,5 +1,5 @@
 -- Must be empty: attempts that state another number of model calls than `llm_calls` holds.
--- Imported runs may come without their calls.
+-- Imported runs may come without their calls, or with several calls in one row.
 with attempts as (
     select * from staging.attempts
 ),
@@ -14,7 +14,7 @@ final as (
     left join calls using (attempt_id)
     where
         model_calls <> coalesce(calls, 0)
-        and not (environment = 'imported' and calls is null)
+        and not (environment = 'imported' and coalesce(calls, 0) <= model_calls)
 )
 
 select * from final

@@ -1,5 +1,6 @@
 -- Must be empty: attempts whose cost is not the sum of their priced calls.
--- Imported runs may come without their calls. A millionth is left to floating point.
+-- Imported runs may come without their calls, or with a total beside calls of unknown cost: their
+-- unpriced calls are then null. A millionth is left to floating point.
 with attempts as (
     select * from staging.attempts
 ),
@@ -13,7 +14,7 @@ compared as (
         attempt_id,
         coalesce(attempts.cost_usd, 0) as attempt_usd,
         coalesce(calls.cost_usd, 0) as calls_usd,
-        environment = 'imported' and calls is null as is_without_calls
+        environment = 'imported' and (calls is null or unpriced_calls is null) as is_without_calls
     from attempts
     left join calls using (attempt_id)
 ),
