@@ -9,7 +9,7 @@ from typing import Any
 from agent.arms.command import SCOPE, installed, launch
 from agent.arms.command.recipe import Recipe
 from agent.arms.options import CommandOptions
-from agent.errors import InfrastructureError, WorkspaceError
+from agent.errors import AgentError, Destroyed, InfrastructureError, Undone, WorkspaceError
 from agent.gateway import serving
 from agent.gateway.app import app
 from agent.gateway.switch import Switch
@@ -54,16 +54,22 @@ async def solve(task: Task, session: Session, options: CommandOptions) -> Outcom
             or its provider does not answer.
         BudgetExhausted: a budget does not allow a call of the program, which was ended.
     """
+    own, asked = options.recipe.own_files, {"recipe": options.recipe.name}
+    # The folder outlives the program: a step that opens another workspace has the same mounts.
     with serving.socket_folder() as folder:
         agent_folder = await _mounted(session, options.recipe, folder)
         run = _Run(task, session, options, folder, agent_folder)
-        ran = await session.act("agent", {"recipe": options.recipe.name}, run.work, Ran)
-    own = options.recipe.own_files
-    patch = await session.act(
-        "diff", {"without": own}, lambda workspace: workspace.diff(without=own), str
-    )
-    report = {"recipe": options.recipe.name, **asdict(ran)}
-    return Outcome(_status(ran), patch, _detail(ran), {"command": report})
+        ran: Ran | Undone
+        try:
+            ran = await session.act("agent", asked, run.work, Ran)
+        except Undone as error:  # the program left no repository
+            ran = error
+        patch = await session.act(
+            "diff", {"without": own}, lambda workspace: workspace.diff(without=own), str
+        )
+    if isinstance(ran, Undone):
+        return Outcome("gave_up", patch, str(ran), {"command": asked})
+    return Outcome(_status(ran), patch, _detail(ran), {"command": {**asked, **asdict(ran)}})
 
 
 async def _mounted(session: Session, recipe: Recipe, folder: Path) -> str:
@@ -94,6 +100,19 @@ class _Run:
         version = await _version(workspace, recipe, self.agent_folder)
         calls = Calls(self.session.scope(SCOPE), recipe.volatile, recipe.volatile_text)
         await calls.begin()
+        try:
+            ran = await self._ran(workspace, calls, version)
+            _check(ran, recipe)
+            await _check_repository(workspace, ran)
+        except WorkspaceError:
+            raise  # the program was lost, perhaps by its own doing
+        except AgentError:
+            await calls.excuse()
+            raise
+        return ran
+
+    async def _ran(self, workspace: Workspace, calls: Calls, version: str) -> Ran:
+        recipe = self.options.recipe
         switch = Switch(calls, recipe.models)
         key, model = serving.token(), self.session.model().info.name
         socket_folder = self.folder if workspace.environment == "docker" else None
@@ -108,7 +127,7 @@ class _Run:
             result = await _until_failure(workspace, script, self.options.run_limit_s, switch)
             await switch.settle()
         seen = switch.seen
-        ran = Ran(
+        return Ran(
             exit_code=result.exit_code,
             timed_out=result.timed_out,
             last_words=result.output.strip()[-_LAST_WORDS:],
@@ -123,8 +142,6 @@ class _Run:
             cut_streams=seen.cut_streams,
             invalid_requests=seen.invalid_requests,
         )
-        _check(ran, recipe)
-        return ran
 
 
 async def _until_failure(
@@ -175,6 +192,8 @@ def _check(ran: Ran, recipe: Recipe) -> None:
     """
     if ran.exit_code == launch.NO_RELAY:
         problem = "cannot reach its model"
+    elif ran.exit_code == launch.NO_ROOM:
+        problem = "has no room for its task"
     elif ran.requested_models or ran.invalid_requests:
         return
     elif ran.exit_code in _NOT_FOUND:
@@ -187,6 +206,18 @@ def _check(ran: Ran, recipe: Recipe) -> None:
         f"recipe {recipe.name}: the program {problem}: {shorten_middle(ran.last_words, 500)}",
         retryable=False,
     )
+
+
+async def _check_repository(workspace: Workspace, ran: Ran) -> None:
+    """Check that the program left a repository whose change can be taken.
+
+    Raises:
+        Destroyed: it did not. The message has its last words.
+    """
+    try:
+        await workspace.tree()
+    except Destroyed as error:
+        raise Destroyed(f"{error} ({_detail(ran)})") from None
 
 
 def _status(ran: Ran) -> OutcomeStatus:
