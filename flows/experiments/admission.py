@@ -12,6 +12,7 @@ from agent import models
 from agent.arms import ARMS
 from agent.arms.command.recipe import Recipe
 from agent.errors import AgentError, InfrastructureError
+from agent.models import edit_blocks
 from agent.models.chat import bash_call, tokens
 from agent.models.protocol import Model, ModelInfo, ModelReply, ModelRequest, Usage
 from agent.session.session import Session
@@ -27,6 +28,10 @@ _KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
 _END = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 _USD_PER_CALL = 0.001
 _LOOK = "env; cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n'"
+_LOOKED = "DURABENCH_URL=http"
+_WAYS = ("it has no shell: its requests and patch were read", "all its processes were looked at")
+"""Where a key was looked for: without a shell of the program, and with one."""
+
 _NOWHERE = {"name": "openai/gpt-4o", "api_base": "http://127.0.0.1:9/v1", "max_retries": 0}
 
 
@@ -47,6 +52,7 @@ class _Guide:
     def __init__(self, task: Task) -> None:
         quoted = shlex.quote(task.reference_patch)
         self._commands = [_LOOK, f"printf %s {quoted} | git apply --whitespace=nowarn -"]
+        self._patch = task.reference_patch
         self.calls = 0
         self.seen: list[str] = []
 
@@ -62,6 +68,8 @@ class _Guide:
         message = {"role": "assistant", "content": "The repository is repaired."}
         if request.tools and turn < len(self._commands):
             message = bash_call(self._commands[turn], call_id=f"call_{turn}", content="I work.")
+        elif not request.tools and edit_blocks.are_wanted(request.messages):
+            message["content"] = edit_blocks.reply(self._patch, request.messages)
         elif request.tools and _END in self.seen[-1]:
             message = bash_call(f"echo {_END}", call_id=f"call_{turn}", content="Done.")
         usage = Usage(tokens(request.messages), 0, 0, tokens([message]), 0, _USD_PER_CALL)
@@ -89,7 +97,7 @@ async def admit(recipe: str, environment: str) -> tuple[Recipe, list[Gate]]:
         Gate("solved", bool(outcome.patch), _line(f"{outcome.status}, {outcome.detail}")),
         Gate("metered", guide.calls > 0, f"{guide.calls} model calls"),
         Gate("version", bool(wanted) and wanted in stated, f"{stated!r}, recipe {wanted!r}"),
-        Gate("no key inside", _CANARY not in seen, "the environment of all processes was read"),
+        Gate("no key inside", _CANARY not in seen, _WAYS[_LOOKED in seen]),
         await _ends_as_infrastructure(cell),
     ]
 
