@@ -6,6 +6,7 @@ from typing import Any
 from agent.models.patches import FilePatch, parse
 
 _MARK = "SEARCH/REPLACE"
+_GIVEN = 2
 _DONE = "The repository is repaired."
 
 
@@ -15,10 +16,13 @@ def are_wanted(messages: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def reply(patch: str, messages: Iterable[Mapping[str, Any]]) -> str:
-    """Return the change of a patch as blocks, or a last word if it was given before."""
+    """Return the change of a patch as blocks, or a last word if it was given twice.
+
+    A program that knows none of the files yet only adds them to the conversation at first.
+    """
     change = "\n\n".join(_blocks(patch))
     said = (message.get("content") for message in messages if message["role"] == "assistant")
-    return _DONE if any(change in str(each) for each in said) else change
+    return change if sum(change in str(each) for each in said) < _GIVEN else _DONE
 
 
 def _blocks(patch: str) -> Iterator[str]:
