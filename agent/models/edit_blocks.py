@@ -26,9 +26,9 @@ def reply(patch: str, messages: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _blocks(patch: str) -> Iterator[str]:
-    """Yield one block for each hunk of a text file that is kept."""
+    """Yield one block for each hunk of a text file. A file that is removed becomes empty."""
     for file in parse(patch):
-        if not file.is_binary and not file.deletes:
+        if not file.is_binary:
             yield from (_block(file, hunk.old_lines, hunk.new_lines) for hunk in file.hunks)
 
 

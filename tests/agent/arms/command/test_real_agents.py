@@ -1,10 +1,15 @@
 """Claude Code, Codex and opencode, unmodified, in containers without network."""
 
+import json
+import re
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agent.arms.command.recipe import Recipe
 from agent.errors import BudgetExhausted
 from agent.journal import Limit
 from agent.types import Task
@@ -29,6 +34,15 @@ def program(tmp_path: Path, name: str, model: str, server: OpenAIServer, image: 
     made = Program(tmp_path, recipe_from_npm(name), spec, run_limit_s=200)
     made.workspaces = Containers(image)
     return made
+
+
+def _names_today(recipe: Recipe, body: dict[str, Any]) -> bool:
+    """Return True if the digest of a request would be another one tomorrow."""
+    text = json.dumps(body, ensure_ascii=False)
+    for pattern in recipe.volatile_text:
+        text = re.sub(pattern, "", text)
+    today = datetime.now(UTC)
+    return any(today.strftime(each) in text for each in ("%Y-%m-%d", "%b %d %Y", "%B %Y"))
 
 
 @pytest.mark.timeout(400)
@@ -59,6 +73,7 @@ async def test_an_agent_is_metered_and_resumed(
         outcome = await made.run(task=task)
         sent = len(server.requests)
     assert strict.refused == []
+    assert not any(_names_today(made.options.recipe, body) for body in server.requests)
     assert outcome.status == "submitted", outcome.detail
     assert "+hello\n" in outcome.patch
     told = report(outcome)
