@@ -125,7 +125,6 @@ class _Run:
                 recipe, self.task.statement, model, address, key, self.agent_folder
             )
             result = await _until_failure(workspace, script, self.options.run_limit_s, switch)
-            await switch.settle()
         seen = switch.seen
         return Ran(
             exit_code=result.exit_code,
@@ -149,8 +148,11 @@ async def _until_failure(
 ) -> CommandResult:
     """Run a script, and end it with everything that it started if the gateway fails.
 
+    Calls in flight are recorded in any case, because they are paid for.
+
     Raises:
         AgentError: the gateway's failure, which ends the attempt.
+        WorkspaceError: the workspace is gone.
     """
     running = asyncio.create_task(workspace.run(script, timeout_s=limit_s))
     try:
@@ -160,8 +162,8 @@ async def _until_failure(
         if not running.done():
             running.cancel()
             await asyncio.wait({running})
+    await switch.settle()
     if switch.failed.done():
-        await switch.settle()
         raise switch.failed.result()
     return running.result()
 

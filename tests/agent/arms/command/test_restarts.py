@@ -133,6 +133,48 @@ async def test_a_program_that_hangs_up_and_repeats_its_request_pays_once(tmp_pat
     assert report(outcome)["cut_streams"] == 1
 
 
+async def test_a_program_that_hangs_up_in_an_answer_and_repeats_its_request_pays_once(
+    tmp_path: Path,
+) -> None:
+    """The answer of a stream that was cut answers the repetition, and the report counts it."""
+
+    def long(asked: Asked) -> Said:
+        said = commands(asked)
+        return Said("I work. " * 2**20 if asked.turns == 1 else said.text, said.calls)
+
+    with OpenAIServer(Chat(long)) as server:
+        spec = {"name": "openai/gpt-4o", "api_base": server.url}
+        outcome = await Program(tmp_path, tiny("chat", "stream", "cut"), spec).run()
+        assert len(server.requests) == 4
+    assert outcome.status == "submitted", outcome.detail
+    assert report(outcome)["cut_streams"] == 1
+
+
+async def test_a_budget_of_a_cent_ends_the_program_in_the_middle(tmp_path: Path) -> None:
+    """No call is sent that could exceed it, and with a larger one only the rest is bought."""
+
+    def says(asked: Asked) -> Said:
+        if asked.turns == 12:
+            return Said("Done.")
+        command = json.dumps({"command": f"echo {asked.turns}"})
+        return Said("I work.", (Called("bash", command, f"call_{asked.turns}"),))
+
+    prices = {"input_cost_per_token": 5e-6, "output_cost_per_token": 1e-7}
+    with OpenAIServer(Anthropic(says)) as server:
+        recipe = tiny("messages", volatile=["metadata"])
+        program = Program(tmp_path, recipe, {**model(server), **prices})
+        with pytest.raises(BudgetExhausted):
+            await program.run(Limit("attempt", "a", 0.01, None))
+        sent = len(server.requests)
+        spent = program.journal.account("a").billed_usd
+        assert 1 < sent < 12
+        assert spent == pytest.approx(sent * (100 * 5e-6 + 10 * 1e-7))
+        assert spent <= 0.01
+        outcome = await program.run(Limit("attempt", "a", 1.0, None))
+        assert len(server.requests) == 13
+    assert (outcome.status, report(outcome)["answered_from_record"]) == ("submitted", sent)
+
+
 async def test_a_budget_ends_the_program_and_a_larger_one_continues(tmp_path: Path) -> None:
     """The refused call is not sent, and the next run buys only what is missing."""
     with OpenAIServer(Anthropic(commands)) as server:
