@@ -11,12 +11,13 @@ from textwrap import shorten
 from agent import models
 from agent.arms import ARMS
 from agent.arms.command.recipe import Recipe
-from agent.errors import AgentError, InfrastructureError
+from agent.errors import AgentError, InfrastructureError, NoProgram
 from agent.models import edit_blocks
 from agent.models.chat import bash_call, tokens
 from agent.models.protocol import Model, ModelInfo, ModelReply, ModelRequest, Usage
 from agent.session.session import Session
 from agent.types import Outcome, Task
+from flows.errors import UsageError
 from flows.experiments import declaration, plan, workspaces
 from flows.experiments.cells import Cell, Place
 from flows.experiments.cells import plan as cells_of
@@ -80,16 +81,19 @@ async def admit(recipe: str, environment: str) -> tuple[Recipe, list[Gate]]:
     """Run a recipe with a model that costs nothing, and with one that does not answer.
 
     Raises:
-        UsageError: there is no such recipe, or it is invalid.
-        InfrastructureError: the program or the workspace is missing.
+        UsageError: there is no such recipe, it is invalid, or the program is not where it says.
+        InfrastructureError: there is no workspace.
     """
     cell = await _cell(recipe, environment)
     options = cell.arm.options
     assert isinstance(options, ARMS["command"].options)
     chosen: Recipe = options.recipe  # type: ignore[attr-defined]
     guide = _Guide(cell.task)
-    with _canary():
-        outcome = await _run(cell, guide, "admission")
+    try:
+        with _canary():
+            outcome = await _run(cell, guide, "admission")
+    except NoProgram as error:
+        raise UsageError(str(error)) from error
     told = (outcome.report or {})["command"]
     stated, wanted = told["agent_version"], chosen.version
     seen = "".join([*guide.seen, outcome.patch, outcome.detail])

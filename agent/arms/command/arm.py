@@ -9,7 +9,14 @@ from typing import Any
 from agent.arms.command import SCOPE, installed, launch
 from agent.arms.command.recipe import Recipe
 from agent.arms.options import CommandOptions
-from agent.errors import AgentError, Destroyed, InfrastructureError, Undone, WorkspaceError
+from agent.errors import (
+    AgentError,
+    Destroyed,
+    InfrastructureError,
+    NoProgram,
+    Undone,
+    WorkspaceError,
+)
 from agent.gateway import serving
 from agent.gateway.app import app
 from agent.gateway.switch import Switch
@@ -50,8 +57,9 @@ async def solve(task: Task, session: Session, options: CommandOptions) -> Outcom
     """Run the program and submit its change.
 
     Raises:
-        InfrastructureError: the program could not work: it is missing, never reached the gateway,
-            or its provider does not answer.
+        NoProgram: the program or what it needs is not in the workspace.
+        InfrastructureError: the program could not work: it never reached the gateway, was lost
+            again and again, or its provider does not answer.
         BudgetExhausted: a budget does not allow a call of the program, which was ended.
     """
     own, asked = options.recipe.own_files, {"recipe": options.recipe.name}
@@ -172,16 +180,15 @@ async def _version(workspace: Workspace, recipe: Recipe, agent_folder: str) -> s
     """Return the release that the program states.
 
     Raises:
-        WorkspaceError: there is no such program.
+        NoProgram: there is no such program.
     """
     if not recipe.probe:
         return recipe.version
     stated = await workspace.run(launch.probe(recipe, agent_folder), timeout_s=_PROBE_TIMEOUT_S)
     if stated.exit_code:
-        raise WorkspaceError(
+        raise NoProgram(
             f"recipe {recipe.name}: the program is not in this workspace, `{recipe.probe}` ended "
-            f"with exit code {stated.exit_code}: {shorten_middle(stated.output.strip(), 500)}",
-            retryable=False,
+            f"with exit code {stated.exit_code}: {shorten_middle(stated.output.strip(), 500)}"
         )
     return stated.output.strip().splitlines()[-1] if stated.output.strip() else ""
 
@@ -190,23 +197,23 @@ def _check(ran: Ran, recipe: Recipe) -> None:
     """Check that the program could work.
 
     Raises:
-        InfrastructureError: it could not, so nothing is known about its patch.
+        NoProgram: it is not in the workspace, or cannot reach its model.
+        InfrastructureError: it failed before its first call, so nothing is known about its patch.
     """
+    has_asked = bool(ran.requested_models or ran.invalid_requests)
+    words = shorten_middle(ran.last_words, 500)
     if ran.exit_code == launch.NO_RELAY:
-        problem = "cannot reach its model"
-    elif ran.exit_code == launch.NO_ROOM:
+        raise NoProgram(f"recipe {recipe.name}: the program cannot reach its model: {words}")
+    if ran.exit_code in _NOT_FOUND and not has_asked:
+        raise NoProgram(f"recipe {recipe.name}: the program is not in this workspace: {words}")
+    if ran.exit_code == launch.NO_ROOM:
         problem = "has no room for its task"
-    elif ran.requested_models or ran.invalid_requests:
-        return
-    elif ran.exit_code in _NOT_FOUND:
-        problem = "is not in this workspace"
-    elif ran.exit_code and not ran.timed_out:
+    elif ran.exit_code and not ran.timed_out and not has_asked:
         problem = f"ended with exit code {ran.exit_code} before its first model call"
     else:
         return
     raise InfrastructureError(
-        f"recipe {recipe.name}: the program {problem}: {shorten_middle(ran.last_words, 500)}",
-        retryable=False,
+        f"recipe {recipe.name}: the program {problem}: {words}", retryable=False
     )
 
 

@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 
 from agent.arms.command.recipe import Recipe
-from agent.errors import WorkspaceError
+from agent.errors import NoProgram
 from agent.gateway import serving
 from agent.gateway.serving import Address
 
@@ -41,7 +41,7 @@ def script(
     """Return the script that solves a task.
 
     Raises:
-        WorkspaceError: the task is longer than a variable can be, and the recipe reads no file.
+        NoProgram: the task is longer than a variable can be, and the recipe reads no file.
     """
     port = _PORT if address.socket else address.port
     given = {
@@ -69,10 +69,9 @@ def _as_variable(recipe: Recipe, task: str) -> dict[str, str]:
         return {"DURABENCH_TASK": task}
     if any("DURABENCH_TASK_FILE" in text for text in (recipe.run, *recipe.environment.values())):
         return {}
-    raise WorkspaceError(
+    raise NoProgram(
         f"recipe {recipe.name}: the issue has {bytes_of_task} bytes, more than a variable can "
-        "hold; let the program read the file `$DURABENCH_TASK_FILE` instead of `$DURABENCH_TASK`",
-        retryable=False,
+        "hold; let the program read the file `$DURABENCH_TASK_FILE` instead of `$DURABENCH_TASK`"
     )
 
 

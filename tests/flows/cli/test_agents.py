@@ -78,3 +78,21 @@ def test_a_program_that_swallows_errors_is_not_admitted() -> None:
     assert checked.exit_code == 1, checked.output
     failed = [line for line in checked.output.splitlines() if line.startswith("FAIL")]
     assert [line.split()[1] for line in failed] == ["version"]
+
+
+@pytest.mark.parametrize(
+    ("run", "because"),
+    [
+        ("no-such-program", "the program is not in this workspace: "),
+        ("echo there is no perl; exit 253", "cannot reach its model: there is no perl"),
+    ],
+)
+def test_a_program_that_is_not_there_is_one_line(run: str, because: str) -> None:
+    """It is the recipe that has to be changed."""
+    path = written(tiny("chat", run=run).model_dump(mode="json"))
+    fails("agents", "check", path, "--environment", "host", because=because)
+
+
+def test_the_release_of_a_program_that_is_not_there_is_one_line() -> None:
+    path = written(tiny("chat", probe="no-such-program").model_dump(mode="json"))
+    fails("agents", "check", path, "--environment", "host", because="`no-such-program` ended with")
