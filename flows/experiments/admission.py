@@ -31,7 +31,7 @@ _USD_PER_CALL = 0.001
 _LOOK = "env; cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n'"
 _LOOKED = "DURABENCH_URL=http"
 _WAYS = ("it has no shell: its requests and patch were read", "all its processes were looked at")
-"""Where a key was looked for: without a shell of the program, and with one."""
+"""The search for a key, in a program without a shell and in one with a shell."""
 
 _NOWHERE = {"name": "openai/gpt-4o", "api_base": "http://127.0.0.1:9/v1", "max_retries": 0}
 
@@ -77,17 +77,19 @@ class _Guide:
         return ModelReply(message, usage, "simulated", self.info.name, "stop")
 
 
-async def admit(recipe: str, environment: str) -> tuple[Recipe, list[Gate]]:
+async def admit(
+    recipe: str, environment: str, release: str | None = None
+) -> tuple[Recipe, list[Gate]]:
     """Run a recipe with a model that costs nothing, and with one that does not answer.
 
     Raises:
         UsageError: there is no such recipe, it is invalid, or the program is not where it says.
         InfrastructureError: there is no workspace.
     """
-    cell = await _cell(recipe, environment)
+    cell = await _cell(recipe, environment, release)
     options = cell.arm.options
     assert isinstance(options, ARMS["command"].options)
-    chosen: Recipe = options.recipe  # type: ignore[attr-defined]
+    chosen: Recipe = options.program  # type: ignore[attr-defined]
     guide = _Guide(cell.task)
     try:
         with _canary():
@@ -106,7 +108,7 @@ async def admit(recipe: str, environment: str) -> tuple[Recipe, list[Gate]]:
     ]
 
 
-async def _cell(recipe: str, environment: str) -> Cell:
+async def _cell(recipe: str, environment: str, release: str | None) -> Cell:
     content = {
         "name": "admission",
         "environment": environment,
@@ -116,7 +118,7 @@ async def _cell(recipe: str, environment: str) -> Cell:
             {
                 "name": "checked",
                 "agent": "command",
-                "options": {"recipe": recipe, "run_limit_s": _RUN_LIMIT_S},
+                "options": {"recipe": recipe, "release": release, "run_limit_s": _RUN_LIMIT_S},
             }
         ],
     }

@@ -62,10 +62,11 @@ async def solve(task: Task, session: Session, options: CommandOptions) -> Outcom
             again and again, or its provider does not answer.
         BudgetExhausted: a budget does not allow a call of the program, which was ended.
     """
-    own, asked = options.recipe.own_files, {"recipe": options.recipe.name}
+    recipe = options.program
+    own, asked = recipe.own_files, {"recipe": recipe.name}
     # The folder outlives the program: a step that opens another workspace has the same mounts.
     with serving.socket_folder() as folder:
-        agent_folder = await _mounted(session, options.recipe, folder)
+        agent_folder = await _mounted(session, recipe, folder)
         run = _Run(task, session, options, folder, agent_folder)
         ran: Ran | Undone
         try:
@@ -104,7 +105,7 @@ class _Run:
     agent_folder: str
 
     async def work(self, workspace: Workspace) -> Ran:
-        recipe = self.options.recipe
+        recipe = self.options.program
         version = await _version(workspace, recipe, self.agent_folder)
         calls = Calls(self.session.scope(SCOPE), recipe.volatile, recipe.volatile_text)
         await calls.begin()
@@ -120,7 +121,7 @@ class _Run:
         return ran
 
     async def _ran(self, workspace: Workspace, calls: Calls, version: str) -> Ran:
-        recipe = self.options.recipe
+        recipe = self.options.program
         switch = Switch(calls, recipe.models)
         key, model = serving.token(), self.session.model().info.name
         socket_folder = self.folder if workspace.environment == "docker" else None
