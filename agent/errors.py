@@ -17,6 +17,7 @@
         ├── Retryable          a tool failed for a reason that may pass: it is tried again first
         ├── WorkspaceError     a container or shell is gone or unavailable
         │   └── Destroyed      the workspace runs, but its content can no longer be saved
+        ├── NoProgram          the program of a recipe, or what it needs, is not in the workspace
         ├── ModelError         the model is unreachable or rejects every call
         │   └── RequestRefused the provider rejects this one request as invalid
         └── JournalError       the journal cannot be read or written
@@ -149,6 +150,13 @@ class WorkspaceError(InfrastructureError):
 
 class Destroyed(WorkspaceError):
     """A command left the workspace without a repository, or with more than can be saved."""
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message, retryable=retryable)
+
+
+class NoProgram(InfrastructureError):
+    """The program of a recipe, or what it needs, is not in the workspace."""
 
     def __init__(self, message: str, *, retryable: bool = False) -> None:
         super().__init__(message, retryable=retryable)

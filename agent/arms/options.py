@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
-from agent.arms.command.recipe import AnyRecipe
+from agent.arms.command.recipe import AnyRecipe, Recipe
 from agent.arms.durable.profile import LeanProfile, Profile
 from agent.capabilities.declared import Delegation, Programs
 from agent.errors import InvalidSpec
@@ -86,6 +86,11 @@ class CommandOptions(ArmOptions):
     recipe: AnyRecipe = Field(
         description="how the program is run: the name of a recipe, the path of one, or its content"
     )
+    release: str | None = Field(
+        default=None,
+        min_length=1,
+        description="release of the program, instead of the one that the recipe installs",
+    )
     run_limit_s: float = Field(
         default=3600,
         gt=0,
@@ -95,6 +100,20 @@ class CommandOptions(ArmOptions):
         default_factory=dict,
         description="models of the roles that the recipe names; default the arm's model",
     )
+
+    @model_validator(mode="after")
+    def _has_the_release(self) -> "CommandOptions":
+        _ = self.program
+        return self
+
+    @property
+    def program(self) -> Recipe:
+        """The recipe of the declared release.
+
+        Raises:
+            ValueError: as in `Recipe.of_release`.
+        """
+        return self.recipe if self.release is None else self.recipe.of_release(self.release)
 
     def models(self, own: ModelSpec) -> dict[str, ModelSpec]:
         """Return the models of the roles that have their own.

@@ -14,7 +14,7 @@ PROGRAM = "agent"
 """The role in which a stand-in answers programs, whatever their recipe calls it."""
 
 _STAND_INS = ("simulated", "scripted", "recorded")
-_SHELL_TOOLS = re.compile(r"(.*_)?(bash|shell|exec_command|shell_command|run_command)$", re.I)
+_SHELL_TOOLS = re.compile(r"(.*_)?(bash|shell|terminal|(exec|shell|run)_command)$", re.I)
 _COMMANDS = ("command", "cmd", "commands")
 
 
@@ -104,7 +104,8 @@ def _renamed(call: dict[str, Any], tool: dict[str, Any]) -> dict[str, Any]:
     is_list = known.get(name, {}).get("type") == "array"
     arguments = {name: ["bash", "-lc", command] if is_list else command}
     for required in schema.get("required") or []:
-        if required not in arguments and known.get(required, {}).get("type") == "string":
-            arguments[required] = "Run a command."
+        described = known.get(required, {})
+        if required not in arguments and described.get("type") == "string":
+            arguments[required] = (described.get("enum") or ["Run a command."])[0]
     function = {"name": tool["name"], "arguments": json.dumps(arguments)}
     return {**call, "function": function}

@@ -8,8 +8,11 @@ import copy
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
+from agent.errors import AgentError, InfrastructureError
+from agent.journal import RecordedStep
 from agent.models import dialects
 from agent.models.protocol import Foreign, ModelReply, ModelRequest
 from agent.models.translated import answering
@@ -17,7 +20,10 @@ from agent.session.contacts import Contact, contact
 from agent.session.session import Session
 from agent.session.steps import ActionResult, Result, canonical, digest
 
-_BEGIN = {"action": "begin"}
+RESTARTS = 3
+"""Restarts without a new answer, after which the attempt ends as infrastructure."""
+
+_BEGIN, _EXCUSE = {"action": "begin"}, {"action": "excuse"}
 _TALKS = ("messages", "input")
 """The fields that hold the conversation, in any dialect."""
 
@@ -45,10 +51,11 @@ class Calls:
         """The requests of this run that got a model's answer, recorded or new."""
         self.begun = 0
         """Number of starts of the program in earlier runs."""
+        self._in_vain = _in_vain(scope.recorded)
         for step in scope.recorded:
             self._next = step.seq + 1
             if step.kind == "action":
-                self.begun += 1
+                self.begun += step.digest == digest(canonical(_BEGIN))
                 continue
             if step.result is not None:
                 self._recorded.add(step.seq)
@@ -65,15 +72,33 @@ class Calls:
         return sorted(self._recorded - self._used)
 
     async def begin(self) -> None:
-        """Record that the program is started."""
+        """Record that the program is started.
 
+        Raises:
+            InfrastructureError: its last starts were all lost without a new answer. They do not
+                count for the next run.
+        """
+        if self._in_vain > RESTARTS:
+            await self.excuse()
+            raise InfrastructureError(
+                f"the program was started {self._in_vain} times and lost each time, without a new "
+                "answer of its model: look for what ends its container or this process (memory, "
+                "disk), then run again",
+                retryable=False,
+            )
+        await self._note({**_BEGIN, "run": self.begun}, _BEGIN)
+
+    async def excuse(self) -> None:
+        """Record that the starts so far ended for known reasons, and are no sign of a fault."""
+        with suppress(AgentError):  # the reason may be that nothing can be recorded
+            await self._note(_EXCUSE, _EXCUSE)
+
+    async def _note(self, request: dict[str, Any], whole: dict[str, Any]) -> None:
         async def nothing(left_s: float) -> Result:
             return ActionResult(None)
 
-        request = {**_BEGIN, "run": self.begun}
-        await self._scope.step_at(
-            self._new(), Contact("action", canonical(_BEGIN), request, nothing)
-        )
+        note = Contact("action", canonical(whole), request, nothing)
+        await self._scope.step_at(self._new(), note)
 
     async def call(self, foreign: Foreign, role: str, asked_model: str) -> ModelReply:
         """Make a model call as a step. Return the recorded answer if there is one.
@@ -136,6 +161,17 @@ class Calls:
             elif talk:
                 kept["messages"] = [{"role": "user", "content": talk}]
         return {**kept, "fields": fields}
+
+
+def _in_vain(recorded: Sequence[RecordedStep]) -> int:
+    """Return the number of starts since the last answer or excuse."""
+    starts = 0
+    for step in sorted(recorded, key=lambda each: each.ordinal):
+        if step.kind == "action" and step.digest == digest(canonical(_BEGIN)):
+            starts += 1
+        elif step.result is not None:
+            starts = 0
+    return starts
 
 
 def _without(body: dict[str, Any], paths: Sequence[Sequence[str]]) -> dict[str, Any]:

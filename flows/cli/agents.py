@@ -34,13 +34,19 @@ def agents_show(name: NameArgument) -> None:
 
 
 @agents_app.command("check")
-def agents_check(name: NameArgument, environment: EnvironmentOption = None) -> None:
+def agents_check(
+    name: NameArgument,
+    release: Annotated[
+        str | None, typer.Option(help="release to check instead of the recipe's own")
+    ] = None,
+    environment: EnvironmentOption = None,
+) -> None:
     """Run a program on a bundled task with a model that costs nothing. Exit code 1 if it fails."""
     import asyncio
 
     from flows.experiments import admission
 
-    recipe, gates = asyncio.run(admission.admit(name, environment or "auto"))
+    recipe, gates = asyncio.run(admission.admit(name, environment or "auto", release))
     for gate in gates:
         typer.echo(f"{'ok  ' if gate.passed else 'FAIL'}  {gate.name:<14} {gate.detail}")
     if not all(gate.passed for gate in gates):

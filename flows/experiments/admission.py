@@ -11,11 +11,13 @@ from textwrap import shorten
 from agent import models
 from agent.arms import ARMS
 from agent.arms.command.recipe import Recipe
-from agent.errors import AgentError, InfrastructureError
+from agent.errors import AgentError, InfrastructureError, NoProgram
+from agent.models import edit_blocks
 from agent.models.chat import bash_call, tokens
 from agent.models.protocol import Model, ModelInfo, ModelReply, ModelRequest, Usage
 from agent.session.session import Session
 from agent.types import Outcome, Task
+from flows.errors import UsageError
 from flows.experiments import declaration, plan, workspaces
 from flows.experiments.cells import Cell, Place
 from flows.experiments.cells import plan as cells_of
@@ -27,6 +29,10 @@ _KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
 _END = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 _USD_PER_CALL = 0.001
 _LOOK = "env; cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n'"
+_LOOKED = "DURABENCH_URL=http"
+_WAYS = ("it has no shell: its requests and patch were read", "all its processes were looked at")
+"""The search for a key, in a program without a shell and in one with a shell."""
+
 _NOWHERE = {"name": "openai/gpt-4o", "api_base": "http://127.0.0.1:9/v1", "max_retries": 0}
 
 
@@ -47,6 +53,7 @@ class _Guide:
     def __init__(self, task: Task) -> None:
         quoted = shlex.quote(task.reference_patch)
         self._commands = [_LOOK, f"printf %s {quoted} | git apply --whitespace=nowarn -"]
+        self._patch = task.reference_patch
         self.calls = 0
         self.seen: list[str] = []
 
@@ -62,26 +69,33 @@ class _Guide:
         message = {"role": "assistant", "content": "The repository is repaired."}
         if request.tools and turn < len(self._commands):
             message = bash_call(self._commands[turn], call_id=f"call_{turn}", content="I work.")
+        elif not request.tools and edit_blocks.are_wanted(request.messages):
+            message["content"] = edit_blocks.reply(self._patch, request.messages)
         elif request.tools and _END in self.seen[-1]:
             message = bash_call(f"echo {_END}", call_id=f"call_{turn}", content="Done.")
         usage = Usage(tokens(request.messages), 0, 0, tokens([message]), 0, _USD_PER_CALL)
         return ModelReply(message, usage, "simulated", self.info.name, "stop")
 
 
-async def admit(recipe: str, environment: str) -> tuple[Recipe, list[Gate]]:
+async def admit(
+    recipe: str, environment: str, release: str | None = None
+) -> tuple[Recipe, list[Gate]]:
     """Run a recipe with a model that costs nothing, and with one that does not answer.
 
     Raises:
-        UsageError: there is no such recipe, or it is invalid.
-        InfrastructureError: the program or the workspace is missing.
+        UsageError: there is no such recipe, it is invalid, or the program is not where it says.
+        InfrastructureError: there is no workspace.
     """
-    cell = await _cell(recipe, environment)
+    cell = await _cell(recipe, environment, release)
     options = cell.arm.options
     assert isinstance(options, ARMS["command"].options)
-    chosen: Recipe = options.recipe  # type: ignore[attr-defined]
+    chosen: Recipe = options.program  # type: ignore[attr-defined]
     guide = _Guide(cell.task)
-    with _canary():
-        outcome = await _run(cell, guide, "admission")
+    try:
+        with _canary():
+            outcome = await _run(cell, guide, "admission")
+    except NoProgram as error:
+        raise UsageError(str(error)) from error
     told = (outcome.report or {})["command"]
     stated, wanted = told["agent_version"], chosen.version
     seen = "".join([*guide.seen, outcome.patch, outcome.detail])
@@ -89,12 +103,12 @@ async def admit(recipe: str, environment: str) -> tuple[Recipe, list[Gate]]:
         Gate("solved", bool(outcome.patch), _line(f"{outcome.status}, {outcome.detail}")),
         Gate("metered", guide.calls > 0, f"{guide.calls} model calls"),
         Gate("version", bool(wanted) and wanted in stated, f"{stated!r}, recipe {wanted!r}"),
-        Gate("no key inside", _CANARY not in seen, "the environment of all processes was read"),
+        Gate("no key inside", _CANARY not in seen, _WAYS[_LOOKED in seen]),
         await _ends_as_infrastructure(cell),
     ]
 
 
-async def _cell(recipe: str, environment: str) -> Cell:
+async def _cell(recipe: str, environment: str, release: str | None) -> Cell:
     content = {
         "name": "admission",
         "environment": environment,
@@ -104,7 +118,7 @@ async def _cell(recipe: str, environment: str) -> Cell:
             {
                 "name": "checked",
                 "agent": "command",
-                "options": {"recipe": recipe, "run_limit_s": _RUN_LIMIT_S},
+                "options": {"recipe": recipe, "release": release, "run_limit_s": _RUN_LIMIT_S},
             }
         ],
     }

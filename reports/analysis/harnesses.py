@@ -84,8 +84,11 @@ def _settings(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
         # An import declares the names of its arms alone.
         if isinstance(arm, dict) and arm.get("name") == row["arm"]:
             rest = {name: value for name, value in arm.items() if name not in ("name", "model")}
-            recipe = (arm.get("options") or {}).get("recipe")
+            options = arm.get("options") or {}
+            recipe = options.get("recipe")
             label = recipe.get("name") if isinstance(recipe, dict) else recipe
+            if label and options.get("release"):
+                label = f"{label} {options['release']}"
             spec = json.dumps(arm.get("model") or declaration.get("model"), sort_keys=True)
             return json.dumps(rest, sort_keys=True), str(label or row["agent"]), spec, row["model"]
     return row["agent"], row["agent"], row["model"], row["model"]

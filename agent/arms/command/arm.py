@@ -9,7 +9,14 @@ from typing import Any
 from agent.arms.command import SCOPE, installed, launch
 from agent.arms.command.recipe import Recipe
 from agent.arms.options import CommandOptions
-from agent.errors import InfrastructureError, WorkspaceError
+from agent.errors import (
+    AgentError,
+    Destroyed,
+    InfrastructureError,
+    NoProgram,
+    Undone,
+    WorkspaceError,
+)
 from agent.gateway import serving
 from agent.gateway.app import app
 from agent.gateway.switch import Switch
@@ -50,20 +57,28 @@ async def solve(task: Task, session: Session, options: CommandOptions) -> Outcom
     """Run the program and submit its change.
 
     Raises:
-        InfrastructureError: the program could not work: it is missing, never reached the gateway,
-            or its provider does not answer.
+        NoProgram: the program or what it needs is not in the workspace.
+        InfrastructureError: the program could not work: it never reached the gateway, was lost
+            again and again, or its provider does not answer.
         BudgetExhausted: a budget does not allow a call of the program, which was ended.
     """
+    recipe = options.program
+    own, asked = recipe.own_files, {"recipe": recipe.name}
+    # The folder outlives the program: a step that opens another workspace has the same mounts.
     with serving.socket_folder() as folder:
-        agent_folder = await _mounted(session, options.recipe, folder)
+        agent_folder = await _mounted(session, recipe, folder)
         run = _Run(task, session, options, folder, agent_folder)
-        ran = await session.act("agent", {"recipe": options.recipe.name}, run.work, Ran)
-    own = options.recipe.own_files
-    patch = await session.act(
-        "diff", {"without": own}, lambda workspace: workspace.diff(without=own), str
-    )
-    report = {"recipe": options.recipe.name, **asdict(ran)}
-    return Outcome(_status(ran), patch, _detail(ran), {"command": report})
+        ran: Ran | Undone
+        try:
+            ran = await session.act("agent", asked, run.work, Ran)
+        except Undone as error:  # the program left no repository
+            ran = error
+        patch = await session.act(
+            "diff", {"without": own}, lambda workspace: workspace.diff(without=own), str
+        )
+    if isinstance(ran, Undone):
+        return Outcome("gave_up", patch, str(ran), {"command": asked})
+    return Outcome(_status(ran), patch, _detail(ran), {"command": {**asked, **asdict(ran)}})
 
 
 async def _mounted(session: Session, recipe: Recipe, folder: Path) -> str:
@@ -90,10 +105,23 @@ class _Run:
     agent_folder: str
 
     async def work(self, workspace: Workspace) -> Ran:
-        recipe = self.options.recipe
+        recipe = self.options.program
         version = await _version(workspace, recipe, self.agent_folder)
         calls = Calls(self.session.scope(SCOPE), recipe.volatile, recipe.volatile_text)
         await calls.begin()
+        try:
+            ran = await self._ran(workspace, calls, version)
+            _check(ran, recipe)
+            await _check_repository(workspace, ran)
+        except WorkspaceError:
+            raise  # the program was lost, perhaps by its own doing
+        except AgentError:
+            await calls.excuse()
+            raise
+        return ran
+
+    async def _ran(self, workspace: Workspace, calls: Calls, version: str) -> Ran:
+        recipe = self.options.program
         switch = Switch(calls, recipe.models)
         key, model = serving.token(), self.session.model().info.name
         socket_folder = self.folder if workspace.environment == "docker" else None
@@ -106,9 +134,8 @@ class _Run:
                 recipe, self.task.statement, model, address, key, self.agent_folder
             )
             result = await _until_failure(workspace, script, self.options.run_limit_s, switch)
-            await switch.settle()
         seen = switch.seen
-        ran = Ran(
+        return Ran(
             exit_code=result.exit_code,
             timed_out=result.timed_out,
             last_words=result.output.strip()[-_LAST_WORDS:],
@@ -123,8 +150,6 @@ class _Run:
             cut_streams=seen.cut_streams,
             invalid_requests=seen.invalid_requests,
         )
-        _check(ran, recipe)
-        return ran
 
 
 async def _until_failure(
@@ -132,8 +157,11 @@ async def _until_failure(
 ) -> CommandResult:
     """Run a script, and end it with everything that it started if the gateway fails.
 
+    Calls in flight are recorded in any case, because they are paid for.
+
     Raises:
         AgentError: the gateway's failure, which ends the attempt.
+        WorkspaceError: the workspace is gone.
     """
     running = asyncio.create_task(workspace.run(script, timeout_s=limit_s))
     try:
@@ -143,8 +171,8 @@ async def _until_failure(
         if not running.done():
             running.cancel()
             await asyncio.wait({running})
+    await switch.settle()
     if switch.failed.done():
-        await switch.settle()
         raise switch.failed.result()
     return running.result()
 
@@ -153,16 +181,15 @@ async def _version(workspace: Workspace, recipe: Recipe, agent_folder: str) -> s
     """Return the release that the program states.
 
     Raises:
-        WorkspaceError: there is no such program.
+        NoProgram: there is no such program.
     """
     if not recipe.probe:
         return recipe.version
     stated = await workspace.run(launch.probe(recipe, agent_folder), timeout_s=_PROBE_TIMEOUT_S)
     if stated.exit_code:
-        raise WorkspaceError(
+        raise NoProgram(
             f"recipe {recipe.name}: the program is not in this workspace, `{recipe.probe}` ended "
-            f"with exit code {stated.exit_code}: {shorten_middle(stated.output.strip(), 500)}",
-            retryable=False,
+            f"with exit code {stated.exit_code}: {shorten_middle(stated.output.strip(), 500)}"
         )
     return stated.output.strip().splitlines()[-1] if stated.output.strip() else ""
 
@@ -171,22 +198,36 @@ def _check(ran: Ran, recipe: Recipe) -> None:
     """Check that the program could work.
 
     Raises:
-        InfrastructureError: it could not, so nothing is known about its patch.
+        NoProgram: it is not in the workspace, or cannot reach its model.
+        InfrastructureError: it failed before its first call, so nothing is known about its patch.
     """
+    has_asked = bool(ran.requested_models or ran.invalid_requests)
+    words = shorten_middle(ran.last_words, 500)
     if ran.exit_code == launch.NO_RELAY:
-        problem = "cannot reach its model"
-    elif ran.requested_models or ran.invalid_requests:
-        return
-    elif ran.exit_code in _NOT_FOUND:
-        problem = "is not in this workspace"
-    elif ran.exit_code and not ran.timed_out:
+        raise NoProgram(f"recipe {recipe.name}: the program cannot reach its model: {words}")
+    if ran.exit_code in _NOT_FOUND and not has_asked:
+        raise NoProgram(f"recipe {recipe.name}: the program is not in this workspace: {words}")
+    if ran.exit_code == launch.NO_ROOM:
+        problem = "has no room for its task"
+    elif ran.exit_code and not ran.timed_out and not has_asked:
         problem = f"ended with exit code {ran.exit_code} before its first model call"
     else:
         return
     raise InfrastructureError(
-        f"recipe {recipe.name}: the program {problem}: {shorten_middle(ran.last_words, 500)}",
-        retryable=False,
+        f"recipe {recipe.name}: the program {problem}: {words}", retryable=False
     )
+
+
+async def _check_repository(workspace: Workspace, ran: Ran) -> None:
+    """Check that the program left a repository whose change can be taken.
+
+    Raises:
+        Destroyed: it did not. The message has its last words.
+    """
+    try:
+        await workspace.tree()
+    except Destroyed as error:
+        raise Destroyed(f"{error} ({_detail(ran)})") from None
 
 
 def _status(ran: Ran) -> OutcomeStatus:

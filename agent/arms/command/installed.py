@@ -30,22 +30,36 @@ async def volume(install: Install) -> str:
 
 
 def _volume(install: Install) -> str:
-    name = f"durabench-agent-{_digest(install)}"
-    with _lock(name), container.docker_errors(install.image or "none"):
+    with container.docker_errors(install.image or "none"):
         daemon = container.client()
-        if not _exists(daemon, f"{name}{_COMPLETE}"):
-            _remove(daemon, name)
-            daemon.volumes.create(name, labels=_LABELS)
-            _fill(daemon, name, install)
-            # A volume cannot be renamed, nor its labels changed, so another one says it is whole.
-            daemon.volumes.create(f"{name}{_COMPLETE}", labels=_LABELS)
+        name = f"durabench-agent-{_digest(daemon, install)}"
+        with _lock(name):
+            _ensure(daemon, name, install)
     return name
 
 
-def _digest(install: Install) -> str:
+def _ensure(daemon: Any, name: str, install: Install) -> None:
+    """Fill the volume, unless that was done before."""
+    if _exists(daemon, f"{name}{_COMPLETE}"):
+        return
+    _remove(daemon, name)
+    daemon.volumes.create(name, labels=_LABELS)
+    try:
+        _fill(daemon, name, install)
+    except BaseException:
+        _remove(daemon, name)
+        raise
+    # A volume cannot be renamed, nor its labels changed, so another one says it is whole.
+    daemon.volumes.create(f"{name}{_COMPLETE}", labels=_LABELS)
+
+
+def _digest(daemon: Any, install: Install) -> str:
+    """Return a digest of where the files come from, so that others get another volume."""
     content = install.model_dump_json()
     if install.folder is not None:
         content += str(_newest(install.folder.resolve()))
+    elif not install.run:
+        content += str(daemon.images.get(install.image).id)
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 

@@ -111,6 +111,23 @@ class Recipe(BaseModel):
             _compiled(pattern)
         return patterns
 
+    def of_release(self, release: str) -> "Recipe":
+        """Return the recipe for another release of the program.
+
+        Raises:
+            ValueError: the recipe does not install its release by name.
+        """
+        named = (self.install.run or self.install.image or "") if self.install else ""
+        if not self.version or self.version not in named:
+            raise ValueError(f"recipe {self.name} does not name its release in `install`")
+        assert self.install is not None
+        texts = {name: getattr(self.install, name) for name in ("image", "run")}
+        changed = {
+            name: text and text.replace(self.version, release) for name, text in texts.items()
+        }
+        install = self.install.model_copy(update=changed)
+        return self.model_copy(update={"version": release, "install": install})
+
     def claim(self, output: str) -> float | None:
         """Return the cost that the output claims, or None."""
         if self.claimed_usd is None:

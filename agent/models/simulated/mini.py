@@ -62,6 +62,11 @@ def script(
     ]
 
 
+def first_patch(reference: Reference, draws: Draws, spec: SimulatedSpec) -> str:
+    """Return the change that the first run of the agent makes first."""
+    return drawn(reference, reference.files, draws, spec, "").patch
+
+
 def reply(turns: Reply, number: int, *, native: bool, malformed: bool) -> Message:
     """Return reply `number` as an assistant message of either protocol."""
     thought, command = turns[0]

@@ -1,15 +1,13 @@
 """A full disk under the lake during a benchmark."""
 
-import os
-import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.disks import SmallDisk, mounted
 from tests.durability.faults.program import (
     BEFORE_THE_PAUSE,
     HOST_INSTANCES,
@@ -33,37 +31,11 @@ REPORTED_WITHIN_S = 3 * PATIENCE_S
 """All cells must wait at the same time, not in turn; starting and reporting take the rest."""
 
 
-class SmallDisk:
-    """A file system in memory that a test can fill up."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._ballast = folder / "ballast"
-
-    def fill(self) -> None:
-        """Fill the disk to the last byte."""
-        with self._ballast.open("ab", buffering=0) as file, suppress(OSError):
-            while True:
-                file.write(bytes(4096))
-
-    def free(self) -> None:
-        """Release the space again."""
-        self._ballast.unlink()
-
-
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    """Mount a disk of 16 MiB."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small disk takes root")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
-    done = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"no small disk can be mounted here: {done.stderr.strip()}")
-    yield SmallDisk(folder)
-    subprocess.run(["umount", str(folder)], check=True)
+    """Mount a small disk."""
+    with mounted(tmp_path / "disk") as disk:
+        yield disk
 
 
 def benchmark(

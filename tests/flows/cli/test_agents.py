@@ -7,6 +7,7 @@ import yaml
 from typer.testing import CliRunner
 
 from agent.arms.command.recipe import Recipe, load, shipped
+from agent.arms.options import CommandOptions
 from flows.cli.app import app
 from tests.agent.arms.command.programs import TINY, tiny
 from tests.flows.cli.test_app import fails
@@ -78,3 +79,32 @@ def test_a_program_that_swallows_errors_is_not_admitted() -> None:
     assert checked.exit_code == 1, checked.output
     failed = [line for line in checked.output.splitlines() if line.startswith("FAIL")]
     assert [line.split()[1] for line in failed] == ["version"]
+
+
+@pytest.mark.parametrize(
+    ("run", "because"),
+    [
+        ("no-such-program", "the program is not in this workspace: "),
+        ("echo there is no perl; exit 253", "cannot reach its model: there is no perl"),
+    ],
+)
+def test_a_program_that_is_not_there_is_one_line(run: str, because: str) -> None:
+    """It is the recipe that has to be changed."""
+    path = written(tiny("chat", run=run).model_dump(mode="json"))
+    fails("agents", "check", path, "--environment", "host", because=because)
+
+
+def test_the_release_of_a_program_that_is_not_there_is_one_line() -> None:
+    path = written(tiny("chat", probe="no-such-program").model_dump(mode="json"))
+    fails("agents", "check", path, "--environment", "host", because="`no-such-program` ended with")
+
+
+def test_another_release_is_installed_and_checked() -> None:
+    """It takes the place of the recipe's own wherever that is installed."""
+    options = CommandOptions(recipe=load("codex"), release="0.170.0")
+    assert options.program.version == "0.170.0"
+    assert options.program.install is not None
+    assert options.program.install.run == ("npm install --prefix /opt/agent @openai/codex@0.170.0")
+    path = written(tiny("chat").model_dump(mode="json"))
+    because = "recipe tiny does not name its release in `install`"
+    fails("agents", "check", path, "--release", "2.0", "--environment", "host", because=because)

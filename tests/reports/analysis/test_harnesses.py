@@ -71,6 +71,19 @@ def test_a_harness_is_what_is_declared_besides_the_model(lake: LakeBuilder) -> N
     assert grid.arms["durable (full-s)", "small"] == "full-s"
 
 
+def test_releases_of_one_program_are_harnesses(lake: LakeBuilder) -> None:
+    """They are named by their release."""
+    arms = [
+        (f"{release}-{model}", "command", {"recipe": "codex", "release": release}, model)
+        for release in ("1.0", "2.0")
+        for model in ("small", "large")
+    ]
+    run(lake, {name: 4 for name, *_ in arms}, *arms)
+    grid = build(lake.root, "trial").grid
+    assert grid is not None
+    assert grid.harnesses == ("codex 1.0", "codex 2.0")
+
+
 def test_rankings_and_interactions_are_over_what_both_models_ran(lake: LakeBuilder) -> None:
     """mini against lean is −4 of 8 with the small model and +1 with the large one."""
     run(lake, RESOLVED, *ARMS)

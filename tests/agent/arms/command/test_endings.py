@@ -1,5 +1,6 @@
 """Programs that misbehave end as an outcome or as infrastructure, with their last words."""
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,9 @@ import pytest
 
 from agent.arms.command.recipe import Recipe
 from agent.errors import InfrastructureError
-from agent.types import Outcome
+from agent.types import Outcome, Task
 from tests.agent.arms.command.programs import Program, commands, report, tiny
+from tests.disks import mounted
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.strict import Anthropic, Chat
 
@@ -161,3 +163,56 @@ async def test_a_model_of_unknown_price_has_no_budget_in_usd(
         with pytest.raises(InvalidSpec, match="unknown price"):
             await program.run(Limit("attempt", "a", 1.0, None))
         assert server.requests == []
+
+
+async def test_a_program_that_destroys_the_repository_gives_up(tmp_path: Path) -> None:
+    """There is no change to submit, and the detail has its last words."""
+    outcome = await ended(tmp_path, shell(f"{ASK} -d '{HELLO}'; rm -rf .git; echo oh no"))
+    assert (outcome.status, outcome.patch) == ("gave_up", "")
+    assert "oh no" in outcome.detail
+
+
+async def test_a_program_that_fills_the_disk_ends_with_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its workspace is removed, so the disk is free again, and nothing is submitted."""
+    with mounted(tmp_path / "disk") as disk:
+        monkeypatch.setattr(tempfile, "tempdir", str(disk.folder))
+        outcome = await ended(
+            tmp_path, shell(f"{ASK} -d '{HELLO}'; cat /dev/zero >fill; echo full")
+        )
+        assert list(disk.folder.iterdir()) == []
+    assert (outcome.status, outcome.patch) == ("gave_up", "")
+    assert "No space left on device" in outcome.detail
+    assert "full" in outcome.detail
+
+
+async def test_a_full_disk_is_infrastructure_for_a_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that cannot even read its task has no outcome."""
+    with mounted(tmp_path / "disk") as disk:
+        monkeypatch.setattr(tempfile, "tempdir", str(disk.folder))
+        disk.fill()
+        with pytest.raises(InfrastructureError):
+            await ended(tmp_path, shell(f"{ASK} -d '{HELLO}'"))
+
+
+LONG = Task("long", "say hello\n" + "x" * 2**18, "HEAD", "")
+"""A task with more text than a variable can hold."""
+
+
+async def test_a_long_issue_is_in_a_file(tmp_path: Path) -> None:
+    """It reaches the program whole."""
+    script = f"{ASK} -d '{HELLO}'; wc -c <$DURABENCH_TASK_FILE"
+    model = {"provider": "scripted", "replies": ["one"]}
+    outcome = await Program(tmp_path, shell(script), model).run(task=LONG)
+    assert outcome.detail.endswith(str(len(LONG.statement)))
+
+
+async def test_a_recipe_without_the_file_says_that_an_issue_is_too_long(tmp_path: Path) -> None:
+    """A variable that is cut off or empty would be another task."""
+    model = {"provider": "scripted", "replies": ["one"]}
+    script = f"{ASK} -d '{HELLO}'; echo $DURABENCH_TASK"
+    with pytest.raises(InfrastructureError, match="262154 bytes.*DURABENCH_TASK_FILE"):
+        await Program(tmp_path, shell(script), model).run(task=LONG)

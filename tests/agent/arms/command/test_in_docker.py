@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,12 +14,14 @@ from docker import DockerClient
 
 from agent.arms.command import installed
 from agent.arms.command.recipe import Install, Recipe
-from agent.errors import BudgetExhausted, InfrastructureError
+from agent.errors import BudgetExhausted, InfrastructureError, Interrupted, WorkspaceError
 from agent.journal import Limit
 from agent.models.protocol import Model
 from agent.types import Task
 from agent.workspaces import DockerWorkspace, Mount
+from tests.agent.arms.command.conftest import REPOSITORY
 from tests.agent.arms.command.programs import TINY, Program, commands, report, tiny
+from tests.agent.containers import image_of
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.strict import Anthropic, Asked, Called, Said
 
@@ -167,3 +170,111 @@ async def test_a_restart_begins_at_the_base_commit(
     assert "+hello\n" in outcome.patch
     told = report(outcome)
     assert (told["restarts"], told["answered_from_record"]) == (1, 3)
+
+
+async def test_a_stop_between_the_program_and_its_patch_loses_nothing(
+    tmp_path: Path, agent_folder: Path, image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run opens another container for the patch, without the program."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "throw-away")
+    with OpenAIServer(Anthropic(commands)) as server:
+        model = {"name": "anthropic/claude-sonnet-4-5", "api_base": server.url.removesuffix("/v1")}
+        made = program(tmp_path, recipe_of(agent_folder), model, image)
+
+        def may_go_on() -> None:
+            if any(not step.scope for step in made.journal.steps("a")):
+                raise Interrupted("stop")
+
+        with pytest.raises(Interrupted):
+            await made.run(may_go_on=may_go_on)
+        outcome = await made.run()
+        assert len(server.requests) == 4
+    assert "+hello\n" in outcome.patch
+    assert report(outcome)["restarts"] == 0
+
+
+@pytest.fixture(scope="module")
+def agent_image(docker_client: DockerClient) -> Iterator[str]:
+    """Yield an image with the tiny agent in /opt/agent and in /source."""
+    script = f"""{REPOSITORY}
+        mkdir /opt/agent /source
+        cat >/opt/agent/tiny_agent.py <<'AGENT'
+{TINY.read_text()}
+AGENT
+        cp /opt/agent/tiny_agent.py /source
+    """
+    with image_of(script, docker_client) as tag:
+        yield tag
+
+
+@pytest.fixture
+def volumes(docker_client: DockerClient) -> Iterator[list[str]]:
+    """Yield a list of volumes to remove."""
+    names: list[str] = []
+    yield names
+    for name in names:
+        docker_client.volumes.get(name).remove()
+
+
+@pytest.mark.parametrize(
+    "run", [None, "cp /source/tiny_agent.py /opt/agent; echo 1 >>/opt/agent/n"]
+)
+async def test_an_image_becomes_a_volume_once(
+    tmp_path: Path,
+    agent_image: str,
+    image: str,
+    run: str | None,
+    docker_client: DockerClient,
+    volumes: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its folder, or what a script installs in it, is the program in images without it."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "throw-away")
+    install = Install(image=agent_image, run=run)
+    recipe = tiny(
+        "messages",
+        run="cat /opt/agent/n; python3 /opt/agent/tiny_agent.py messages",
+        install=install.model_dump(),
+        volatile=["metadata"],
+    )
+    volume = await installed.volume(install)
+    volumes += [volume, f"{volume}-complete"]
+    with OpenAIServer(Anthropic(commands)) as server:
+        model = {"name": "anthropic/claude-sonnet-4-5", "api_base": server.url.removesuffix("/v1")}
+        outcome = await program(tmp_path, recipe, model, image).run()
+    assert outcome.status == "submitted", outcome.detail
+    assert "+hello\n" in outcome.patch
+    assert report(outcome)["last_words"].startswith("1\n" if run else "cat: ")
+    made_from = {"ancestor": agent_image}
+    assert docker_client.containers.list(all=True, filters=made_from) == []
+
+
+async def test_a_new_image_of_the_same_name_is_another_program(
+    agent_image: str, image: str, docker_client: DockerClient, volumes: list[str]
+) -> None:
+    """A volume of the old image would be another release than the declared one."""
+    tag = f"durabench-test/moving-{secrets.token_hex(4)}:latest"
+    for source in (agent_image, image):
+        docker_client.images.get(source).tag(tag)
+        name = await installed.volume(Install(image=tag))
+        volumes += [name, f"{name}-complete"]
+    docker_client.images.remove(tag)
+    assert len(set(volumes)) == 4
+
+
+async def test_a_failed_installation_leaves_nothing(
+    agent_image: str, docker_client: DockerClient
+) -> None:
+    """The error has the last words of the script, and a later run installs again."""
+    install = Install(image=agent_image, run="touch /opt/agent/half; echo no such package; exit 7")
+    for _ in range(2):
+        with pytest.raises(WorkspaceError, match="exit code 7: no such package") as failed:
+            await installed.volume(install)
+        assert not failed.value.retryable
+    name = f"durabench-agent-{installed._digest(docker_client, install)}"
+    assert docker_client.volumes.list(filters={"name": name}) == []
+
+
+async def test_an_image_that_is_not_here_says_how_to_get_it() -> None:
+    with pytest.raises(WorkspaceError, match="docker pull durabench-test/nobody"):
+        await installed.volume(Install(image="durabench-test/nobody"))

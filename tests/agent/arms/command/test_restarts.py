@@ -1,19 +1,33 @@
 """Programs that are started again: what is answered from the record, and what is bought."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.errors import BudgetExhausted, Interrupted, ModelError
+from agent.errors import (
+    BudgetExhausted,
+    InfrastructureError,
+    Interrupted,
+    ModelError,
+    WorkspaceError,
+)
 from agent.journal import Limit
 from tests.agent.arms.command.programs import Program, commands, report, tiny
 from tests.servers import openai_server as api
 from tests.servers.openai_server import OpenAIServer
-from tests.servers.strict import Anthropic, Asked, Chat, Said
+from tests.servers.strict import Anthropic, Asked, Called, Chat, Said
 
 pytestmark = [pytest.mark.slow, pytest.mark.sampled(2)]
+
+LOSE = """\
+for each in /proc/[0-9]*; do
+  grep -qzxF -- "$WORKSPACE_MARK" $each/cmdline 2>/dev/null && kill -KILL ${each#/proc/}
+done; kill -KILL 0
+"""
+"""A command that ends the shell of its workspace, and itself."""
 
 MODEL = {"name": "anthropic/claude-sonnet-4-5", "max_retries": 0}
 
@@ -119,6 +133,48 @@ async def test_a_program_that_hangs_up_and_repeats_its_request_pays_once(tmp_pat
     assert report(outcome)["cut_streams"] == 1
 
 
+async def test_a_program_that_hangs_up_in_an_answer_and_repeats_its_request_pays_once(
+    tmp_path: Path,
+) -> None:
+    """The answer of a stream that was cut answers the repetition, and the report counts it."""
+
+    def long(asked: Asked) -> Said:
+        said = commands(asked)
+        return Said("I work. " * 2**20 if asked.turns == 1 else said.text, said.calls)
+
+    with OpenAIServer(Chat(long)) as server:
+        spec = {"name": "openai/gpt-4o", "api_base": server.url}
+        outcome = await Program(tmp_path, tiny("chat", "stream", "cut"), spec).run()
+        assert len(server.requests) == 4
+    assert outcome.status == "submitted", outcome.detail
+    assert report(outcome)["cut_streams"] == 1
+
+
+async def test_a_budget_of_a_cent_ends_the_program_in_the_middle(tmp_path: Path) -> None:
+    """No call is sent that could exceed it, and with a larger one only the rest is bought."""
+
+    def says(asked: Asked) -> Said:
+        if asked.turns == 12:
+            return Said("Done.")
+        command = json.dumps({"command": f"echo {asked.turns}"})
+        return Said("I work.", (Called("bash", command, f"call_{asked.turns}"),))
+
+    prices = {"input_cost_per_token": 5e-6, "output_cost_per_token": 1e-7}
+    with OpenAIServer(Anthropic(says)) as server:
+        recipe = tiny("messages", volatile=["metadata"])
+        program = Program(tmp_path, recipe, {**model(server), **prices})
+        with pytest.raises(BudgetExhausted):
+            await program.run(Limit("attempt", "a", 0.01, None))
+        sent = len(server.requests)
+        spent = program.journal.account("a").billed_usd
+        assert 1 < sent < 12
+        assert spent == pytest.approx(sent * (100 * 5e-6 + 10 * 1e-7))
+        assert spent <= 0.01
+        outcome = await program.run(Limit("attempt", "a", 1.0, None))
+        assert len(server.requests) == 13
+    assert (outcome.status, report(outcome)["answered_from_record"]) == ("submitted", sent)
+
+
 async def test_a_budget_ends_the_program_and_a_larger_one_continues(tmp_path: Path) -> None:
     """The refused call is not sent, and the next run buys only what is missing."""
     with OpenAIServer(Anthropic(commands)) as server:
@@ -151,3 +207,52 @@ async def test_a_stop_ends_the_program(tmp_path: Path) -> None:
         assert len(server.requests) == 4
     assert 0 < sent < 4
     assert outcome.status == "submitted"
+
+
+async def test_a_program_that_is_lost_again_and_again_is_infrastructure(tmp_path: Path) -> None:
+    """After three restarts without a new answer, nothing is started. A later run may try again."""
+    recipe = tiny("chat", run=LOSE)
+    program = Program(tmp_path, recipe, {"provider": "scripted", "replies": ["x"]})
+    for _ in range(4):
+        with pytest.raises(WorkspaceError):
+            await program.run()
+    opened = len(program.workspaces.opened)
+    with pytest.raises(InfrastructureError, match="started 4 times and lost each time") as lost:
+        await program.run()
+    assert not lost.value.retryable
+    assert len(program.workspaces.opened) == opened + 1
+    with pytest.raises(WorkspaceError):
+        await program.run()
+
+
+async def test_runs_that_a_budget_ends_are_no_lost_runs(tmp_path: Path) -> None:
+    """However often a budget stops the program, a larger one continues."""
+    with OpenAIServer(Anthropic(commands)) as server:
+        program = Program(tmp_path, tiny("messages", volatile=["metadata"]), model(server))
+        for _ in range(6):
+            with pytest.raises(BudgetExhausted):
+                await program.run(Limit("attempt", "a", None, 2))
+        assert len(server.requests) == 2
+        outcome = await program.run()
+    assert (outcome.status, report(outcome)["restarts"]) == ("submitted", 6)
+
+
+async def test_a_restart_with_a_new_answer_is_progress(tmp_path: Path) -> None:
+    """A program that is lost once after each of its calls still ends by itself."""
+
+    def says(asked: Asked) -> Said:
+        if asked.turns == 5:
+            return Said("Done.")
+        command = f"mkdir {tmp_path}/{asked.turns} && {{ {LOSE} }}"
+        call = Called("bash", json.dumps({"command": command}), f"call_{asked.turns}")
+        return Said("I work.", (call,))
+
+    with OpenAIServer(Anthropic(says)) as server:
+        program = Program(tmp_path, tiny("messages", volatile=["metadata"]), model(server))
+        for _ in range(5):
+            with pytest.raises(WorkspaceError):
+                await program.run()
+        outcome = await program.run()
+        assert len(server.requests) == 6
+    told = report(outcome)
+    assert (told["restarts"], told["answered_from_record"]) == (5, 5)

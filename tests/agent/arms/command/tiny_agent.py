@@ -2,7 +2,8 @@
 
 It runs each command that the model calls, and ends with the first reply without a call. Further
 arguments: `stream`, `clock` (writes the time into its prompt), `twice` (hangs up on its second
-request and repeats it), `web` (offers a tool of the provider).
+request and repeats it), `cut` (does so when the answer has begun), `web` (offers a tool of the
+provider).
 """
 
 import json
@@ -33,7 +34,7 @@ def main():
             body["tools"].append({"type": "web_search_20250305", "name": "web_search"})
         if "stream" in HABITS:
             body["stream"] = True
-        if "twice" in HABITS and turn == 1:
+        if turn == 1 and {"twice", "cut"} & {*HABITS}:
             hang_up(body)
         answer = ask(body)
         commands = [*READ[DIALECT](answer, talk)]
@@ -76,7 +77,10 @@ def hang_up(body):
         lines += [f"{name}: {value}" for name, value in request.header_items()]
         lines += [f"Content-Length: {len(request.data)}", "", ""]
         connection.sendall("\r\n".join(lines).encode() + request.data)
-        time.sleep(0.2)
+        if "cut" in HABITS:
+            connection.recv(100)
+        else:
+            time.sleep(0.2)
     time.sleep(0.2)
 
 
