@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from prefect import flow
 from prefect.states import Completed
@@ -17,6 +17,7 @@ from flows.experiments.gates import failed_gates
 from flows.experiments.plan import Plan, prepare
 from flows.experiments.shares import Listed, OnEnd
 from flows.experiments.stop import Stop
+from flows.images.cache import ImageCache
 from flows.report import publish
 from flows.server.events import Announcements
 from flows.server.fanout import run_on_workers
@@ -79,12 +80,13 @@ async def benchmark(
             await news.ended(cell, end, result)
 
         async with graceful_stop() as stop:
+            left = await _unfinished(plan, on_end, grade=grade)
             if distributed:
-                counts = await _run_on_workers(plan, lake, on_end, stop, grade=grade)
+                counts = await _run_on_workers(plan, left, lake, on_end, stop, grade=grade)
             else:
                 how = How(experiment.concurrency, grade)
-                ran = await run_cells(plan, Listed(plan.cells, on_end), how, stop)
-                counts = ran.ends
+                counts = (await run_cells(plan, Listed(left, on_end), how, stop)).ends
+            counts["done"] += len(plan.cells) - len(left)
             stop.check()
     page = await publish(experiment.name, plan.lake)
     news.finished(counts, page)
@@ -121,24 +123,37 @@ async def _judge(plan: Plan, news: Announcements, page: str) -> None:
     raise GateFailed(f"{'; '.join(map(str, failed))} · {page}")
 
 
+async def _unfinished(plan: Plan, on_end: OnEnd, *, grade: bool) -> list[Cell]:
+    """Return the cells of which some work is missing. Tell the others."""
+    here = await asyncio.to_thread(_local_images, plan)
+    states = CellStates(plan.lake)
+    results = await asyncio.to_thread(states.results, plan.cells, here, grade=grade)
+    left = []
+    for cell, result in zip(plan.cells, results, strict=True):
+        if result is None:
+            left.append(cell)
+        else:
+            await on_end(cell, "done", result)
+    return left
+
+
+def _local_images(plan: Plan) -> dict[str, str] | None:
+    """Return the ids of local images by name; None if this process runs no containers."""
+    if plan.environment != "docker" or plan.experiment.execution == "distributed":
+        return None
+    images = {cell.instance.image for cell in plan.cells}
+    return ImageCache.of(plan.lake).store.find(images)
+
+
 async def _run_on_workers(
-    plan: Plan, lake: str | None, on_end: OnEnd, stop: Stop, *, grade: bool
+    plan: Plan, cells: Sequence[Cell], lake: str | None, on_end: OnEnd, stop: Stop, *, grade: bool
 ) -> Counter[End]:
-    """Have workers run the cells that have no recorded result. Return counts by end state.
+    """Have workers run cells. Return counts by end state.
 
     Raises:
         UsageError: the server has no deployment for the shards.
     """
-    states, waiting, counts = CellStates(plan.lake), [], Counter[End]()
-    for cell in plan.cells:
-        end, result = await asyncio.to_thread(states.ended, cell, grade=grade)
-        if end == "done":
-            counts[end] += 1
-            await on_end(cell, end, result)
-        else:
-            waiting.append(cell)
-    if not waiting:
-        return counts
+    if not cells:
+        return Counter()
     home = await asyncio.to_thread(journals.home, plan.lake)
-    order = Order(plan, lake, home, grade)
-    return counts + await run_on_workers(order, waiting, on_end, stop)
+    return await run_on_workers(Order(plan, lake, home, grade), cells, on_end, stop)

@@ -20,7 +20,7 @@ from reports.columns import PARTITION, SHARED_TABLES, TABLES, Table
 from reports.errors import ReportError
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
     from upath import UPath
 
 _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
@@ -28,6 +28,11 @@ _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": False,
 }
 """A report never fetches a DuckDB extension. The built-in ones are enough."""
+
+SEVERAL = 500
+"""With more files than this, a table is read once, a few files at a time."""
+
+_AT_ONCE = 200
 
 MEMORY = "600MB"
 """Memory limit of DuckDB. Relations of a million attempts are moved to temporary files."""
@@ -171,7 +176,7 @@ def _create_view(
     folder: Path,
     files: str,
 ) -> None:
-    """Create the view of one table.
+    """Create the view of one table, or the table itself if it has very many files.
 
     The columns come from an empty table of the declared types, the rows from the files.
     """
@@ -183,27 +188,50 @@ def _create_view(
     connection.register("declaration", pa.RecordBatchReader.from_batches(declared, []))
     connection.execute(f"create table declared.{table.name} as from declaration")
     connection.unregister("declaration")
-    rows = f"from declared.{table.name}"
-    if any(folder.glob(files)):
-        rows += f" union all by name from {_scan(folder, files, partition)}"
     columns = ", ".join(f'"{name}"' for name in declared.names)
-    connection.sql(rows).project(columns).create_view(table.name)
+
+    def rows(*scanned: str) -> DuckDBPyRelation:
+        every = [f"from declared.{table.name}", *scanned]
+        return connection.sql(" union all by name ".join(every)).project(columns)
+
+    found = sorted(folder.glob(files))
+    if len(found) > SEVERAL:
+        rows().create(table.name)
+        for part in _parts(connection, found):
+            rows(f"from {_scan(part, partition)}").insert_into(table.name)
+        return
+    pattern = f"{_literal_glob(str(folder))}/{files}"
+    scanned = [f"from {_scan([pattern], partition)}"] if found else []
+    rows(*scanned).create_view(table.name)
 
 
-def _scan(folder: Path, files: str, partition: tuple[str, ...]) -> str:
-    """Return the table function that reads a folder, as SQL without parameters.
+def _parts(connection: DuckDBPyConnection, files: Sequence[Path]) -> Iterator[list[str]]:
+    """Yield files in parts, during which DuckDB uses a single thread.
+
+    It keeps a tenth of a megabyte for each file of a scan, and more threads need twice the
+    processor time for small files.
+    """
+    [(threads,)] = connection.execute("select current_setting('threads')").fetchall()
+    connection.execute("set threads = 1")
+    for start in range(0, len(files), _AT_ONCE):
+        yield [_literal_glob(str(path)) for path in files[start : start + _AT_ONCE]]
+    connection.execute(f"set threads = {threads}")
+
+
+def _scan(files: Sequence[str], partition: tuple[str, ...]) -> str:
+    """Return the table function that reads patterns of files, as SQL without parameters.
 
     DuckDB allows no parameters in a view. Partition values stay text, because an arm called
     `007` is not the number 7.
     """
-    pattern = f"{_literal_glob(str(folder))}/{files}".replace("'", "''")
+    patterns = ", ".join("'" + each.replace("'", "''") + "'" for each in files)
     types = ", ".join(f"'{name}': varchar" for name in partition)
     hive = (
         f"hive_partitioning = true, hive_types = {{{types}}}"
         if partition
         else ("hive_partitioning = false")
     )
-    return f"read_parquet('{pattern}', {hive}, union_by_name = true)"
+    return f"read_parquet([{patterns}], {hive}, union_by_name = true)"
 
 
 def _literal_glob(path: str) -> str:

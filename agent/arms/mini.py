@@ -7,6 +7,7 @@ the session's event loop.
 """
 
 import asyncio
+import functools
 import os
 import subprocess
 from collections.abc import Coroutine
@@ -90,8 +91,7 @@ def _settings(model: ModelInfo, root: str, options: MiniOptions) -> Settings:
     The prompts name `/testbed`. On the host, they name the repository's actual location instead.
     """
     name = "swebench.yaml" if model.native_tools else "swebench_backticks.yaml"
-    text = (Path(builtin_config_dir) / "benchmarks" / name).read_text()
-    settings: Settings = yaml.safe_load(text.replace("/testbed", root))
+    settings: Settings = _moved(_package_settings(name), root)
     if options.step_limit is not None:
         settings["agent"]["step_limit"] = options.step_limit
     if options.cost_limit_usd is not None:
@@ -99,6 +99,23 @@ def _settings(model: ModelInfo, root: str, options: MiniOptions) -> Settings:
     if options.command_timeout_s is not None:
         settings["environment"]["timeout"] = options.command_timeout_s
     return settings
+
+
+@functools.cache
+def _package_settings(name: str) -> Settings:
+    """Return the package's settings of a name. Parsing them takes 5 ms."""
+    text = (Path(builtin_config_dir) / "benchmarks" / name).read_text()
+    settings: Settings = yaml.safe_load(text)
+    return settings
+
+
+def _moved(value: Any, root: str) -> Any:
+    """Return a copy of settings in which `/testbed` is another folder."""
+    if isinstance(value, dict):
+        return {name: _moved(each, root) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_moved(each, root) for each in value]
+    return value.replace("/testbed", root) if isinstance(value, str) else value
 
 
 class _LoopBridge:

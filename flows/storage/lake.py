@@ -146,9 +146,19 @@ class Lake:
         """Return True if Prefect has a cached result under that name."""
         return self._is_there(self.results / name)
 
-    def read(self, table: str, experiment: str, arm: str, unit: str) -> list[Row]:
-        """Return the rows of one unit of work; empty if it does not exist."""
-        return self._rows(unit_file(self.root, table, experiment, arm, unit))
+    def read(
+        self,
+        table: str,
+        experiment: str,
+        arm: str,
+        unit: str,
+        columns: Sequence[str] | None = None,
+    ) -> list[Row]:
+        """Return the rows of one unit of work, with these columns or all of them.
+
+        Return an empty list if it does not exist.
+        """
+        return self._rows(unit_file(self.root, table, experiment, arm, unit), columns)
 
     def write_shared(self, table: str, unit: str, row: Row) -> None:
         """Write the row of one unit of work that belongs to no experiment.
@@ -231,13 +241,13 @@ class Lake:
         with self.reading():
             return path.exists()
 
-    def _rows(self, path: "Path | UPath") -> list[Row]:
+    def _rows(self, path: "Path | UPath", columns: Sequence[str] | None = None) -> list[Row]:
         with self.reading():
             try:
                 content = path.read_bytes()
             except FileNotFoundError:
                 return []
-        return _parsed(content)
+        return _parsed(content, columns)
 
     def _all_rows(self, table: str, pattern: str) -> list[Row]:
         files = self._files(table, pattern)
@@ -353,8 +363,10 @@ def _parquet(rows: pa.Table) -> bytes:
     return written
 
 
-def _parsed(content: bytes) -> list[Row]:
-    rows: list[Row] = pq.ParquetFile(pa.BufferReader(content)).read().to_pylist()
+def _parsed(content: bytes, columns: Sequence[str] | None = None) -> list[Row]:
+    file = pq.ParquetFile(pa.BufferReader(content))
+    # A file is small, so other threads cost more than they save.
+    rows: list[Row] = file.read(columns=columns, use_threads=False).to_pylist()
     return rows
 
 

@@ -9,10 +9,12 @@ import pytest
 
 from agent.errors import WorkspaceError
 from eval import instances
-from flows import solve
+from flows import cells, solve
 from flows.benchmark import benchmark
 from flows.errors import IncompleteRun, UsageError
 from flows.experiments import workspaces
+from flows.experiments.cells import Cell
+from flows.experiments.stop import Stop
 from flows.storage import report_files
 from flows.storage.lake import Lake
 from tests.flows.conftest import Finished, trial
@@ -71,6 +73,32 @@ async def test_a_finished_experiment_is_not_paid_for_again(
     page = await benchmark(trial(concurrency=1), lake_path)
     assert page == str(Path(lake_path) / "reports" / "trial" / "index.html")
     assert Counter(row["attempt_id"] for row in rows(lake_path, "attempts")) == before
+
+
+async def test_a_finished_cell_is_not_begun_again(
+    finished: Finished, lake_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of a finished experiment begins no cell, and one with a missing verdict only that cell.
+
+    A cell that is begun has several task runs on the server, even if its results are cached.
+    """
+    lake, begun = await finished.copy(trial(), lake_path), []
+    real = cells.solve_and_grade
+
+    async def counted(cell: Cell, lake: Lake, *, stop: Stop) -> str:
+        begun.append(cell.label)
+        return await real(cell, lake, stop=stop)
+
+    monkeypatch.setattr(cells, "solve_and_grade", counted)
+    await benchmark(trial(), lake_path)
+    assert begun == []
+    [row, *_] = rows(lake_path, "evaluations")
+    [unit] = lake.units("evaluations", f"{row['attempt_id']}-*")
+    [(_, arm, _)] = lake.places("evaluations", unit)
+    lake.remove("evaluations", "trial", arm, unit)
+    await benchmark(trial(), lake_path)
+    assert begun == [f"{arm} · {row['instance_id']}"]
+    assert len(rows(lake_path, "evaluations")) == 8
 
 
 async def test_broken_infrastructure_is_no_result_and_is_tried_again(

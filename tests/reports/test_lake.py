@@ -76,6 +76,26 @@ def test_a_column_that_older_files_lack_is_null(lake: LakeBuilder) -> None:
     assert rows.fetchall() == [("x", None)]
 
 
+def test_many_files_are_read_in_parts(lake: LakeBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows are those of a single scan, whatever columns the files of a part have."""
+    lake.declare(["a", "007"], ["i1"])
+    for number in range(7):
+        lake.cell("a" if number % 2 else "007", f"i{number}")
+    old = pa.table({"attempt_id": ["x"], "instance_id": ["i1"], "unknown": [1]})
+    pq.write_table(old, lake.write("predictions", "a", []))
+    whole = open_lake(lake.root, "trial")
+    monkeypatch.setattr("reports.lake.SEVERAL", 2)
+    monkeypatch.setattr("reports.lake._AT_ONCE", 3)
+    in_parts = open_lake(lake.root, "trial")
+    for name in ("attempts", "predictions", "evaluations"):
+        assert in_parts.sql(f"from {name}").columns == whole.sql(f"from {name}").columns
+        rows = [each.sql(f"from {name}").fetchall() for each in (in_parts, whole)]
+        assert sorted(rows[0], key=str) == sorted(rows[1], key=str)
+        assert len(rows[0]) >= 7
+    threads = "select current_setting('threads')"
+    assert in_parts.sql(threads).fetchall() == whole.sql(threads).fetchall()
+
+
 def test_files_that_are_not_finished_are_not_read(lake: LakeBuilder) -> None:
     """Only files that end in `.parquet` are read, since temporary files may be incomplete."""
     lake.declare(["a"], ["i1"])

@@ -109,8 +109,8 @@ def test_a_pass_over_all_cells_lists_each_folder_once(
         grade(cell, lake)
     states = CellStates(lake)
     with listings() as listed:
-        ends = [states.ended(cell, grade=True) for cell in planned]
-    assert ends == [("done", "resolved")] * count
+        results = states.results(planned, grade=True)
+    assert results == ["resolved"] * count
     folder = f"{lake.root}/evaluations/experiment=trial"
     assert sorted(listed) == [f"{folder}/arm=gold", f"{folder}/arm=null"]
 
@@ -123,33 +123,38 @@ def test_a_verdict_that_another_run_added_is_found(lake: Lake) -> None:
     grade(graded, lake)
     states = CellStates(lake)
     assert states.cell_at(graded, None, grade=True) == Place("docker", "sha256:1")
-    assert states.ended(other, grade=True) == (
-        "infrastructure",
-        "infrastructure: the patch was not graded",
-    )
+    assert states.results([graded, other], grade=True) == ["resolved", None]
     grade(other, lake)
-    assert states.ended(other, grade=True) == ("done", "resolved")
+    assert states.results([graded, other], grade=True) == ["resolved", "resolved"]
     assert states.cell_at(graded, "sha256:2", grade=True) is None
     grade(graded, lake, "sha256:2")
     assert states.cell_at(graded, "sha256:2", grade=True) == Place("docker", "sha256:2")
 
 
-@pytest.mark.parametrize("outcome", ["refused", "infrastructure"])
-def test_a_cell_is_refused_whichever_release_recorded_it(lake: Lake, outcome: str) -> None:
-    """A failed preflight makes a cell `refused`, even if release 0.1 recorded it as
-    infrastructure."""
+def test_an_instance_without_a_local_image_is_finished_as_a_whole(lake: Lake) -> None:
+    """If work on one of its cells is missing, its image will be pulled, and may differ from that of
+    the other verdicts. Where no image is pulled, each cell counts by itself."""
+    graded, missing, elsewhere = cells(4)[:3]
+    for cell in (graded, elsewhere):
+        solve(cell, lake)
+        grade(cell, lake)
+    assert graded.instance == missing.instance != elsewhere.instance
+    planned = [graded, missing, elsewhere]
+    named = [
+        replace(cell, instance=replace(cell.instance, image=cell.instance.instance_id))
+        for cell in planned
+    ]
+    states = CellStates(lake)
+    image = named[0].instance.image
+    assert states.results(named, {}, grade=True) == [None, None, "resolved"]
+    assert states.results(named, {image: "sha256:1"}, grade=True) == ["resolved", None, "resolved"]
+    assert states.results(named, {image: "sha256:2"}, grade=True) == [None, None, "resolved"]
+    assert states.results(named, grade=True) == ["resolved", None, "resolved"]
+
+
+def test_without_gradings_the_result_is_that_of_the_attempt(lake: Lake) -> None:
+    """An attempt without a verdict is unfinished only if a verdict is wanted."""
     [cell, _] = cells(2)
-    attempt_id, why = attempt_key(cell)[:32], "preflight failed: gold: unresolved"
-    LakeBuilder(Path(lake.root)).attempt(
-        cell.arm.name,
-        cell.instance.instance_id,
-        unit=attempt_id,
-        attempt_id=attempt_id,
-        model_calls=0,
-        outcome=outcome,
-        detail=why,
-    )
-    assert CellStates(lake).ended(cell, grade=True) == (
-        "refused",
-        f"not run: {why}",
-    )
+    solve(cell, lake)
+    assert CellStates(lake).results([cell], grade=False) == ["submitted"]
+    assert CellStates(lake).results([cell], grade=True) == [None]

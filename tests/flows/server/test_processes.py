@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prefect import flow
+from prefect import flow, task
+from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
 
 from agent.errors import Interrupted, LeaseHeld
@@ -144,3 +145,19 @@ async def test_a_cancelled_parent_leaves_no_process(tmp_path: Path) -> None:
     async with asyncio.timeout(30):
         while ownership.lives(name):
             await asyncio.sleep(0.05)
+
+
+@task
+async def asks() -> int:
+    """Return the identity of the client that the task run uses."""
+    return id(get_client())
+
+
+async def ask_twice(*, stop: Stop) -> list[int]:
+    return [await asks(), await asks()]
+
+
+async def test_task_runs_share_a_client() -> None:
+    """A new client for each task run would take more time than a short cell."""
+    one, other = await run(ask_twice)
+    assert one == other
