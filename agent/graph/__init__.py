@@ -1,0 +1,12 @@
+"""What depends on what: steps, the flows between them, and what a change makes stale.
+
+state      the execution-state graph
+names      the names that a piece of Python reads and writes
+inference  the graph of pieces of Python
+"""
+
+from agent.graph.inference import infer_edges
+from agent.graph.names import get_reads, get_writes
+from agent.graph.state import ExecutionStateGraph, Node, State
+
+__all__ = ["ExecutionStateGraph", "Node", "State", "get_reads", "get_writes", "infer_edges"]
