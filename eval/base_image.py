@@ -69,8 +69,10 @@ def ensure_base(client: Any, name: str = BASE_IMAGE) -> None:
     )
 
 
-def build_image(client: Any, context: Path, name: str, labels: dict[str, str]) -> None:
-    """Build one image from a folder that has a Dockerfile.
+def build_image(
+    client: Any, context: Path, name: str, labels: dict[str, str], *, dockerfile: str = "Dockerfile"
+) -> None:
+    """Build one image from a folder that has a Dockerfile, or from another Dockerfile.
 
     The build uses the daemon's API, which every Docker has. Not every Docker has buildx.
 
@@ -82,7 +84,13 @@ def build_image(client: Any, context: Path, name: str, labels: dict[str, str]) -
     lines: deque[str] = deque(maxlen=_LOG_LINES)
     try:
         events = client.api.build(
-            path=str(context), tag=name, labels=labels, rm=True, forcerm=True, decode=True
+            path=str(context),
+            tag=name,
+            labels=labels,
+            rm=True,
+            forcerm=True,
+            decode=True,
+            dockerfile=dockerfile,
         )
         for event in events:
             lines.extend(str(event.get("stream", "")).splitlines())

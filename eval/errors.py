@@ -3,7 +3,8 @@
 EvalError
 ├── DatasetError     a dataset, row, selection or instance id is not usable: one line, exit 2
 ├── PredictionsError a predictions file is not usable: one line, exit code 2
-└── ImageError       an image is missing or cannot be built or pulled: infrastructure
+├── ImageError       an image is missing or cannot be built or pulled: infrastructure
+└── RepositoryError  a git repository cannot be built, fetched or exported: infrastructure
 """
 
 
@@ -21,3 +22,7 @@ class PredictionsError(EvalError):
 
 class ImageError(EvalError):
     """An image is missing and cannot be pulled or built. The message gives the remedy."""
+
+
+class RepositoryError(EvalError):
+    """A git repository cannot be built, fetched or exported. The message is one line."""

@@ -24,9 +24,8 @@ from tenacity import (
 
 from eval import images
 from eval.base_image import BASE_IMAGE, connect
-from eval.errors import ImageError
+from eval.errors import ImageError, RepositoryError
 from eval.types import Instance
-from eval.upstream import UpstreamError
 
 How = Literal["built", "pulled"]
 
@@ -101,7 +100,7 @@ class ImageStore:
                 images.ensure_bases([instance], repo, self._client)
             add = images.bundler(self._cache)
             list(images.build([instance], repo, add, client=self._client))
-        except UpstreamError as error:
+        except RepositoryError as error:
             raise ImageError(str(error)) from error
         return "built"
 

@@ -1,6 +1,7 @@
 """Check the requirements of a run."""
 
 import asyncio
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,13 +20,21 @@ def doctor(
             "only the lost one recorded is paid for again",
         ),
     ] = False,
+    repo: Annotated[
+        Path | None,
+        typer.Option("--repo", help="only show what is detected in the repository in this folder"),
+    ] = None,
     lake: LakeOption = None,
 ) -> None:
     """Check the requirements of a run.
 
     Covers git, Docker, images, lake, journal, Prefect, model keys and leftovers.
     """
-    from flows.operation import checkup
+    from flows.operation import checkup, repository_check
+
+    if repo is not None:
+        checkup.print_all(repository_check.check(repo))
+        return
 
     if adopt_journal:
         checkup.adopt_journal(lake)

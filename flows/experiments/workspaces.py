@@ -16,7 +16,8 @@ from agent.workspaces import (
     ownership,
 )
 from agent.workspaces.protocol import Environment, Mount, Workspace
-from eval import upstream
+from eval import repositories, upstream
+from eval.errors import RepositoryError
 from eval.types import Instance
 from flows.errors import UsageError
 from flows.experiments.cells import Place
@@ -40,13 +41,17 @@ async def decide(wanted: str, instances: list[Instance]) -> Environment:
         UsageError: Docker is requested or needed by the instances, but not available.
     """
     if wanted == "host":
-        return _host_or_raise(instances, "environment: host was asked for")
+        cache = cache_folder()
+        away = [each for each in instances if not repositories.is_here(each, cache)]
+        return _host_or_raise(away, "environment: host was asked for")
     problem = await docker_available()
     if problem is None:
         return "docker"
     if wanted == "docker":
         raise UsageError(f"environment: docker was asked for, but {problem}")
-    return _host_or_raise(instances, problem)
+    # Code of other repositories runs on the host only if that was asked for.
+    foreign = [each for each in instances if upstream.series(each.repo) is None]
+    return _host_or_raise(foreign, problem)
 
 
 @dataclass(frozen=True)
@@ -156,8 +161,8 @@ async def _open(
 
     def prepare(path: Path) -> None:
         try:
-            upstream.checkout(instance.repo, instance.base_commit, path, cache_folder())
-        except upstream.UpstreamError as error:
+            repositories.checkout(instance, path, cache_folder())
+        except RepositoryError as error:
             raise WorkspaceError(str(error), retryable=False) from error
 
     return await HostWorkspace.open(
@@ -165,14 +170,14 @@ async def _open(
     )
 
 
-def _host_or_raise(instances: list[Instance], why: str) -> Environment:
-    foreign = [i.instance_id for i in instances if upstream.series(i.repo) is None]
-    if foreign:
+def _host_or_raise(need_docker: list[Instance], why: str) -> Environment:
+    if need_docker:
+        first, others = need_docker[0].instance_id, len(need_docker) - 1
         raise UsageError(
-            f"{foreign[0]} and {len(foreign) - 1} others have no repository here and need Docker "
+            f"{first} and {others} others have no repository here and need Docker "
             f"({why}); start Docker, or use `dataset: bundled`"
-            if len(foreign) > 1
-            else f"{foreign[0]} has no repository here and needs Docker ({why}); start Docker, "
+            if others
+            else f"{first} has no repository here and needs Docker ({why}); start Docker, "
             "or use `dataset: bundled`"
         )
     return "host"

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextvars import copy_context
@@ -59,7 +59,6 @@ async def check(lake: str | None, *, fix: bool) -> bool:
     # On a busy machine, this import alone can take longer than the limit of a check.
     import prefect.client.orchestration  # noqa: F401
 
-    console = Console(highlight=False)
     check_s = timings().doctor_check_s
     leftovers_s = timings().doctor_fix_s if fix else check_s
     checks: list[tuple[str, Check, float]] = [
@@ -78,10 +77,17 @@ async def check(lake: str | None, *, fix: bool) -> bool:
     deadline_from, found = time.monotonic(), list[Finding]()
     for outcome, name, limit_s in begun:
         left = max(0.0, deadline_from + limit_s - time.monotonic())
-        for finding in await asyncio.to_thread(_in_time, outcome, name, left, limit_s):
-            found.append(finding)
-            console.print(f"{finding.level:<8} {finding.what}", markup=False, soft_wrap=True)
+        ended = await asyncio.to_thread(_in_time, outcome, name, left, limit_s)
+        print_all(ended)
+        found += ended
     return all(finding.level != "problem" for finding in found)
+
+
+def print_all(findings: Iterable[Finding]) -> None:
+    """Print one line for each finding."""
+    console = Console(highlight=False)
+    for finding in findings:
+        console.print(f"{finding.level:<8} {finding.what}", markup=False, soft_wrap=True)
 
 
 def adopt_journal(path: str | None) -> None:

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from eval import upstream as module
-from eval.upstream import UpstreamError, bundle, checkout, series, upstream
+from eval.errors import RepositoryError
+from eval.upstream import bundle, checkout, series, upstream
 
 TASKS = Path(module.__file__).parent / "tasks"
 METADATA = [yaml.safe_load(path.read_text()) for path in sorted(TASKS.glob("tasks/*/task.yaml"))]
@@ -233,7 +234,7 @@ def test_a_damaged_series_is_an_error(tmp_path: Path, monkeypatch: pytest.Monkey
     folder = copy_of_series(tmp_path, monkeypatch)
     last = sorted(folder.glob("*.patch"))[-1]
     last.write_text(last.read_text().replace("Subject: [PATCH] ", "Subject: [PATCH] Not "))
-    with pytest.raises(UpstreamError, match="does not give the commits it was made of"):
+    with pytest.raises(RepositoryError, match="does not give the commits it was made of"):
         upstream(REPO, tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
 
@@ -244,7 +245,7 @@ def test_a_series_that_does_not_apply_is_an_error(
     """A series that does not apply fails in one line that names the failed step."""
     folder = copy_of_series(tmp_path, monkeypatch)
     sorted(folder.glob("*.patch"))[1].unlink()
-    with pytest.raises(UpstreamError, match="git am failed") as error:
+    with pytest.raises(RepositoryError, match="git am failed") as error:
         upstream(REPO, tmp_path / "cache")
     assert "\n" not in str(error.value)
 
@@ -256,16 +257,16 @@ def test_a_series_that_does_not_apply_is_an_error(
 def test_unknown_repositories(repo: str, tmp_path: Path) -> None:
     """A repository that is not bundled has no series, and asking for it is an error."""
     assert series(repo) is None
-    with pytest.raises(UpstreamError, match="is not a bundled repository"):
+    with pytest.raises(RepositoryError, match="is not a bundled repository"):
         upstream(repo, tmp_path)
 
 
 @pytest.mark.parametrize("commit", ["0" * 40, "main", "--all", ""])
 def test_unknown_commits(commit: str, cache: Path, tmp_path: Path) -> None:
     """Only complete ids of commits of the series are accepted. A refused call leaves no files."""
-    with pytest.raises(UpstreamError, match="is not a commit of"):
+    with pytest.raises(RepositoryError, match="is not a commit of"):
         checkout(REPO, commit, tmp_path / "work", cache)
-    with pytest.raises(UpstreamError, match="is not a commit of"):
+    with pytest.raises(RepositoryError, match="is not a commit of"):
         bundle(REPO, commit, tmp_path / "bundle", cache)
     assert list(tmp_path.iterdir()) == []
 
@@ -274,7 +275,7 @@ def test_a_cache_without_its_branch_is_an_error(tmp_path: Path) -> None:
     """A cached repository without its branch is an error that says what to remove."""
     repository = upstream(REPO, tmp_path)
     (repository / "refs" / "heads" / "main").write_text("0" * 40 + "\n")
-    with pytest.raises(UpstreamError, match="is damaged: remove it") as error:
+    with pytest.raises(RepositoryError, match="is damaged: remove it") as error:
         upstream(REPO, tmp_path)
     assert str(repository) in str(error.value)
 
@@ -284,16 +285,16 @@ def test_a_cache_without_its_objects_is_an_error(tmp_path: Path) -> None:
     repository = upstream(REPO, tmp_path / "cache")
     shutil.rmtree(repository / "objects")
     (repository / "objects").mkdir()
-    with pytest.raises(UpstreamError, match="may be damaged, remove it") as error:
+    with pytest.raises(RepositoryError, match="may be damaged, remove it") as error:
         checkout(REPO, first_base(REPO), tmp_path / "work", tmp_path / "cache")
     assert "\n" not in str(error.value)
     assert not (tmp_path / "work").exists()
 
 
 def test_a_cache_that_is_a_file_is_an_error(tmp_path: Path) -> None:
-    """A cache path that is a file raises an UpstreamError, not an OSError."""
+    """A cache path that is a file raises an RepositoryError, not an OSError."""
     (tmp_path / "cache").write_text("")
-    with pytest.raises(UpstreamError, match="cannot make the folder"):
+    with pytest.raises(RepositoryError, match="cannot make the folder"):
         upstream(REPO, tmp_path / "cache")
 
 
@@ -301,7 +302,7 @@ def test_a_destination_in_use_is_left_alone(cache: Path, tmp_path: Path) -> None
     """A destination that is not empty is refused and keeps its content. An empty folder is
     accepted."""
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(UpstreamError, match="is in the way"):
+    with pytest.raises(RepositoryError, match="is in the way"):
         checkout(REPO, first_base(REPO), tmp_path, cache)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
     (tmp_path / "empty").mkdir()
@@ -314,5 +315,5 @@ def test_without_git_there_is_one_clear_line(
 ) -> None:
     """Without git on the PATH, the error says so."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UpstreamError, match="git is not on the path"):
+    with pytest.raises(RepositoryError, match="git is not on the path"):
         upstream(REPO, tmp_path / "cache")

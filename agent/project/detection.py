@@ -1,0 +1,57 @@
+"""The project in a work tree, from its files alone."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from agent.project.files import Files
+from agent.project.node import node
+from agent.project.others import go, make, rust
+from agent.project.parts import Parts
+from agent.project.python import python
+from agent.project.suites import Suite
+
+Kind = Literal["python", "node", "go", "rust", "make"]
+
+_DETECTORS: dict[Kind, Callable[[Files], Parts | None]] = {
+    "python": python,
+    "node": node,
+    "go": go,
+    "rust": rust,
+    "make": make,
+}
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project, with the commands that its files show. None and () mean that they show none."""
+
+    kind: Kind
+    install: str | None
+    """Installs dependencies, with network."""
+    build: str | None
+    tests: Suite | None
+    lint: tuple[str, ...]
+    """Commands that lint or check types."""
+    why: str
+    """The files that decided."""
+
+
+def detect(files: Files) -> Project | None:
+    """Return the project in the root of a repository, or None if nothing is detected.
+
+    Of several kinds, one with tests comes first, and then the one with the most source files. A
+    makefile often only wraps the tools of another kind, so it counts if no other kind has tests.
+    """
+    found = {kind: parts for kind, of in _DETECTORS.items() if (parts := of(files)) is not None}
+    if not found:
+        return None
+    kind = max(found, key=lambda kind: _rank(kind, found[kind], files))
+    parts = found[kind]
+    why = ", ".join(parts.why) or f"files {parts.suffixes[0]}"
+    return Project(kind, parts.install, parts.build, parts.tests, parts.lint, why)
+
+
+def _rank(kind: Kind, parts: Parts, files: Files) -> tuple[bool, bool, int]:
+    sources = sum(path.endswith(parts.suffixes) for path in files.paths)
+    return parts.tests is not None, kind != "make", sources

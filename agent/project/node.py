@@ -1,0 +1,109 @@
+"""Detection of Node.js projects: package managers by lock file, test runners by script."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from agent.project.files import Files
+from agent.project.parts import Parts
+from agent.project.suites import REPORT, Format, Suite
+
+_LOCKS = {
+    "pnpm-lock.yaml": ("pnpm", "pnpm install --frozen-lockfile"),
+    "yarn.lock": ("yarn", "yarn install --frozen-lockfile"),
+    "bun.lock": ("bun", "bun install --frozen-lockfile"),
+    "bun.lockb": ("bun", "bun install --frozen-lockfile"),
+    "npm-shrinkwrap.json": ("npm", "npm ci"),
+    "package-lock.json": ("npm", "npm ci"),
+}
+_NO_TESTS = "no test specified"
+_SHELL_SYNTAX = re.compile(r"[;&|<>$`]")
+_PROGRAM = re.compile(r"^(?:npx )?(?:[A-Z_]+=\S+ )*(?P<name>jest|vitest|mocha|node)\b(?P<rest>.*)")
+
+
+def node(files: Files) -> Parts | None:
+    """Return the parts of a Node.js project, or None if the files show none."""
+    if "package.json" not in files.paths:
+        return None
+    package = _package(files)
+    lock, (manager, install) = _manager(files)
+    scripts = _texts(package.get("scripts"))
+    return Parts(
+        install=install,
+        build=f"{manager} run build" if "build" in scripts else None,
+        tests=_suite(manager, scripts.get("test", "")),
+        lint=tuple(_lint(manager, scripts, package, files)),
+        why=["package.json", *([lock] if lock else [])],
+        suffixes=(".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx"),
+    )
+
+
+def _manager(files: Files) -> tuple[str, tuple[str, str]]:
+    """Return the lock file, or '', and the package manager with its install command."""
+    for lock, manager in _LOCKS.items():
+        if lock in files.paths:
+            if lock == "yarn.lock" and ".yarnrc.yml" in files.paths:
+                return lock, ("yarn", "yarn install --immutable")
+            return lock, manager
+    return "", ("npm", "npm install")
+
+
+def _suite(manager: str, script: str) -> Suite | None:
+    """Return the test command, with a report if the script is one known program."""
+    if not script or _NO_TESTS in script:
+        return None
+    program = None if _SHELL_SYNTAX.search(script) else _PROGRAM.match(script)
+    run = f"{manager} run test" if manager == "bun" else f"{manager} test"
+    if program is None or (reporting := _reporting(program)) is None:
+        return Suite(run, run, "exit code")
+    options, results = reporting
+    if results == "tap":  # node takes no options behind its files
+        return Suite("node --test", f'NODE_OPTIONS="{options}" {run}', results)
+    # Only npm needs the dashes. All others pass options on, and some pass the dashes on, too.
+    dashes = " --" if manager == "npm" else ""
+    return Suite(program["name"], f"{run}{dashes} {options}", results)
+
+
+def _reporting(program: re.Match[str]) -> tuple[str, Format] | None:
+    """Return the options that write a report, and its format; None if there are none."""
+    match program["name"]:
+        case "jest":
+            return f'--ci --json --outputFile="{REPORT}"', "jest"
+        case "vitest":
+            run = "" if " run" in program["rest"] else "--run "
+            return f'{run}--reporter=json --outputFile="{REPORT}"', "jest"
+        case "mocha":
+            return f'--reporter json --reporter-option output="{REPORT}"', "mocha"
+        case "node" if re.search(r"--test\b", program["rest"]):
+            return f"--test-reporter=tap --test-reporter-destination={REPORT}", "tap"
+        case _:
+            return None
+
+
+def _lint(
+    manager: str, scripts: dict[str, str], package: dict[str, Any], files: Files
+) -> Iterator[str]:
+    if "lint" in scripts:
+        yield f"{manager} run lint"
+    for name in ("typecheck", "type-check"):
+        if name in scripts:
+            yield f"{manager} run {name}"
+            return
+    depends = _texts(package.get("devDependencies")) | _texts(package.get("dependencies"))
+    if "typescript" in depends and "tsconfig.json" in files.paths:
+        yield "npx tsc --noEmit"
+
+
+def _package(files: Files) -> dict[str, Any]:
+    try:
+        package = json.loads(files.text("package.json"))
+    except ValueError:
+        return {}
+    return package if isinstance(package, dict) else {}
+
+
+def _texts(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        return {}
+    return {name: text for name, text in value.items() if isinstance(text, str)}

@@ -1,0 +1,167 @@
+"""Detection of Python projects: pytest, unittest, Django and tox."""
+
+import configparser
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
+from typing import Any
+
+from agent.project.files import Files
+from agent.project.parts import Parts
+from agent.project.suites import Suite
+
+_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "tox.ini", "manage.py")
+_TEST_FILE = re.compile(r"(test_.*|.*_test|tests?)\.py")
+_EXTRAS = ("test", "tests", "testing", "dev", "all")
+_REQUIREMENTS = (
+    "requirements.txt",
+    "requirements-dev.txt",
+    "requirements-test.txt",
+    "requirements_dev.txt",
+    "requirements_test.txt",
+    "dev-requirements.txt",
+    "test-requirements.txt",
+    "requirements/dev.txt",
+    "requirements/test.txt",
+    "requirements/tests.txt",
+)
+_PYTEST = re.compile(r"^\s*[\"']?pytest\b", re.MULTILINE | re.IGNORECASE)
+_IMPORTS_PYTEST = re.compile(r"^\s*(import|from) pytest\b", re.MULTILINE)
+_IMPORTS_UNITTEST = re.compile(r"^\s*(import|from) unittest\b", re.MULTILINE)
+_BARE_TEST = re.compile(r"^(async )?def test_\w*\(", re.MULTILINE)
+_READ_TESTS = 50
+"""Test files that are searched for the library that they use."""
+
+PYTEST = Suite("pytest", "python -m pytest -q -rfE -p no:cacheprovider", "observed")
+UNITTEST = Suite("unittest", "python -m unittest -v", "observed")
+DJANGO_ITSELF = Suite("Django's runtests.py", "python tests/runtests.py", "observed")
+DJANGO = Suite("Django", "python manage.py test -v 2 --noinput", "unittest")
+TOX = Suite("tox", "tox -q --skip-missing-interpreters true", "exit code")
+
+
+def python(files: Files) -> Parts | None:
+    """Return the parts of a Python project, or None if the files show none."""
+    marks = [name for name in _MARKS if name in files.paths]
+    tests = [path for path in sorted(files.paths) if _TEST_FILE.fullmatch(_name(path))]
+    if not marks and not any(path.endswith(".py") for path in files.paths):
+        return None
+    suite, why = _suite(files, tests)
+    return Parts(
+        install=_install(files),
+        build=None,
+        tests=suite,
+        lint=tuple(_lint(files)),
+        why=[*marks, *([why] if why else [])],
+        suffixes=(".py",),
+    )
+
+
+def _suite(files: Files, tests: list[str]) -> tuple[Suite | None, str]:
+    """Return the test command, and the evidence for it."""
+    if "tests/runtests.py" in files.paths and "django/__init__.py" in files.paths:
+        return DJANGO_ITSELF, "tests/runtests.py"
+    if "manage.py" in files.paths and "django" in files.text("manage.py"):
+        return DJANGO, "manage.py of Django"
+    if why := _pytest_evidence(files, tests):
+        return PYTEST, why
+    if why := _first(files, tests, _IMPORTS_UNITTEST):
+        return UNITTEST, f"{why} imports unittest"
+    if "tox.ini" in files.paths and "[testenv" in files.text("tox.ini"):
+        return TOX, "tox.ini"
+    return None, ""
+
+
+def _pytest_evidence(files: Files, tests: list[str]) -> str:
+    """Return the reason to run pytest, or ''."""
+    if "tool.pytest" in _sections(_toml(files, "pyproject.toml")):
+        return "[tool.pytest] in pyproject.toml"
+    for name in ("pytest.ini", ".pytest.ini", "pytest.toml", "conftest.py", "tests/conftest.py"):
+        if name in files.paths:
+            return name
+    if "tool:pytest" in _ini(files, "setup.cfg"):
+        return "[tool:pytest] in setup.cfg"
+    tox = _ini(files, "tox.ini")
+    if "pytest" in tox or any(
+        re.search(r"\bpytest\b", tox[name].get("commands", "")) for name in tox.sections()
+    ):
+        return "pytest in tox.ini"
+    if not tests:
+        return ""
+    for name in (*_REQUIREMENTS, "pyproject.toml", "setup.cfg"):
+        if _PYTEST.search(files.text(name)):
+            return f"pytest in {name}"
+    if why := _first(files, tests, _IMPORTS_PYTEST):
+        return f"{why} imports pytest"
+    if why := _first(files, tests, _BARE_TEST):
+        return f"{why} has test functions"
+    return ""
+
+
+def _first(files: Files, tests: list[str], pattern: re.Pattern[str]) -> str:
+    found = (path for path in tests[:_READ_TESTS] if pattern.search(files.text(path)))
+    return next(found, "")
+
+
+def _install(files: Files) -> str | None:
+    """Return the command that installs the project and what its tests need."""
+    needed = [f"-r {name}" for name in _REQUIREMENTS if name in files.paths]
+    document = _toml(files, "pyproject.toml")
+    project = document.get("project") or {}
+    is_package = "setup.py" in files.paths or "build-system" in document or "project" in document
+    if is_package:
+        extras = _table(project.get("optional-dependencies"))
+        chosen = [name for name in _EXTRAS if name in extras][:2]
+        needed.append(f"-e '.[{','.join(chosen)}]'" if chosen else "-e .")
+        groups = _table(document.get("dependency-groups"))
+        needed += [f"--group {name}" for name in _EXTRAS if name in groups][:2]
+    return f"python -m pip install {' '.join(needed)}" if needed else None
+
+
+def _lint(files: Files) -> Iterator[str]:
+    tools = _table(_toml(files, "pyproject.toml").get("tool"))
+    if "ruff" in tools or {"ruff.toml", ".ruff.toml"} & files.paths:
+        yield "ruff check --output-format concise ."
+    ini = {name: _ini(files, name) for name in ("setup.cfg", "tox.ini")}
+    if ".flake8" in files.paths or any("flake8" in each for each in ini.values()):
+        yield "flake8 ."
+    has_mypy = "mypy" in tools or {"mypy.ini", ".mypy.ini"} & files.paths
+    if has_mypy or "mypy" in ini["setup.cfg"]:
+        yield "mypy" if _names_files(tools, files, ini["setup.cfg"]) else "mypy ."
+
+
+def _names_files(tools: dict[str, Any], files: Files, setup: configparser.ConfigParser) -> bool:
+    """Return True if the settings of mypy name what it checks."""
+    declared = [
+        _table(tools.get("mypy")),
+        *(each["mypy"] for each in (setup, _ini(files, "mypy.ini")) if "mypy" in each),
+    ]
+    return any(name in each for each in declared for name in ("files", "packages", "modules"))
+
+
+def _toml(files: Files, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(files.text(name))
+    except tomllib.TOMLDecodeError:
+        return {}
+
+
+def _sections(document: dict[str, Any]) -> Iterable[str]:
+    return {f"tool.{name}" for name in _table(document.get("tool"))}
+
+
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _ini(files: Files, name: str) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(interpolation=None, strict=False, allow_no_value=True)
+    try:
+        parser.read_string(files.text(name))
+    except configparser.Error:
+        parser.clear()
+    return parser
+
+
+def _name(path: str) -> str:
+    return PurePosixPath(path).name

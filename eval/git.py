@@ -1,0 +1,222 @@
+"""Git for repositories that Durabench keeps: run it, and export a commit with its history.
+
+`export` and `pack` copy the part that a task may see: the base commit and its history, and no
+object of a later commit.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from eval.errors import RepositoryError
+
+NAME = "Durabench"
+EMAIL = "bundled@durabench.invalid"
+_CHECKOUT_CONFIG = f"""\
+[user]
+\tname = {NAME}
+\temail = {EMAIL}
+[core]
+\tautocrlf = false
+\thooksPath = /dev/null
+[commit]
+\tgpgSign = false
+[tag]
+\tgpgSign = false
+"""
+
+
+_SETTINGS = {
+    # Safe with any owner of the cache folder, because only Durabench writes there.
+    "safe.directory": "*",
+    "core.autocrlf": "false",
+    "core.hooksPath": os.devnull,
+    "gc.auto": "0",
+}
+
+
+def export(source: Path, commit: str, destination: Path) -> None:
+    """Create a work tree at a commit, on the branch `main`, in a new or empty folder.
+
+    Its object store holds only objects that are reachable from that commit. There are no
+    remotes, and commits made in it neither run hooks nor depend on the user's configuration.
+
+    Raises:
+        RepositoryError: the source lacks the commit, or the destination cannot be written.
+    """
+    destination = destination.absolute()
+    is_new = not destination.exists()
+    if not is_new and (not destination.is_dir() or any(destination.iterdir())):
+        raise RepositoryError(f"{destination} is in the way: it is not an empty folder")
+    try:
+        make_folder(destination)
+        _fetch(source, commit, destination)
+        with (destination / ".git" / "config").open("a", encoding="utf-8") as config:
+            config.write(_CHECKOUT_CONFIG)
+        git(destination, "read-tree", "--reset", "-u", "main")
+    except BaseException:
+        _empty(destination, remove=is_new)
+        raise
+
+
+def pack(source: Path, commit: str, destination: Path) -> None:
+    """Write a git bundle whose branch `main` is a commit, with only that commit's history.
+
+    Raises:
+        RepositoryError: the source lacks the commit, or the destination cannot be written.
+    """
+    destination = destination.absolute()
+    make_folder(destination.parent)
+    # In the destination's folder, so that the final rename is atomic.
+    with temporary(destination.parent) as folder:
+        _fetch(source, commit, folder, "--bare")
+        # One thread packs in a fixed order. So the bundle is always the same, as image caches
+        # need it.
+        git(folder, "-c", "pack.threads=1", "bundle", "create", "--quiet", "out", "main")
+        (folder / "out").replace(destination)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and those above it, unless they exist."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RepositoryError(f"cannot make the folder {folder}: {error.strerror}") from None
+
+
+@contextmanager
+def temporary(parent: Path) -> Iterator[Path]:
+    """Create a temporary folder inside another one."""
+    try:
+        made = tempfile.TemporaryDirectory(
+            prefix=".making-", dir=parent, ignore_cleanup_errors=True
+        )
+    except OSError as error:
+        raise RepositoryError(f"cannot write to {parent}: {error.strerror}") from None
+    with made as name:
+        yield Path(name)
+
+
+@dataclass(frozen=True)
+class Given:
+    """Input of one git command, apart from its arguments."""
+
+    text: bytes = field(default=b"", repr=False)
+    """Standard input."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Configuration for this command only. Git gets it in its environment, so it may be secret."""
+
+
+_NOTHING = Given()
+
+
+def git(folder: Path, *arguments: str, check: bool = True, given: Given = _NOTHING) -> str:
+    """Run git in a folder. Return its output.
+
+    Raises:
+        RepositoryError: git failed. The message is one line.
+    """
+    finished = _run(folder, arguments, given)
+    if check and finished.returncode != 0:
+        lines = finished.stderr.decode("utf-8", "replace").strip().splitlines()
+        reason = lines[-1] if lines else f"exit code {finished.returncode}"
+        raise RepositoryError(f"git {_command(arguments)} failed in {folder}: {reason}")
+    return finished.stdout.decode("utf-8", "replace").strip()
+
+
+def talk(folder: Path, *arguments: str, given: Given = _NOTHING) -> str:
+    """Run a git command that reaches another repository. Return its output.
+
+    Raises:
+        RepositoryError: git failed. The message is all that git and the other side said.
+    """
+    finished = _run(folder, arguments, given)
+    if finished.returncode != 0:
+        said = finished.stderr.decode("utf-8", "replace")
+        raise RepositoryError(" ".join(said.split()) or f"exit code {finished.returncode}")
+    return finished.stdout.decode("utf-8", "replace").strip()
+
+
+def _fetch(source: Path, commit: str, folder: Path, *options: str) -> None:
+    """Create a repository in `folder` whose branch `main` is the commit."""
+    git(folder, "init", "--quiet", "--initial-branch=main", "--template=", *options)
+    try:
+        # A reflog would name the repository that has the fix.
+        git(
+            folder, "-c", "core.logAllRefUpdates=false", "fetch", "--quiet", "--no-tags",
+            "--no-write-fetch-head", "--update-head-ok", str(source), f"{commit}:refs/heads/main",
+        )  # fmt: skip
+    except RepositoryError as error:
+        message = f"{source} may be damaged, remove it and it will be built again: {error}"
+        raise RepositoryError(message) from None
+
+
+def _empty(folder: Path, remove: bool) -> None:
+    """Delete the content of a failed checkout."""
+    if remove:
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    for child in folder.iterdir():
+        if child.is_dir() and not child.is_symlink():
+            shutil.rmtree(child, ignore_errors=True)
+        else:
+            child.unlink()
+
+
+def _run(
+    folder: Path, arguments: tuple[str, ...], given: Given
+) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(
+            ["git", *arguments],
+            cwd=folder,
+            env=_environment(given),
+            input=given.text,
+            capture_output=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise RepositoryError(f"git is not on the path, or {folder} is gone") from None
+    except OSError as error:
+        raise RepositoryError(f"cannot run git in {folder}: {error.strerror}") from None
+
+
+def _command(arguments: tuple[str, ...]) -> str:
+    """Return the subcommand, without the options that precede it."""
+    return arguments[2] if arguments[0] == "-c" else arguments[0]
+
+
+def _environment(given: Given) -> dict[str, str]:
+    """Return an environment in which git ignores the user's configuration."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    settings = {**_SETTINGS, **given.settings}
+    numbered = {
+        f"GIT_CONFIG_{part}_{number}": text
+        for number, setting in enumerate(settings.items())
+        for part, text in zip(("KEY", "VALUE"), setting, strict=True)
+    }
+    return {
+        **kept,
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_COUNT": str(len(settings)),
+        **numbered,
+        "GIT_COMMITTER_NAME": NAME,
+        "GIT_COMMITTER_EMAIL": EMAIL,
+        "GIT_AUTHOR_NAME": NAME,
+        "GIT_AUTHOR_EMAIL": EMAIL,
+        "GIT_TERMINAL_PROMPT": "0",
+        # Without `ext`, with which an address could name a program.
+        "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
+        "GIT_SSH_COMMAND": "ssh -o BatchMode=yes",
+        "LC_ALL": "C",
+        **given.variables,
+    }

@@ -1,0 +1,183 @@
+"""Images of repositories: a base, the repository in /testbed, and its dependencies installed.
+
+The base is named by the user, built from the repository's own Dockerfile or devcontainer, or
+chosen by the kind of the project. An image is built once for its ingredients.
+"""
+
+import json
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol
+
+from eval import git
+from eval.base_image import DIGEST_LABEL, LABEL, build_image
+from eval.digests import canonical_digest
+from eval.errors import DatasetError, ImageError
+from eval.images import canonical, local_images
+
+BY_KIND = {
+    "python": "python:3.12-bookworm",
+    "node": "node:22-bookworm",
+    "go": "golang:1.25-bookworm",
+    "rust": "rust:1-bookworm",
+    "make": "buildpack-deps:bookworm",
+}
+"""Images with the tools of each kind of project, and git."""
+
+_DEVCONTAINERS = (".devcontainer/devcontainer.json", ".devcontainer.json")
+_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+
+_DOCKERFILE = """\
+FROM {base}
+USER root
+SHELL ["/bin/sh", "-c"]
+RUN {{ command -v git && command -v bash && command -v setsid; }} >/dev/null \\
+    || {{ apt-get update && apt-get install -y --no-install-recommends git bash util-linux; }} \\
+    || apk add --no-cache git bash coreutils util-linux
+COPY base.bundle /tmp/base.bundle
+RUN git config --system --add safe.directory '*' \\
+    && git config --system user.name {name} && git config --system user.email {email} \\
+    && rm -rf /testbed && git clone --quiet --branch main --template= /tmp/base.bundle /testbed \\
+    && git -C /testbed remote remove origin && rm /tmp/base.bundle
+WORKDIR /testbed
+"""
+
+
+class Readable(Protocol):
+    """Files whose paths and texts can be read."""
+
+    @property
+    def paths(self) -> frozenset[str]: ...
+    def text(self, path: str) -> str: ...
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The base of an image, and the command that installs what the tests need."""
+
+    base: str = ""
+    """An image; '' if it is built from `dockerfile`."""
+    dockerfile: str = ""
+    """Path of the repository's own Dockerfile; '' if it is not used."""
+    context: str = "."
+    """The folder that is the context of that Dockerfile."""
+    install: str | None = None
+
+
+def recipe(files: Readable, kind: str | None, install: str | None, named: str | None) -> Recipe:
+    """Return the recipe of a repository's image.
+
+    A named image or one of the repository's own has its dependencies already, so `install` is only
+    run in an image that the kind chose.
+
+    Raises:
+        DatasetError: no image is named, and the files show none.
+    """
+    if named:
+        return Recipe(base=named)
+    if own := _devcontainer(files):
+        return own
+    if "Dockerfile" in files.paths:
+        return Recipe(dockerfile="Dockerfile")
+    if kind is None:
+        raise DatasetError(
+            "nothing shows which image the repository needs: name one with --image, or add a "
+            "Dockerfile"
+        )
+    return Recipe(base=BY_KIND[kind], install=install)
+
+
+def _devcontainer(files: Readable) -> Recipe | None:
+    path = next((name for name in _DEVCONTAINERS if name in files.paths), None)
+    if path is None:
+        return None
+    text = _COMMENT.sub(lambda found: found[1] or "", files.text(path))
+    try:
+        declared = json.loads(_TRAILING_COMMA.sub(r"\1", text))
+    except ValueError:
+        raise DatasetError(f"{path} is not JSON: name an image with --image") from None
+    install = declared.get("postCreateCommand")
+    install = install if isinstance(install, str) else None
+    if isinstance(declared.get("image"), str):
+        return Recipe(base=declared["image"], install=install)
+    build = declared.get("build") or {}
+    dockerfile = build.get("dockerfile") or declared.get("dockerFile")
+    if not isinstance(dockerfile, str):
+        return None
+    folder = PurePosixPath(path).parent
+    context = _inside(folder / str(build.get("context", ".")))
+    return Recipe(dockerfile=_inside(folder / dockerfile), context=context, install=install)
+
+
+def _inside(path: PurePosixPath) -> str:
+    """Return a path without `..`, relative to the repository.
+
+    Raises:
+        DatasetError: the path leads out of the repository.
+    """
+    parts: list[str] = []
+    for part in path.parts:
+        if part != "..":
+            parts.append(part)
+        elif parts:
+            parts.pop()
+        else:
+            raise DatasetError(f"the devcontainer names {path}, outside the repository")
+    return "/".join(parts) or "."
+
+
+def name_of(commit: str, made_by: Recipe) -> str:
+    """Return the name of the image of a commit."""
+    parts = [commit, made_by.base, made_by.dockerfile, made_by.context, made_by.install]
+    return f"durabench/job:{canonical_digest([_DOCKERFILE, *parts])[:24]}"
+
+
+def ensure(client: Any, mirror: Path, commit: str, made_by: Recipe) -> str:
+    """Build the image of a commit unless it is available locally. Return its content id.
+
+    Raises:
+        ImageError: the image cannot be built. The message has the last lines of the log.
+    """
+    name = name_of(commit, made_by)
+    found = local_images(client).get(canonical(name))
+    if found is None:
+        with tempfile.TemporaryDirectory(prefix="durabench-job-image-") as folder:
+            base = made_by.base or _own(client, mirror, commit, made_by, Path(folder) / "own")
+            _build(client, mirror, commit, base, made_by.install, Path(folder) / "context", name)
+        found = local_images(client).get(canonical(name))
+    if found is None:
+        raise ImageError(f"the image {name} was built, and another program removed it at once")
+    return found
+
+
+def _own(client: Any, mirror: Path, commit: str, made_by: Recipe, folder: Path) -> str:
+    """Build the image of the repository's own Dockerfile. Return its name."""
+    git.export(mirror, commit, folder)
+    context, dockerfile = folder / made_by.context, folder / made_by.dockerfile
+    if not dockerfile.is_file() or not dockerfile.resolve().is_relative_to(folder.resolve()):
+        raise ImageError(f"the repository has no {made_by.dockerfile}: name an image with --image")
+    name = f"{name_of(commit, made_by)}-own"
+    shown = dockerfile.relative_to(context) if dockerfile.is_relative_to(context) else dockerfile
+    build_image(client, context, name, {LABEL: "job"}, dockerfile=str(shown))
+    return name
+
+
+def _build(
+    client: Any,
+    mirror: Path,
+    commit: str,
+    base: str,
+    install: str | None,
+    context: Path,
+    name: str,
+) -> None:
+    context.mkdir()
+    git.pack(mirror, commit, context / "base.bundle")
+    text = _DOCKERFILE.format(base=base, name=git.NAME, email=git.EMAIL)
+    if install:
+        text += f"RUN {json.dumps(['bash', '-lc', install])}\n"
+    (context / "Dockerfile").write_text(text, encoding="utf-8")
+    build_image(client, context, name, {LABEL: "job", DIGEST_LABEL: name.rpartition(":")[2]})

@@ -1,0 +1,302 @@
+"""Any git repository as a dataset of one instance.
+
+A source is an address, a path, `owner/name` or the address of an issue. Its mirror in the cache is
+a bare repository, fetched before each new use. An instance has the history up to its base commit.
+"""
+
+import base64
+import fcntl
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from eval import git, rows, upstream
+from eval.errors import DatasetError, RepositoryError
+from eval.types import Instance
+
+OWN_REFS = "refs/durabench"
+"""Refs of commits that are made in a mirror. Fetching removes none of them."""
+
+_ISSUE = re.compile(r"(?P<web>https?://[^/]+)/(?P<repo>[^/]+/[^/]+)/issues/(?P<number>\d+)/?")
+_SCP = re.compile(r"(?:[\w.-]+@)?(?P<host>[\w.-]+):(?P<path>[^/:].*)")
+_OWNER_AND_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+_SCHEMES = ("http", "https", "ssh", "git", "file")
+
+_MISSING = re.compile(r"not found|does not exist|not appear to be a git repository", re.IGNORECASE)
+_REFUSED = re.compile(
+    r"authentication failed|could not read (username|password)|permission denied|error: 40[13]"
+    r"|terminal prompts disabled",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A repository's location."""
+
+    address: str
+    """The address or absolute path that git fetches from."""
+    name: str
+    """`owner/name`, or the name of a folder."""
+    web: str | None = None
+    """Address of its forge, such as `https://github.com`; None if that is unknown."""
+    issue: int | None = None
+    """The number of the issue that describes the task."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """A token for a forge. Git gets it in its environment, and only for the forge's address."""
+
+    token: str = field(default="", repr=False)
+
+    def given(self, address: str) -> git.Given:
+        """Return the input of a git command that reaches an address."""
+        parts = urlsplit(address)
+        if not self.token or parts.scheme not in ("http", "https"):
+            return git.Given()
+        user = base64.b64encode(f"x-access-token:{self.token}".encode()).decode()
+        name = f"http.{parts.scheme}://{parts.netloc}/.extraHeader"
+        return git.Given(settings={name: f"Authorization: Basic {user}"})
+
+
+@dataclass(frozen=True)
+class Base:
+    """The commit at which work begins."""
+
+    commit: str
+    branch: str | None
+    """The branch that it is the head of; None for a tag or a commit."""
+
+
+def source(given: str, forge: str) -> Source:
+    """Return the repository that a text names. `forge` is the address for `owner/name`.
+
+    Raises:
+        DatasetError: the text names no repository, or a work tree with uncommitted changes.
+    """
+    if issue := _ISSUE.fullmatch(given):
+        address = f"{issue['web']}/{issue['repo']}.git"
+        return Source(address, issue["repo"], issue["web"], int(issue["number"]))
+    path = Path(given).expanduser()
+    if path.exists():
+        return _local(path.absolute())
+    if "://" in given:
+        return _at_address(given)
+    if given.startswith(("/", ".", "~")):
+        raise DatasetError(f"{given}: there is no such folder")
+    if _OWNER_AND_NAME.fullmatch(given):
+        return Source(f"{forge.rstrip('/')}/{given}.git", given, forge.rstrip("/"))
+    if scp := _SCP.fullmatch(given):
+        return Source(given, _name(scp["path"]), f"https://{scp['host']}")
+    raise DatasetError(
+        f"{given!r} names no repository: give an address, a path, owner/name, or the address of an "
+        "issue"
+    )
+
+
+def _at_address(given: str) -> Source:
+    parts = urlsplit(given)
+    if parts.scheme not in _SCHEMES:
+        raise DatasetError(f"{parts.scheme}:// is no address of a repository: use https or ssh")
+    if parts.password or (parts.username and parts.scheme.startswith("http")):
+        raise DatasetError(
+            "the address of the repository contains a user or a password: leave them out and set "
+            "DURABENCH_FORGE_TOKEN"
+        )
+    if parts.scheme == "file":
+        return _local(Path(parts.path))
+    scheme = parts.scheme if parts.scheme.startswith("http") else "https"
+    host = parts.netloc if scheme == parts.scheme else parts.hostname
+    return Source(given.rstrip("/"), _name(parts.path), f"{scheme}://{host}")
+
+
+def _local(path: Path) -> Source:
+    try:
+        root = git.git(path, "rev-parse", "--git-dir")
+    except (RepositoryError, NotADirectoryError):
+        raise DatasetError(f"{path} is not a git repository") from None
+    is_bare = git.git(path, "rev-parse", "--is-bare-repository") == "true"
+    if not is_bare:
+        path = Path(git.git(path, "rev-parse", "--show-toplevel"))
+        changed = git.git(path, "status", "--porcelain", "--untracked-files=no").splitlines()
+        if changed:
+            raise DatasetError(
+                f"{path} has {len(changed)} changed files that are not committed: commit or stash "
+                "them"
+            )
+    assert root, "git found a repository"
+    return Source(str(path), path.name.removesuffix(".git"))
+
+
+def _name(path: str) -> str:
+    return "/".join(path.strip("/").removesuffix(".git").split("/")[-2:])
+
+
+def origin(given: Source, forge: str) -> Source | None:
+    """Return the repository that a local one was cloned from, or None if it names none."""
+    if not given.address.startswith("/"):
+        return given
+    path = Path(given.address)
+    address = git.git(path, "config", "--get", "remote.origin.url", check=False)
+    return source(address, forge) if address else None
+
+
+def fetched(given: Source, cache: Path, access: Access) -> Path:
+    """Return the mirror of a repository, with what the repository has now.
+
+    Raises:
+        DatasetError: there is no such repository, or the token does not open it.
+        RepositoryError: the repository cannot be reached.
+    """
+    target = mirror_path(given, cache)
+    allowed = access.given(given.address)
+    git.make_folder(target.parent)
+    with _locked(target):
+        if not target.exists():
+            _make(target)
+        try:
+            head = git.talk(target, "ls-remote", "--symref", given.address, "HEAD", given=allowed)
+            git.talk(
+                target, "fetch", "--quiet", "--prune", "--force", "--no-write-fetch-head",
+                given.address, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*",
+                given=allowed,
+            )  # fmt: skip
+        except RepositoryError as error:
+            raise _explained(given, str(error)) from None
+        if default := re.match(r"ref: (refs/heads/\S+)\tHEAD", head):
+            git.git(target, "symbolic-ref", "HEAD", default[1])
+    return target
+
+
+def mirror_path(given: Source, cache: Path) -> Path:
+    """Return the location of a repository's mirror, which need not exist."""
+    name = re.sub(r"[^\w.-]+", "-", given.name)
+    digest = hashlib.sha256(given.address.encode()).hexdigest()[:16]
+    return cache.absolute() / "mirrors" / f"{name}-{digest}.git"
+
+
+def _make(target: Path) -> None:
+    with git.temporary(target.parent) as folder:
+        bare = folder / "bare"
+        git.git(folder, "init", "--quiet", "--bare", "--template=", str(bare))
+        git.git(bare, "config", "uploadpack.allowAnySHA1InWant", "true")
+        bare.rename(target)
+
+
+@contextmanager
+def _locked(target: Path) -> Iterator[None]:
+    """Let one program at a time fetch into a mirror."""
+    with target.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _explained(given: Source, said: str) -> Exception:
+    said = said[-300:]
+    if _REFUSED.search(said):
+        return DatasetError(
+            f"{given.address} does not let this user in: set DURABENCH_FORGE_TOKEN to a token that "
+            f"may read it, or use ssh ({said})"
+        )
+    if _MISSING.search(said):
+        return DatasetError(
+            f"there is no repository {given.address}, or it is private: set DURABENCH_FORGE_TOKEN "
+            f"({said})"
+        )
+    return RepositoryError(f"{given.address} cannot be fetched: {said}")
+
+
+def base(mirror: Path, ref: str | None) -> Base:
+    """Return the commit of a branch, tag or commit, by default that of the default branch.
+
+    Raises:
+        DatasetError: there is no such ref.
+    """
+    if ref is None:
+        head = git.git(mirror, "symbolic-ref", "--quiet", "HEAD", check=False)
+        if not (commit := _commit(mirror, head)):
+            raise DatasetError("the repository has no commit on its default branch: name a --ref")
+        return Base(commit, head.removeprefix("refs/heads/"))
+    if commit := _commit(mirror, f"refs/heads/{ref}"):
+        return Base(commit, ref)
+    for name in (f"refs/tags/{ref}", ref):
+        if not ref.startswith("-") and (commit := _commit(mirror, name)):
+            return Base(commit, None)
+    raise DatasetError(f"the repository has no branch, tag or commit {ref!r}")
+
+
+def _commit(mirror: Path, name: str) -> str:
+    return git.git(mirror, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", check=False)
+
+
+class CommitFiles:
+    """The files of a commit, without a work tree."""
+
+    def __init__(self, mirror: Path, commit: str) -> None:
+        self._mirror, self._commit = mirror, commit
+        listed = git.git(mirror, "ls-tree", "-r", "-z", "--name-only", commit)
+        self.paths = frozenset(filter(None, listed.split("\0")))
+
+    def text(self, path: str) -> str:
+        """Return the text of a file, or '' if there is no such file."""
+        if path not in self.paths:
+            return ""
+        return git.git(self._mirror, "show", f"{self._commit}:{path}", check=False)
+
+
+def instance(
+    instance_id: str, given: Source, commit: str, statement: str, image: str, test_command: str
+) -> Instance:
+    """Return a task in a repository as an instance without hidden tests.
+
+    `test_command` runs the tests that the repository has; '' if it has none.
+    """
+    return rows.parse(
+        {
+            "instance_id": instance_id,
+            "repo": given.name,
+            "version": "",
+            "base_commit": commit,
+            "problem_statement": statement,
+            "patch": "",
+            "test_patch": "",
+            "image": image,
+            "eval_script": f": '>>>>> Start Test Output'\n{test_command or 'false'}\n"
+            ": '>>>>> End Test Output'\n",
+            "log_parser": "parse_log_pytest",
+            "eval_type": "pass_and_fail",
+            "FAIL_TO_PASS": [],
+            "PASS_TO_PASS": [],
+            "mirror": mirror_path(given, Path("/")).name,
+        },
+        where=given.name,
+    )
+
+
+def is_here(instance: Instance, cache: Path) -> bool:
+    """Return True if this machine has the repository of an instance."""
+    return upstream.series(instance.repo) is not None or _mirror_of(instance, cache) is not None
+
+
+def checkout(instance: Instance, destination: Path, cache: Path) -> None:
+    """Create the work tree of an instance, from a mirror or a bundled repository.
+
+    Raises:
+        RepositoryError: the repository is not here, or the destination cannot be written.
+    """
+    mirror = _mirror_of(instance, cache)
+    if mirror is None:
+        upstream.checkout(instance.repo, instance.base_commit, destination, cache)
+    else:
+        git.export(mirror, instance.base_commit, destination)
+
+
+def _mirror_of(instance: Instance, cache: Path) -> Path | None:
+    name = instance.row.get("mirror")
+    path = cache.absolute() / "mirrors" / str(name)
+    return path if name and path.is_dir() else None

@@ -1,0 +1,173 @@
+"""Projects are detected from their files alone."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.project import Folder, Project, detect
+
+PYTEST = "python -m pytest -q -rfE -p no:cacheprovider"
+NODE = {"package-lock.json": "{}", "index.js": ""}
+
+
+def package(script: str, **more: str) -> dict[str, str]:
+    """Return a package.json with this test script, beside other files."""
+    return {"package.json": f'{{"scripts": {{"test": "{script}"}}}}', **NODE, **more}
+
+
+@pytest.fixture
+def project(tmp_path: Path, request: pytest.FixtureRequest) -> Project | None:
+    """Return what is detected in a folder with the files of the parameter."""
+    for name, text in request.param.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return detect(Folder(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("project", "command"),
+    [
+        ({"pyproject.toml": "[tool.pytest.ini_options]", "tests/test_a.py": ""}, PYTEST),
+        ({"setup.cfg": "[tool:pytest]", "a.py": ""}, PYTEST),
+        ({"tox.ini": "[testenv]\ncommands = pytest {posargs}", "a.py": ""}, PYTEST),
+        ({"conftest.py": "", "Makefile": "test:\n\tpytest"}, PYTEST),
+        ({"requirements-dev.txt": "pytest>=8", "test_a.py": ""}, PYTEST),
+        ({"test_a.py": "def test_a():\n    assert 1"}, PYTEST),
+        ({"setup.py": "", "tests/test_a.py": "import unittest"}, "python -m unittest -v"),
+        (
+            {"manage.py": "import django", "app/tests.py": "from django.test import TestCase"},
+            "python manage.py test -v 2 --noinput",
+        ),
+        ({"tests/runtests.py": "", "django/__init__.py": ""}, "python tests/runtests.py"),
+        (
+            {"tox.ini": "[testenv]\ncommands = nose2", "setup.py": ""},
+            "tox -q --skip-missing-interpreters true",
+        ),
+        (package("jest"), 'npm test -- --ci --json --outputFile="$durabench_report"'),
+        (
+            package("vitest", **{"pnpm-lock.yaml": ""}),
+            'pnpm test --run --reporter=json --outputFile="$durabench_report"',
+        ),
+        (
+            package("mocha", **{"yarn.lock": ""}),
+            'yarn test --reporter json --reporter-option output="$durabench_report"',
+        ),
+        (
+            package("node --test"),
+            'NODE_OPTIONS="--test-reporter=tap --test-reporter-destination=$durabench_report" '
+            "npm test",
+        ),
+        (package("tsc && jest"), "npm test"),
+        ({"go.mod": "module a", "a.go": "", "a_test.go": ""}, "go test -json ./..."),
+        ({"Cargo.toml": "[package]", "src/lib.rs": "#[test]"}, "cargo test --no-fail-fast"),
+        (
+            {"Cargo.toml": "[workspace]", "a/src/lib.rs": "#[tokio::test]"},
+            "cargo test --workspace --no-fail-fast",
+        ),
+        ({"Makefile": "check: all\n", "a.c": ""}, "make check"),
+    ],
+    indirect=["project"],
+)
+def test_the_test_command_is_that_of_the_project(project: Project, command: str) -> None:
+    """Settings, lock files, scripts and test files decide."""
+    assert project.tests is not None
+    assert project.tests.command == command
+
+
+@pytest.mark.parametrize(
+    "project",
+    [
+        {},
+        {"README.md": "python -m pytest"},
+        {"tests/data.json": "{}"},
+        {"node_modules/a/package.json": '{"scripts": {"test": "jest"}}'},
+    ],
+    indirect=True,
+)
+def test_nothing_is_assumed(project: Project | None) -> None:
+    """Without files of a known kind, nothing is detected."""
+    assert project is None
+
+
+@pytest.mark.parametrize(
+    "project",
+    [
+        {"setup.py": "", "a.py": ""},
+        {"package.json": '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}'},
+        {"package.json": "no JSON"},
+        {"go.mod": "module a", "a.go": ""},
+        {"Cargo.toml": "[package]", "src/lib.rs": ""},
+        {"Makefile": "all:\ntest := 1\n"},
+    ],
+    indirect=True,
+)
+def test_a_project_without_tests_has_no_test_command(project: Project) -> None:
+    """A kind alone is no reason to claim that tests exist."""
+    assert project.tests is None
+
+
+@pytest.mark.parametrize(
+    ("project", "install"),
+    [
+        (
+            {
+                "pyproject.toml": "[project]\noptional-dependencies = {dev = [], docs = []}\n"
+                "[dependency-groups]\ntest = []",
+                "requirements.txt": "",
+            },
+            "python -m pip install -r requirements.txt -e '.[dev]' --group test",
+        ),
+        ({"a.py": ""}, None),
+        ({"package.json": "{}", "yarn.lock": "", ".yarnrc.yml": ""}, "yarn install --immutable"),
+        ({"package.json": "{}"}, "npm install"),
+        (package("jest"), "npm ci"),
+    ],
+    indirect=["project"],
+)
+def test_the_install_command_has_what_tests_need(project: Project, install: str | None) -> None:
+    """Extras, groups and requirements of tests are installed, with the lock file's manager."""
+    assert project.install == install
+
+
+@pytest.mark.parametrize(
+    ("project", "lint"),
+    [
+        (
+            {"pyproject.toml": "[tool.ruff]\n[tool.mypy]\nfiles = ['a.py']", "a.py": ""},
+            ("ruff check --output-format concise .", "mypy"),
+        ),
+        ({".flake8": "", "mypy.ini": "[mypy]", "a.py": ""}, ("flake8 .", "mypy .")),
+        (
+            {
+                "package.json": '{"scripts": {"lint": "eslint ."}, '
+                '"devDependencies": {"typescript": "5"}}',
+                "tsconfig.json": "{}",
+            },
+            ("npm run lint", "npx tsc --noEmit"),
+        ),
+        ({"Makefile": "lint:\n"}, ("make lint",)),
+    ],
+    indirect=["project"],
+)
+def test_lint_and_type_checks_are_those_with_settings(
+    project: Project, lint: tuple[str, ...]
+) -> None:
+    """A linter without settings in the repository is not run."""
+    assert project.lint == lint
+
+
+@pytest.mark.parametrize(
+    ("project", "kind"),
+    [
+        ({"setup.py": "", "a.py": "", **package("jest")}, "node"),
+        ({"conftest.py": "", "a.py": "", **package("jest")}, "python"),
+        ({"go.mod": "", "a_test.go": "", "Makefile": "test:"}, "go"),
+        ({"setup.py": "", "Makefile": "test:"}, "make"),
+    ],
+    indirect=["project"],
+)
+def test_of_several_kinds_the_one_with_tests_and_sources_counts(
+    project: Project, kind: str
+) -> None:
+    """Tests come first, then source files; a makefile comes last."""
+    assert project.kind == kind

@@ -1,0 +1,144 @@
+"""Results of test programs in their own formats."""
+
+import json
+
+import pytest
+
+from agent.project.results import Named, Unreadable, parse
+from agent.project.suites import Format
+
+GO = [
+    {"Action": "start", "Package": "m/a"},
+    {"Action": "pass", "Package": "m/a", "Test": "TestOne"},
+    {"Action": "fail", "Package": "m/a", "Test": "TestTwo/deep"},
+    {"Action": "skip", "Package": "m/a", "Test": "TestThree"},
+    {"Action": "fail", "Package": "m/a"},
+    {"Action": "fail", "Package": "m/dead"},
+    {"Action": "skip", "Package": "m/empty"},
+]
+
+UNITTEST = """\
+test_a (app.tests.A) ... ok
+test_b (app.tests.A)
+Has a description. ... FAIL
+test_c (app.tests.A) ... skipped 'why'
+test_d (app.tests.A) ... ERROR
+
+======================================================================
+ERROR: test_d (app.tests.A)
+======================================================================
+ERROR: setUpClass (app.tests.B)
+----------------------------------------------------------------------
+Ran 4 tests in 0.001s
+
+FAILED (failures=1, errors=2, skipped=1)
+"""
+
+CARGO = """\
+     Running unittests src/lib.rs (target/debug/deps/a-0123)
+
+running 3 tests
+test tests::one ... ok
+test tests::two - should panic ... FAILED
+test tests::three ... ignored, slow
+
+test result: FAILED. 1 passed; 1 failed; 1 ignored
+   Doc-tests a
+
+test src/lib.rs - add (line 3) ... ok
+
+test result: ok. 1 passed
+"""
+
+TAP = """\
+TAP version 13
+# Subtest: outer
+    # Subtest: inner
+    ok 1 - inner
+    not ok 2 - other
+    1..2
+not ok 1 - outer
+ok 2 - later # SKIP not yet
+ok 3 - last
+1..3
+"""
+
+JEST = {
+    "testResults": [
+        {
+            "name": "/testbed/a.test.js",
+            "status": "failed",
+            "assertionResults": [
+                {"fullName": "a works", "status": "passed"},
+                {"fullName": "a fails", "status": "failed"},
+                {"fullName": "a waits", "status": "pending"},
+            ],
+        },
+        {"name": "/tmp/x/repo/b.test.js", "status": "failed", "assertionResults": []},
+    ]
+}
+
+MOCHA = {
+    "passes": [{"fullTitle": "a works", "file": "/testbed/test/a.js"}],
+    "failures": [{"fullTitle": "a fails", "file": "/testbed/test/a.js"}],
+    "pending": [{"fullTitle": "a waits", "file": "/testbed/test/a.js"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "found"),
+    [
+        (
+            "go",
+            "# stray line\n" + "\n".join(map(json.dumps, GO)),
+            Named(["m/a.TestOne"], ["m/a.TestTwo/deep"], ["m/dead"], ["m/a.TestThree"]),
+        ),
+        (
+            "unittest",
+            UNITTEST,
+            Named(
+                ["test_a (app.tests.A)"],
+                ["test_b (app.tests.A)"],
+                ["test_d (app.tests.A)", "setUpClass (app.tests.B)"],
+                ["test_c (app.tests.A)"],
+            ),
+        ),
+        (
+            "cargo",
+            CARGO,
+            Named(
+                ["src/lib.rs::tests::one", "doc a::src/lib.rs - add (line 3)"],
+                ["src/lib.rs::tests::two"],
+                [],
+                ["src/lib.rs::tests::three"],
+            ),
+        ),
+        ("tap", TAP, Named(["outer > inner", "last"], ["outer > other"], [], ["later"])),
+        (
+            "jest",
+            json.dumps(JEST),
+            Named(
+                ["a.test.js a works"],
+                ["a.test.js a fails"],
+                ["b.test.js"],
+                ["a.test.js a waits"],
+            ),
+        ),
+        (
+            "mocha",
+            json.dumps(MOCHA),
+            Named(["test/a.js a works"], ["test/a.js a fails"], [], ["test/a.js a waits"]),
+        ),
+    ],
+)
+def test_each_test_is_named_with_its_result(kind: Format, text: str, found: Named) -> None:
+    """Names are the same in every workspace, and a file or package that died is an error."""
+    assert parse(kind, text) == found
+
+
+@pytest.mark.parametrize("kind", ["unittest", "go", "cargo", "jest", "mocha", "tap"])
+@pytest.mark.parametrize("text", ["", "all tests passed", "[1]"])
+def test_output_without_results_is_unreadable(kind: Format, text: str) -> None:
+    """A program that did not run its tests proves nothing."""
+    with pytest.raises(Unreadable):
+        parse(kind, text)

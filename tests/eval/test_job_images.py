@@ -1,0 +1,90 @@
+"""Images of repositories: the choice of the base, and real builds."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval import git, job_images
+from eval.base_image import BASE_IMAGE
+from eval.errors import DatasetError
+from eval.job_images import Recipe
+from tests.agent.repositories import with_files
+
+
+class Files:
+    """Files of a commit, given as texts."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self.paths = frozenset(texts)
+        self._texts = texts
+
+    def text(self, path: str) -> str:
+        return self._texts.get(path, "")
+
+
+DEVCONTAINER = """{
+  // https://example.invalid/schema
+  "build": {"dockerfile": "../docker/Dockerfile", "context": ".."},
+  "postCreateCommand": "make deps", /* once */
+}"""
+
+
+@pytest.mark.parametrize(
+    ("texts", "named", "expected"),
+    [
+        ({"Dockerfile": ""}, "mine", Recipe(base="mine")),
+        ({"Dockerfile": ""}, None, Recipe(dockerfile="Dockerfile")),
+        ({}, None, Recipe(base="node:22-bookworm", install="npm ci")),
+        (
+            {".devcontainer/devcontainer.json": DEVCONTAINER, "Dockerfile": ""},
+            None,
+            Recipe(dockerfile="docker/Dockerfile", install="make deps"),
+        ),
+        ({".devcontainer.json": '{"image": "theirs"}'}, None, Recipe(base="theirs")),
+    ],
+)
+def test_the_first_known_base_is_used(
+    texts: Mapping[str, str], named: str | None, expected: Recipe
+) -> None:
+    """A named image, then a devcontainer, then a Dockerfile, then one by kind."""
+    assert job_images.recipe(Files(texts), "node", "npm ci", named) == expected
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {},
+        {".devcontainer.json": "nonsense"},
+        {".devcontainer.json": '{"build": {"dockerfile": "../../etc/Dockerfile"}}'},
+    ],
+)
+def test_an_unknown_base_is_one_line(texts: Mapping[str, str]) -> None:
+    """Nothing is guessed, and nothing outside the repository is read."""
+    with pytest.raises(DatasetError):
+        job_images.recipe(Files(texts), None, None, None)
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+def test_an_image_has_the_repository_and_what_was_installed_once(
+    tmp_path: Path, docker_client: Any
+) -> None:
+    """The own Dockerfile is the base, /testbed is at the commit without a remote, and a second
+    call builds nothing."""
+    dockerfile = f"FROM {BASE_IMAGE}\nCOPY marker /marker\n"
+    with_files({"Dockerfile": dockerfile, "marker": "own"})(tmp_path / "repo")
+    git.git(tmp_path / "repo", "config", "uploadpack.allowAnySHA1InWant", "true")
+    commit = git.git(tmp_path / "repo", "rev-parse", "HEAD")
+    made_by = Recipe(dockerfile="Dockerfile", install="echo again >>/installed")
+    name = job_images.name_of(commit, made_by)
+    try:
+        made = job_images.ensure(docker_client, tmp_path / "repo", commit, made_by)
+        assert job_images.ensure(docker_client, tmp_path / "none", commit, made_by) == made
+        script = "cat /marker /installed; git remote; git rev-parse HEAD"
+        shown = docker_client.containers.run(made, ["bash", "-c", script], remove=True)
+        assert shown.decode().split() == ["ownagain", commit]
+    finally:
+        for each in (name, f"{name}-own"):
+            docker_client.images.remove(each, force=True)

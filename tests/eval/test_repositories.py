@@ -1,0 +1,119 @@
+"""Repositories over HTTP and from paths become instances without remotes or later commits."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from eval import repositories
+from eval.errors import DatasetError
+from eval.repositories import Access
+from tests.agent.repositories import with_files
+from tests.servers.forge import Forge
+
+pytestmark = pytest.mark.slow
+
+NAME = "octo/demo"
+ACCESS = Access()
+
+
+@pytest.fixture
+def forge(tmp_path: Path) -> Iterator[Forge]:
+    with Forge(tmp_path / "forge") as forge:
+        forge.add(NAME, {"a.py": "1\n"})
+        yield forge
+
+
+def test_each_form_names_the_same_repository(forge: Forge) -> None:
+    """An address, owner/name and an issue name it; the issue has its number."""
+    address = f"{forge.url}/{NAME}.git"
+    for given in (address, NAME, f"{forge.url}/{NAME}/issues/7"):
+        found = repositories.source(given, forge.url)
+        assert (found.address, found.name, found.web) == (address, NAME, forge.url)
+    assert found.issue == 7
+    assert repositories.source("git@host:octo/demo.git", "").name == NAME
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("nonsense", "names no repository"),
+        ("/no/such/folder", "no such folder"),
+        ("https://user:secret@host/a/b", "leave them out"),
+        ("ext::sh -c x", "names no repository"),
+        ("ftp://host/a/b", "use https or ssh"),
+    ],
+)
+def test_a_source_that_names_no_repository_is_one_line(given: str, said: str) -> None:
+    """The message says what to give instead, and repeats no password."""
+    with pytest.raises(DatasetError, match=said) as raised:
+        repositories.source(given, "https://forge.example")
+    assert "secret" not in str(raised.value)
+
+
+def test_changes_without_a_commit_are_refused(tmp_path: Path) -> None:
+    """Work begins at a commit, so changed files would be missing."""
+    with_files({"a.py": "1\n"})(tmp_path / "repo")
+    (tmp_path / "repo" / "a.py").write_text("2\n")
+    with pytest.raises(DatasetError, match="1 changed files that are not committed"):
+        repositories.source(str(tmp_path / "repo"), "")
+
+
+def test_a_work_tree_has_the_history_up_to_its_base_and_no_remote(
+    forge: Forge, tmp_path: Path
+) -> None:
+    """A later commit of the branch is not in it, not even as an object."""
+    given = repositories.source(NAME, forge.url)
+    mirror = repositories.fetched(given, tmp_path, ACCESS)
+    base = repositories.base(mirror, None)
+    assert base.branch == "main"
+    later = forge.commit(NAME, {"a.py": "2\n"}, "later")
+    repositories.fetched(given, tmp_path, ACCESS)
+    assert repositories.base(mirror, "main").commit == later
+    instance = repositories.instance("demo-1", given, base.commit, "Do it.", "image", "")
+    assert repositories.is_here(instance, tmp_path)
+    work = tmp_path / "work"
+    repositories.checkout(instance, work, tmp_path)
+    run = ["git", "-C", str(work)]
+    assert subprocess.check_output([*run, "remote"]) == b""
+    assert subprocess.check_output([*run, "rev-parse", "HEAD"], text=True).strip() == base.commit
+    assert subprocess.run([*run, "cat-file", "-e", later], check=False).returncode != 0
+
+
+def test_the_files_of_a_commit_are_read_without_a_work_tree(forge: Forge, tmp_path: Path) -> None:
+    """Detection reads paths and texts from the mirror."""
+    given = repositories.source(NAME, forge.url)
+    mirror = repositories.fetched(given, tmp_path, ACCESS)
+    files = repositories.CommitFiles(mirror, repositories.base(mirror, None).commit)
+    assert files.paths == {"a.py"}
+    assert (files.text("a.py"), files.text("b.py")) == ("1", "")
+
+
+def test_a_token_opens_a_private_repository_and_is_left_nowhere(
+    forge: Forge, tmp_path: Path
+) -> None:
+    """Without it the message says what to set; with it no file of the mirror has it."""
+    forge.is_private = True
+    given = repositories.source(NAME, forge.url)
+    for access in (ACCESS, Access("wrong")):
+        with pytest.raises(DatasetError, match="set DURABENCH_FORGE_TOKEN"):
+            repositories.fetched(given, tmp_path, access)
+    mirror = repositories.fetched(given, tmp_path, Access(forge.token))
+    found = [p for p in mirror.rglob("*") if p.is_file() and forge.token.encode() in p.read_bytes()]
+    assert found == []
+    assert forge.token not in repr(Access(forge.token))
+
+
+@pytest.mark.parametrize("ref", ["none", "--all", "main~9"])
+def test_a_missing_ref_is_one_line(ref: str, forge: Forge, tmp_path: Path) -> None:
+    """The message names the ref."""
+    mirror = repositories.fetched(repositories.source(NAME, forge.url), tmp_path, ACCESS)
+    with pytest.raises(DatasetError, match="no branch, tag or commit"):
+        repositories.base(mirror, ref)
+
+
+def test_a_missing_repository_is_one_line(forge: Forge, tmp_path: Path) -> None:
+    """The message names the address."""
+    with pytest.raises(DatasetError, match="there is no repository"):
+        repositories.fetched(repositories.source("octo/none", forge.url), tmp_path, ACCESS)
