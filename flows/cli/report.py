@@ -44,7 +44,8 @@ def report(
         )
     first, second = compare or (baseline, candidate)
     # These libraries take half a second to import; DuckDB queries run meanwhile.
-    Thread(target=lambda: [import_module(name) for name in _SLOW]).start()
+    ahead = Thread(target=lambda: [import_module(name) for name in _SLOW])
+    ahead.start()
     gc.disable()  # nearly all objects live until the end; searching them takes a tenth of the time
     try:
         if len(names) == 1:
@@ -54,4 +55,5 @@ def report(
         report_files.write(store, built, compare)
         console.report(store, built, compare)
     finally:
+        ahead.join()
         gc.enable()

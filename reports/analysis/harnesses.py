@@ -22,6 +22,17 @@ Resolved = Mapping[str, Mapping[str, float]]
 _Quad = tuple[tuple[str, str], tuple[str, str]]
 """Two harnesses and two models."""
 
+_DECLARED = """
+    select
+        arm,
+        agent,
+        model,
+        json_extract(declaration, '$.arms') as declared_arms,
+        json_extract(declaration, '$.model') as declared_model
+    from staging.experiments
+"""
+"""Declared arms without their instances, which may be a million texts."""
+
 ESTIMATED = 20
 """Maximum number of interactions with an interval, the largest ones."""
 
@@ -38,7 +49,7 @@ def read_grid(
     everything about it but its name and its model.
     """
     names = [arm.name for arm in arms if not arm.is_control]
-    rows = read_rows(connection, "from staging.experiments")
+    rows = read_rows(connection, _DECLARED)
     declared = {row["arm"]: row for row in rows if row["arm"] in names}
     settings = {name: _settings(declared[name]) for name in names if name in declared}
     harness = _labels({name: (key, label) for name, (key, label, _, _) in settings.items()})
@@ -79,8 +90,7 @@ def read_grid(
 
 def _settings(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
     """Return key and label of an arm's harness, and key and label of its model."""
-    declaration = json.loads(row["declaration"])
-    for arm in declaration.get("arms", ()):
+    for arm in json.loads(row["declared_arms"] or "[]"):
         # An import declares the names of its arms alone.
         if isinstance(arm, dict) and arm.get("name") == row["arm"]:
             rest = {name: value for name, value in arm.items() if name not in ("name", "model")}
@@ -89,7 +99,8 @@ def _settings(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
             label = recipe.get("name") if isinstance(recipe, dict) else recipe
             if label and options.get("release"):
                 label = f"{label} {options['release']}"
-            spec = json.dumps(arm.get("model") or declaration.get("model"), sort_keys=True)
+            of_all = json.loads(row["declared_model"] or "null")
+            spec = json.dumps(arm.get("model") or of_all, sort_keys=True)
             return json.dumps(rest, sort_keys=True), str(label or row["agent"]), spec, row["model"]
     return row["agent"], row["agent"], row["model"], row["model"]
 

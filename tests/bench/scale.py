@@ -20,7 +20,7 @@ BIN = Path(sys.executable).parent
 NAME = "scale"
 ARMS, INSTANCES, REPEATS, CALLS = 20, 500, 10, 100
 """`CALLS` is the number per attempt."""
-SECONDS, GIBIBYTES = 10.0, 2.0
+SECONDS, GIBIBYTES = 7.0, 0.8
 
 _CONSTANTS: Mapping[str, str] = {
     "VARCHAR": "''",

@@ -57,6 +57,18 @@ def fails(*arguments: str, because: str) -> None:
     assert set(Path.cwd().rglob("*")) == before
 
 
+def test_a_report_loads_neither_prefect_nor_a_database() -> None:
+    """A report imports neither Prefect nor SQLAlchemy, which take a third of a second each."""
+    program = (
+        "import sys, flows.cli.report, flows.cli.console, reports.build\n"
+        "print(sorted({'prefect', 'sqlalchemy', 'litellm'} & sys.modules.keys()))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert found.stdout == "[]\n"
+
+
 def experiment(text: str) -> str:
     Path("trial.yaml").write_text(text)
     return "trial.yaml"
