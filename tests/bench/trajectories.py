@@ -49,9 +49,9 @@ def _bound(title: str, argv: Sequence[str]) -> Bound:
     took = time.perf_counter() - begun
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    detail = f"{cpu:.1f} s of CPU, {after.ru_maxrss / 2**20:.2f} GiB at most so far"
-    print(f"  {title}: {took:.1f} s, {detail}", flush=True)
-    return Bound(title, took, SECONDS, "s", detail)
+    detail = f"{took:.1f} s of wall time, {after.ru_maxrss / 2**20:.2f} GiB at most so far"
+    print(f"  {title}: {cpu:.1f} s of CPU, {detail}", flush=True)
+    return Bound(title, cpu, SECONDS, "s of CPU", detail)
 
 
 def _trajectory(number: int) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from flows.storage.formats import facts, talk
 from flows.storage.formats.filed import FiledAttempt, by_scope
-from flows.storage.formats.talk import Answer, Asked, Cut, Done, Told, Turn
+from flows.storage.formats.talk import Asked, Cut, Done, Replied, Told, Turn
 from flows.storage.lake import Row
 
 VERSION = "ATIF-v1.7"
@@ -97,7 +97,7 @@ def _totals(row: Row) -> FinalMetrics:
 
 def _line(attempt: FiledAttempt, turns: Sequence[Turn]) -> Iterator[_Dated]:
     """Yield the steps of a scope with their times, not numbered yet."""
-    for turn, following in zip(turns, [*turns[1:], None], strict=True):
+    for turn, following in zip(turns, [*turns, None][1:], strict=True):
         row = None if isinstance(turn, Told) else turn.row
         at = talk.moment(turn)
         if at is None and following is not None:
@@ -112,7 +112,7 @@ def _step(attempt: FiledAttempt, turn: Turn, copied: bool | None) -> Step:
             return Step(
                 step_id=1, source=role, message=_content(content), observation=_observed(done)
             )
-        case Answer():
+        case Replied():
             return _answered(turn, copied, attempt.model)
         case Done():
             return _worked(turn, copied)
@@ -126,7 +126,7 @@ def _step(attempt: FiledAttempt, turn: Turn, copied: bool | None) -> Step:
             )
 
 
-def _answered(answer: Answer, copied: bool | None, usual: str | None) -> Step:
+def _answered(answer: Replied, copied: bool | None, usual: str | None) -> Step:
     """Return a message of the model. Its name is left out if it is the usual one."""
     call = answer.call
     model = call["model"] if call else None
