@@ -20,7 +20,12 @@ from tests.agent.arms.command.programs import tiny
 from tests.flows.conftest import Finished, trial
 from tests.flows.storage.formats.test_atif_export import HARBOR, harbor_errors
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.usefixtures("prefect"),
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.sampled(2),
+]
 
 SAME = (
     "agent", "model", "outcome", "detail", "started_at", "duration_s", "model_calls", "versions",
@@ -132,7 +137,8 @@ async def test_the_tools_of_a_program_have_their_results(lake: Lake, tmp_path: P
         asked = [step for step in talk["steps"] if step.get("tool_calls")]
         assert len(asked) > 2
         assert all(step["observation"]["results"] for step in asked[:-1])
-        assert talk["steps"][0]["source"] in ("system", "user")
+        said = [step for step in talk["steps"] if step.get("llm_call_count") != 0]
+        assert said[0]["source"] in ("system", "user")
 
 
 async def test_an_export_as_a_log_of_inspect_keeps_every_figure(lake: Lake, tmp_path: Path) -> None:
@@ -170,5 +176,6 @@ async def test_the_copied_steps_of_a_fork_are_copied_context(lake: Lake, tmp_pat
     [child] = lake.units("attempts", "*", made.experiment.name)
     calls = [step for step in whole.steps if step.llm_call_count == 1]
     assert [bool(step.is_copied_context) for step in calls[:3]] == [True, True, False]
+    assert all(step.is_copied_context for step in whole.steps[: whole.steps.index(calls[1])])
     assert whole.trajectory_id == child
     assert len(calls) == lake.find("attempts", child)[0]["model_calls"]
