@@ -51,7 +51,8 @@ def test_what_a_table_does_not_say_stays_unknown(tmp_path: Path) -> None:
 def test_a_trajectory_of_another_harness_goes_in_and_out(tmp_path: Path) -> None:
     """ATIF is a format of many harnesses. Its calls, tokens and costs become rows like our own, and
     `durabench export --atif` writes them again."""
-    step = {"source": "agent", "message": "done", "metrics": {"prompt_tokens": 9, "cost_usd": 0.5}}
+    metrics = {"prompt_tokens": 9, "completion_tokens": 1, "cost_usd": 0.5}
+    step = {"source": "agent", "message": "done", "metrics": metrics}
     content = {
         "schema_version": "ATIF-v1.7",
         "agent": {"name": "theirs", "version": "1.0", "model_name": "large"},
@@ -61,7 +62,7 @@ def test_a_trajectory_of_another_harness_goes_in_and_out(tmp_path: Path) -> None
     lake = Lake.existing(tmp_path / "lake")
     import_atif([tmp_path / "a__b-1.json"], "theirs", None, str(lake.root))
     [arm] = report_files.read(lake, "theirs").arms
-    assert (arm.name, arm.cost.usd, arm.tokens.total) == ("theirs-large", 0.5, 9)
+    assert (arm.name, arm.cost.usd, arm.tokens.total) == ("theirs-large", 0.5, 10)
     [path] = export.trajectories("theirs", tmp_path / "out", str(lake.root))
     [again] = json.loads(path.read_text())["steps"]
     assert again == {"step_id": 1, **step, "llm_call_count": 1}
