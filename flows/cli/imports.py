@@ -218,8 +218,8 @@ def import_inspect(
 ) -> None:
     """Import logs of Inspect: scores, model calls with tokens and cost, tools.
 
-    A sample with a score of 1 or C is resolved, and epochs are repeats. This needs the package
-    inspect-ai: pip install 'durabench[inspect]'.
+    A sample with a score of 1 or C is resolved, and epochs are repeats. The package inspect-ai has
+    to be installed.
     """
     from flows.cli import console
     from flows.imports import comparisons, inspect_logs

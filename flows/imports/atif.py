@@ -9,10 +9,10 @@ from atif import ContentPart, FinalMetrics, Metrics, ObservationResult, Step, To
 
 from flows.errors import UsageError
 from flows.imports import atif_files, filing, traces
-from flows.imports.atif_files import Part, Recording
+from flows.imports.atif_files import Recording, TrajectoryPart
 from flows.imports.common import Summary
 from flows.imports.comparisons import Comparisons
-from flows.imports.filing import Origin
+from flows.imports.filing import ImportRequest
 from flows.imports.traces import Harness, Trace, TracedCall, TracedStep
 from flows.storage.formats import facts
 
@@ -48,7 +48,7 @@ def import_atif(
         UsageError: a file or a comparison cannot be used; nothing was written.
     """
     found = [trace(recording) for recording in atif_files.find(paths)]
-    origin = Origin(
+    origin = ImportRequest(
         experiment, ", ".join(dict.fromkeys(path.resolve().name for path in paths)), arm
     )
     return filing.file(found, origin, lake_path, comparisons)
@@ -118,7 +118,7 @@ def _instance(recording: Recording) -> str:
     return path.parent.name if name == "trajectory" else name
 
 
-def _steps(part: Part, first: Trajectory) -> Iterator[TracedStep]:
+def _steps(part: TrajectoryPart, first: Trajectory) -> Iterator[TracedStep]:
     """Yield the steps of a trajectory. Messages belong to the model call that follows them."""
     model = part.trajectory.agent.model_name or first.agent.model_name or ""
     steps = _own(part)
@@ -142,7 +142,7 @@ def _steps(part: Part, first: Trajectory) -> Iterator[TracedStep]:
         yield from _results(part.scope, step)
 
 
-def _own(part: Part) -> list[Step]:
+def _own(part: TrajectoryPart) -> list[Step]:
     """Return the steps of a part without those that are copied from another part.
 
     Copied calls with figures are of this attempt: those of a fork are credited to it.

@@ -22,7 +22,7 @@ _MARK = re.compile(rb'"schema_version"\s*:\s*"ATIF-v')
 
 
 @dataclass(frozen=True)
-class Part:
+class TrajectoryPart:
     """One trajectory of an attempt."""
 
     scope: str
@@ -37,7 +37,7 @@ class Recording:
     """The trajectories of one attempt."""
 
     path: Path
-    parts: Sequence[Part]
+    parts: Sequence[TrajectoryPart]
     """The main line first, in order, and then the subagents."""
     digest: str
     """SHA-256 of the file of the main line."""
@@ -159,7 +159,7 @@ def _beside(path: Path, name: str | None) -> Path | None:
     return found if found != path and found.is_file() else None
 
 
-def _gathered(path: Path, trajectory: Trajectory) -> Iterator[Part]:
+def _gathered(path: Path, trajectory: Trajectory) -> Iterator[TrajectoryPart]:
     """Yield the parts of an attempt: its main line, segment by segment, and then its subagents."""
     line, seen = [(path, trajectory)], {path}
     while beside := _beside(line[-1][0], line[-1][1].continued_trajectory_ref):
@@ -167,16 +167,18 @@ def _gathered(path: Path, trajectory: Trajectory) -> Iterator[Part]:
             raise UsageError(f"{path}: its continuations refer to each other")
         seen.add(beside)
         line.append((beside, parse(beside, _content(beside))))
-    yield from (Part("", each, number > 0) for number, (_, each) in enumerate(line))
+    yield from (TrajectoryPart("", each, number > 0) for number, (_, each) in enumerate(line))
     for at, segment in line:
         yield from _subagents(at, segment, "", seen)
 
 
-def _subagents(path: Path, trajectory: Trajectory, scope: str, seen: set[Path]) -> Iterator[Part]:
+def _subagents(
+    path: Path, trajectory: Trajectory, scope: str, seen: set[Path]
+) -> Iterator[TrajectoryPart]:
     """Yield the subagents of a trajectory, each with those of its own."""
     for subagent in trajectory.subagent_trajectories or ():
         inner = inside(scope, subagent.trajectory_id or subagent.agent.name)
-        yield Part(inner, subagent, True)
+        yield TrajectoryPart(inner, subagent, True)
         yield from _subagents(path, subagent, inner, seen)
     for ref in _refs(trajectory.steps):
         beside = _beside(path, ref.trajectory_path)
@@ -185,7 +187,7 @@ def _subagents(path: Path, trajectory: Trajectory, scope: str, seen: set[Path]) 
         seen.add(beside)
         inner = inside(scope, ref.trajectory_id or beside.stem)
         subagent = parse(beside, _content(beside))
-        yield Part(inner, subagent, True)
+        yield TrajectoryPart(inner, subagent, True)
         yield from _subagents(beside, subagent, inner, seen)
 
 

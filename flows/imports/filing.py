@@ -21,7 +21,7 @@ UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
-class Origin:
+class ImportRequest:
     """Name, dataset and arm of an import."""
 
     experiment: str
@@ -35,7 +35,7 @@ class Origin:
 
 def file(
     traces: Sequence[Trace],
-    origin: Origin,
+    request: ImportRequest,
     lake_path: str | None,
     comparisons: Comparisons | None = None,
 ) -> list[Summary]:
@@ -47,18 +47,18 @@ def file(
         UsageError: two traces are the same, or the name or a comparison cannot be used; nothing was
             written.
     """
-    common.check_name(origin.experiment)
-    by_label = _by_label(traces, origin.arm)
+    common.check_name(request.experiment)
+    by_label = _by_label(traces, request.arm)
     lake = Lake.open(lake_path)
-    with common.alone(lake, origin.experiment):
-        names = common.arm_names(by_label, common.declared(lake, origin.experiment))
+    with common.alone(lake, request.experiment):
+        names = common.arm_names(by_label, common.declared(lake, request.experiment))
         filed = {
-            label: _Arm(origin, names[label], label, _numbered(own))
+            label: _Arm(request, names[label], label, _numbered(own))
             for label, own in by_label.items()
         }
         planned = common.declare(
             lake,
-            origin.experiment,
+            request.experiment,
             [arm.declared() for arm in filed.values()],
             comparisons=comparisons,
         )
@@ -127,11 +127,13 @@ def _check_different(traces: Iterable[Trace]) -> None:
 class _Arm:
     """One arm and its traces."""
 
-    def __init__(self, origin: Origin, name: str, label: str, traces: Sequence[Trace]) -> None:
-        self._origin, self._name, self._label = origin, name, label
+    def __init__(
+        self, request: ImportRequest, name: str, label: str, traces: Sequence[Trace]
+    ) -> None:
+        self._request, self._name, self._label = request, name, label
         self._traces = {
             canonical_digest(
-                [origin.experiment, name, trace.instance_id, trace.repeat, trace.digest]
+                [request.experiment, name, trace.instance_id, trace.repeat, trace.digest]
             )[:32]: trace
             for trace in traces
         }
@@ -139,14 +141,14 @@ class _Arm:
     def declared(self) -> ImportedArm:
         """Return the declaration of the arm."""
         traces = self._traces.values()
-        ids = tuple(dict.fromkeys([*(t.instance_id for t in traces), *self._origin.planned]))
+        ids = tuple(dict.fromkeys([*(t.instance_id for t in traces), *self._request.planned]))
         graded = {f"{unit}{common.IMPORTED}" for unit, t in self._traces.items() if t.verdict}
         return ImportedArm(
             self._name,
             agent=_all_of(trace.harness.agent for trace in traces),
             model=_all_of(trace.harness.model for trace in traces) or "unknown",
             environment="imported",
-            dataset=self._origin.dataset,
+            dataset=self._request.dataset,
             dataset_digest=canonical_digest(sorted(ids)),
             instance_ids=ids,
             label=self._label,
@@ -172,7 +174,7 @@ class _Arm:
 
     def _write(self, lake: Lake, attempt_id: str, trace: Trace) -> None:
         """Write one attempt. `attempts` is last, so that one that is listed is complete."""
-        where = (self._origin.experiment, self._name)
+        where = (self._request.experiment, self._name)
         cell = {
             "attempt_id": attempt_id,
             "instance_id": trace.instance_id,

@@ -14,8 +14,8 @@ from flows.experiments import records
 from flows.imports import atif, atif_files, common, filing, traces
 from flows.imports.common import Summary
 from flows.imports.comparisons import Comparisons
-from flows.imports.filing import Origin
-from flows.imports.traces import Harness, Trace, TracedStep, Usage
+from flows.imports.filing import ImportRequest
+from flows.imports.traces import AttemptUsage, Harness, Trace, TracedStep
 from flows.storage.formats.facts import Amount, Count, first_problem
 
 CONTROLS = {"oracle": "gold", "nop": "null"}
@@ -176,7 +176,7 @@ def import_harbor(
     shown = ", ".join(datasets) or ", ".join(
         dict.fromkeys(folder.resolve().name for folder in folders)
     )
-    return filing.file(found, Origin(experiment, shown, arm), lake_path, comparisons)
+    return filing.file(found, ImportRequest(experiment, shown, arm), lake_path, comparisons)
 
 
 def _trials(folder: Path) -> Iterator[tuple[Path, _Trial]]:
@@ -311,10 +311,10 @@ def _duration(trial: _Trial) -> float | None:
     return total
 
 
-def _usage(trial: _Trial, steps: Sequence[TracedStep]) -> Usage:
+def _usage(trial: _Trial, steps: Sequence[TracedStep]) -> AttemptUsage:
     """Return the totals of a trial. A figure is unknown if it is unknown for one of its steps."""
     if trial.agent_info.name in CONTROLS:
-        return Usage(0, 0, dict.fromkeys(traces.TOKENS, 0), 0.0)
+        return AttemptUsage(0, 0, dict.fromkeys(traces.TOKENS, 0), 0.0)
     contexts = [phase.agent_result or _Context() for phase in trial.phases]
     stated: dict[str, Any] = {
         name: None
@@ -331,7 +331,7 @@ def _usage(trial: _Trial, steps: Sequence[TracedStep]) -> Usage:
     calls = [step.call for step in steps if step.call]
     if calls:
         return traces.usage_of(calls, stated, cost_usd)
-    return Usage(tokens={**records.UNKNOWN_TOKENS, **stated}, cost_usd=cost_usd or None)
+    return AttemptUsage(tokens={**records.UNKNOWN_TOKENS, **stated}, cost_usd=cost_usd or None)
 
 
 def _steps(folder: Path, trial: _Trial) -> Iterator[TracedStep]:

@@ -12,8 +12,8 @@ from flows.errors import UsageError
 from flows.imports import common, filing, inspect_events, traces
 from flows.imports.common import Summary
 from flows.imports.comparisons import Comparisons
-from flows.imports.filing import Origin
-from flows.imports.traces import Harness, Trace, TracedStep, Usage
+from flows.imports.filing import ImportRequest
+from flows.imports.traces import AttemptUsage, Harness, Trace, TracedStep
 from flows.storage.formats import facts
 from flows.storage.formats.inspect_package import inspect_log
 
@@ -65,7 +65,7 @@ def import_inspect(
     if partial := sum(0 < (_value(one, scorer) or 0) < 1 for one in read):
         common.tell(f"{partial} scores are between 0 and 1, and count as not resolved.")
     names = dict.fromkeys(log.eval.dataset.name or log.eval.task for log in logs.values())
-    origin = Origin(experiment, ", ".join(names), arm, _planned(logs))
+    origin = ImportRequest(experiment, ", ".join(names), arm, _planned(logs))
     return filing.file(found, origin, lake_path, comparisons)
 
 
@@ -230,7 +230,7 @@ def _patch(read: _Read, scorer: str | None) -> str | None:
     return patch if isinstance(patch, str) else None
 
 
-def _usage(sample: Any, steps: Sequence[TracedStep]) -> Usage:
+def _usage(sample: Any, steps: Sequence[TracedStep]) -> AttemptUsage:
     """Return the usage of a sample: the sum of the agent's calls, without those of scorers.
 
     A log without events has only the sums of all calls.
@@ -238,10 +238,10 @@ def _usage(sample: Any, steps: Sequence[TracedStep]) -> Usage:
     calls = [step.call for step in steps if step.call]
     if calls or not sample.model_usage:
         known = bool(calls or sample.events)
-        return traces.usage_of(calls, {}, None) if known else Usage()
+        return traces.usage_of(calls, {}, None) if known else AttemptUsage()
     each = [inspect_events.tokens(usage) for usage in sample.model_usage.values()]
     costs = [usage.total_cost for usage in sample.model_usage.values()]
-    return Usage(
+    return AttemptUsage(
         tokens={name: traces.total(one[name] for one in each) for name in traces.TOKENS},
         cost_usd=None if None in costs else traces.amount(sum(costs), "total_cost"),
     )

@@ -50,7 +50,7 @@ class TracedStep:
 
 
 @dataclass(frozen=True)
-class Usage:
+class AttemptUsage:
     """Calls, tokens and cost of an attempt, by column of `attempts`."""
 
     model_calls: int | None = None
@@ -82,7 +82,7 @@ class Trace:
     """An outcome of the table `attempts`."""
     detail: str
     steps: Sequence[TracedStep]
-    usage: Usage
+    usage: AttemptUsage
     digest: str
     """Identifies the content of the file."""
     order: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ def used(
 
 def usage_of(
     calls: Iterable[TracedCall], tokens: Mapping[str, int | None], cost_usd: float | None
-) -> Usage:
+) -> AttemptUsage:
     """Return the usage of an attempt: what its file states in total, else the sums of its calls.
 
     A stated cost of 0 is unknown if there are calls, and none of them has a known cost.
@@ -125,7 +125,7 @@ def usage_of(
     if cost_usd is not None and not math.isclose(cost_usd, sum(priced), abs_tol=1e-6):
         unpriced = None  # the file does not say which calls make up its total
     summed = {name: total(call.tokens.get(name) for call in made) for name in TOKENS}
-    return Usage(
+    return AttemptUsage(
         model_calls=sum(call.count for call in made),
         unpriced_calls=unpriced,
         tokens={
@@ -159,9 +159,9 @@ def told(own: AttemptFacts, steps: Sequence[TracedStep], source: str, digest: st
     )
 
 
-def usage_in(facts: AttemptFacts) -> Usage:
+def usage_in(facts: AttemptFacts) -> AttemptUsage:
     """Return the usage that facts of our own state."""
-    return Usage(
+    return AttemptUsage(
         facts.model_calls,
         facts.unpriced_calls,
         {name: getattr(facts, name) for name in TOKENS},

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from eval import instances
+from flows.imports.atif import import_atif
 from flows.imports.results import Columns
 from flows.imports.table import import_table
 from flows.storage import report_files
+from flows.storage.formats import export
 from flows.storage.lake import Lake
 
 PUBLISHED = """\
@@ -44,6 +46,26 @@ def test_what_a_table_does_not_say_stays_unknown(tmp_path: Path) -> None:
     small = built.arms[1].cost
     assert (small.usd, small.incomplete_cells, small.is_lower_bound) == (0.10, 1, True)
     assert [pair.priced_pairs for pair in built.comparisons] == [1]
+
+
+def test_a_trajectory_of_another_harness_goes_in_and_out(tmp_path: Path) -> None:
+    """ATIF is a format of many harnesses. Its calls, tokens and costs become rows like our own, and
+    `durabench export --atif` writes them again."""
+    metrics = {"prompt_tokens": 9, "completion_tokens": 1, "cost_usd": 0.5}
+    step = {"source": "agent", "message": "done", "metrics": metrics}
+    content = {
+        "schema_version": "ATIF-v1.7",
+        "agent": {"name": "theirs", "version": "1.0", "model_name": "large"},
+        "steps": [{"step_id": 1, **step}],
+    }
+    (tmp_path / "a__b-1.json").write_text(json.dumps(content))
+    lake = Lake.existing(tmp_path / "lake")
+    import_atif([tmp_path / "a__b-1.json"], "theirs", None, str(lake.root))
+    [arm] = report_files.read(lake, "theirs").arms
+    assert (arm.name, arm.cost.usd, arm.tokens.total) == ("theirs-large", 0.5, 10)
+    [path] = export.trajectories("theirs", tmp_path / "out", str(lake.root))
+    [again] = json.loads(path.read_text())["steps"]
+    assert again == {"step_id": 1, **step, "llm_call_count": 1}
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from flows.storage.formats import facts, talk
 from flows.storage.formats.filed import FiledAttempt, by_scope
-from flows.storage.formats.talk import Answer, Asked, Cut, Done, Told, Turn
+from flows.storage.formats.talk import Asked, Cut, Done, Replied, Told, Turn
 from flows.storage.lake import Row
 
 VERSION = "ATIF-v1.7"
@@ -44,7 +44,7 @@ _FIGURES = {
 def trajectory(attempt: FiledAttempt) -> Trajectory:
     """Return an attempt as a trajectory."""
     lines = {
-        scope: list(_line(attempt, talk.turns(rows, attempt.calls)))
+        scope: _line(attempt, talk.turns(rows, attempt.calls))
         for scope, rows in by_scope(attempt).items()
     }
     _link(attempt, lines)
@@ -95,24 +95,32 @@ def _totals(row: Row) -> FinalMetrics:
     )
 
 
-def _line(attempt: FiledAttempt, turns: Sequence[Turn]) -> Iterator[_Dated]:
-    """Yield the steps of a scope with their times, not numbered yet."""
-    for turn, following in zip(turns, [*turns[1:], None], strict=True):
-        row = None if isinstance(turn, Told) else turn.row
-        at = talk.moment(turn)
-        if at is None and following is not None:
-            at = talk.moment(following)
+def _line(attempt: FiledAttempt, turns: Sequence[Turn]) -> list[_Dated]:
+    """Return the steps of a scope with their times, not numbered yet.
+
+    A message has the time of the step that follows it, and was copied if that step was.
+    """
+    steps: list[_Dated] = []
+    row: Row | None = None
+    for turn in reversed(turns):
+        row = row if isinstance(turn, Told) else turn.row
         is_copied = row is not None and (row["scope"], row["seq"]) in attempt.copied
-        yield at, _step(attempt, turn, True if is_copied else None)
+        at = row["started_at"] if row else None
+        steps.append((at, _step(attempt, turn, True if is_copied else None)))
+    return steps[::-1]
 
 
 def _step(attempt: FiledAttempt, turn: Turn, copied: bool | None) -> Step:
     match turn:
         case Told(role, content, done):
             return Step(
-                step_id=1, source=role, message=_content(content), observation=_observed(done)
+                step_id=1,
+                source=role,
+                message=_content(content),
+                observation=_observed(done),
+                is_copied_context=copied,
             )
-        case Answer():
+        case Replied():
             return _answered(turn, copied, attempt.model)
         case Done():
             return _worked(turn, copied)
@@ -126,7 +134,7 @@ def _step(attempt: FiledAttempt, turn: Turn, copied: bool | None) -> Step:
             )
 
 
-def _answered(answer: Answer, copied: bool | None, usual: str | None) -> Step:
+def _answered(answer: Replied, copied: bool | None, usual: str | None) -> Step:
     """Return a message of the model. Its name is left out if it is the usual one."""
     call = answer.call
     model = call["model"] if call else None

@@ -112,17 +112,14 @@ def of_prefix(lake: Lake, prefix: str) -> FiledAttempt:
     Raises:
         UsageError: there is no such attempt, or there are several.
     """
+    hint = f"in {lake.root}; `durabench status NAME --cells` lists them"
     places = lake.places("attempts", f"{prefix}*")
-    if len(places) != 1:
-        many = (
-            f"{len(places)} attempts begin with {prefix!r}"
-            if places
-            else (f"no experiment and no finished attempt {prefix!r}")
-        )
-        raise UsageError(f"{many} in {lake.root}; `durabench status NAME --cells` lists them")
-    experiment, _, attempt_id = places[0]
-    [found] = _attempts(lake, experiment, "where attempt_id = ?", attempt_id)
-    return found
+    if len(places) > 1:
+        raise UsageError(f"{len(places)} attempts begin with {prefix!r} {hint}")
+    for experiment, _, unit in places:
+        for attempt in _attempts(lake, experiment, "where attempt_id = ?", unit):
+            return attempt
+    raise UsageError(f"there is no experiment and no finished attempt {prefix!r} {hint}")
 
 
 def _attempts(lake: Lake, experiment: str, chosen: str, *of: str) -> Iterator[FiledAttempt]:

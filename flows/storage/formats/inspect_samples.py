@@ -24,7 +24,7 @@ from inspect_ai.tool import ToolCall
 
 from flows.storage.formats import facts, talk
 from flows.storage.formats.filed import FiledAttempt, by_scope
-from flows.storage.formats.talk import Answer, Asked, Cut, Done, Told, Turn
+from flows.storage.formats.talk import Asked, Cut, Done, Replied, Told, Turn
 from flows.storage.lake import Row
 
 SCORER = "resolved"
@@ -151,7 +151,7 @@ class _Scope:
                 kind = ChatMessageSystem if role == "system" else ChatMessageUser
                 self.messages.append(kind(content=talk.plain(content)))
                 self._use(done, at)
-            case Answer():
+            case Replied():
                 self._answer(turn, at)
                 self._use(turn.done, at)
             case Done():
@@ -165,7 +165,7 @@ class _Scope:
         event = kind(timestamp=at, working_start=start, span_id=_span(self._name), **fields)
         self.events.append(_Event(at, event))
 
-    def _answer(self, answer: Answer, at: datetime) -> None:
+    def _answer(self, answer: Replied, at: datetime) -> None:
         call = answer.call
         message = ChatMessageAssistant(
             content=_content(answer),
@@ -221,7 +221,7 @@ class _Scope:
                 self.messages.append(message)
 
 
-def _content(answer: Answer) -> Any:
+def _content(answer: Replied) -> Any:
     text = talk.plain(answer.content)
     if answer.reasoning is None:
         return text

@@ -52,7 +52,7 @@ class Asked:
 
 
 @dataclass
-class Answer:
+class Replied:
     """A message of the model."""
 
     row: Row
@@ -81,7 +81,7 @@ class Cut:
     text: str
 
 
-Turn = Told | Answer | Done | Cut
+Turn = Told | Replied | Done | Cut
 
 
 def moment(turn: Turn) -> datetime | None:
@@ -109,7 +109,7 @@ class _Talk:
     def __init__(self) -> None:
         self.turns: list[Turn] = []
         self._told: list[str] = []
-        self._last: Answer | Told | None = None
+        self._last: Replied | Told | None = None
         """The turn that the next result may belong to."""
 
     def add(self, row: Row, call: Row | None) -> None:
@@ -143,7 +143,7 @@ class _Talk:
 
     def _learn(self, told: Done) -> None:
         """Add a result that a message tells, unless a step has it."""
-        for answer in (turn for turn in reversed(self.turns) if isinstance(turn, Answer)):
+        for answer in (turn for turn in reversed(self.turns) if isinstance(turn, Replied)):
             for asked in answer.asked:
                 if asked.id == told.call_id:
                     if asked in answer.waiting():
@@ -154,7 +154,7 @@ class _Talk:
     def _work(self, done: Done) -> None:
         """Add work to the answer that asked for it, or on its own."""
         last = self._last
-        if isinstance(last, Answer):
+        if isinstance(last, Replied):
             asked = next((each for each in last.waiting() if _is_asked(done, each)), None)
             if asked:
                 done.call_id, done.name, done.arguments = asked.id, asked.name, asked.arguments
@@ -189,9 +189,9 @@ def _done(row: Row, request: Mapping[str, Any], result: Any) -> Done:
     return done
 
 
-def _answer(row: Row, call: Row | None, message: Mapping[str, Any]) -> Answer:
+def _answer(row: Row, call: Row | None, message: Mapping[str, Any]) -> Replied:
     asked = [_asked(each) for each in message.get("tool_calls") or ()]
-    return Answer(row, call, message.get("content"), _reasoning(message), asked)
+    return Replied(row, call, message.get("content"), _reasoning(message), asked)
 
 
 def _asked(call: Mapping[str, Any]) -> Asked:
