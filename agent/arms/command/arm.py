@@ -201,21 +201,19 @@ def _check(ran: Ran, recipe: Recipe) -> None:
         NoProgram: it is not in the workspace, or cannot reach its model.
         InfrastructureError: it failed before its first call, so nothing is known about its patch.
     """
-    has_asked = bool(ran.requested_models or ran.invalid_requests)
+    if ran.requested_models or ran.invalid_requests:
+        return
     words = shorten_middle(ran.last_words, 500)
     if ran.exit_code == launch.NO_RELAY:
         raise NoProgram(f"recipe {recipe.name}: the program cannot reach its model: {words}")
-    if ran.exit_code in _NOT_FOUND and not has_asked:
+    if ran.exit_code in _NOT_FOUND:
         raise NoProgram(f"recipe {recipe.name}: the program is not in this workspace: {words}")
-    if ran.exit_code == launch.NO_ROOM:
-        problem = "has no room for its task"
-    elif ran.exit_code and not ran.timed_out and not has_asked:
-        problem = f"ended with exit code {ran.exit_code} before its first model call"
-    else:
-        return
-    raise InfrastructureError(
-        f"recipe {recipe.name}: the program {problem}: {words}", retryable=False
-    )
+    if ran.exit_code and not ran.timed_out:
+        raise InfrastructureError(
+            f"recipe {recipe.name}: the program ended with exit code {ran.exit_code} before its "
+            f"first model call: {words}",
+            retryable=False,
+        )
 
 
 async def _check_repository(workspace: Workspace, ran: Ran) -> None:

@@ -14,8 +14,8 @@ SOCKET_FOLDER = "/run/durabench"
 AGENT_FOLDER = "/opt/agent"
 """Folder of the installed program in a container."""
 
-NO_RELAY, NO_ROOM = 253, 252
-"""Exit codes of the script: no perl for the relay, or no room for the file with the issue."""
+NO_RELAY = 253
+"""Exit code of the script if the relay does not start."""
 
 _PORT = 8901
 _LONGEST_VARIABLE = 128 * 1024
@@ -24,7 +24,7 @@ _RELAY = (Path(serving.__file__).with_name("relay.pl")).read_text(encoding="utf-
 
 _WRITE_TASK = """\
 export DURABENCH_TASK_FILE="${{TMPDIR:-/tmp}}/durabench-task.md"
-printf %s {task} >"$DURABENCH_TASK_FILE" || exit {failed}
+printf %s {task} >"$DURABENCH_TASK_FILE" || exit
 """
 
 _START_RELAY = """\
@@ -58,7 +58,7 @@ def script(
         relay = _START_RELAY.format(
             missing=NO_RELAY, relay=shlex.quote(_RELAY), socket=path, port=_PORT
         )
-    written = _WRITE_TASK.format(task=shlex.quote(task), failed=NO_ROOM)
+    written = _WRITE_TASK.format(task=shlex.quote(task))
     return "\n".join([_exports(given), written, relay, environment(recipe), recipe.run])
 
 

@@ -54,18 +54,22 @@ class Counted:
     during: int = 0
     happens: Callable[[], None] = lambda: None
     sent: Counter[str] = field(default_factory=Counter)
-    disturbed: str = ""
-    """The request during which it happened."""
+    disturbed: set[str] = field(default_factory=set)
+    """The requests in flight when it happened."""
+    _in_flight: list[str] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, body: dict[str, Any]) -> Reply:
+        content = self._content(body)
+        self._in_flight.append(content)
         with self._lock:
-            content = self._content(body)
             self.sent[content] += 1
             if self.sent.total() == self.during:
-                self.disturbed = content
                 self.happens()
-            return self.strict(body)
+                self.disturbed = {*self._in_flight}
+            reply = self.strict(body)
+        self._in_flight.remove(content)
+        return reply
 
     def _content(self, body: dict[str, Any]) -> str:
         """Return a request without what the recipe calls volatile."""
@@ -130,11 +134,11 @@ _KEYS = {"ANTHROPIC_API_KEY": "throw-away"}
 
 
 def as_if_undisturbed(program: Program, answers: Counted, expected: dict[str, Any]) -> None:
-    """Check that only the disturbed request can have been sent twice, and all else is equal."""
+    """Check that only disturbed requests can have been sent twice, and all else is equal."""
     assert answers.disturbed
     assert answers.strict.refused == []
     again = {content for content, times in answers.sent.items() if times > 1}
-    assert again <= {answers.disturbed}
+    assert again <= answers.disturbed
     assert answers.sent.total() == program.billed_calls()
     assert outcome(program) == expected
     assert half_written(program.store) == []
@@ -147,7 +151,7 @@ def test_a_killed_durabench_buys_no_answer_twice(
     prefect_home: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    """Only the request in flight, whose answer nobody received, is sent again."""
+    """Only requests in flight, whose answers nobody received, are sent again."""
     recipe = recipe_from_npm(name)
     answers = counted(recipe, dialect)
     with OpenAIServer(answers) as server:
@@ -157,7 +161,7 @@ def test_a_killed_durabench_buys_no_answer_twice(
         running.until(lambda: answers.disturbed, PATIENCE_S)
         ended = program.run(PATIENCE_S)
     assert ended.code == 0, ended.output
-    assert answers.sent[answers.disturbed] == 2
+    assert max(answers.sent[content] for content in answers.disturbed) == 2
     as_if_undisturbed(program, answers, undisturbed(name, dialect))
 
 
