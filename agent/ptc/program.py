@@ -1,9 +1,9 @@
 """One program of a model: its calls run at the same time, and the journal has their order.
 
 Every call is a task in a scope of its own, and its steps are those of a direct call. Each time that
-the program waits, an event records which results it is given. A replay gives it the same results in
-the same order, so that it makes the same calls. Live steps wait until the recorded events are used
-up: a call that was called off in an earlier run is called off again at the same point.
+the program waits for several, an event records which results it is given. A replay gives it the
+same results in the same order, so that it makes the same calls. Live steps wait until the recorded
+events are used up: a call that was called off in an earlier run is called off again at that point.
 """
 
 import asyncio
@@ -92,6 +92,8 @@ class _Program:
         self._most_calls = most_calls
         self._gate = Gate(is_open=False)
         self._tasks: list[asyncio.Task[Settled]] = []
+        self._going: set[int] = set()
+        """Calls that were not seen to have ended."""
         self._names: list[str] = []
         self._numbers: dict[int, int] = {}
 
@@ -141,6 +143,7 @@ class _Program:
         given = {name: as_json(each) for name, each in arguments.items()}
         self._numbers[called.id] = number
         self._names.append(called.name)
+        self._going.add(number)
         self._tasks.append(asyncio.create_task(self._use(called.name, given, scope)))
 
     async def _given(self, waiting: Waiting) -> list[tuple[int, int]]:
@@ -165,12 +168,14 @@ class _Program:
             AgentError: a call ended the line of work.
         """
         while True:
-            for number, task in enumerate(self._tasks):
-                if task.done() and (error := _error(task)):
+            ended = sorted(number for number in self._going if self._tasks[number].done())
+            self._going.difference_update(ended)
+            for number in ended:
+                if error := _error(self._tasks[number]):
                     await self._pass_on(number, error)
             if any(self._tasks[number].done() for number in numbers):
                 return
-            going = [task for task in self._tasks if not task.done()]
+            going = [self._tasks[number] for number in self._going]
             await asyncio.wait(going, return_when=asyncio.FIRST_COMPLETED)
 
     async def _pass_on(self, number: int, error: BaseException) -> NoReturn:

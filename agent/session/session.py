@@ -10,11 +10,12 @@ at the same time. Their steps take turns in a workspace that they share; branche
 """
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from pydantic import TypeAdapter
 
@@ -29,6 +30,12 @@ from agent.session.workbench import BASE, Workbench, Workspaces
 from agent.workspaces.protocol import CommandResult, Environment, Mount, Workspace
 
 T = TypeVar("T")
+
+
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    """Return the converter of a type. To make one takes a millisecond."""
+    return TypeAdapter(kind)
 
 
 class Session:
@@ -255,7 +262,7 @@ class Session:
             OutOfTime: the time of this line of work ended before the work did.
             Undone: the work left no repository; the workspace was restored.
         """
-        adapter = TypeAdapter(result_type)
+        adapter = _adapter(cast("Any", result_type))
 
         async def execute(left_s: float) -> Result:
             workspace = await self._bench.ready()
@@ -272,7 +279,8 @@ class Session:
             Contact("action", canonical(asked), asked, execute, in_workspace=True)
         )
         assert isinstance(result, ActionResult)
-        return adapter.validate_python(result.content)
+        content: T = adapter.validate_python(result.content)
+        return content
 
     async def event(
         self,
@@ -290,7 +298,7 @@ class Session:
             DivergenceError: the step recorded at this position has a different request.
             OutOfTime: the time of this line of work ended before the reading did.
         """
-        adapter = TypeAdapter(result_type)
+        adapter = _adapter(cast("Any", result_type))
 
         async def execute(left_s: float) -> Result:
             async with asyncio.timeout(left_s if left_s < float("inf") else None):
@@ -299,7 +307,8 @@ class Session:
         asked = {"event": name, **request}
         result = await self._step(Contact("event", canonical(asked), asked, execute))
         assert isinstance(result, ActionResult)
-        return adapter.validate_python(result.content)
+        content: T = adapter.validate_python(result.content)
+        return content
 
     async def current_tree(self) -> TreeRef:
         """Return the work tree after every step that was asked for before, as an event."""

@@ -86,6 +86,9 @@ async def check(
     for arm in experiment.arms:
         if isinstance(arm, PythonArm):
             python.load(arm.options.function)
+        own = experiment.model_of(arm)
+        if own is not None:
+            arm.options.models(own)  # which checks roles and capabilities
     chosen = await asyncio.to_thread(load, experiment)
     environment = (
         _declared(experiment)

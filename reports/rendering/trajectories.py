@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,16 @@ FOLDER = "trajectories"
 """Name of the folder beside the report's page."""
 
 Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Steps of one scope and the scopes inside it, which the page folds together."""
+
+    scope: str
+    """Empty for a step that stands alone."""
+    steps: tuple[tuple[int, StepView], ...]
+    """Each with its number on the page."""
 
 
 def find_trajectories(lake: Path | UPath, report: Report) -> frozenset[str]:
@@ -47,7 +59,7 @@ def render_trajectories(lake: Path | UPath, report: Report) -> Iterator[tuple[st
                     cell=cell,
                     failure=FAILURES[cell.failure] if cell.failure else "resolved",
                     report=report,
-                    steps=_read(lake, report, cell),
+                    folds=_folded(_read(lake, report, cell)),
                     patch=_patch(lake, report, cell),
                 ),
             )
@@ -82,6 +94,20 @@ def _read(lake: Path | UPath, report: Report, cell: Cell) -> tuple[StepView, ...
     }
     steps = sorted(_rows(_unit(lake, "steps", report, cell)), key=_when)
     return tuple(of_row(row, calls.get((row["scope"], row["seq"]))) for row in steps)
+
+
+def _folded(steps: Iterable[StepView]) -> tuple[Fold, ...]:
+    """Return the steps by the scopes inside the outermost ones, each where it began."""
+    groups: dict[tuple[str, int], list[StepView]] = {}
+    for number, step in enumerate(steps):
+        parts = step.origin.scope.split("/")
+        key = ("/".join(parts[:2]), 0) if len(parts) > 1 else ("", number)
+        groups.setdefault(key, []).append(step)
+    numbers = count(1)
+    return tuple(
+        Fold(scope, tuple((next(numbers), step) for step in inside))
+        for (scope, _), inside in groups.items()
+    )
 
 
 def _patch(lake: Path | UPath, report: Report, cell: Cell) -> str:

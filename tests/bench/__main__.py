@@ -14,6 +14,7 @@ from tests.bench import (
     indexing,
     mini_runner,
     overhead,
+    program,
     queue,
     repeats,
     scale,
@@ -32,6 +33,7 @@ BENCHES: dict[str, Callable[..., list[Bound] | list[Ratio]]] = {
     "cells": cells.run,
     "queue": queue.run,
     "gateway": gateway.run,
+    "program": program.run,
     "repeats": repeats.run,
     "trajectories": trajectories.run,
 }

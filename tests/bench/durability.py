@@ -72,7 +72,7 @@ async def _journaled(lake: Lake) -> dict[str, list[float]]:
             Session.start(
                 attempt_id="bench",
                 models={"": models.build(spec, task, seed=0)},
-                workspaces=_Memory(),
+                workspaces=Memory(),
                 log=log,
             )
             for log in (None, JournalLog(journal, lease, blobs(lake), (), limits))
@@ -99,13 +99,13 @@ async def _timed_ms(work: Awaitable[object]) -> float:
     return 1000 * (time.perf_counter() - start)
 
 
-class _Memory:
+class Memory:
     """A workspace in memory that opens itself, supports only steps and never changes."""
 
     root = "/"
 
     @asynccontextmanager
-    async def open(self, name: str, *, image: str, goes_on: bool) -> AsyncIterator["_Memory"]:
+    async def open(self, name: str, *, image: str, goes_on: bool) -> AsyncIterator["Memory"]:
         yield self
 
     async def run(self, command: str, *, timeout_s: float) -> CommandResult:

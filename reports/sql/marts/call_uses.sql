@@ -1,5 +1,5 @@
 -- Grain: one declared arm × role × phase of the attempts that count, with the calls that it made.
--- A phase is a scope without the numbers of its branches.
+-- A phase is a scope without the numbers of its branches and of the calls of programs.
 with scopes as (
     select * from marts.attempt_scopes
 ),
@@ -13,7 +13,9 @@ final as (
         arm,
         position,
         role,
-        regexp_replace(scope, '-[0-9]+', '', 'g') as phase,
+        regexp_replace(
+            regexp_replace(scope, '-[0-9]+', '', 'g'), '/[0-9]+(/|$)', '\1', 'g'
+        ) as phase,
         sum(calls)::bigint as calls,
         sum(priced_calls)::bigint as priced_calls,
         sum(cost_usd) as cost_usd,

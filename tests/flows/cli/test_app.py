@@ -97,6 +97,18 @@ def test_an_unknown_arm_is_refused() -> None:
     )
 
 
+def test_an_unknown_capability_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    """A capability that cannot be had is a mistake of the declaration, and leaves no lake."""
+    options = "options: {capabilities: [files, filez]}"
+    path = experiment(
+        "name: t\nenvironment: host\nmodel: {provider: simulated, skill: 1}\n"
+        f"arms: [{{name: a, agent: loop, {options}}}]\n"
+    )
+    lake = tmp_path / "lake"
+    fails("run", path, "--lake", str(lake), because="there is no capability 'filez': name one of")
+    assert not lake.exists()
+
+
 def test_a_missing_experiment_is_refused() -> None:
     """A missing experiment file is refused with its path."""
     fails("run", "absent.yaml", because="cannot read absent.yaml")

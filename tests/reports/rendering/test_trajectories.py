@@ -1,6 +1,7 @@
 """The trajectory pages that a report links to."""
 
 import json
+import re
 
 import pytest
 
@@ -118,3 +119,19 @@ def test_parallel_branches_come_in_the_order_of_time(differing: LakeBuilder) -> 
     pages = dict(trajectories.render_trajectories(differing.root, report))
     assert pages["a-1.html"].index(">z/0<") < pages["a-1.html"].index(">b/0<")
     assert pages["b-1.html"].index(">0<") < pages["b-1.html"].index(">1<")
+
+
+def test_scopes_are_folded_together_where_they_began(differing: LakeBuilder) -> None:
+    """Steps of concurrent scopes do not alternate: those of a scope are in one fold."""
+    steps = [
+        {"scope": "work", "seq": 0},
+        {"scope": "work/spawn-1/work", "seq": 0},
+        {"scope": "work/spawn-2/work", "seq": 0},
+        {"scope": "work/spawn-1/work", "seq": 1},
+    ]
+    differing.steps("a", "i1", "a-1", *steps)
+    report = build(differing.root, "trial")
+    shown = dict(trajectories.render_trajectories(differing.root, report))["a-1.html"]
+    folds = re.findall(r"<summary>(work/.*?)</summary>", shown)
+    assert folds == ["work/spawn-1 (2 steps)", "work/spawn-2 (1 step)"]
+    assert re.findall(r'id="step-(\d)"', shown) == ["1", "2", "3", "4"]

@@ -1,0 +1,83 @@
+"""Several calls of one reply: their order, and what happens to the others if one ends it all."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agent.errors import Interrupted
+from agent.models.protocol import ModelReply, ModelRequest
+from tests.agent.arms.durable.conftest import FIX, RoleModel, Said
+from tests.agent.arms.loop.conftest import DONE, Attempts
+
+TOOLS = ["files", "faults", "subagents"]
+KINDS = {
+    "breaker": {"capabilities": ["faults"]},
+    "reader": {"capabilities": ["look"], "rounds": 30},
+}
+LOOK: Said = [("read", {"path": "calc.py"})]
+
+
+def spawn(*kinds: str) -> Said:
+    return [("spawn", {"agent": kind, "task": "do it"}) for kind in kinds]
+
+
+class Together(RoleModel):
+    """A model that answers readers only when as many of them ask as there are."""
+
+    all_ask: asyncio.Barrier
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        if request.role == "reader" and request.number == 0:
+            await asyncio.wait_for(self.all_ask.wait(), 60)
+        return await super().complete(request)
+
+
+async def test_subagents_of_one_reply_work_at_the_same_time(attempts: Attempts) -> None:
+    """Each waits for the others, so they could not work one after another."""
+    scripts: dict[str, Any] = {"loop": [spawn(*["reader"] * 3), DONE], "reader": [LOOK, DONE]}
+    model = Together(scripts)
+    model.all_ask = asyncio.Barrier(3)
+    outcome = await attempts.run(scripts, TOOLS, model=model, subagents={"kinds": KINDS})
+    assert (outcome.status, len(attempts.told())) == ("submitted", 3)
+
+
+async def test_a_known_end_of_one_call_ends_the_others_in_every_run(attempts: Attempts) -> None:
+    """The end is recorded. A replay makes no call, however far the others had come."""
+    scripts: dict[str, Any] = {
+        "loop": [[*spawn("reader", "breaker", "reader"), FIX], DONE],
+        "breaker": [[("slow", {"seconds": 0.3})], [("broken", {})], DONE],
+        "reader": [LOOK],
+    }
+    outcome = await attempts.run(scripts, TOOLS, subagents={"kinds": KINDS})
+    assert (outcome.status, outcome.detail) == ("gave_up", "the tool is broken")
+    assert attempts.session is not None
+    ends = [s.result for s in attempts.session.steps if s.request.get("event") == "called off"]
+    assert [end.content for end in ends] == [1]  # type: ignore[union-attr]
+    again = await attempts.run({}, TOOLS, subagents={"kinds": KINDS})
+    assert (again, attempts.model.asked) == (outcome, [])
+    assert all(step.replayed for step in attempts.session.steps)
+
+
+@pytest.mark.parametrize("steps", [3, 6, 9])
+async def test_a_stop_during_subagents_makes_no_further_call(
+    attempts: Attempts, steps: int
+) -> None:
+    """Calls in flight finish. The next run makes the rest, and no call twice."""
+    scripts: dict[str, Any] = {
+        "loop": [spawn("reader", "reader"), DONE],
+        "reader": [LOOK, LOOK, LOOK, DONE],
+    }
+    count = 0
+
+    def may_go_on() -> None:
+        nonlocal count
+        count += 1
+        if count > steps:
+            raise Interrupted("asked to stop")
+
+    with pytest.raises(Interrupted):
+        await attempts.run(scripts, TOOLS, may_go_on, subagents={"kinds": KINDS})
+    first = len(attempts.model.asked)
+    outcome = await attempts.run(scripts, TOOLS, subagents={"kinds": KINDS})
+    assert (outcome.status, first + len(attempts.model.asked)) == ("submitted", 10)
