@@ -65,7 +65,8 @@ def test_a_trajectory_of_another_harness_goes_in_and_out(tmp_path: Path) -> None
     assert (arm.name, arm.cost.usd, arm.tokens.total) == ("theirs-large", 0.5, 10)
     [path] = export.trajectories("theirs", tmp_path / "out", str(lake.root))
     [again] = json.loads(path.read_text())["steps"]
-    assert again == {"step_id": 1, **step, "llm_call_count": 1}
+    assert (again["source"], again["message"]) == ("agent", "done")
+    assert metrics.items() <= again["metrics"].items()
 
 
 @pytest.mark.slow
