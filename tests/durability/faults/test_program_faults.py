@@ -65,8 +65,9 @@ class Counted:
         with self._lock:
             self.sent[content] += 1
             if self.sent.total() == self.during:
-                self.happens()
                 self.disturbed = {*self._in_flight}
+                self.happens()
+                self.disturbed |= {*self._in_flight}
             reply = self.strict(body)
         self._in_flight.remove(content)
         return reply
@@ -151,7 +152,7 @@ def test_a_killed_durabench_buys_no_answer_twice(
     prefect_home: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    """Only requests in flight, whose answers nobody received, are sent again."""
+    """Only requests in flight, whose answers were lost with the process, are sent again."""
     recipe = recipe_from_npm(name)
     answers = counted(recipe, dialect)
     with OpenAIServer(answers) as server:
