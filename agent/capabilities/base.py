@@ -1,4 +1,4 @@
-"""What an agent on the loop can do: capabilities, their native tools, and the agent itself."""
+"""Capabilities of agents on the loop, their native tools, and the agent itself."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ class Native:
     changes_files: bool = False
     """True if it may change the workspace of the agent."""
     value: Value | None = TEXT
-    """What it returns to a program; None if programs cannot use it."""
+    """The value for a program; None if programs cannot use the tool."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Capability:
 
 @dataclass(frozen=True)
 class Crew:
-    """What all agents of an attempt share."""
+    """The settings and limits that all agents of an attempt share."""
 
     task: Task
     meter: Meter
@@ -72,13 +72,13 @@ class Agent:
     capabilities: Sequence[Capability]
     rounds: int
     prompt: str
-    """What it is told about its work."""
+    """Its instructions, before those of its capabilities."""
     writes: bool = True
     """False if it must not change files."""
     depth: int = 0
     """0 for the first agent, 1 for its subagents."""
     memory: dict[str, Any] = field(default_factory=dict)
-    """What its native tools remember from one use to the next, by the name of the capability."""
+    """State of its native tools between uses, by the name of the capability."""
 
     @property
     def tools(self) -> Mapping[str, Tool[Any]]:

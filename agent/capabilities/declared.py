@@ -1,4 +1,4 @@
-"""What an experiment declares of programs and subagents."""
+"""The declaration of programs and subagents in an experiment."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ class _Declared(BaseModel):
 
 
 class Programs(_Declared):
-    """Limits on one program of the model. The model is told when one is reached."""
+    """Limits on one program of the model, which learns when it reaches one."""
 
     calls: Count = Field(default=200, description="tool calls")
     seconds: float = Field(default=10, gt=0, description="seconds of the interpreter's own work")
@@ -37,7 +37,7 @@ class Kind(_Declared):
     )
     model: ModelSpec | None = Field(default=None, description="its model; default the arm's")
     rounds: Count = Field(default=20, description="model calls")
-    prompt: str = Field(default="", description="what it is told about its work")
+    prompt: str = Field(default="", description="instructions for its work")
 
 
 class Delegation(_Declared):

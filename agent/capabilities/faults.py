@@ -39,7 +39,7 @@ class Slow(Arguments):
 
 async def _flaky(workspace: Workspace, settings: ToolSettings, asked: Flaky) -> ToolResult:
     if asked.fails():
-        raise Retryable("the service is away", after_s=0.01)
+        raise Retryable("the service does not answer", after_s=0.01)
     return ToolResult("the service answered")
 
 

@@ -34,7 +34,7 @@ class Merge(Arguments):
 
 @dataclass(frozen=True)
 class _Admission:
-    """Whether a subagent may begin."""
+    """The decision about a subagent."""
 
     refused: str
     """The reason why not, or ''."""
@@ -44,7 +44,7 @@ async def spawn(agent: Agent, session: Session, asked: Spawn) -> ToolResult:
     """Let a subagent work, and return its report as JSON.
 
     Raises:
-        AgentError: the attempt cannot go on, as from any other call.
+        AgentError: the attempt cannot continue, as from any other call.
     """
     admission = await session.event(
         "spawn", {"agent": asked.agent}, lambda: _admitted(agent, session, asked.agent), _Admission

@@ -314,7 +314,7 @@ class Conversation(Generic[A]):
         return None
 
     def _told(self, calls: Sequence[Call], *, is_closed: bool) -> list[tuple[Call, str | None]]:
-        """Return what each call is told; None for one to be carried out."""
+        """Return the text for each call, or None if it is to be carried out."""
         most = self._limits.tool_uses
         left = len(calls) if most is None else most - len(self._uses)
         told: list[tuple[Call, str | None]] = []

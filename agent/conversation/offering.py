@@ -64,7 +64,7 @@ async def use_tool(
 
     Raises:
         OutOfTime, InfrastructureError: it could not be used.
-        ToolFailed: the attempt cannot go on.
+        ToolFailed: the attempt cannot continue.
     """
     if toolbox is None:
         return ToolResult(output=f"there is no tool {name!r}; call `answer`", ok=False)

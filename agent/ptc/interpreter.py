@@ -90,7 +90,7 @@ class Running:
 
     @property
     def printed(self) -> str:
-        """What the program has printed so far."""
+        """The output of the program so far."""
         return self._output.output
 
     async def begin(self, code: str) -> Stop:
@@ -98,11 +98,11 @@ class Running:
         return await self._until_stop(self._session.feed_start(code, print_callback=self._output))
 
     async def called(self) -> Stop:
-        """Let the program go on while the call that it stopped at is carried out."""
+        """Continue the program while the call that it stopped at is carried out."""
         return await self._until_stop(self._at.resume(_CALLED))
 
     async def settle(self, results: Mapping[int, Settled]) -> Stop:
-        """Give the program the results of calls, and let it go on."""
+        """Give the program the results of calls, and continue it."""
         return await self._until_stop(self._at.resume(dict(results)))
 
     async def _until_stop(self, going: Any) -> Stop:

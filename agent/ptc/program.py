@@ -109,7 +109,7 @@ class _Program:
         if rejected:
             raise InfrastructureError(
                 f"a program that {begun.release} has run is refused by {interpreter.RELEASE}: "
-                f"install the former to go on. {rejected}",
+                f"install the former to continue. {rejected}",
                 retryable=False,
             )
         while isinstance(stop, Called | Waiting) and not self._ends_here(stop):
@@ -207,7 +207,7 @@ class _Program:
         if going:
             await asyncio.wait(going)
         for task in self._tasks:
-            _error(task)  # asyncio reports an error that nobody has looked at
+            _error(task)  # otherwise asyncio reports its error as forgotten
 
     def abandon(self) -> None:
         """Cut off everything, even what is paid."""

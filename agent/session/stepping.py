@@ -1,4 +1,4 @@
-"""How one step is made: answered from the record, or run under its limits and recorded."""
+"""The making of one step: answered from the record, or run under its limits and recorded."""
 
 import asyncio
 import functools

@@ -170,8 +170,8 @@ class Workbench:
 def _latest(log: StepLog, name: str) -> RecordedStep | None:
     """Return the last recorded step that changed a workspace, or None.
 
-    The steps of earlier releases, and those copied from a parent, whose conversation may have
-    gone on otherwise, count only once they are replayed.
+    Steps of earlier releases and steps copied from a parent count only once they are replayed,
+    because the control flow of a fork may be another one.
     """
     own = (
         step

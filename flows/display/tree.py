@@ -12,7 +12,7 @@ _INDENT = 4
 
 
 def tree(title: str, steps: Iterable[StepView], width: int) -> Tree:
-    """Return steps under their scopes. A scope stands where its first step began."""
+    """Return steps under their scopes. The place of a scope is that of its first step."""
     root = Tree(title)
     scopes: dict[str, Tree] = {"": root}
     for step in steps:

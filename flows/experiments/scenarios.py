@@ -56,7 +56,7 @@ class Shown:
     attempt_id: str
     outcome: Outcome
     stopped_after: int | None
-    """Model calls on record when the operator stopped; None if nobody did."""
+    """Model calls on record when the operator stopped; None without a stop."""
 
     @property
     def files(self) -> list[str]:

@@ -23,12 +23,7 @@ indexing.py        the repository map and the test files
 outcome.py         the attempt's outcome, and the evidence for it
 answers.py         typed answers of the roles
 profile.py         presets, models by role, and settings
-limits.py          the limits of an attempt
 roles.py           tools by role
-conversation.py    tool use until a role answers
-exchanges.py       what a conversation is given and what comes out of it
-protocols.py       native tool calls, or fenced blocks
-facts.py           a role's input as Markdown
 state.py           the attempt's knowledge, as facts
 context.py         excerpts of code, found by the gatherer
 debugging.py       detection of recurring errors

@@ -18,7 +18,7 @@ ROLE = "loop"
 """The role of the first agent. Subagents have the names of their kinds."""
 
 _FACTS = {"task", "root", "network", "command_timeout_s", "test_timeout_s"}
-"""What agents on the loop, and no other roles, are told."""
+"""The facts of agents on the loop. No other role has exactly these."""
 
 _LISTED = re.compile(r"[\w./-]+\.py")
 _LIST_TESTS = "git ls-files -- '*test*.py' | head -n 200"

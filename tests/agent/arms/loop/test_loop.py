@@ -53,7 +53,7 @@ async def test_a_flaky_tool_is_tried_again_and_an_invalid_use_is_not(attempts: A
 
 async def test_a_tool_that_stays_flaky_is_broken_infrastructure(attempts: Attempts) -> None:
     """After three tries nothing is known about the patch, and nothing is recorded."""
-    with pytest.raises(InfrastructureError, match="the service is away"):
+    with pytest.raises(InfrastructureError, match="the service does not answer"):
         await attempts.run({"loop": [[("flaky", {"failures": 3})]]}, ["faults"])
 
 
