@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 SERVED = "DURABENCH_REPORTS_URL"
 """Variable with the address under which a web server or an object store serves `reports` of the
 lake."""
+
+on_report: ContextVar[Callable[["Report"], None]] = ContextVar(
+    "on_report", default=lambda built: None
+)
+"""Callback for each report that is published; set by code that shows it."""
 
 SHOWN_CELLS = 300
 """Maximum rows in the table of cells; a browser still scrolls this many well."""
@@ -67,6 +73,7 @@ async def publish(
         ReportError: there is nothing to report on, or the arm does not exist.
     """
     built = await asyncio.to_thread(report_files.read, store, experiment, baseline, candidate)
+    on_report.get()(built)
     markdown = await asyncio.to_thread(report_files.write, store, built)
     lake_id = await asyncio.to_thread(bindings.lake_id, store)
     page = str(report_files.page_path(store, experiment))
@@ -102,6 +109,8 @@ def page_url(experiment: str) -> str | None:
 
 async def _publish_history(lake: Lake, experiment: str, lake_id: str) -> None:
     """Write the history of an experiment with several dated runs, and publish it."""
+    if not await asyncio.to_thread(report_files.is_repeated, lake, experiment):
+        return
     history = await asyncio.to_thread(report_files.read_history, lake, experiment)
     if len(history.runs) > 1:
         await acreate_markdown_artifact(

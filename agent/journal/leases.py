@@ -7,6 +7,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from agent.errors import FencedError, JournalError, LeaseHeld
 from agent.journal.database import clock
+from agent.journal.statements import prepared
 from agent.journal.tables import leases
 from agent.journal.types import Lease
 
@@ -15,8 +16,8 @@ RELEASED, EXPIRED = 0.0, 1.0
 
 _HELD = leases.c.attempt_id == bindparam("attempt"), leases.c.epoch == bindparam("held")
 
-_CHECK = select(leases.c.epoch).where(*_HELD).with_for_update()
-_BEGIN = (
+_CHECK = prepared(select(leases.c.epoch).where(*_HELD).with_for_update())
+_BEGIN = prepared(
     update(leases)
     .where(*_HELD)
     .values(ordinal=leases.c.ordinal + 1)
@@ -32,13 +33,13 @@ def check(connection: Connection, lease: Lease) -> None:
     Raises:
         FencedError: another worker has already acquired it.
     """
-    if connection.execute(_CHECK, _key(lease)).first() is None:
+    if _CHECK.run(connection, _key(lease)).first() is None:
         raise _fenced(lease)
 
 
 def begin_step(connection: Connection, lease: Lease) -> tuple[int, float]:
     """Check the lease like `check`. Return the ordinal of a step that begins now, and the time."""
-    begun = connection.execute(_BEGIN, _key(lease)).first()
+    begun = _BEGIN.run(connection, _key(lease)).first()
     if begun is None:
         raise _fenced(lease)
     return begun.ordinal, begun.now

@@ -28,6 +28,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from agent.errors import BudgetExhausted, BudgetReserved, JournalError
 from agent.journal.database import clock
+from agent.journal.statements import prepared
 from agent.journal.tables import attempts, leases, ledger, steps, totals
 from agent.journal.types import Account, Attempt, Lease, Limit, Reservation
 
@@ -46,15 +47,15 @@ _COUNTED_IN = or_(
         for kind in ("attempt", "arm", "experiment")
     )
 )
-_LOCK = select(totals).where(_COUNTED_IN).order_by(totals.c.kind).with_for_update()
-_ADD = (
+_LOCK = prepared(select(totals).where(_COUNTED_IN).order_by(totals.c.kind).with_for_update())
+_ADDED = (
     update(totals)
     .where(_COUNTED_IN)
     .values(
         nusd=totals.c.nusd + bindparam("more_nusd"), calls=totals.c.calls + bindparam("more_calls")
     )
 )
-_ADD_AND_TELL = _ADD.returning(totals)
+_ADD, _ADD_AND_TELL = prepared(_ADDED), prepared(_ADDED.returning(totals))
 _CALL = (
     ledger.c.attempt_id == bindparam("attempt"),
     ledger.c.scope == bindparam("at_scope"),
@@ -62,8 +63,8 @@ _CALL = (
     ledger.c.epoch == bindparam("held"),
     ledger.c.state == "reserved",
 )
-_RESERVE = insert(ledger)
-_SETTLE = (
+_RESERVE = prepared(insert(ledger), tuple(ledger.c.keys()))
+_SETTLE = prepared(
     update(ledger)
     .where(*_CALL)
     .values(
@@ -135,7 +136,7 @@ def reserve(
         "reserved_nusd": nusd,
         "billed_nusd": nusd,
     }
-    connection.execute(_RESERVE, row)
+    _RESERVE.run(connection, row)
 
 
 def settle(
@@ -151,7 +152,7 @@ def settle(
     Return the settled amount in billionths of a dollar, or None if nothing is reserved.
     """
     cost = None if cost_usd is None else to_nusd(cost_usd)
-    call = connection.execute(_SETTLE, {**_key(lease, scope, seq), "cost_nusd": cost}).first()
+    call = _SETTLE.run(connection, {**_key(lease, scope, seq), "cost_nusd": cost}).first()
     if call is None:
         return None
     _count(connection, counted_in, call.billed_nusd - call.reserved_nusd, 0)
@@ -268,20 +269,20 @@ def _billed(connection: Connection, attempt_id: str) -> Any:
 def _count(connection: Connection, counted_in: Names, nusd: int, calls: int) -> None:
     """Add to the totals."""
     _lock(connection, counted_in)
-    connection.execute(_ADD, {**counted_in, "more_nusd": nusd, "more_calls": calls})
+    _ADD.run(connection, {**counted_in, "more_nusd": nusd, "more_calls": calls})
 
 
 def _count_and_tell(connection: Connection, counted_in: Names, nusd: int) -> dict[str, Any]:
     """Add a call to the totals. Return the new totals by kind."""
     _lock(connection, counted_in)
     added = {**counted_in, "more_nusd": nusd, "more_calls": 1}
-    return {row.kind: row for row in connection.execute(_ADD_AND_TELL, added)}
+    return {row.kind: row for row in _ADD_AND_TELL.run(connection, added)}
 
 
 def _lock(connection: Connection, counted_in: Names) -> None:
     """Lock the totals. All transactions use the same order, which prevents deadlocks."""
     if connection.dialect.name != "sqlite":  # a write transaction on SQLite is exclusive anyway
-        connection.execute(_LOCK, counted_in).all()
+        _LOCK.run(connection, counted_in).all()
 
 
 def _exceeded(

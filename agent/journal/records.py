@@ -5,22 +5,20 @@ from typing import Any
 
 from sqlalchemy import (
     Connection,
-    Dialect,
-    TextClause,
     bindparam,
     delete,
     func,
     insert,
     literal,
     select,
-    text,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.sql.elements import ColumnElement
+from sqlalchemy.sql.elements import ClauseElement, ColumnElement
 
 from agent.errors import JournalError
 from agent.journal.bodies import Bodies
+from agent.journal.statements import Prepared, prepared
 from agent.journal.tables import leases, steps
 from agent.journal.types import Lease, RecordedStep, TreeRef
 
@@ -37,29 +35,30 @@ _RESULT = ("result", "cost_usd", "settled_nusd", "duration_s", "tree")
 _WHOLE = (*_INTENT, *_RESULT, "bench")
 
 
-def _begin(dialect: Dialect, insert_into: Any, fields: tuple[str, ...]) -> TextClause:
-    """Insert a step, or replace an intent that an earlier epoch left.
+def _begin(fields: tuple[str, ...]) -> Prepared:
+    """Insert a step, or replace an intent that an earlier epoch left."""
 
-    SQLAlchemy does not cache an insert with a conflict clause, so it is compiled once, here.
-    """
-    statement = insert_into(steps)
-    new = statement.excluded
-    upsert = statement.on_conflict_do_update(
-        index_elements=[steps.c.attempt_id, steps.c.scope, steps.c.seq],
-        set_={name: new[name] for name in fields},
-        where=steps.c.result.is_(None) & (steps.c.epoch < new.epoch),
-    ).returning(steps.c.epoch)
-    columns = ["attempt_id", "scope", "seq", *fields]
-    return text(str(upsert.compile(dialect=dialect, column_keys=columns)))
+    def upsert(insert_into: Any) -> ClauseElement:
+        statement = insert_into(steps)
+        new = statement.excluded
+        inserted: ClauseElement = statement.on_conflict_do_update(
+            index_elements=[steps.c.attempt_id, steps.c.scope, steps.c.seq],
+            set_={name: new[name] for name in fields},
+            where=steps.c.result.is_(None) & (steps.c.epoch < new.epoch),
+        ).returning(steps.c.epoch)
+        return inserted
+
+    inserts = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+    return Prepared(
+        {name: upsert(insert_into) for name, insert_into in inserts.items()},
+        ("attempt_id", "scope", "seq", *fields),
+    )
 
 
-_INSERTS = {
-    "sqlite": (sqlite.dialect(paramstyle="named"), sqlite.insert),
-    "postgresql": (postgresql.dialect(paramstyle="named"), postgresql.insert),  # type: ignore[no-untyped-call]
-}
-_BEGIN = {name: _begin(*insert_into, _INTENT) for name, insert_into in _INSERTS.items()}
-_ENTER = {name: _begin(*insert_into, _WHOLE) for name, insert_into in _INSERTS.items()}
-_FINISH = update(steps).where(*_MINE).values({name: bindparam(f"new_{name}") for name in _RESULT})
+_BEGIN, _ENTER = _begin(_INTENT), _begin(_WHOLE)
+_FINISH = prepared(
+    update(steps).where(*_MINE).values({name: bindparam(f"new_{name}") for name in _RESULT})
+)
 _FIND = select(steps.c.epoch, steps.c.digest, steps.c.request, steps.c.result).where(*_PLACE)
 _TAKE_BACK = delete(steps).where(*_MINE)
 
@@ -71,7 +70,7 @@ def begin(connection: Connection, lease: Lease, row: dict[str, Any]) -> bool:
         JournalError: the step is recorded, or was begun with another request.
     """
     mine = {**row, "attempt_id": lease.attempt_id, "epoch": lease.epoch}
-    if connection.execute(_BEGIN[connection.dialect.name], mine).first() is not None:
+    if _BEGIN.run(connection, mine).first() is not None:
         return True
     there = connection.execute(_FIND, _key(lease, row["scope"], row["seq"])).one()
     same = (there.epoch, there.digest) == (lease.epoch, row["digest"])
@@ -89,7 +88,7 @@ def finish(connection: Connection, lease: Lease, scope: str, seq: int, row: dict
     """
     values = {f"new_{name}": value for name, value in row.items()}
     place = _key(lease, scope, seq)
-    if connection.execute(_FINISH, {**place, "held": lease.epoch, **values}).rowcount:
+    if _FINISH.run(connection, {**place, "held": lease.epoch, **values}).rowcount:
         return True
     there = connection.execute(_FIND, place).first()
     if there is not None and (there.epoch, there.result) == (lease.epoch, row["result"]):
@@ -106,7 +105,7 @@ def append(connection: Connection, lease: Lease, row: dict[str, Any]) -> None:
         JournalError: another step exists at this position.
     """
     mine = {**row, "attempt_id": lease.attempt_id, "epoch": lease.epoch}
-    if connection.execute(_ENTER[connection.dialect.name], mine).first() is not None:
+    if _ENTER.run(connection, mine).first() is not None:
         return
     there = connection.execute(_FIND, _key(lease, row["scope"], row["seq"])).one()
     same = (there.epoch, there.digest, there.result) == (lease.epoch, row["digest"], row["result"])

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import typer
 
@@ -23,6 +23,9 @@ from flows.imports import predictions as predictions_files
 from flows.server.api import prefect_api, settle, wait_until_ready
 from flows.storage import report_files
 from flows.storage.lake import Lake
+
+if TYPE_CHECKING:
+    from reports.types import Report
 
 T = TypeVar("T")
 
@@ -56,18 +59,20 @@ def overridden(
 def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> None:
     """Run an experiment and show its report, complete or not."""
     failure: IncompleteRun | GateFailed | None = None
+    published: list[Report] = []
     # Check first: starting a server takes seconds.
     distributed = declared.execution == "distributed"
     asyncio.run(plan.check(declared, lake, distributed=distributed))
     with prefect_api():
         from flows.benchmark import benchmark as flow
+        from flows.report import on_report
 
+        on_report.set(published.append)
         try:
             _run(lambda: flow(declared, lake, grade=grade), declared.needs_litellm)
         except (IncompleteRun, GateFailed) as error:
             failure = error
-    store = Lake.existing(lake)
-    console.report(store, report_files.read(store, declared.name))
+    console.report(Lake.existing(lake), published[-1])
     if failure:
         raise failure
 

@@ -1,7 +1,7 @@
 """The console of the commands: as wide as the terminal, or unbounded without one."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -14,9 +14,19 @@ error_console = Console(stderr=True, highlight=False)
 """Standard error, used for progress, so that the output of a command can be piped."""
 
 
+_listeners: list[Callable[[str], None]] = []
+
+
 def say(line: str) -> None:
-    """Print one line about the progress of long work."""
+    """Print one line about the progress of long work, and pass it to the listeners."""
     error_console.print(line, markup=False, soft_wrap=True)
+    for hear in _listeners:
+        hear(line)
+
+
+def listen(hear: Callable[[str], None]) -> None:
+    """Pass each line of `say` to a function from now on."""
+    _listeners.append(hear)
 
 
 def out() -> Console:

@@ -1,6 +1,7 @@
-"""Records of a cell's work for the Logs tab of its flow run and task runs in Prefect's UI.
+"""Records for the Logs tab of flow runs and task runs in Prefect's UI.
 
-A step is one short record. The journal has it in full, and `durabench trace` shows it.
+They show the work of cells, and all that `say` prints during a flow run. A step is one short
+record. The journal has it in full, and `durabench trace` shows it.
 """
 
 import logging
@@ -14,7 +15,7 @@ from agent.session.steps import Step
 from eval.audit import AuditedVerdict
 from eval.types import Evaluation
 from flows.display import steps
-from flows.display.terminal import fitted
+from flows.display.terminal import fitted, listen
 from flows.storage.lake import Row
 from reports.values import in_line
 
@@ -35,6 +36,13 @@ def run_log() -> "Log":
     if FlowRunContext.get() is None:
         return _NOWHERE
     return get_run_logger()
+
+
+def _log_line(line: str) -> None:
+    run_log().info("%s", line)
+
+
+listen(_log_line)
 
 
 def step_log() -> Callable[[Step], None]:

@@ -85,7 +85,10 @@ def _signals(stop: Stop, asked: Callable[[], None]) -> Iterator[None]:
         for each, handler in previous.items():
             signal.signal(each, handler)
         loop.call_soon_threadsafe(asked)
-        say("stopping: calls in flight are finished and recorded; once more stops at once")
+        # Not here: the signal may have interrupted a logger, which would wait for itself.
+        loop.call_soon_threadsafe(
+            say, "stopping: calls in flight are finished and recorded; once more stops at once"
+        )
 
     for number in signals:
         signal.signal(number, handle)

@@ -57,6 +57,19 @@ def read_several(
     return replace(built, notes=(note, *built.notes))
 
 
+def is_repeated(lake: Lake, experiment: str) -> bool:
+    """Return True if an experiment has several dated runs.
+
+    Raises:
+        ReportError: there is no lake.
+        InfrastructureError: a disk or object-store operation failed.
+    """
+    from reports.analysis.history import run_names
+
+    with lake.reading():
+        return len(run_names(lake.root, experiment)) > 1
+
+
 def read_history(lake: Lake, experiment: str) -> "History":
     """Return the dated runs of an experiment.
 

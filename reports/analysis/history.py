@@ -69,17 +69,24 @@ def series_of(experiment: str) -> str:
     return re.sub(_DATE, "", experiment)
 
 
+def run_names(lake: Path | UPath, experiment: str) -> list[str]:
+    """Return the names of the runs of the series that an experiment belongs to, sorted.
+
+    Raise ReportError for a missing lake.
+    """
+    name = series_of(experiment)
+    return sorted(each for each in list_experiments(lake) if series_of(each) == name)
+
+
 def read_history(lake: Path | UPath, experiment: str) -> History:
     """Read the latest runs of the series that an experiment belongs to.
 
     A run without a whole declaration is left out. Raise ReportError for a missing lake and an
     unknown series.
     """
-    name = series_of(experiment)
-    known = list_experiments(lake)
-    names = sorted(each for each in known if series_of(each) == name)
+    name, names = series_of(experiment), run_names(lake, experiment)
     if not names:
-        raise ReportError(f"no run of {name!r} in {lake}; {near(name, known)}")
+        raise ReportError(f"no run of {name!r} in {lake}; {near(name, list_experiments(lake))}")
     read = (_read(lake, each) for each in names[-LATEST:])
     runs = [run for run in read if run is not None]
     return History(name, tuple(sorted(runs, key=lambda run: (run.began, run.experiment))))

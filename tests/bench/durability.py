@@ -4,7 +4,8 @@ import asyncio
 import statistics
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent import models
@@ -25,10 +26,14 @@ from flows.experiments.workspaces import AttemptWorkspaces
 from flows.storage.journals import blobs
 from flows.storage.lake import Lake
 from tests.bench.timing import Bound
+from tests.servers.postgres import PostgresServer
 
 STEPS, REQUEST_BYTES = 400, 4096
 """Number of steps of each kind, and size of each request."""
-STEP_LIMIT_MS = 1.0
+IN_FLIGHT = 8
+ALONE_MS = {"SQLite": 0.8, "PostgreSQL": 1.5}
+TOGETHER_MS = {"SQLite": 0.5, "PostgreSQL": None}
+"""Promised maxima by database."""
 
 RECORDED_STEPS = 200
 RESUME_LIMIT_S = 3.0
@@ -37,52 +42,115 @@ ATTEMPT = Attempt("bench", "bench", "mini", "bench__row", 0, "{}")
 
 
 def step(folder: Path, *, pairs: int) -> list[Bound]:
-    """Compare each journaled step with the same step without a journal, alternately.
+    """Compare journaled steps with the same steps without a journal.
 
-    As in an attempt, a turn is a model call and a command; a step is half a turn. Every step is a
-    pair, so `pairs` is ignored.
+    As in an attempt, a turn is a model call and a command; a step is half a turn. A single attempt
+    makes each step with and without a journal, alternately. Several attempts in flight share the
+    processor and the disk, so their figure is the mean over all their steps. Every step is a pair,
+    so `pairs` is ignored.
     """
     del pairs
-    more_ms = asyncio.run(_journaled(Lake.open(folder)))
-    turns = [sum(turn) / len(turn) for turn in zip(*more_ms.values(), strict=True)]
-    return [
-        Bound(
-            f"a journaled step of {REQUEST_BYTES // 1024} kB on SQLite, beyond the call itself",
-            statistics.median(turns),
-            STEP_LIMIT_MS,
-            "ms",
-            "; ".join(
-                f"{kind}: median {statistics.median(values):.2f}, "
-                f"p90 {statistics.quantiles(values, n=10)[-1]:.2f}"
-                for kind, values in more_ms.items()
-            ),
-        )
-    ]
+    lake = Lake.open(folder)
+    with PostgresServer() as postgres:
+        urls = {
+            "SQLite": f"sqlite:///{lake.root / 'journal.sqlite'}",
+            "PostgreSQL": postgres.create_database(),
+        }
+        bounds = []
+        for name, url in urls.items():
+            journal = _journal(lake, url)
+            alone = asyncio.run(_alone(journal, lake))
+            together = asyncio.run(_together(journal, lake))
+            journal.close()
+            bounds += [
+                Bound(
+                    f"a journaled step of {REQUEST_BYTES // 1024} kB on {name}, beyond the call",
+                    statistics.median(sum(turn) / 2 for turn in zip(*alone.values(), strict=True)),
+                    ALONE_MS[name],
+                    "ms",
+                    "; ".join(
+                        f"{kind}: median {statistics.median(values):.2f}, "
+                        f"p90 {statistics.quantiles(values, n=10)[-1]:.2f}"
+                        for kind, values in alone.items()
+                    ),
+                ),
+                Bound(
+                    f"the same with {IN_FLIGHT} attempts in flight, amortised",
+                    together.wall_ms,
+                    TOGETHER_MS[name],
+                    "ms",
+                    f"{together.cpu_ms:.2f} ms of processor time",
+                ),
+            ]
+    return bounds
 
 
-async def _journaled(lake: Lake) -> dict[str, list[float]]:
+async def _alone(journal: Journal, lake: Lake) -> dict[str, list[float]]:
     """Return the milliseconds that the journal adds to each step, by kind of step."""
-    spec = ScriptedSpec(provider="scripted", replies=["done"] * STEPS)
-    task = Task("bench__row", "", "", "")
-    journal = _journal(lake)
-    limits = (Limit("attempt", "bench", 1.0, STEPS), Limit("experiment", "bench", 1.0, STEPS))
     more_ms: dict[str, list[float]] = {"model call": [], "command": []}
-    async with held(journal, "bench") as lease:
-        plain, kept = (
-            Session.start(
-                attempt_id="bench",
-                models={"": models.build(spec, task, seed=0)},
-                workspaces=Memory(),
-                log=log,
-            )
-            for log in (None, JournalLog(journal, lease, blobs(lake), (), limits))
-        )
+    async with _session(None, "bench") as plain, _kept(journal, lake, "bench") as kept:
         for number in range(STEPS):
             for kind, make in _steps(f"{number:08}".ljust(REQUEST_BYTES, ".")).items():
                 without_ms = await _timed_ms(make(plain))
                 more_ms[kind].append(await _timed_ms(make(kept)) - without_ms)
     assert len([one for one in journal.steps("bench") if one.result]) == 2 * STEPS
     return more_ms
+
+
+@dataclass(frozen=True)
+class More:
+    """Time that the journal adds to a step, as a mean."""
+
+    wall_ms: float
+    cpu_ms: float
+    """In this process. It says more than the other on a busy machine."""
+
+
+async def _together(journal: Journal, lake: Lake) -> More:
+    """Return the time that the journal adds to a step of several attempts."""
+
+    async def work(session: Session) -> None:
+        for number in range(STEPS // IN_FLIGHT):
+            for make in _steps(f"{number:08}".ljust(REQUEST_BYTES, ".")).values():
+                await make(session)
+
+    names = [f"bench-{number}" for number in range(IN_FLIGHT)]
+    wall_ms, cpu_ms = [], []
+    async with AsyncExitStack() as stack:
+        opened = [
+            [await stack.enter_async_context(_session(None, name)) for name in names],
+            [await stack.enter_async_context(_kept(journal, lake, name)) for name in names],
+        ]
+        for sessions in opened:
+            cpu_s = time.process_time()
+            wall_ms.append(await _timed_ms(asyncio.gather(*map(work, sessions))))
+            cpu_ms.append(1000 * (time.process_time() - cpu_s))
+    steps = 2 * STEPS
+    return More((wall_ms[1] - wall_ms[0]) / steps, (cpu_ms[1] - cpu_ms[0]) / steps)
+
+
+@asynccontextmanager
+async def _kept(journal: Journal, lake: Lake, name: str) -> AsyncIterator[Session]:
+    """Yield a session of an attempt that the journal records, with two budgets."""
+    journal.start(replace(ATTEMPT, attempt_id=name))
+    limits = (Limit("attempt", name, 1.0, STEPS), Limit("experiment", "bench", 1.0, 2 * STEPS))
+    async with (
+        held(journal, name) as lease,
+        _session(JournalLog(journal, lease, blobs(lake), (), limits), name) as session,
+    ):
+        yield session
+
+
+def _session(log: JournalLog | None, name: str) -> AbstractAsyncContextManager[Session]:
+    """Return a session with a model that answers at once."""
+    spec = ScriptedSpec(provider="scripted", replies=["done"] * STEPS)
+    task = Task("bench__row", "", "", "")
+    return Session.start(
+        attempt_id=name,
+        models={"": models.build(spec, task, seed=0)},
+        workspaces=Memory(),
+        log=log,
+    )
 
 
 def _steps(text: str) -> dict[str, Callable[[Session], Awaitable[object]]]:
@@ -155,7 +223,7 @@ async def _carry_on(lake: Lake, instance: Instance, *, until: int) -> float:
         if len(session.steps) >= until:
             raise Interrupted("enough steps are recorded")
 
-    journal = _journal(lake)
+    journal = _journal(lake, f"sqlite:///{lake.root / 'journal.sqlite'}")
     async with (
         held(journal, "bench") as lease,
         Session.start(
@@ -191,8 +259,8 @@ class _Timed:
             yield workspace
 
 
-def _journal(lake: Lake) -> Journal:
-    """Open the lake's journal and start the attempt in it."""
-    journal = Journal.open(f"sqlite:///{lake.root / 'journal.sqlite'}", blobs(lake))
+def _journal(lake: Lake, url: str) -> Journal:
+    """Open a journal of the lake and start the attempt in it."""
+    journal = Journal.open(url, blobs(lake))
     journal.start(ATTEMPT)
     return journal

@@ -43,9 +43,9 @@ def run(folder: Path, *, pairs: int) -> list[Ratio]:
         ],
     )
     title = f"grading {len(tasks)} bundled tasks, {WORKERS} workers"
-    ratio = compare(title, ours, theirs, folder, pairs=pairs, limit=LIMIT)
+    compared = compare(title, ours, theirs, folder, pairs=pairs, limit=LIMIT)
     _require_equal(folder, {task.instance_id for task in tasks})
-    return [ratio]
+    return [compared.wall]
 
 
 def _require_equal(folder: Path, tasks: set[str]) -> None:

@@ -20,7 +20,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Ratio of our wall time to theirs, pair by pair."""
+    """Ratio of our time to theirs, pair by pair."""
 
     title: str
     ours_s: list[float]
@@ -71,25 +71,50 @@ class Bound:
         return f"{told} (promised: at most {self.limit} {self.unit}) {verdict}"
 
 
+@dataclass(frozen=True)
+class Compared:
+    """Two commands, by wall time and by the processor time of their processes."""
+
+    wall: Ratio
+    cpu: Ratio
+
+
 def compare(
     title: str, ours: Contender, theirs: Contender, folder: Path, *, pairs: int, limit: float
-) -> Ratio:
+) -> Compared:
     """Run both commands alternately, `pairs` times each.
 
     Raises:
         RuntimeError: a run failed; the message has the end of its output.
     """
-    seconds: dict[str, list[float]] = {ours.name: [], theirs.name: []}
+    used: dict[str, list[_Used]] = {ours.name: [], theirs.name: []}
     for pair in range(pairs):
         for contender in (ours, theirs):
             own = folder / f"{contender.name}-{pair}"
             own.mkdir(parents=True)
-            seconds[contender.name].append(_timed(contender, own))
-            print(f"  {contender.name}: {seconds[contender.name][-1]:.1f} s", flush=True)
-    return Ratio(title, seconds[ours.name], seconds[theirs.name], limit)
+            used[contender.name].append(_timed(contender, own))
+            print(f"  {contender.name}: {used[contender.name][-1]}", flush=True)
+
+    def ratio(what: str, get: Callable[["_Used"], float]) -> Ratio:
+        sides = ([get(each) for each in used[side.name]] for side in (ours, theirs))
+        return Ratio(f"{title}, {what}", *sides, limit)
+
+    return Compared(
+        ratio("wall time", lambda each: each.wall_s),
+        ratio("processor time", lambda each: each.cpu_s),
+    )
 
 
-def _timed(contender: Contender, folder: Path) -> float:
+@dataclass(frozen=True)
+class _Used:
+    wall_s: float
+    cpu_s: float
+
+    def __str__(self) -> str:
+        return f"{self.wall_s:.1f} s, {self.cpu_s:.1f} s of processor time"
+
+
+def _timed(contender: Contender, folder: Path) -> _Used:
     command = contender.command(folder)
     environment = {
         **os.environ,
@@ -99,11 +124,13 @@ def _timed(contender: Contender, folder: Path) -> float:
     }
     with (folder / "output.txt").open("w") as output:
         start = time.perf_counter()
-        done = subprocess.run(
-            command, cwd=folder, env=environment, stdout=output, stderr=output, check=False
+        running = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=output, stderr=output
         )
-        seconds = time.perf_counter() - start
-    if done.returncode != 0:
+        _, status, usage = os.wait4(running.pid, 0)
+        running.returncode = os.waitstatus_to_exitcode(status)
+        wall_s = time.perf_counter() - start
+    if running.returncode != 0:
         tail = (folder / "output.txt").read_text()[-2000:]
-        raise RuntimeError(f"{contender.name} ended with {done.returncode}:\n{tail}")
-    return seconds
+        raise RuntimeError(f"{contender.name} ended with {running.returncode}:\n{tail}")
+    return _Used(wall_s, usage.ru_utime + usage.ru_stime)

@@ -92,7 +92,8 @@ def all_logged(server: PrefectServer, runs: list[str], expected: list[str]) -> l
 @pytest.mark.usefixtures("workers")
 def test_a_run_can_be_watched(server: PrefectServer) -> None:
     """Shards are children of the benchmark, and cells are task runs in the graph of their shard.
-    Names and states say what happened, and the steps of a cell are in the log of its shard."""
+    Names and states say what happened. The steps of a cell are in the log of its shard, and its end
+    is in that of the benchmark."""
     expect(server, begin(server, name="seen", select={"sample": 1}))
     of_run = shards(server, "seen")
     count = len(of_run)
@@ -119,6 +120,8 @@ def test_a_run_can_be_watched(server: PrefectServer) -> None:
     of_cells = wait_until(partial(completed, server, [run["id"] for run in of_run], 4))
     assert {task["name"] for task in of_cells} == cells | {f"grade {cell}" for cell in cells}
     # A process sends its last records after its flow run has ended.
+    told = [rf"\[./2\] {arm} · {instance}: (un)?resolved" for arm in ("mini", "null")]
+    assert all_logged(server, [benchmark["id"]], told)
     expected = [f"{arm} · {instance}: submitted" for arm in ("mini", "null")]
     messages = wait_until(partial(all_logged, server, [run["id"] for run in of_run], expected))
     assert any(re.match(r"\d+ +command ", line) for line in messages)

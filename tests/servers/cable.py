@@ -9,11 +9,12 @@ from contextlib import suppress
 class Cable:
     """A connection to a local server that can be cut or silenced, and mended."""
 
-    def __init__(self, port: int) -> None:
-        self._target = port
+    def __init__(self, port: int, at: tuple[str, int] = ("127.0.0.1", 0)) -> None:
+        """Listen at an address, by default on a free port of the loopback."""
+        self._target, self._address = port, at[0]
         self._silent = False
         self._open: set[socket.socket] = set()
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(at)
         self.port = int(self._listener.getsockname()[1])
         self._listen()
 
@@ -36,7 +37,7 @@ class Cable:
         """Restore normal operation."""
         self._silent = False
         if self._listener.fileno() < 0:
-            self._listener = socket.create_server(("127.0.0.1", self.port))
+            self._listener = socket.create_server((self._address, self.port))
             self._listen()
 
     def _listen(self) -> None:

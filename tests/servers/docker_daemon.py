@@ -12,6 +12,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -38,11 +39,18 @@ def skip_or_fail(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
+def _alone(command: Sequence[str]) -> list[str]:
+    """Run in a separate network: without a bridge, the daemon would remove the machine's."""
+    return ["unshare", "--net", *command]
+
+
 class DockerDaemon:
     """A daemon with its own images and containers and no network, removed with the context."""
 
-    def __init__(self) -> None:
+    def __init__(self, inside: Callable[[Sequence[str]], list[str]] = _alone) -> None:
+        """`inside` returns the command that runs the daemon's command in another place."""
         self._program = require_dockerd()
+        self._inside = inside
         # Not in pytest's folders: the path of a socket has at most 107 characters.
         self._folder = Path(tempfile.mkdtemp(prefix="dockerd-"))
         self._process: subprocess.Popen[bytes] | None = None
@@ -52,7 +60,7 @@ class DockerDaemon:
         try:
             self.start()
         except BaseException:
-            self._remove()
+            self.remove()
             raise
         return self
 
@@ -62,7 +70,7 @@ class DockerDaemon:
                 self.start()  # ends the containers that a killed daemon left running
             self.stop()
         finally:
-            self._remove()
+            self.remove()
 
     @property
     def runs(self) -> bool:
@@ -78,11 +86,9 @@ class DockerDaemon:
         }
         options = [f"--{name}={path}" for name, path in folders.items()]
         no_network = ["--bridge=none", "--iptables=false", "--ip-forward=false"]
-        # A separate network namespace: without a bridge, the daemon would remove the machine's.
-        alone = ["unshare", "--net"]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*alone, self._program, "-H", self.url, *options, *no_network],
+                self._inside([self._program, "-H", self.url, *options, *no_network]),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -103,9 +109,9 @@ class DockerDaemon:
         """Stop the daemon as a crash does: its containers keep running until the next start."""
         self._end(signal.SIGKILL)
 
-    def load(self, image: str) -> None:
-        """Copy an image from the machine's daemon."""
-        save = subprocess.Popen(["docker", "save", image], stdout=subprocess.PIPE)
+    def load(self, *images: str) -> None:
+        """Copy images from the machine's daemon."""
+        save = subprocess.Popen(["docker", "save", *images], stdout=subprocess.PIPE)
         with save:
             subprocess.run(
                 ["docker", "-H", self.url, "load"],
@@ -114,7 +120,7 @@ class DockerDaemon:
                 check=True,
                 timeout=300,
             )
-        assert save.returncode == 0, f"docker save {image} failed"
+        assert save.returncode == 0, f"docker save of {', '.join(images)} failed"
 
     def client(self) -> Any:
         """Return a client of the daemon, which the caller closes."""
@@ -138,7 +144,10 @@ class DockerDaemon:
         self._process.wait(STOP_TIMEOUT_S)
         self._process = None
 
-    def _remove(self) -> None:
+    def remove(self) -> None:
+        """Remove all files of a daemon that has ended, with its machine or by itself."""
+        if self._process is not None:
+            self._process.wait(STOP_TIMEOUT_S)
         mounts = Path("/proc/mounts").read_text(encoding="utf-8").splitlines()
         for mount in reversed([line.split()[1] for line in mounts]):
             if Path(mount).is_relative_to(self._folder):

@@ -117,7 +117,9 @@ class PrefectServer(PrefectApi):
         """Start the server, always on the same port, and wait until it answers."""
         command = ["server", "start", "--host", "127.0.0.1", "--port", str(self.port)]
         environment = {**self.environment, **self._settings}
-        self._process = _start(_program("prefect", *command), environment, self.folder / "server")
+        self._process = _start(
+            command_line("prefect", *command), environment, self.folder / "server"
+        )
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline and self._process.poll() is None:
             try:
@@ -162,7 +164,7 @@ class PrefectServer(PrefectApi):
     ) -> "subprocess.CompletedProcess[str]":
         """Run a program of this environment, such as `durabench`, to its end."""
         return subprocess.run(
-            _program(program, *arguments),
+            command_line(program, *arguments),
             cwd=ROOT,
             env={**self.environment, **variables},
             capture_output=True,
@@ -174,7 +176,7 @@ class PrefectServer(PrefectApi):
     def begin(self, program: str, *arguments: str) -> "subprocess.Popen[bytes]":
         """Start a program of this environment, which the caller has to end."""
         log = self.folder / f"{program}-{time.monotonic_ns()}"
-        running = _start(_program(program, *arguments), self.environment, log)
+        running = _start(command_line(program, *arguments), self.environment, log)
         self._logs[running.pid] = log.with_name(f"{log.name}.log")
         return running
 
@@ -185,7 +187,7 @@ class PrefectServer(PrefectApi):
     @contextmanager
     def worker(self, *options: str, **variables: str) -> "Iterator[subprocess.Popen[bytes]]":
         """Run a worker of the work pool `durabench` during the block."""
-        command = _program("prefect", "worker", "start", "--pool", "durabench", *options)
+        command = command_line("prefect", "worker", "start", "--pool", "durabench", *options)
         log = self.folder / f"worker-{time.monotonic_ns()}"
         running = _start(command, {**self.environment, **variables}, log)
         try:
@@ -194,7 +196,7 @@ class PrefectServer(PrefectApi):
             _end(running, signal.SIGTERM)
 
 
-def _program(name: str, *arguments: str) -> list[str]:
+def command_line(name: str, *arguments: str) -> list[str]:
     return [str(Path(sys.executable).with_name(name)), *arguments]
 
 

@@ -64,11 +64,12 @@ def _task_name(server: PrefectServer, task_run_id: str) -> str:
 
 @pytest.mark.sampled(2)
 def test_a_cell_logs_its_steps_its_cost_and_its_verdict(prefect_server: PrefectServer) -> None:
-    """The logs of a cell's task runs show its steps, cost and verdict. The terminal shows one line
-    per cell."""
+    """The logs of a cell's task runs show its steps, cost and verdict. The terminal and the log of
+    the flow run show one line per cell."""
     printed = run(prefect_server, declared("told"))
     assert printed.split("\n", 1) == [f"[1/1] able · {INSTANCE}: resolved", "\n"]
     [records] = logged(prefect_server, "told")
+    assert f"[1/1] able · {INSTANCE}: resolved" in records["flow run"]
     begun, *steps, ended = records[f"able · {INSTANCE}"]
     [verdict] = records[f"grade able · {INSTANCE}"]
     assert re.search(r"able · \S+: attempt \w{32} of agent mini with simulated/.*, host$", begun)

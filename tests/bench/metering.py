@@ -1,0 +1,202 @@
+"""The resources that a run of an experiment uses, with all processes of its workers."""
+
+import ctypes
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import yaml
+
+from tests.servers.postgres import PostgresServer
+from tests.servers.prefect_server import PrefectServer
+
+WORKERS = 3
+
+_PR_SET_CHILD_SUBREAPER = 36  # from <linux/prctl.h>
+
+_DONE = re.compile(r"^\[ *\d+/\d+\] ", re.MULTILINE)
+_LOOK_S, _END_S = 1.0, 0.2
+"""Intervals between looks at all processes, and at the end of the command."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """Resources used up to a moment of a run by the processes that live then."""
+
+    done: int
+    """Number of finished cells."""
+    at_s: float
+    cpu_s: float
+    """Of the command, the workers and their shards."""
+    server_cpu_s: float
+    command_bytes: int
+    """Resident memory."""
+    shard_bytes: int
+    """Resident memory of the largest process of a shard."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Resources used by one run of an experiment."""
+
+    cells: int
+    wall_s: float
+    cpu_s: float
+    """Of the command, the workers and their shards."""
+    server_cpu_s: float
+    database_bytes: int
+    """Growth of Prefect's database and the journal."""
+    peak_bytes: int
+    """Peak memory of the command, including the report."""
+    looks: Sequence[Look]
+    """While cells were left to do, in order."""
+
+    def after(self, done: int) -> Look:
+        """Return the first look after a number of finished cells, or the last one."""
+        return next((look for look in self.looks if look.done >= done), self.looks[-1])
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The programs that run beside the measured command."""
+
+    server: PrefectServer
+    database_bytes: Callable[[], int]
+    workers: Sequence[int] = ()
+    """Process ids."""
+
+    def workers_cpu_s(self) -> float:
+        return sum(_cpu_s(pid) for pid in self.workers)
+
+    def shards_cpu_s(self) -> float:
+        """Processor time of the processes of shards that have ended since the last call.
+
+        They outlive the process of their flow run, so that they count in no worker.
+        """
+        while _shards():
+            time.sleep(_END_S)
+        own = {self.server.pid, *self.workers}
+        ended = [each.pid for each in psutil.Process().children() if each.pid not in own]
+        zombies = [pid for pid in ended if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE]
+        used = [os.wait4(pid, 0)[2] for pid in zombies]
+        return sum(each.ru_utime + each.ru_stime for each in used)
+
+    def look(self, command: int, done: int) -> Look:
+        """Look at all processes while a command runs."""
+        shards = _shards()
+        below = [each for pid in self.workers for each in psutil.Process(pid).children(True)]
+        programs = {each.pid for each in (*below, *shards)} | {command, *self.workers}
+        return Look(
+            done,
+            time.perf_counter(),
+            sum(_cpu_s(pid) for pid in programs),
+            _cpu_s(self.server.pid),
+            _resident_bytes(command),
+            max((_resident_bytes(each.pid) for each in shards), default=0),
+        )
+
+
+@contextmanager
+def one_process(folder: Path) -> Iterator[Setup]:
+    """Yield a server for runs in one process, with everything on SQLite."""
+    with PrefectServer(folder) as server:
+        yield Setup(server, lambda: _files(server.folder))
+
+
+@contextmanager
+def workers(folder: Path) -> Iterator[Setup]:
+    """Yield a server with workers, with everything on PostgreSQL."""
+    _adopt_orphans()
+    with ExitStack() as stack:
+        database = stack.enter_context(PostgresServer())
+        own = database.create_database("asyncpg")
+        server = stack.enter_context(PrefectServer(folder, PREFECT_API_DATABASE_CONNECTION_URL=own))
+        server.environment["DURABENCH_DATABASE_URL"] = database.create_database()
+        server.run("durabench", "setup")
+        server.prefect("deploy", "--all")
+        polls = {"PREFECT_WORKER_QUERY_SECONDS": "2"}  # as flows/operation/README.md says
+        pids = [stack.enter_context(server.worker(**polls)).pid for _ in range(WORKERS)]
+        yield Setup(server, database.size_bytes, pids)
+
+
+def measured(setup: Setup, declared: dict[str, object], cells: int, *options: str) -> Spent:
+    """Run an experiment of `cells` cells and measure it.
+
+    Raises:
+        RuntimeError: the run failed.
+    """
+    server = setup.server
+    path = server.folder / f"{declared['name']}.yaml"
+    path.write_text(yaml.safe_dump(declared))
+    setup.shards_cpu_s()
+    workers_s, server_s, size = setup.workers_cpu_s(), _cpu_s(server.pid), setup.database_bytes()
+    started = time.perf_counter()
+    running = server.begin("durabench", "run", str(path), *options)
+    looks: list[Look] = []
+    while not (ended := os.wait4(running.pid, os.WNOHANG))[0]:
+        if not looks or time.perf_counter() - looks[-1].at_s > _LOOK_S:
+            with suppress(psutil.Error):  # a process has just ended
+                done = len(_DONE.findall(server.printed(running)))
+                looks.append(setup.look(running.pid, done))
+        time.sleep(_END_S)
+    wall_s = time.perf_counter() - started
+    _, status, usage = ended
+    if status:
+        raise RuntimeError(f"{cells} cells: {server.printed(running)[-2000:]}")
+    workers_s -= setup.shards_cpu_s()
+    print(f"  {declared['name']}: {cells} cells in {wall_s:.0f} s", flush=True)
+    return Spent(
+        cells,
+        wall_s,
+        usage.ru_utime + usage.ru_stime + setup.workers_cpu_s() - workers_s,
+        _cpu_s(server.pid) - server_s,
+        setup.database_bytes() - size,
+        usage.ru_maxrss * 1024,
+        [look for look in looks if look.done < cells],
+    )
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of processes below this one that lose theirs."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _shards() -> list[psutil.Process]:
+    below = psutil.Process().children(recursive=True)
+    return [each for each in below if "forkserver" in " ".join(_command(each))]
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:  # it has ended
+        return []
+
+
+def _files(folder: Path) -> int:
+    """Return the size of the SQLite databases in bytes."""
+    patterns = ("prefect/prefect.db*", "lake/journal.sqlite*")
+    return sum(path.stat().st_size for each in patterns for path in folder.glob(each))
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        pages = Path(f"/proc/{pid}/statm").read_text().split()
+    except FileNotFoundError:
+        return 0
+    return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if len(pages) > 1 else 0
+
+
+def _cpu_s(pid: int) -> float:
+    """Return the CPU seconds of a process and of its children that have ended."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return 0.0
+    fields = status.rpartition(")")[2].split()
+    return sum(int(ticks) for ticks in fields[11:15]) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,115 @@
+"""Shards on two machines, each with its own network and Docker daemon, one of which is lost."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.workspaces import ownership
+from eval.instances import load
+from eval.types import Instance
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
+from tests.operation.running import begin, expect, kill_all, resolved, wait_until
+from tests.operation.storms import arms
+from tests.servers.cable import Cable
+from tests.servers.machine import GATEWAY, LOOPBACK, Machine
+from tests.servers.postgres import PostgresServer
+from tests.servers.prefect_server import PrefectServer, command_line
+from tests.servers.simulated_server import Simulation
+
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.full,
+    pytest.mark.slow,
+    pytest.mark.timeout(1200),
+]
+
+CELLS, CELLS_EACH = 4, 2
+
+FREE_S = 35.0
+"""Time after which the cells of a lost machine may continue on another."""
+
+
+def chosen() -> list[Instance]:
+    return load("bundled")[:CELLS]
+
+
+@pytest.fixture
+def machines(
+    on_postgres: PrefectServer,
+    restartable: PostgresServer,
+    api_base: str,
+    docker_client: Any,
+    tmp_path: Path,
+) -> Iterator[list[Machine]]:
+    """Yield two machines with all images, and with a worker that runs one shard."""
+    worker = command_line("prefect", "worker", "start", "--pool", "durabench", "--limit", "1")
+    with ExitStack() as stack:
+        made = [stack.enter_context(Machine(tmp_path / str(number))) for number in (1, 2)]
+        for port in (on_postgres.port, restartable.port, int(api_base.split(":")[2][:-3])):
+            stack.callback(Cable(port, at=(GATEWAY, port)).cut)
+        for machine in made:
+            machine.daemon.load(*{instance.image for instance in chosen()})
+            machine.begin(worker, on_postgres.environment, machine.folder / "worker.log")
+        yield made
+
+
+def containers(machine: Machine) -> dict[str, str]:
+    """Return the containers of attempts on a machine, by attempt."""
+    client = machine.daemon.client()
+    try:
+        found = client.containers.list(filters={"label": ownership.ATTEMPT})
+        return {each.labels[ownership.ATTEMPT]: each.name for each in found}
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("lose", [Machine.power_off, Machine.unplug], ids=["off", "unplugged"])
+def test_the_cells_of_a_lost_machine_continue_on_another(
+    lose: Callable[[Machine], None],
+    machines: list[Machine],
+    on_postgres: PrefectServer,
+    simulation: Simulation,
+    api_base: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They continue when the lease of their shard has expired, and only calls in flight are
+    repeated. A machine that was unplugged and comes back changes nothing and leaves nothing."""
+    for name in ("DURABENCH_DATABASE_URL", "DURABENCH_LAKE"):
+        monkeypatch.setenv(name, on_postgres.environment[name])
+    lake = Lake.existing()
+    journal = open_journal(lake)
+    first, second = machines
+    name = f"lost-by-{lose.__name__}"
+    declared = {
+        "environment": "docker",
+        "select": {"ids": [instance.instance_id for instance in chosen()]},
+        "arms": arms(api_base.replace(LOOPBACK, GATEWAY))[-1:],
+        "concurrency": 2 * CELLS_EACH,
+    }
+    simulation.latency_s = 10.0  # so that no cell ends before both machines work
+    running = begin(on_postgres, name=name, **declared)
+    try:
+        wait_until(lambda: len(containers(first)) == len(containers(second)) == CELLS_EACH, 300)
+        taken = containers(first)
+        lost = journal.holders(list(taken))
+        lose(first)
+        lost_at = time.monotonic()
+        simulation.latency_s = 0.0
+        wait_until(lambda: not lost.items() & journal.holders(list(taken)).items())
+        assert time.monotonic() - lost_at < FREE_S
+        expect(on_postgres, running)
+    finally:
+        kill_all(running)
+    assert resolved(on_postgres, name) == {"skill-1.0": CELLS}
+    assert sum(simulation.calls.values()) - len(simulation.calls) <= CELLS_EACH
+    rows = lake.rows("attempts", name)
+    if lose is Machine.unplug:
+        first.plug_in()
+        wait_until(lambda: not containers(first), 300)
+        assert lake.rows("attempts", name) == rows
+    assert containers(second) == {}
