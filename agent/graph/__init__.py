@@ -3,6 +3,10 @@
 state      the execution-state graph
 names      the names that a piece of Python reads and writes
 inference  the graph of pieces of Python
+attempt    the graph of a recorded attempt
+drawing    a graph as text
+walk       names in the order in which Python runs
+scopes     what parts of a syntax tree bind, hold and change
 """
 
 from agent.graph.inference import infer_edges

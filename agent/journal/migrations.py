@@ -124,6 +124,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX queue_open ON queue (run, position) WHERE ended_as IS NULL",
         "CREATE INDEX queue_ended ON queue (run, ended_at) WHERE ended_at IS NOT NULL",
     ),
+    (
+        "ALTER TABLE steps ADD COLUMN began_at_tree TEXT",
+        "ALTER TABLE steps ADD COLUMN inputs TEXT",
+        "ALTER TABLE attempts ADD COLUMN reuse TEXT",
+    ),
 )
 """Statements per version, the first version first.
 

@@ -23,6 +23,7 @@ attempts = Table(
     Column("fork_seq", Integer),
     Column("outcome", Text),
     Column("pruned_at", Double),  # seconds since 1970; NULL: steps not removed
+    Column("reuse", Text),  # how a fork uses its parent's steps; NULL: as a prefix
 )
 
 leases = Table(
@@ -52,6 +53,8 @@ steps = Table(
     Column("started_at", Double, nullable=False),  # seconds since 1970
     Column("duration_s", Double),
     Column("tree", Text),
+    Column("began_at_tree", Text),  # NULL: a journal of old
+    Column("inputs", Text),  # digest of what else decides the result; NULL: unknown
 )
 
 ledger = Table(

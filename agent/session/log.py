@@ -8,12 +8,22 @@ after the last recorded step.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from agent.errors import BudgetReserved, InvalidSpec
-from agent.journal import Journal, Lease, Limit, RecordedStep, Reservation, TreeRef
+from agent.journal import (
+    UNKNOWN_INPUTS,
+    Inputs,
+    Journal,
+    Lease,
+    Limit,
+    RecordedStep,
+    Reservation,
+    TreeRef,
+)
 from agent.journal.blobs import Blobs
+from agent.session.reuse import Reuse
 from agent.session.steps import StepKind
 from agent.timings import timings
 from agent.workspaces.protocol import Checkpoint
@@ -28,6 +38,7 @@ class Entry:
     kind: StepKind
     digest: str
     request: bytes
+    inputs: Inputs = UNKNOWN_INPUTS
 
 
 class StepLog(Protocol):
@@ -74,6 +85,10 @@ class StepLog(Protocol):
         """Record a step that costs nothing, with its work tree if that changed."""
         ...
 
+    async def reused(self, step: Entry) -> RecordedStep | None:
+        """Record the result of the same step of another attempt. Return it, or None."""
+        ...
+
 
 class NoLog:
     """A log in memory for attempts not worth resuming. It only remembers work trees."""
@@ -106,6 +121,9 @@ class NoLog:
     ) -> None:
         return
 
+    async def reused(self, step: Entry) -> RecordedStep | None:
+        return None
+
 
 @dataclass(frozen=True)
 class JournalLog:
@@ -121,6 +139,8 @@ class JournalLog:
     limits: tuple[Limit, ...] = ()
     sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep)
     """Waits, or raises Interrupted as soon as the run is asked to stop."""
+    reuse: Reuse | None = None
+    """The steps of the attempt that this one was forked from, if they may answer."""
 
     async def save_tree(self, checkpoint: Checkpoint) -> TreeRef:
         """Store the delta of a work tree, before a step refers to it. Return the reference."""
@@ -150,7 +170,14 @@ class JournalLog:
 
     def _intend(self, call: Entry, reservation: Reservation) -> None:
         self.journal.intend(
-            self.lease, call.scope, call.seq, call.kind, call.digest, call.request, reservation
+            self.lease,
+            call.scope,
+            call.seq,
+            call.kind,
+            call.digest,
+            call.request,
+            reservation,
+            call.inputs,
         )
 
     async def record(
@@ -184,4 +211,23 @@ class JournalLog:
             result,
             duration_s=duration_s,
             tree=tree,
+            inputs=step.inputs,
         )
+
+    async def reused(self, step: Entry) -> RecordedStep | None:
+        if self.reuse is None:
+            return None
+        known = self.reuse.answer(step.scope, step.seq, step.kind, step.digest, step.inputs)
+        if known is None:
+            return None
+        edited = self.reuse.edited(step.scope, step.seq)
+        await asyncio.to_thread(
+            self.journal.adopt,
+            self.lease,
+            self.reuse.parent_id,
+            step.scope,
+            step.seq,
+            inputs=step.inputs,
+            result=edited,
+        )
+        return known if edited is None else replace(known, result=edited)

@@ -33,11 +33,12 @@ from agent.errors import (
     RequestRefused,
     Undone,
 )
-from agent.journal import RecordedStep, TreeRef
+from agent.journal import Inputs, RecordedStep, TreeRef
 from agent.models.protocol import Message, Model, ModelReply, ModelRequest
 from agent.session.contacts import Contact, contact
 from agent.session.deadlines import Deadline, covered_s
 from agent.session.log import Entry, NoLog, StepLog
+from agent.session.reuse import Origins
 from agent.session.steps import (
     ActionResult,
     CutOff,
@@ -73,6 +74,7 @@ class _Attempt:
     on_step: Callable[[Step], None]
     may_go_on: Callable[[], None]
     recorded: dict[tuple[str, int], RecordedStep]
+    origins: Origins
     steps: list[Step] = field(default_factory=list)
     scopes: set[str] = field(default_factory=set)
 
@@ -116,17 +118,27 @@ class Session:
         on_step: Callable[[Step], None] = lambda step: None,
         may_go_on: Callable[[], None] = lambda: None,
         limit_s: float | None = None,
+        origins: Origins | None = None,
     ) -> Self:
         """Return the main line of an attempt.
 
         `models` maps roles to models. The model of role `""` answers every role without its own.
         `may_go_on` is called before every live step, and again right before a model call is sent.
         It raises Interrupted if the attempt must stop. `limit_s` bounds the time of the attempt
-        over all its runs.
+        over all its runs. `origins` let forks of the attempt reuse its steps.
         """
         log = log or NoLog()
         recorded = {(step.scope, step.seq): step for step in log.recorded}
-        attempt = _Attempt(attempt_id, models, workspaces, log, on_step, may_go_on, recorded)
+        attempt = _Attempt(
+            attempt_id,
+            models,
+            workspaces,
+            log,
+            on_step,
+            may_go_on,
+            recorded,
+            origins or Origins(),
+        )
         deadlines = attempt.deadlines("", "the attempt", limit_s)
         return cls(attempt, "", Workbench("", workspaces, log), deadlines)
 
@@ -231,7 +243,8 @@ class Session:
         whole = canonical(asked)
         kept = {"role": request.role, "messages": self._new(request.messages)}
 
-        reply = await self._step(contact(model, numbered, whole, kept))
+        inputs = self._attempt.origins.of_call(request.role)
+        reply = await self._step(contact(model, numbered, whole, kept, inputs))
         assert isinstance(reply, ModelReply)
         self._calls_answered += 1
         return reply
@@ -258,7 +271,10 @@ class Session:
                 raise TimeoutError
             return result
 
-        result = await self._step(Contact("command", canonical(request), request, execute))
+        inputs = self._attempt.origins.of_work({})
+        result = await self._step(
+            Contact("command", canonical(request), request, execute, inputs=inputs)
+        )
         assert isinstance(result, CommandResult)
         return result
 
@@ -268,10 +284,14 @@ class Session:
         request: dict[str, Any],
         work: Callable[[Workspace], Awaitable[T]],
         result_type: type[T],
+        *,
+        depends_on: Any = None,
     ) -> T:
         """Run any other work on the workspace as one step, which is repeated as a whole.
 
-        `result_type` is any type that pydantic converts to JSON and back.
+        `result_type` is any type that pydantic converts to JSON and back. `depends_on` is all that
+        decides the result besides the request and the workspace, as values that `fingerprint`
+        takes. With None, which means that it is unknown, no fork reuses the step.
 
         Raises:
             DivergenceError: the step recorded at this position has a different request.
@@ -291,13 +311,16 @@ class Session:
             return ActionResult(adapter.dump_python(done, mode="json"))
 
         asked = {"action": name, **request}
-        result = await self._step(Contact("action", canonical(asked), asked, execute))
+        inputs = self._attempt.origins.of_work(depends_on)
+        result = await self._step(
+            Contact("action", canonical(asked), asked, execute, inputs=inputs)
+        )
         assert isinstance(result, ActionResult)
         return adapter.validate_python(result.content)
 
     async def diff(self) -> str:
         """Return all differences from the base commit, as a step."""
-        return await self.act("diff", {}, lambda workspace: workspace.diff(), str)
+        return await self.act("diff", {}, lambda workspace: workspace.diff(), str, depends_on={})
 
     def mount(self, mounts: Sequence[Mount]) -> None:
         """Let containers that are opened from now on see folders or volumes, read-only."""
@@ -314,7 +337,8 @@ class Session:
             return ActionResult(None)
 
         asked = {"action": "take", "tree": str(tree)}
-        await self._step(Contact("action", canonical(asked), asked, take))
+        inputs = self._attempt.origins.of_work({})
+        await self._step(Contact("action", canonical(asked), asked, take, inputs=inputs))
 
     async def snapshot(self) -> None:
         """Save the whole workspace as an image, as a step.
@@ -342,7 +366,7 @@ class Session:
             step = self._replayed(known, request)
         else:
             self._attempt.may_go_on()
-            step = await self._live(seq, request)
+            step = await self._reused(seq, request) or await self._live(seq, request)
         self._attempt.steps.append(step)
         self._attempt.on_step(step)
         if isinstance(step.result, CutOff):
@@ -364,12 +388,26 @@ class Session:
             self._bench.replayed(known.tree)
         return from_record(known)
 
+    async def _reused(self, seq: int, request: Contact) -> Step | None:
+        """Return the step with the result of another attempt, or None if none has its inputs."""
+        known = await self._attempt.log.reused(self._entry(seq, request, request.kind))
+        if known is None:
+            return None
+        for deadline in self._deadlines:
+            deadline.spend(known.duration_s or 0.0)
+        return self._replayed(known, request)
+
+    def _entry(self, seq: int, request: Contact, kind: StepKind) -> Entry:
+        inputs = Inputs(self._bench.tree, request.inputs)
+        whole = digest(request.whole)
+        return Entry(self._scope, seq, kind, whole, canonical(request.kept), inputs)
+
     async def _live(self, seq: int, request: Contact) -> Step:
         log = self._attempt.log
         deadline = min(self._deadlines, key=lambda each: each.left_s, default=None)
         over = deadline is not None and deadline.left_s <= 0
         kind: StepKind = "limit" if over else request.kind
-        entry = Entry(self._scope, seq, kind, digest(request.whole), canonical(request.kept))
+        entry = self._entry(seq, request, kind)
         if kind == "model":
             request = await self._announced(entry, request)
             if deadline is not None and deadline.left_s <= 0:  # after a wait for the budget

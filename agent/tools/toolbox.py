@@ -34,6 +34,11 @@ class Toolbox:
         self._settings = settings or ToolSettings()
         self._protection = protection or Protection()
 
+    @property
+    def depends_on(self) -> Any:
+        """What decides the result of a use besides its request and the workspace."""
+        return [sorted(self._tools), self._settings, self._protection]
+
     def schemas(self) -> list[dict[str, Any]]:
         """Return the tools as OpenAI function definitions."""
         return [tool.schema for tool in self._tools.values()]

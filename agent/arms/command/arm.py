@@ -60,7 +60,7 @@ async def solve(task: Task, session: Session, options: CommandOptions) -> Outcom
         ran = await session.act("agent", {"recipe": options.recipe.name}, run.work, Ran)
     own = options.recipe.own_files
     patch = await session.act(
-        "diff", {"without": own}, lambda workspace: workspace.diff(without=own), str
+        "diff", {"without": own}, lambda workspace: workspace.diff(without=own), str, depends_on={}
     )
     report = {"recipe": options.recipe.name, **asdict(ran)}
     return Outcome(_status(ran), patch, _detail(ran), {"command": report})

@@ -363,7 +363,9 @@ class Conversation(Generic[A]):
         work = lambda workspace: toolbox.use(workspace, call.name, call.arguments)  # noqa: E731
         request = {"tool": call.name, "arguments": call.arguments}
         try:
-            return await self._session.act("tool", request, work, ToolResult)
+            return await self._session.act(
+                "tool", request, work, ToolResult, depends_on=toolbox.depends_on
+            )
         except Undone as error:
             return ToolResult(str(error), ok=False)
 
