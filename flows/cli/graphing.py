@@ -79,7 +79,7 @@ def _bill(graph: ExecutionStateGraph, stale: Sequence[str]) -> str:
 
     (some, usd), (every, all_usd) = calls(stale), calls([node.id for node in graph.nodes])
     return (
-        f"{plural(len(stale), 'step')} of {len(graph)} become stale; "
+        f"{plural(len(stale), 'step')} of {len(graph)} stale; "
         f"{some} of {plural(every, 'call')}, ${usd:,.4f} of ${all_usd:,.4f}"
     )
 

@@ -3,6 +3,9 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
 
 from agent.journal import Attempt, Journal
 from eval.selection import Selection
@@ -129,6 +132,19 @@ def declared(lake: Lake, parent: Attempt) -> Experiment:
     return from_record(row["declaration"])
 
 
+def declared_options(options: BaseModel) -> dict[str, Any]:
+    """Return the options that differ from their defaults, and what tells classes of them apart.
+
+    A default that was written out may come back as 120.0 in place of 120, and a prompt that states
+    it would be another one.
+    """
+    kept = options.model_dump(mode="json", exclude_defaults=True)
+    profile = getattr(options, "profile", None)
+    if isinstance(profile, BaseModel):
+        kept["profile"] = {**kept.get("profile", {}), "preset": getattr(profile, "preset", "lean")}
+    return kept
+
+
 def changed_child(
     original: Experiment,
     parent: Attempt,
@@ -146,7 +162,7 @@ def changed_child(
             {
                 **spec,
                 "model": model or spec["model"],
-                "options": {**spec["options"], **(options or {})},
+                "options": {**declared_options(original.arm(arm).options), **(options or {})},
             }
         ],
         "repeats": 1,

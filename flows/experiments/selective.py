@@ -15,7 +15,7 @@ from agent.session.steps import canonical
 from flows.errors import UsageError
 from flows.experiments import records
 from flows.experiments.declaration import ArmSpec, Experiment
-from flows.experiments.forking import Fork, changed_child, declared, parent_of
+from flows.experiments.forking import Fork, changed_child, declared, declared_options, parent_of
 from flows.experiments.keys import attempt_key, in_key, model_origins
 from flows.experiments.plan import prepare
 from flows.storage.journals import open_journal
@@ -94,9 +94,8 @@ def check(prefix: str, lake_path: str | None, changes: Changes) -> Selective:
     rules = Rules(_edits(parent, steps, changes.edits), _patterns(changes.never))
     original = declared(lake, parent)
     before = original.arm(parent.arm)
-    content = before.model_dump(mode="json")
     own = {name: value for name, value in changes.arm.items() if name != "model"}
-    merged = _merged(content["options"], own)
+    merged = _merged(declared_options(before.options), own)
     child = changed_child(original, parent, changes.arm.get("model"), merged)
     after = child.arm(parent.arm)
     same = _settings(before) == _settings(after) and model_origins(

@@ -11,6 +11,7 @@ from tests.bench import (
     durability,
     gateway,
     grading,
+    graph,
     indexing,
     mini_runner,
     overhead,
@@ -32,6 +33,7 @@ BENCHES: dict[str, Callable[..., list[Bound] | list[Ratio]]] = {
     "queue": queue.run,
     "gateway": gateway.run,
     "repeats": repeats.run,
+    "graph": graph.run,
 }
 
 

@@ -58,14 +58,32 @@ async def test_a_change_that_concerns_no_step_buys_nothing(attempt_id: str, lake
     assert new["model_patch"] == old["model_patch"]
 
 
-async def test_other_settings_of_tools_run_them_again(attempt_id: str, lake_path: str) -> None:
-    """Tools with another time limit are used anew, and calls with the same request are reused."""
-    changes = Changes({"profile": {"test_timeout_s": 555}}, {})
-    child, _ = await forked(attempt_id, lake_path, changes)
+async def test_a_volatile_command_is_run_again_and_nothing_else(
+    attempt_id: str, lake_path: str
+) -> None:
+    """A command that is never reused is run anew; its result is the same, so the rest is reused."""
+    child, _ = await forked(attempt_id, lake_path, Changes({}, {}, ["git log"]))
     journal = open_journal(Lake.existing(lake_path))
     anew = [step for step in journal.steps(child) if not step.copied]
-    assert {step.kind for step in anew} == {"action"}
+    assert anew
+    assert all(b"git log" in step.request and step.kind == "action" for step in anew)
     assert journal.account(child).calls_billed == 0
+
+
+async def test_another_time_limit_of_tests_changes_what_depends_on_it(
+    attempt_id: str, lake_path: str
+) -> None:
+    """Tests are run anew, and calls whose prompt names the limit; reading the code is reused."""
+    request = selective.check(
+        attempt_id, lake_path, Changes({"profile": {"test_timeout_s": 555}}, {})
+    )
+    assert request.first_changed == 0
+    child, _ = await forked(
+        attempt_id, lake_path, Changes({"profile": {"test_timeout_s": 555}}, {})
+    )
+    copied = {s.scope for s in open_journal(request.lake).steps(child) if s.copied and s.seq == 0}
+    assert "index" in copied
+    assert not copied & {"probe", "work/approach-0/solve"}
 
 
 async def test_another_model_buys_every_call_again(attempt_id: str, lake_path: str) -> None:
@@ -123,7 +141,7 @@ async def test_the_graph_says_what_a_change_makes_stale(attempt_id: str, lake_pa
     assert shown("--format", "mermaid").startswith("flowchart TD")
     last = max(steps, key=lambda step: step.ordinal)
     told = shown("--stale-if", f"step={selective.place(last)}")
-    assert f"1 step of {len(steps)} become stale" in told
+    assert f"1 step of {len(steps)} stale" in told
     refused = CliRunner().invoke(
         app, ["graph", attempt_id, "--lake", lake_path, "--stale-if", "role=absent"]
     )
