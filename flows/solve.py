@@ -202,7 +202,8 @@ def _reuse(journal: Journal, attempt_id: str) -> Reuse | None:
     attempt = journal.attempt(attempt_id)
     if attempt is None or attempt.parent_id is None or attempt.reuse is None:
         return None
-    if journal.pruned_at(attempt.parent_id) is not None:
+    is_gone = journal.attempt(attempt.parent_id) is None
+    if is_gone or journal.pruned_at(attempt.parent_id) is not None:
         raise InfrastructureError(
             f"attempt {attempt_id} reuses steps of {attempt.parent_id}, which were pruned "
             "meanwhile: fork another attempt",

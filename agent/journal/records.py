@@ -206,7 +206,8 @@ def adopt(
         steps.c.result.is_not(None),
     )
     names = [column.name for column in steps.c]
-    if not connection.execute(insert(steps).from_select(names, one)).rowcount:
+    adopted = insert(steps).from_select(names, one).returning(steps.c.seq)
+    if connection.execute(adopted).first() is None:
         raise JournalError(
             f"attempt {parent_id} has no step {_place(scope, seq)} any more: its steps were pruned",
             retryable=False,

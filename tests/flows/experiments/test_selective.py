@@ -10,7 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from flows.cli.app import app
-from flows.errors import UsageError
+from flows.errors import IncompleteRun, UsageError
 from flows.experiments import selective
 from flows.experiments.selective import Changes
 from flows.solve import solve
@@ -146,3 +146,35 @@ async def test_the_graph_says_what_a_change_makes_stale(attempt_id: str, lake_pa
         app, ["graph", attempt_id, "--lake", lake_path, "--stale-if", "role=absent"]
     )
     assert refused.exit_code == 2
+
+
+async def test_an_edited_reply_is_kept_and_what_follows_is_bought(
+    attempt_id: str, lake_path: str, tmp_path: Path
+) -> None:
+    """An edited reply is credited as edited, and the calls that follow from it are bought."""
+    journal = open_journal(Lake.existing(lake_path))
+    calls = [step for step in journal.steps(attempt_id) if step.kind == "model"]
+    second = sorted(calls, key=lambda step: step.ordinal)[1]
+    file = tmp_path / "reply.txt"
+    file.write_text("I have to think again.")
+    changes = Changes({}, {selective.place(second): file})
+    told = selective.check(attempt_id, lake_path, changes).forecast()
+    child, _ = await forked(attempt_id, lake_path, changes)
+    steps = {selective.place(step): step for step in journal.steps(child)}
+    edited = steps[selective.place(second)]
+    assert edited.copied
+    assert b"I have to think again." in (edited.result or b"")
+    bought = journal.account(child).calls_billed
+    assert bought > 0
+    assert told.startswith(f"at most {len(calls) - 1} of {len(calls)} calls")
+
+
+async def test_a_fork_of_a_pruned_parent_buys_nothing(attempt_id: str, lake_path: str) -> None:
+    """A parent that was pruned before its fork was solved ends the fork with one line."""
+    request = selective.check(attempt_id, lake_path, Changes({}, {}, ["git log"]))
+    made = await asyncio.to_thread(selective.fork, request)
+    journal = open_journal(request.lake)
+    journal.retention.prune(attempt_id)
+    with pytest.raises(IncompleteRun, match="which were pruned meanwhile"):
+        await solve(made.experiment, made.instance_id, made.arm, lake=lake_path)
+    assert journal.account(made.attempt_id).calls_billed == 0
