@@ -1,4 +1,4 @@
-"""What depends on what: steps, the flows between them, and what a change makes stale.
+"""Dependencies between steps, and the steps that a change makes stale.
 
 state      the execution-state graph
 names      the names that a piece of Python reads and writes

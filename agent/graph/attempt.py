@@ -36,7 +36,7 @@ def role_of(step: RecordedStep) -> str | None:
 
 @dataclass
 class _Flows:
-    """What was written last, and by which step."""
+    """The graph so far, and the last writer of everything in it."""
 
     made: ExecutionStateGraph
     writers: dict[str, str] = field(default_factory=dict)

@@ -66,7 +66,7 @@ class TreeRef:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a step has been given besides its request."""
+    """The inputs of a step besides its request."""
 
     began_at: TreeRef | None = None
     """The work tree at which it began; None in a journal of old."""

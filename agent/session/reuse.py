@@ -40,7 +40,7 @@ class Origins:
 
 @dataclass(frozen=True)
 class Rules:
-    """How a fork uses the steps of its parent. Its text form is kept with the fork."""
+    """Rules for the use of a parent's steps. Their text form is kept with the fork."""
 
     edits: Mapping[str, str] = field(default_factory=dict)
     """By step, such as `step-2/3`: a result as JSON text, which replaces the recorded one."""

@@ -36,7 +36,7 @@ class Toolbox:
 
     @property
     def depends_on(self) -> Any:
-        """What decides the result of a use besides its request and the workspace."""
+        """Everything that decides the result of a use besides its request and the workspace."""
         return [sorted(self._tools), self._settings, self._protection]
 
     def schemas(self) -> list[dict[str, Any]]:

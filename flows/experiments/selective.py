@@ -24,7 +24,7 @@ from flows.storage.lake import Lake
 
 @dataclass(frozen=True)
 class Changes:
-    """What a selective fork does otherwise than its parent."""
+    """The differences of a selective fork from its parent."""
 
     arm: Mapping[str, Any]
     """Changed options of the arm, and its `model`."""

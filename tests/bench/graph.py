@@ -1,4 +1,4 @@
-"""What depends on what: a large graph, and a selective fork in which nothing changed."""
+"""A large graph, and a selective fork in which nothing changed."""
 
 import asyncio
 import statistics

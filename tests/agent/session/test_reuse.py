@@ -147,7 +147,7 @@ async def test_an_edited_result_changes_what_depends_on_it(family: Family) -> No
 
 
 async def test_a_fork_that_was_killed_goes_on(family: Family) -> None:
-    """What was reused before a kill is replayed, and the rest is still reused."""
+    """Steps reused before a kill are replayed, and the rest is still reused."""
     async with family.session("fork", model=scripted()) as session:
         await session.call(ASK)
     async with family.session("fork", model=scripted()) as session:
