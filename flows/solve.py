@@ -23,6 +23,7 @@ from agent.journal.holding import free, held
 from agent.journal.pacing import Pace, Sending
 from agent.models.spec import ModelSpec
 from agent.session.log import JournalLog
+from agent.session.reuse import Reuse, Rules
 from agent.session.session import Session
 from agent.session.steps import Step, from_record
 from agent.types import Outcome
@@ -31,7 +32,7 @@ from flows.experiments import endings, records, workspaces
 from flows.experiments.cell_state import CellStates, submission
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
-from flows.experiments.keys import attempt_key, is_cached
+from flows.experiments.keys import attempt_key, is_cached, origins
 from flows.experiments.plan import prepare
 from flows.experiments.stop import Stop
 from flows.grade import graded
@@ -135,7 +136,10 @@ class _LeasedAttempt:
         answered = sum(step.result is not None for step in recorded)
         run_log().info("%s", _begun(self.cell, self.lease.attempt_id, answered))
         limits = _limits(self.cell, self.lease)
-        log = JournalLog(self.journal, self.lease, blobs(self.lake), recorded, limits, stop.sleep)
+        reuse = await asyncio.to_thread(_reuse, self.journal, self.lease.attempt_id)
+        log = JournalLog(
+            self.journal, self.lease, blobs(self.lake), recorded, limits, stop.sleep, reuse
+        )
         try:
             outcome = await _solve(self.cell, log, stop)
         except InfrastructureError:
@@ -189,6 +193,26 @@ class _LeasedAttempt:
         return [table for table in tables if not self.lake.has(table, *where)]
 
 
+def _reuse(journal: Journal, attempt_id: str) -> Reuse | None:
+    """Return the steps of its parent that may answer a fork's, or None for any other attempt.
+
+    Raises:
+        InfrastructureError: the parent's steps were pruned.
+    """
+    attempt = journal.attempt(attempt_id)
+    if attempt is None or attempt.parent_id is None or attempt.reuse is None:
+        return None
+    is_gone = journal.attempt(attempt.parent_id) is None
+    if is_gone or journal.pruned_at(attempt.parent_id) is not None:
+        raise InfrastructureError(
+            f"attempt {attempt_id} reuses steps of {attempt.parent_id}, which were pruned "
+            "meanwhile: fork another attempt",
+            retryable=False,
+        )
+    steps = journal.steps(attempt.parent_id)
+    return Reuse(attempt.parent_id, steps, Rules.from_text(attempt.reuse))
+
+
 def _begun(cell: Cell, attempt_id: str, recorded_steps: int) -> str:
     """Return what is about to be solved, how and where."""
     model = cell.experiment.model_of(cell.arm)
@@ -234,6 +258,7 @@ async def _solve(cell: Cell, log: JournalLog, stop: Stop) -> Outcome:
         on_step=tell,
         may_go_on=stop.check,
         limit_s=cell.arm.options.time_limit_s,
+        origins=origins(cell),
     ) as session:
         return await ARMS[cell.arm.agent].solve(cell.task, session, cell.arm.options)
 

@@ -18,4 +18,6 @@ async def tests_covering(paths: Sequence[str], session: Session) -> list[str]:
         found = await asyncio.to_thread(covering, indexed.symbols, indexed.texts, paths)
         return [test.path for test in found[:MOST_COVERING]]
 
-    return await session.act("tests covering", {"paths": list(paths)}, look, list[str])
+    return await session.act(
+        "tests covering", {"paths": list(paths)}, look, list[str], depends_on={}
+    )

@@ -30,7 +30,7 @@ async def run_tests(
         return replace(done, output=f"{done.output}\n{explain(put_back)}") if put_back else done
 
     try:
-        return await session.act("tests", request, run, TestRun)
+        return await session.act("tests", request, run, TestRun, depends_on=[tools, protection])
     except Undone as error:
         return TestRun(command, _NO_RESULT, [], [], [], str(error), problem=str(error))
 
@@ -45,4 +45,4 @@ async def apply_patch(session: Session, patch: str) -> str:
             return str(error)
         return ""
 
-    return await session.act("apply", {"patch": patch}, apply, str)
+    return await session.act("apply", {"patch": patch}, apply, str, depends_on={})

@@ -72,7 +72,7 @@ async def use_tool(
     work = lambda workspace: toolbox.use(workspace, name, arguments)  # noqa: E731
     request = {"tool": name, "arguments": arguments}
     try:
-        return await session.act("tool", request, work, ToolResult)
+        return await session.act("tool", request, work, ToolResult, depends_on=toolbox.depends_on)
     except Undone as error:
         return ToolResult(str(error), ok=False, undone=True)
 

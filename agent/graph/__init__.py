@@ -1,8 +1,12 @@
-"""What depends on what: steps, the flows between them, and what a change makes stale.
+"""Dependencies between steps, and the steps that a change makes stale.
 
 state      the execution-state graph
 names      the names that a piece of Python reads and writes
 inference  the graph of pieces of Python
+attempt    the graph of a recorded attempt
+drawing    a graph as text
+walk       names in the order in which Python runs
+scopes     what parts of a syntax tree bind, hold and change
 """
 
 from agent.graph.inference import infer_edges

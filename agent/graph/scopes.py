@@ -1,4 +1,4 @@
-"""Which names the parts of a syntax tree bind, hold and change."""
+"""Names that the parts of a syntax tree bind, hold and change."""
 
 import ast
 import builtins

@@ -20,7 +20,7 @@ class Node:
     id: str
     state: State = "pending"
     reads: list[str] = field(default_factory=list)
-    """What it reads: variables, files, models, in the words of whoever made the graph."""
+    """Names of its inputs, such as variables, files and models."""
     writes: list[str] = field(default_factory=list)
     outputs: dict[str, str] = field(default_factory=dict)
     """Digests or short values of what it wrote, by name."""

@@ -19,10 +19,12 @@ database    transactions that are retried while the database is unreachable
 from agent.journal.journal import Journal
 from agent.journal.queues import Ended, Queue, Taken
 from agent.journal.types import (
+    UNKNOWN_INPUTS,
     Account,
     Attempt,
     Claim,
     Holding,
+    Inputs,
     Lease,
     Limit,
     Progress,
@@ -34,11 +36,13 @@ from agent.journal.types import (
 )
 
 __all__ = [
+    "UNKNOWN_INPUTS",
     "Account",
     "Attempt",
     "Claim",
     "Ended",
     "Holding",
+    "Inputs",
     "Journal",
     "Lease",
     "Limit",

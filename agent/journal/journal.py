@@ -17,9 +17,11 @@ from agent.journal.migrations import journal_id, migrate
 from agent.journal.queues import Queue
 from agent.journal.retention import Retention
 from agent.journal.types import (
+    UNKNOWN_INPUTS,
     Account,
     Attempt,
     Claim,
+    Inputs,
     Lease,
     Limit,
     Progress,
@@ -269,6 +271,7 @@ class Journal:
         digest: str,
         request: bytes,
         reservation: Reservation | None = None,
+        inputs: Inputs = UNKNOWN_INPUTS,
     ) -> None:
         """Record that a step is about to happen, and reserve its highest possible cost.
 
@@ -286,6 +289,7 @@ class Journal:
             "kind": kind,
             "digest": digest,
             "request": self._bodies.pack(request),
+            **_columns(inputs),
         }
 
         def work(connection: Connection) -> None:
@@ -350,6 +354,7 @@ class Journal:
         duration_s: float,
         tree: TreeRef | None,
         bench: str | None = None,
+        inputs: Inputs = UNKNOWN_INPUTS,
     ) -> None:
         """Record a step that costs nothing, after it happened: `intend` and `record` in one.
 
@@ -371,12 +376,40 @@ class Journal:
             "duration_s": duration_s,
             "tree": None if tree is None else str(tree),
             "bench": bench,
+            **_columns(inputs),
         }
 
         def work(connection: Connection) -> None:
             ordinal, now = leases.begin_step(connection, lease)
             row.update(ordinal=ordinal, started_at=now - duration_s)
             records.append(connection, lease, row)
+
+        self._database.write(work)
+
+    def adopt(
+        self,
+        lease: Lease,
+        parent_id: str,
+        scope: str,
+        seq: int,
+        *,
+        inputs: Inputs,
+        result: bytes | None = None,
+    ) -> None:
+        """Record a step with the result that another attempt recorded at the same position.
+
+        It is credited to this attempt and not billed again. `result` replaces the recorded one.
+
+        Raises:
+            FencedError: another worker has acquired the attempt.
+            JournalError: the other attempt has no such step any more.
+        """
+        replaced = {} if result is None else {"result": self._bodies.pack(result)}
+
+        def work(connection: Connection) -> None:
+            ordinal, _ = leases.begin_step(connection, lease)
+            changed = {**replaced, **_columns(inputs), "ordinal": ordinal}
+            records.adopt(connection, lease, parent_id, scope, seq, changed)
 
         self._database.write(work)
 
@@ -505,3 +538,8 @@ def _address(url: str) -> URL:
     if not address.database or address.database == ":memory:":
         raise JournalError("a journal in memory keeps nothing: name a file", retryable=False)
     return address.set(drivername="sqlite")
+
+
+def _columns(inputs: Inputs) -> dict[str, str | None]:
+    began_at = None if inputs.began_at is None else str(inputs.began_at)
+    return {"began_at_tree": began_at, "inputs": inputs.digest}

@@ -137,6 +137,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )
         """,
     ),
+    (
+        "ALTER TABLE steps ADD COLUMN began_at_tree TEXT",
+        "ALTER TABLE steps ADD COLUMN inputs TEXT",
+        "ALTER TABLE attempts ADD COLUMN reuse TEXT",
+    ),
 )
 """Statements per version, the first version first.
 

@@ -20,7 +20,7 @@ from agent.errors import JournalError
 from agent.journal.bodies import Bodies
 from agent.journal.statements import Prepared, prepared
 from agent.journal.tables import leases, steps
-from agent.journal.types import Lease, RecordedStep, TreeRef
+from agent.journal.types import Inputs, Lease, RecordedStep, TreeRef
 
 _PLACE = (
     steps.c.attempt_id == bindparam("attempt"),
@@ -30,7 +30,10 @@ _PLACE = (
 _MINE = (*_PLACE, steps.c.epoch == bindparam("held"), steps.c.result.is_(None))
 
 
-_INTENT = ("epoch", "ordinal", "kind", "digest", "request", "started_at")
+_INTENT = (
+    *("epoch", "ordinal", "kind", "digest", "request", "started_at"),
+    *("began_at_tree", "inputs"),
+)
 _RESULT = ("result", "cost_usd", "settled_nusd", "duration_s", "tree")
 _WHOLE = (*_INTENT, *_RESULT, "bench")
 
@@ -139,6 +142,10 @@ def read(connection: Connection, attempt_id: str, bodies: Bodies) -> list[Record
                 ordinal=row.ordinal,
                 copied=row.epoch == 0,
                 bench=row.bench,
+                inputs=Inputs(
+                    None if row.began_at_tree is None else TreeRef.parse(row.began_at_tree),
+                    row.inputs,
+                ),
             )
             for row in rows
         ),
@@ -169,6 +176,43 @@ def copy_before(
     connection.execute(
         update(leases).where(leases.c.attempt_id == child_id).values(ordinal=ordinal)
     )
+
+
+def adopt(
+    connection: Connection,
+    lease: Lease,
+    parent_id: str,
+    scope: str,
+    seq: int,
+    changed: dict[str, Any],
+) -> None:
+    """Copy one step of another attempt to the same position, unless it is there already.
+
+    `changed` are the columns with other values, the ordinal among them.
+
+    Raises:
+        JournalError: the other attempt has no such step with a result.
+    """
+    place = _key(lease, scope, seq)
+    there = connection.execute(_FIND, place).first()
+    if there is not None and there.result is not None:
+        return
+    connection.execute(delete(steps).where(*_PLACE, steps.c.result.is_(None)), place)
+    values = {**changed, "attempt_id": lease.attempt_id, "epoch": 0}
+    given = {name: literal(value, steps.c[name].type) for name, value in values.items()}
+    one = select(*[given.get(column.name, column) for column in steps.c]).where(
+        steps.c.attempt_id == parent_id,
+        steps.c.scope == scope,
+        steps.c.seq == seq,
+        steps.c.result.is_not(None),
+    )
+    names = [column.name for column in steps.c]
+    adopted = insert(steps).from_select(names, one).returning(steps.c.seq)
+    if connection.execute(adopted).first() is None:
+        raise JournalError(
+            f"attempt {parent_id} has no step {_place(scope, seq)} any more: its steps were pruned",
+            retryable=False,
+        )
 
 
 def copied(connection: Connection, attempt_id: str) -> int:

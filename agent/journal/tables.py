@@ -23,6 +23,7 @@ attempts = Table(
     Column("fork_seq", Integer),
     Column("outcome", Text),
     Column("pruned_at", Double),  # seconds since 1970; NULL: steps not removed
+    Column("reuse", Text),  # how a fork uses its parent's steps; NULL: as a prefix
 )
 
 leases = Table(
@@ -53,6 +54,8 @@ steps = Table(
     Column("duration_s", Double),
     Column("tree", Text),
     Column("bench", Text),  # branch in whose workspace it worked; NULL: in none, or unknown
+    Column("began_at_tree", Text),  # NULL: a journal of old
+    Column("inputs", Text),  # digest of what else decides the result; NULL: unknown
 )
 
 tenures = Table(

@@ -20,6 +20,9 @@ class Attempt:
     """The attempt that this one was forked from, before the step named by the next two fields."""
     fork_scope: str | None = None
     fork_seq: int | None = None
+    reuse: str | None = None
+    """JSON text defined by the caller, if each step of the parent answers where its inputs are the
+    same. None for a fork that begins with the steps before one of the parent's."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,19 @@ class TreeRef:
 
 
 @dataclass(frozen=True)
+class Inputs:
+    """The inputs of a step besides its request."""
+
+    began_at: TreeRef | None = None
+    """The work tree at which it began; None in a journal of old."""
+    digest: str | None = None
+    """Digest of all else that decides the result; None if that is unknown."""
+
+
+UNKNOWN_INPUTS = Inputs()
+
+
+@dataclass(frozen=True)
 class RecordedStep:
     """One step as recorded."""
 
@@ -85,6 +101,7 @@ class RecordedStep:
     """True if a fork copied the step from its parent."""
     bench: str | None = None
     """The branch in whose workspace it worked; None if in none, or in a journal of old."""
+    inputs: Inputs = UNKNOWN_INPUTS
 
 
 @dataclass(frozen=True)

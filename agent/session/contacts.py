@@ -27,6 +27,8 @@ class Contact:
     run: Callable[[float], Awaitable[Result]]
     """Executes the request. Takes the remaining seconds."""
     ceiling_usd: Callable[[], float | None] = lambda: 0.0
+    inputs: str | None = None
+    """Digest of what else decides the result; None if that is unknown."""
     cheaper: Callable[[], Sequence["Contact"]] = lambda: ()
     """Returns the same request with lower limits on its cost, the highest first."""
     in_workspace: bool = False
@@ -35,7 +37,13 @@ class Contact:
     """True if another program made the request, and decides what to do if it is refused."""
 
 
-def contact(model: Model, request: ModelRequest, whole: bytes, kept: dict[str, Any]) -> Contact:
+def contact(
+    model: Model,
+    request: ModelRequest,
+    whole: bytes,
+    kept: dict[str, Any],
+    inputs: str | None = None,
+) -> Contact:
     """Return a model call. The limit on its output is no part of the record."""
 
     def limited(max_tokens: int | None) -> Contact:
@@ -51,6 +59,7 @@ def contact(model: Model, request: ModelRequest, whole: bytes, kept: dict[str, A
             kept,
             answer,
             lambda: model.ceiling_usd(sent),
+            inputs,
             lambda: [limited(tokens) for tokens in _LOWER_OUTPUT_LIMITS],
             is_foreign=request.foreign is not None,
         )

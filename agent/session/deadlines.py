@@ -15,6 +15,10 @@ class Deadline:
         self.what = f"{what} has used its {limit_s:g} s"
         self._ends_at = time.monotonic() + limit_s - spent_s
 
+    def spend(self, seconds: float) -> None:
+        """Count time that another attempt spent on a step of this one."""
+        self._ends_at -= seconds
+
     @property
     def left_s(self) -> float:
         """Remaining seconds; negative once the deadline has passed."""

@@ -8,12 +8,22 @@ after the last recorded step.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from agent.errors import BudgetReserved, InvalidSpec
-from agent.journal import Journal, Lease, Limit, RecordedStep, Reservation, TreeRef
+from agent.journal import (
+    UNKNOWN_INPUTS,
+    Inputs,
+    Journal,
+    Lease,
+    Limit,
+    RecordedStep,
+    Reservation,
+    TreeRef,
+)
 from agent.journal.blobs import Blobs
+from agent.session.reuse import Reuse
 from agent.session.steps import StepKind
 from agent.timings import timings
 from agent.workspaces.protocol import Checkpoint
@@ -30,6 +40,7 @@ class Entry:
     request: bytes
     bench: str | None = None
     """The branch in whose workspace the step works; None if it works in none."""
+    inputs: Inputs = UNKNOWN_INPUTS
 
 
 class StepLog(Protocol):
@@ -76,6 +87,10 @@ class StepLog(Protocol):
         """Record a step that costs nothing, with its work tree if that changed."""
         ...
 
+    async def reused(self, step: Entry) -> RecordedStep | None:
+        """Record the result of the same step of another attempt. Return it, or None."""
+        ...
+
 
 class NoLog:
     """A log in memory for attempts not worth resuming. It only remembers work trees."""
@@ -108,6 +123,9 @@ class NoLog:
     ) -> None:
         return
 
+    async def reused(self, step: Entry) -> RecordedStep | None:
+        return None
+
 
 @dataclass(frozen=True)
 class JournalLog:
@@ -123,6 +141,8 @@ class JournalLog:
     limits: tuple[Limit, ...] = ()
     sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep)
     """Waits, or raises Interrupted as soon as the run is asked to stop."""
+    reuse: Reuse | None = None
+    """The steps of the attempt that this one was forked from, if they may answer."""
 
     async def save_tree(self, checkpoint: Checkpoint) -> TreeRef:
         """Store the delta of a work tree, before a step refers to it. Return the reference."""
@@ -152,7 +172,14 @@ class JournalLog:
 
     def _intend(self, call: Entry, reservation: Reservation) -> None:
         self.journal.intend(
-            self.lease, call.scope, call.seq, call.kind, call.digest, call.request, reservation
+            self.lease,
+            call.scope,
+            call.seq,
+            call.kind,
+            call.digest,
+            call.request,
+            reservation,
+            call.inputs,
         )
 
     async def record(
@@ -187,4 +214,23 @@ class JournalLog:
             duration_s=duration_s,
             tree=tree,
             bench=step.bench,
+            inputs=step.inputs,
         )
+
+    async def reused(self, step: Entry) -> RecordedStep | None:
+        if self.reuse is None:
+            return None
+        known = self.reuse.answer(step.scope, step.seq, step.kind, step.digest, step.inputs)
+        if known is None:
+            return None
+        edited = self.reuse.edited(step.scope, step.seq)
+        await asyncio.to_thread(
+            self.journal.adopt,
+            self.lease,
+            self.reuse.parent_id,
+            step.scope,
+            step.seq,
+            inputs=step.inputs,
+            result=edited,
+        )
+        return known if edited is None else replace(known, result=edited)

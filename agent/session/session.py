@@ -24,6 +24,7 @@ from agent.models.protocol import Message, Model, ModelReply, ModelRequest
 from agent.session.contacts import Contact, contact
 from agent.session.gates import Gate
 from agent.session.log import NoLog, StepLog
+from agent.session.reuse import Origins
 from agent.session.stepping import AttemptState, Line, Spent
 from agent.session.steps import ActionResult, Result, Step, canonical
 from agent.session.workbench import BASE, Workbench, Workspaces
@@ -63,17 +64,27 @@ class Session:
         on_step: Callable[[Step], None] = lambda step: None,
         may_go_on: Callable[[], None] = lambda: None,
         limit_s: float | None = None,
+        origins: Origins | None = None,
     ) -> Self:
         """Return the main line of an attempt.
 
         `models` maps roles to models. The model of role `""` answers every role without its own.
         `may_go_on` is called before every live step, and again right before a model call is sent.
         It raises Interrupted if the attempt must stop. `limit_s` bounds the time of the attempt
-        over all its runs.
+        over all its runs. `origins` let forks of the attempt reuse its steps.
         """
         log = log or NoLog()
         recorded = {(step.scope, step.seq): step for step in log.recorded}
-        attempt = AttemptState(attempt_id, models, workspaces, log, on_step, may_go_on, recorded)
+        attempt = AttemptState(
+            attempt_id,
+            models,
+            workspaces,
+            log,
+            on_step,
+            may_go_on,
+            recorded,
+            origins or Origins(),
+        )
         deadlines = attempt.deadlines("", "the attempt", limit_s)
         return cls(Line(attempt, "", Workbench("", workspaces, log), deadlines))
 
@@ -213,7 +224,8 @@ class Session:
         whole = canonical(asked)
         kept = {"role": request.role, "messages": self._new(request.messages)}
 
-        reply = await self._step(contact(model, numbered, whole, kept))
+        inputs = self._attempt.origins.of_call(request.role)
+        reply = await self._step(contact(model, numbered, whole, kept, inputs))
         assert isinstance(reply, ModelReply)
         self._calls_answered += 1
         return reply
@@ -240,8 +252,11 @@ class Session:
                 raise TimeoutError
             return result
 
+        inputs = self._attempt.origins.of_work({})
         result = await self._step(
-            Contact("command", canonical(request), request, execute, in_workspace=True)
+            Contact(
+                "command", canonical(request), request, execute, in_workspace=True, inputs=inputs
+            )
         )
         assert isinstance(result, CommandResult)
         return result
@@ -252,10 +267,14 @@ class Session:
         request: dict[str, Any],
         work: Callable[[Workspace], Awaitable[T]],
         result_type: type[T],
+        *,
+        depends_on: Any = None,
     ) -> T:
         """Run any other work on the workspace as one step, which is repeated as a whole.
 
-        `result_type` is any type that pydantic converts to JSON and back.
+        `result_type` is any type that pydantic converts to JSON and back. `depends_on` is all that
+        decides the result besides the request and the workspace, as values that `fingerprint`
+        takes. With None, which means that it is unknown, no fork reuses the step.
 
         Raises:
             DivergenceError: the step recorded at this position has a different request.
@@ -275,8 +294,9 @@ class Session:
             return ActionResult(adapter.dump_python(done, mode="json"))
 
         asked = {"action": name, **request}
+        inputs = self._attempt.origins.of_work(depends_on)
         result = await self._step(
-            Contact("action", canonical(asked), asked, execute, in_workspace=True)
+            Contact("action", canonical(asked), asked, execute, in_workspace=True, inputs=inputs)
         )
         assert isinstance(result, ActionResult)
         content: T = adapter.validate_python(result.content)
@@ -322,7 +342,7 @@ class Session:
 
     async def diff(self) -> str:
         """Return all differences from the base commit, as a step."""
-        return await self.act("diff", {}, lambda workspace: workspace.diff(), str)
+        return await self.act("diff", {}, lambda workspace: workspace.diff(), str, depends_on={})
 
     async def diff_since(self, tree: TreeRef) -> str:
         """Return all differences from an earlier tree of this line of work, as a step."""
@@ -344,7 +364,10 @@ class Session:
             return ActionResult(None)
 
         asked = {"action": "take", "tree": str(tree)}
-        await self._step(Contact("action", canonical(asked), asked, take, in_workspace=True))
+        inputs = self._attempt.origins.of_work({})
+        await self._step(
+            Contact("action", canonical(asked), asked, take, in_workspace=True, inputs=inputs)
+        )
 
     async def snapshot(self) -> None:
         """Save the whole workspace as an image, as a step.

@@ -24,18 +24,20 @@ from agent.errors import (
     ToolFailed,
     Undone,
 )
-from agent.journal import RecordedStep
+from agent.journal import Inputs, RecordedStep
 from agent.models.protocol import Model, ModelReply
 from agent.session import gates
 from agent.session.contacts import Contact
 from agent.session.deadlines import Deadline, covered_s
 from agent.session.gates import Gate
 from agent.session.log import Entry, StepLog
+from agent.session.reuse import Origins
 from agent.session.steps import (
     ActionResult,
     CutOff,
     Result,
     Step,
+    StepKind,
     canonical,
     digest,
     encode,
@@ -74,14 +76,20 @@ class AttemptState:
     on_step: Callable[[Step], None]
     may_go_on: Callable[[], None]
     recorded: dict[tuple[str, int], RecordedStep]
+    origins: Origins = field(default_factory=Origins)
     steps: list[Step] = field(default_factory=list)
     scopes: set[str] = field(default_factory=set)
 
     @property
     def spent(self) -> Spent:
         """The model calls of earlier runs, replayed or not, and those of this run."""
-        new = (_spent(step.result) for step in self.steps if not step.replayed)
+        new = (_spent(step.result) for step in self.steps if self._is_new(step))
         return sum(new, self._spent_before)
+
+    def _is_new(self, step: Step) -> bool:
+        """Return True if no earlier run recorded the step. It may be reused from a parent."""
+        known = self.recorded.get((step.scope, step.seq))
+        return known is None or known.result is None
 
     @functools.cached_property
     def _spent_before(self) -> Spent:
@@ -144,7 +152,7 @@ class Line:
                 await gate.passed()
             async with self._turn(request):
                 self._may_go_on()
-                step = await self._live(seq, request)
+                step = await self._reused(seq, request) or await self._live(seq, request)
         self.attempt.steps.append(step)
         self.attempt.on_step(step)
         if isinstance(step.result, CutOff):
@@ -165,6 +173,30 @@ class Line:
         if known.tree is not None:
             self.bench.replayed(known.tree, known.ordinal)
         return from_record(known)
+
+    async def _reused(self, seq: int, request: Contact) -> Step | None:
+        """Return the step with the result of another attempt, or None if none has its inputs."""
+        known = await self.attempt.log.reused(self._entry(seq, request, request.kind))
+        if known is None:
+            return None
+        for deadline in self.deadlines:
+            deadline.spend(known.duration_s or 0.0)
+        if known.tree is not None:
+            self.bench.adopt(known.tree)
+        return from_record(known)
+
+    def _entry(self, seq: int, request: Contact, kind: StepKind) -> Entry:
+        if request.in_workspace:
+            self.bench.catch_up()
+        return Entry(
+            self.scope,
+            seq,
+            kind,
+            digest(request.whole),
+            canonical(request.kept),
+            self.bench.name if request.in_workspace else None,
+            Inputs(self.bench.tree, request.inputs),
+        )
 
     @asynccontextmanager
     async def _turn(self, request: Contact) -> AsyncIterator[None]:
@@ -190,14 +222,7 @@ class Line:
         log = self.attempt.log
         deadline = min(self.deadlines, key=lambda each: each.left_s, default=None)
         over = deadline is not None and deadline.left_s <= 0
-        entry = Entry(
-            self.scope,
-            seq,
-            "limit" if over else request.kind,
-            digest(request.whole),
-            canonical(request.kept),
-            self.bench.name if request.in_workspace else None,
-        )
+        entry = self._entry(seq, request, "limit" if over else request.kind)
         if entry.kind == "model":
             request = await self._announced(entry, request)
             if deadline is not None and deadline.left_s <= 0:  # after a wait for the budget

@@ -90,6 +90,10 @@ class Workbench:
             self.tree = self._recorded = tree
             self._ordinal = ordinal
 
+    def adopt(self, tree: TreeRef) -> None:
+        """Set the work tree to the one that a reused step of a parent left."""
+        self.tree = self._recorded = tree
+
     def catch_up(self) -> None:
         """Set the work tree to the last recorded one, whose step may not be replayed yet."""
         if self._known is not None:

@@ -53,6 +53,11 @@ class Toolbox:
         """The tools, in the order given."""
         return list(self._tools.values())
 
+    @property
+    def depends_on(self) -> Any:
+        """Everything that decides the result of a use besides its request and the workspace."""
+        return [sorted(self._tools), self._settings, self._protection]
+
     def schemas(self) -> list[dict[str, Any]]:
         """Return the tools as OpenAI function definitions."""
         return [tool.schema for tool in self._tools.values()]

@@ -14,6 +14,7 @@ from flows.cli import (
     export,
     fork,
     grade,
+    graph,
     history,
     images,
     imports,
@@ -40,6 +41,7 @@ app.command()(run.run)
 app.command()(debug.debug)
 app.command()(status.status)
 app.command()(trace.trace)
+app.command()(graph.graph)
 app.command()(fork.fork)
 app.command()(grade.grade)
 app.command()(report.report)

@@ -16,7 +16,7 @@ from flows.cli import console
 from flows.display import steps
 from flows.errors import GateFailed, IncompleteRun, UsageError
 from flows.experiments import declaration as experiments
-from flows.experiments import forking, plan
+from flows.experiments import plan
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.imports import predictions as predictions_files
@@ -48,7 +48,7 @@ def overridden(
     changes = {"environment": environment, "name": name, "concurrency": concurrency}
     content.update({key: value for key, value in changes.items() if value is not None})
     if model:
-        content["model"] = _litellm(model, api_base)
+        content["model"] = litellm_spec(model, api_base)
         for arm in content["arms"]:
             arm["model"] = None
     elif api_base:
@@ -69,7 +69,7 @@ def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> 
 
         on_report.set(published.append)
         try:
-            _run(lambda: flow(declared, lake, grade=grade), declared.needs_litellm)
+            run(lambda: flow(declared, lake, grade=grade), declared.needs_litellm)
         except (IncompleteRun, GateFailed) as error:
             failure = error
     console.report(Lake.existing(lake), published[-1])
@@ -90,7 +90,7 @@ def one_instance(
     """Return an experiment with one instance and an arm with the default options."""
     needs_model = arm in ARMS and ARMS[arm].needs_model
     simulated = {"provider": "simulated", "skill": skill}
-    spec = _litellm(model, api_base) if model else simulated
+    spec = litellm_spec(model, api_base) if model else simulated
     content = {
         "name": "debug",
         "dataset": dataset,
@@ -132,33 +132,10 @@ def debug(
     with prefect_api():
         from flows.solve import on_step, solve
 
-        on_step.set(partial(_show, full=full))
-        outcome = _run(lambda: solve(declared, instance, arm, lake=lake, trace=trace))
+        on_step.set(partial(show_step, full=full))
+        outcome = run(lambda: solve(declared, instance, arm, lake=lake, trace=trace))
     typer.echo(f"\n{arm} on {instance}: {outcome}")
     console.debugged(declared.name, arm, Lake.existing(lake))
-
-
-def fork(
-    attempt: str,
-    step: str,
-    model: str | None,
-    api_base: str | None,
-    options: Path | None,
-    lake: str | None,
-) -> None:
-    """Fork an attempt before a step and resume it, showing every step."""
-    spec = _litellm(model, api_base) if model else None
-    changed = experiments.mapping(options) if options else None
-    request = forking.check(attempt, step, lake, model=spec, options=changed)
-    with prefect_api():
-        from flows.solve import on_step, solve
-
-        made = forking.fork(request)
-        typer.echo(f"{made.kept_steps} steps kept in experiment {made.experiment.name}")
-        on_step.set(partial(_show, full=False))
-        outcome = _run(lambda: solve(made.experiment, made.instance_id, made.arm, lake=lake))
-    typer.echo(f"\n{made.arm} on {made.instance_id}: {outcome}")
-    console.debugged(made.experiment.name, made.arm, Lake.existing(lake))
 
 
 def grade(
@@ -180,7 +157,7 @@ def grade(
     with prefect_api():
         from flows.grade import grade as flow
 
-        _run(
+        run(
             lambda: flow(
                 predictions,
                 name,
@@ -202,7 +179,7 @@ def grade(
     console.doubts(store, name)
 
 
-def _run(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = False) -> T:
+def run(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = False) -> T:
     """Run a flow once the server answers. Return the flow's result.
 
     Raises:
@@ -234,9 +211,9 @@ def _run(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = False
         ) from error
 
 
-def _litellm(model: str, api_base: str | None) -> dict[str, Any]:
+def litellm_spec(model: str, api_base: str | None) -> dict[str, Any]:
     return {"provider": "litellm", "name": model, "api_base": api_base}
 
 
-def _show(cell: Cell, step: Step, *, full: bool) -> None:
+def show_step(cell: Cell, step: Step, *, full: bool) -> None:
     console.step(steps.of_step(step), full=full)

@@ -1,9 +1,13 @@
 """Fork an attempt at any step: the paid prefix is kept, the rest is done again."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from agent.journal import Attempt
+from pydantic import BaseModel
+
+from agent.journal import Attempt, Journal
 from eval.selection import Selection
 from flows.errors import UsageError
 from flows.experiments import records
@@ -34,6 +38,7 @@ class Fork:
     arm: str
     instance_id: str
     kept_steps: int
+    attempt_id: str
 
 
 def check(
@@ -55,27 +60,47 @@ def check(
     Raises:
         UsageError: the attempt, step or experiment does not exist, or the steps were pruned.
     """
-    lake = Lake.existing(lake_path)
-    journal = existing_journal(lake)
-    parents = journal.find(prefix) if journal else []
-    if journal is None or len(parents) != 1:
-        raise UsageError(f"{len(parents)} attempts in {lake.root} begin with {prefix!r}; give one")
-    parent = parents[0]
-    if journal.holder(parent.attempt_id):
-        raise UsageError(f"attempt {parent.attempt_id} is still running; stop it, or wait")
-    if (pruned_at := journal.pruned_at(parent.attempt_id)) is not None:
-        raise UsageError(
-            f"the steps of attempt {parent.attempt_id} were pruned on {pruned_at:%Y-%m-%d}: it "
-            "cannot be forked"
-        )
+    lake, journal, parent = parent_of(prefix, lake_path)
     scope, _, number = step.rpartition("/")
     places = {(recorded.scope, str(recorded.seq)) for recorded in journal.steps(parent.attempt_id)}
     if (scope, number) not in places:
         raise UsageError(
             f"attempt {parent.attempt_id} has no step {step}; `durabench trace` lists them"
         )
-    child = _child(lake, parent.experiment, parent.arm, parent.instance_id, model, options)
+    child = changed_child(declared(lake, parent), parent, model, options)
     return Request(lake, parent, scope, int(number), child)
+
+
+def parent_of(prefix: str, lake_path: str | None) -> tuple[Lake, Journal, Attempt]:
+    """Return the attempt whose id begins with `prefix`, which can be forked, with its journal.
+
+    Raises:
+        UsageError: no attempt or more than one has this prefix, it is running, or it was pruned.
+    """
+    lake, journal, parent = recorded_attempt(prefix, lake_path)
+    if journal.holder(parent.attempt_id):
+        raise UsageError(f"attempt {parent.attempt_id} is still running; stop it, or wait")
+    return lake, journal, parent
+
+
+def recorded_attempt(prefix: str, lake_path: str | None) -> tuple[Lake, Journal, Attempt]:
+    """Return the attempt whose id begins with `prefix` and whose steps are in the journal.
+
+    Raises:
+        UsageError: no attempt or more than one has this prefix, or it was pruned.
+    """
+    lake = Lake.existing(lake_path)
+    journal = existing_journal(lake)
+    parents = journal.find(prefix) if journal else []
+    if journal is None or len(parents) != 1:
+        raise UsageError(f"{len(parents)} attempts in {lake.root} begin with {prefix!r}; give one")
+    parent = parents[0]
+    if (pruned_at := journal.pruned_at(parent.attempt_id)) is not None:
+        raise UsageError(
+            f"the steps of attempt {parent.attempt_id} were pruned on {pruned_at:%Y-%m-%d}: it "
+            "cannot be forked or drawn"
+        )
+    return lake, journal, parent
 
 
 def fork(request: Request) -> Fork:
@@ -90,23 +115,44 @@ def fork(request: Request) -> Fork:
     attempt = records.journaled(cell, attempt_key(cell)[:32])
     journal = open_journal(request.lake)
     kept = journal.fork(parent.attempt_id, attempt, request.scope, request.seq)
-    return Fork(child, parent.arm, parent.instance_id, kept)
+    return Fork(child, parent.arm, parent.instance_id, kept, attempt.attempt_id)
 
 
-def _child(
-    lake: Lake,
-    experiment: str,
-    arm: str,
-    instance_id: str,
-    model: dict[str, object] | None,
-    options: dict[str, object] | None,
-) -> Experiment:
-    """Return the parent's experiment with one arm and one instance, under a new name."""
+def declared(lake: Lake, parent: Attempt) -> Experiment:
+    """Return the experiment of an attempt as it was declared last.
+
+    Raises:
+        UsageError: the lake has no declaration of it.
+    """
+    experiment, arm = parent.experiment, parent.arm
     units = lake.units("experiments", "*", experiment, arm)
     if not units:
         raise UsageError(f"the lake {lake.root} has no declaration of experiment {experiment!r}")
     [row] = lake.read("experiments", experiment, arm, units[-1])
-    original = from_record(row["declaration"])
+    return from_record(row["declaration"])
+
+
+def declared_options(options: BaseModel) -> dict[str, Any]:
+    """Return the options that differ from their defaults, and what tells classes of them apart.
+
+    A default that was written out may come back as 120.0 in place of 120, and a prompt that states
+    it would be another one.
+    """
+    kept = options.model_dump(mode="json", exclude_defaults=True)
+    profile = getattr(options, "profile", None)
+    if isinstance(profile, BaseModel):
+        kept["profile"] = {**kept.get("profile", {}), "preset": getattr(profile, "preset", "lean")}
+    return kept
+
+
+def changed_child(
+    original: Experiment,
+    parent: Attempt,
+    model: object | None,
+    options: Mapping[str, object] | None,
+) -> Experiment:
+    """Return the parent's experiment with one arm and one instance, under a new name."""
+    experiment, arm, instance_id = parent.experiment, parent.arm, parent.instance_id
     content = original.model_dump(mode="json")
     [spec] = [each for each in content["arms"] if each["name"] == arm]
     changes = {
@@ -116,7 +162,7 @@ def _child(
             {
                 **spec,
                 "model": model or spec["model"],
-                "options": {**spec["options"], **(options or {})},
+                "options": {**declared_options(original.arm(arm).options), **(options or {})},
             }
         ],
         "repeats": 1,

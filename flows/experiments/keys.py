@@ -12,10 +12,12 @@ from agent.arms import ARMS
 from agent.arms.durable.profile import FullProfile, LeanProfile, RoleModel
 from agent.arms.options import ArmOptions, DurableOptions, MiniOptions, MiniRetryOptions
 from agent.models.spec import LiteLLMSpec, RecordedSpec, ScriptedSpec, SimulatedSpec
+from agent.session.reuse import Origins, fingerprint
 from eval import audit
 from eval.digests import canonical_digest
 from eval.grading import grading_key
 from flows.experiments.cells import Cell, Submission
+from flows.experiments.declaration import ArmSpec, Experiment
 from flows.storage.lake import Lake
 
 CELL_KEY_FIELDS = {
@@ -130,6 +132,29 @@ def agent_spec(cell: Cell, version: int | None = None) -> dict[str, Any]:
         **_options(cell, version or ARMS[cell.arm.agent].version),
         "environment": cell.place.environment,
     }
+
+
+def origins(cell: Cell) -> Origins:
+    """Return what decides the results of an attempt's steps besides their requests.
+
+    Unlike the key of the attempt, it holds the digest of the image: what ran in another image is
+    run again.
+    """
+    place = cell.place
+    if place.environment == "docker" and place.image_digest is None:
+        return Origins(model_origins(cell.experiment, cell.arm))
+    decides = [
+        *(cell.instance.digest, place.environment, place.image_digest, place.network),
+        *(cell.arm.agent, ARMS[cell.arm.agent].version),
+    ]
+    return Origins(model_origins(cell.experiment, cell.arm), fingerprint(decides))
+
+
+def model_origins(experiment: Experiment, arm: ArmSpec) -> dict[str, str]:
+    """Return the digest of the specification of each role's model."""
+    own = experiment.model_of(arm)
+    specs = arm.options.models(own) if own else {}
+    return {role: fingerprint(in_key(spec)) for role, spec in specs.items()}
 
 
 def _options(cell: Cell, version: int) -> dict[str, Any]:

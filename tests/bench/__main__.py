@@ -11,6 +11,7 @@ from tests.bench import (
     durability,
     gateway,
     grading,
+    graph,
     growth,
     indexing,
     mini_runner,
@@ -38,6 +39,7 @@ BENCHES: dict[str, Callable[..., list[Bound] | list[Ratio]]] = {
     "program": program.run,
     "repeats": repeats.run,
     "trajectories": trajectories.run,
+    "graph": graph.run,
 }
 
 

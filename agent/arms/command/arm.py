@@ -74,7 +74,11 @@ async def solve(task: Task, session: Session, options: CommandOptions) -> Outcom
         except Undone as error:  # the program left no repository
             ran = error
         patch = await session.act(
-            "diff", {"without": own}, lambda workspace: workspace.diff(without=own), str
+            "diff",
+            {"without": own},
+            lambda workspace: workspace.diff(without=own),
+            str,
+            depends_on={},
         )
     if isinstance(ran, Undone):
         return Outcome("gave_up", patch, str(ran), {"command": asked})

@@ -84,6 +84,7 @@ async def _lines(
         {"references": [reference.model_dump() for reference in references]},
         lambda workspace: _pack(workspace, references, room_tokens),
         list[Excerpt],
+        depends_on=room_tokens,
     )
 
 

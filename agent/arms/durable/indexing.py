@@ -22,4 +22,6 @@ async def look_around(task: Task, map_tokens: int, session: Session) -> Reposito
         shown = await asyncio.to_thread(indexed.draw, task.statement, map_tokens)
         return Repository(shown, find_tests(indexed.texts))
 
-    return await session.act("look around", {"map_tokens": map_tokens}, look, Repository)
+    return await session.act(
+        "look around", {"map_tokens": map_tokens}, look, Repository, depends_on={}
+    )

@@ -112,7 +112,7 @@ async def _checked(
     work tree is `start` with the anchor test.
     """
     content = await session.act(
-        "read anchor", {"path": claim.path}, lambda w: _new_file(w, claim.path), str
+        "read anchor", {"path": claim.path}, lambda w: _new_file(w, claim.path), str, depends_on={}
     )
     if not content:
         return None, f"{claim.path} is no new file"
@@ -137,7 +137,7 @@ async def checked_on_base(
     protection = Protection({path: content.encode()})
     done = await run_tests([path], state.tools, protection, session)
     if not (problem := not_reproduced(done)):
-        await session.act("edit prose", {}, _edit_prose, str)
+        await session.act("edit prose", {}, _edit_prose, str, depends_on={})
         again = await run_tests([path], state.tools, protection, session)
         if again.failed != done.failed or not_reproduced(again):
             problem = (

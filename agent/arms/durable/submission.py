@@ -37,7 +37,9 @@ async def change_of(
     """
     before = session.tree
     asked = {"written": sorted(written), "tests_count": tests_count}
-    change = await session.act("change", asked, lambda w: _change(w, written, tests_count), Change)
+    change = await session.act(
+        "change", asked, lambda w: _change(w, written, tests_count), Change, depends_on={}
+    )
     await session.take(before)
     return change
 
@@ -94,4 +96,10 @@ async def _holds_one_of(workspace: Workspace, path: str, contents: Sequence[byte
 async def add_test(session: Session, path: str, content: str) -> None:
     """Write a new test into the session's work tree."""
     encoded = content.encode()
-    await session.act("write anchor", {"path": path}, lambda w: w.write(path, encoded), type(None))
+    await session.act(
+        "write anchor",
+        {"path": path},
+        lambda w: w.write(path, encoded),
+        type(None),
+        depends_on=encoded,
+    )

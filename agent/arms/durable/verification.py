@@ -17,7 +17,9 @@ async def probed(tools: ToolSettings, test_files: Sequence[str], session: Sessio
     before = session.tree
     request = {"command": tools.runner.command, "test_files": list(test_files)}
     try:
-        found = await session.act("probe", request, lambda w: probe(w, tools, test_files), Probe)
+        found = await session.act(
+            "probe", request, lambda w: probe(w, tools, test_files), Probe, depends_on=tools
+        )
     except Undone as error:
         found = Probe(False, str(error))
     await session.take(before)

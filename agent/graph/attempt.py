@@ -1,0 +1,130 @@
+"""The graph of an attempt: which recorded step uses what another one left."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.graph.state import ExecutionStateGraph
+from agent.journal import RecordedStep
+
+
+def graph_of(
+    steps: Iterable[RecordedStep], label: Callable[[RecordedStep], str] = lambda step: step.kind
+) -> ExecutionStateGraph:
+    """Return the graph of an attempt's steps, by scope and number.
+
+    A step reads the conversation of its scope (`talk:`), that of the scope around it where it is
+    the first, and those inside it that ended before it. Work in the workspace reads the work tree
+    (`tree:`) and the files that it names (`file:`); a call reads its `model:` and `prompt:`.
+    """
+    flows = _Flows(ExecutionStateGraph())
+    for step in sorted(steps, key=lambda step: step.ordinal):
+        flows.add(step, label(step))
+    return flows.made
+
+
+def place(step: RecordedStep) -> str:
+    """Return scope and number of a step, as `trace` shows them."""
+    return f"{step.scope}/{step.seq}" if step.scope else str(step.seq)
+
+
+def role_of(step: RecordedStep) -> str | None:
+    """Return the role of a model call, or None for any other step."""
+    return str(_request(step).get("role", "")) if step.kind == "model" else None
+
+
+@dataclass
+class _Flows:
+    """The graph so far, and the last writer of everything in it."""
+
+    made: ExecutionStateGraph
+    writers: dict[str, str] = field(default_factory=dict)
+    ended: dict[str, list[str]] = field(default_factory=dict)
+    """By scope, the scopes inside it whose last step no step of the scope has read."""
+
+    def add(self, step: RecordedStep, label: str) -> None:
+        here = place(step)
+        reads, writes = self._reads(step), _writes(step)
+        self.made.add_step(
+            here,
+            reads=reads,
+            writes=writes,
+            label=label,
+            cost_usd=step.cost_usd if step.kind == "model" else 0.0,
+            duration_s=step.duration_s or 0.0,
+        )
+        sources: dict[str, set[str]] = {}
+        for name in reads:
+            if name in self.writers:
+                sources.setdefault(self.writers[name], set()).add(name)
+        for source, names in sources.items():
+            self.made.add_edge(source, here, names)
+        if step.result is not None:
+            self.made.record_output(here, failed=step.result.startswith(b'{"cut_off"'))
+        self.writers |= dict.fromkeys(writes, here)
+        self._tell_outer(step.scope)
+
+    def _reads(self, step: RecordedStep) -> list[str]:
+        talk = f"talk:{step.scope}"
+        reads = [talk, *(f"talk:{scope}" for scope in self.ended.pop(step.scope, ()))]
+        if talk not in self.writers and step.scope:
+            reads.append(f"talk:{self._outer_with_steps(step.scope)}")
+        role = role_of(step)
+        if role is not None:
+            return [*reads, f"model:{role}", f"prompt:{role}"]
+        began_at = step.inputs.began_at
+        if began_at is not None:
+            reads.append(f"tree:{began_at.tree}")
+        return reads + [f"file:{path}" for path in _named(step)]
+
+    def _outer_with_steps(self, scope: str) -> str:
+        outer = scope.rpartition("/")[0]
+        while outer and f"talk:{outer}" not in self.writers:
+            outer = outer.rpartition("/")[0]
+        return outer
+
+    def _tell_outer(self, scope: str) -> None:
+        while scope:
+            outer = scope.rpartition("/")[0]
+            inside = self.ended.setdefault(outer, [])
+            if scope not in inside:
+                inside.append(scope)
+            scope = outer
+
+
+def _writes(step: RecordedStep) -> list[str]:
+    writes = [f"talk:{step.scope}"]
+    if step.tree is not None:
+        writes.append(f"tree:{step.tree.tree}")
+    return writes + [f"file:{path}" for path in _changed(step)]
+
+
+def _request(step: RecordedStep) -> dict[str, Any]:
+    request: dict[str, Any] = json.loads(step.request.decode("utf-8", "surrogatepass"))
+    return request
+
+
+def _named(step: RecordedStep) -> Sequence[str]:
+    """Return the paths in the arguments of a tool."""
+    request = _request(step)
+    arguments = request.get("arguments", request)
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except ValueError:
+            return []
+    if not isinstance(arguments, dict):
+        return []
+    paths = arguments.get("paths")
+    given = [arguments.get("path"), *(paths if isinstance(paths, list) else ())]
+    return [path for path in given if isinstance(path, str)]
+
+
+def _changed(step: RecordedStep) -> Sequence[str]:
+    """Return the paths that a tool reported to have changed."""
+    if step.kind != "action" or step.result is None:
+        return []
+    content = json.loads(step.result.decode("utf-8", "surrogatepass")).get("content")
+    changed = content.get("changed") if isinstance(content, dict) else None
+    return [path for path in changed if isinstance(path, str)] if isinstance(changed, list) else []

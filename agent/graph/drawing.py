@@ -1,0 +1,65 @@
+"""A graph as text: an indented list, or a Mermaid flowchart."""
+
+from collections import defaultdict
+
+from agent.graph.state import ExecutionStateGraph, Node
+
+_MARKS = {"pending": "…", "executed": " ", "stale": "~", "failed": "!"}
+_LABEL_CHARS = 60
+
+
+def as_tree(graph: ExecutionStateGraph) -> str:
+    """Return a line per step, indented by scope: state, place, label, cost and what it uses.
+
+    `~` marks a stale step, `!` a failed one, `…` one without a result.
+    """
+    used: dict[str, list[str]] = defaultdict(list)
+    before: dict[str, str] = {}
+    latest: dict[str, str] = {}
+    for node in graph.nodes:
+        scope = _scope(node.id)
+        before[node.id] = latest.get(scope, "")
+        latest[scope] = node.id
+    for source, target, _ in graph.edges:
+        if source != before[target]:  # that one is the line above it
+            used[target].append(source)
+    return "\n".join(_line(node, used[node.id]) for node in graph.nodes)
+
+
+def as_mermaid(graph: ExecutionStateGraph) -> str:
+    """Return a Mermaid flowchart, with stale and failed steps in colours of their own."""
+    names = {node.id: f"s{index}" for index, node in enumerate(graph.nodes)}
+    lines = ["flowchart TD"]
+    for node in graph.nodes:
+        state = "" if node.state == "executed" else f":::{node.state}"
+        lines.append(f'    {names[node.id]}["{_quoted(f"{node.id} {node.label}")}"]{state}')
+    for source, target, variables in graph.edges:
+        kinds = ", ".join(sorted({each.partition(":")[0] for each in variables}))
+        lines.append(f"    {names[source]} -->|{kinds}| {names[target]}")
+    lines.append("    classDef stale fill:#fde68a")
+    lines.append("    classDef failed fill:#fecaca")
+    lines.append("    classDef pending stroke-dasharray: 4")
+    return "\n".join(lines)
+
+
+def _line(node: Node, used: list[str]) -> str:
+    depth = "  " * (_scope(node.id).count("/") + 1 if _scope(node.id) else 0)
+    cost = "" if not node.cost_usd else f"  ${node.cost_usd:.4f}"
+    uses = f"  uses {', '.join(used)}" if used else ""
+    return f"{_MARKS[node.state]} {depth}{node.id:<4} {_short(node.label)}{cost}{uses}".rstrip()
+
+
+def _scope(step: str) -> str:
+    return step.rpartition("/")[0]
+
+
+def _short(label: str) -> str:
+    text = " ".join(label.split())
+    return text if len(text) <= _LABEL_CHARS else f"{text[: _LABEL_CHARS - 1]}…"
+
+
+def _quoted(label: str) -> str:
+    text = _short(label)
+    for sign, name in (("&", "amp"), ('"', "quot"), ("<", "lt"), (">", "gt")):
+        text = text.replace(sign, f"&{name};")
+    return text

@@ -1,0 +1,136 @@
+"""The steps of another attempt that answer those of this one, where all their inputs are the same.
+
+The arm runs again from the top. A step at the same position answers if it had the same request and
+the same inputs: for a model call its model, for work in the workspace the tree that it began at,
+the image and the settings. Whatever comes out the same ends the differences there.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass
+from typing import Any, Self
+
+from agent.journal import Inputs, RecordedStep, TreeRef
+
+REUSED_KINDS = ("model", "command", "action")
+"""Kinds of steps that can answer. Time limits depend on the run."""
+
+
+@dataclass(frozen=True)
+class Origins:
+    """Digests of what decides the results of an attempt besides its requests."""
+
+    models: Mapping[str, str] = field(default_factory=dict)
+    """By role, of the model's specification. The empty role is for all others."""
+    place: str = ""
+    """Of the instance, the image, the network and the agent's version."""
+
+    def of_call(self, role: str) -> str | None:
+        """Return the digest of a model call's inputs, or None if it is unknown."""
+        return self.models.get(role, self.models.get(""))
+
+    def of_work(self, depends_on: Any) -> str | None:
+        """Return the digest of the inputs of work in the workspace, or None if it is unknown."""
+        if not self.place or depends_on is None:
+            return None
+        return fingerprint([self.place, depends_on])
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Rules for the use of a parent's steps. Their text form is kept with the fork."""
+
+    edits: Mapping[str, str] = field(default_factory=dict)
+    """By step, such as `step-2/3`: a result as JSON text, which replaces the recorded one."""
+    never: Sequence[str] = ()
+    """Regular expressions of commands that are always run again."""
+
+    def to_text(self) -> str:
+        """Return the rules as JSON text."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Return the rules that `to_text` returned."""
+        return cls(**json.loads(text))
+
+    def forbids(self, request: bytes) -> bool:
+        """Return True if the request of a step holds a command that is always run again."""
+        if not self.never:
+            return False
+        asked = json.loads(request.decode("utf-8", "surrogatepass"))
+        arguments = asked.get("arguments")
+        if isinstance(arguments, str):
+            command = arguments
+        else:
+            command = (arguments if isinstance(arguments, dict) else asked).get("command") or ""
+        return any(re.search(pattern, command) for pattern in self.never)
+
+
+class Reuse:
+    """The recorded steps of a parent, for one fork of it."""
+
+    def __init__(self, parent_id: str, steps: Sequence[RecordedStep], rules: Rules) -> None:
+        self.parent_id = parent_id
+        self._steps = {(step.scope, step.seq): step for step in steps}
+        self._rules = rules
+
+    def answer(
+        self, scope: str, seq: int, kind: str, digest: str, inputs: Inputs
+    ) -> RecordedStep | None:
+        """Return the step that answers, with the result that it then has, or None."""
+        known = self._steps.get((scope, seq))
+        if known is None or known.result is None or known.kind not in REUSED_KINDS:
+            return None
+        same = (known.kind, known.digest) == (kind, digest) and _agree(known, inputs)
+        if not same or _is_cut_off(known.result) or self._rules.forbids(known.request):
+            return None
+        return known
+
+    def edited(self, scope: str, seq: int) -> bytes | None:
+        """Return the result that replaces the one of a step, or None."""
+        text = self._rules.edits.get(f"{scope}/{seq}" if scope else str(seq))
+        return None if text is None else text.encode("utf-8", "surrogatepass")
+
+
+def _agree(known: RecordedStep, inputs: Inputs) -> bool:
+    """Return True if a step of the same request also had the same inputs."""
+    before, now = known.inputs.began_at, inputs.began_at
+    if before is None or now is None or known.inputs.digest is None:
+        return False
+    if known.inputs.digest != inputs.digest:
+        return False
+    return known.kind == "model" or _place(before) == _place(now)  # a model sees no tree
+
+
+def _place(tree: TreeRef) -> tuple[str, str]:
+    """Return what tells trees apart: a delta may be stored under several names."""
+    return tree.tree, tree.image
+
+
+def _is_cut_off(result: bytes) -> bool:
+    return result.startswith(b'{"cut_off"')
+
+
+def fingerprint(value: Any) -> str:
+    """Return the digest of JSON values, dataclasses and sets, the same in every process.
+
+    Raises:
+        TypeError: the value holds anything else.
+    """
+    text = json.dumps(value, sort_keys=True, default=_plain, ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {"": type(value).__name__, **{name: getattr(value, name) for name in vars(value)}}
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    raise TypeError(f"{type(value).__name__} cannot be compared between runs")

@@ -1,0 +1,82 @@
+"""The graph of a recorded attempt."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from agent.graph.attempt import graph_of
+from agent.graph.drawing import as_mermaid, as_tree
+from agent.journal import Inputs, RecordedStep, TreeRef
+
+BASE, EDITED = TreeRef("", ""), TreeRef("t1", "d1")
+
+
+def step(
+    ordinal: int,
+    place: str,
+    request: dict[str, Any],
+    result: dict[str, Any],
+    *,
+    at: TreeRef = BASE,
+    tree: TreeRef | None = None,
+) -> RecordedStep:
+    scope, _, seq = place.rpartition("/")
+    kind = "model" if "role" in request else "action"
+    return RecordedStep(
+        scope,
+        int(seq),
+        kind,
+        "digest",
+        json.dumps(request).encode(),
+        json.dumps(result).encode(),
+        0.5 if kind == "model" else 0.0,
+        datetime.now(UTC),
+        1.0,
+        tree,
+        ordinal,
+        inputs=Inputs(at, "i"),
+    )
+
+
+def tool(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"action": "tool", "tool": name, "arguments": json.dumps(arguments)}
+
+
+STEPS = [
+    step(1, "0", {"role": "solver"}, {"message": {}}),
+    step(2, "1", tool("edit", path="a.py"), {"content": {"changed": ["a.py"]}}, tree=EDITED),
+    step(3, "branch/0", {"role": "reviewer"}, {"message": {}}),
+    step(4, "branch/1", tool("read", path="a.py"), {"content": {"changed": []}}, at=EDITED),
+    step(5, "2", tool("read", path="b.py"), {"content": {"changed": []}}, at=EDITED),
+    step(6, "3", {"role": "solver"}, {"cut_off": "out of time", "why": "time"}),
+]
+
+
+def test_edges_are_talk_trees_and_files() -> None:
+    """A step uses its conversation, the tree at which it began and the files that it names."""
+    made = graph_of(STEPS)
+    edges = {(source, target): set(carried) for source, target, carried in made.edges}
+    assert edges == {
+        ("0", "1"): {"talk:"},
+        ("1", "branch/0"): {"talk:"},
+        ("branch/0", "branch/1"): {"talk:branch"},
+        ("1", "branch/1"): {"tree:t1", "file:a.py"},
+        ("1", "2"): {"talk:", "tree:t1"},
+        ("branch/1", "2"): {"talk:branch"},
+        ("2", "3"): {"talk:"},
+    }
+    assert made.get_node("3").state == "failed"
+    assert made.mark_stale("branch/0") == ["branch/0", "branch/1", "2", "3"]
+
+
+def test_a_graph_is_drawn_as_list_and_flowchart() -> None:
+    """The list shows the state and what a step uses; the flowchart has every edge."""
+    made = graph_of(STEPS, lambda each: f'{each.kind} "<b>"')
+    made.mark_stale("2")
+    lines = as_tree(made).splitlines()
+    assert lines[0] == '  0    model "<b>"  $0.5000'
+    assert lines[3] == '    branch/1 action "<b>"  uses 1'
+    assert lines[4].startswith("~ 2")
+    chart = as_mermaid(made)
+    assert '    s4["2 action &quot;&lt;b&gt;&quot;"]:::stale' in chart
+    assert "    s1 -->|file, tree| s3" in chart

@@ -1,0 +1,167 @@
+"""Steps of a parent answer those of a fork where all their inputs are the same."""
+
+import dataclasses
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.journal import Attempt, Journal
+from agent.journal.blobs import Blobs
+from agent.journal.holding import held
+from agent.session.log import JournalLog
+from agent.session.reuse import Origins, Reuse, Rules
+from agent.session.session import Session
+from tests.agent.session.test_session import ASK, prepare, scripted, text
+from tests.agent.workspaces_on_host import HostWorkspaces
+
+ORIGINS = Origins({"": "model-1"}, place="image-1")
+
+
+class Family:
+    """A parent and its forks in one journal."""
+
+    def __init__(self, folder: Path) -> None:
+        self.workspaces = HostWorkspaces(prepare)
+        self.journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
+        self._blobs = Blobs(folder / "blobs")
+
+    @asynccontextmanager
+    async def session(
+        self,
+        name: str,
+        *,
+        origins: Origins | None = ORIGINS,
+        rules: Rules | None = None,
+        model: Any = None,
+    ) -> AsyncIterator[Session]:
+        """Open the parent, or a fork of it, which has other answers ready."""
+        is_fork = name != "parent"
+        parent_id = "parent" if is_fork else None
+        known = self.journal.attempt(name)
+        self.journal.start(
+            known or Attempt(name, "experiment", "arm", "instance", 0, "{}", parent_id, reuse="{}")
+        )
+        reuse = Reuse("parent", self.journal.steps("parent"), rules or Rules()) if is_fork else None
+        async with held(self.journal, name) as lease:
+            log = JournalLog(
+                self.journal, lease, self._blobs, self.journal.steps(name), reuse=reuse
+            )
+            async with Session.start(
+                attempt_id=name,
+                models={"": model or scripted("new", "newer")},
+                workspaces=self.workspaces,
+                log=log,
+                origins=origins,
+            ) as session:
+                yield session
+
+    def copied(self, name: str) -> list[tuple[str, int]]:
+        """Return the steps that the parent answered."""
+        return [(step.scope, step.seq) for step in self.journal.steps(name) if step.copied]
+
+
+@pytest.fixture
+async def family(tmp_path: Path) -> Family:
+    made = Family(tmp_path)
+    async with made.session("parent", model=scripted("one", "two")) as session:
+        await work(session)
+    made.workspaces.opened.clear()
+    return made
+
+
+async def work(session: Session, *, note: str = "x", settings: Any = "s") -> list[str]:
+    """Ask, edit by the answer, note something, and look at the result with a tool."""
+    first = await session.call(ASK)
+    await session.run(f"echo {first.message['content']} >> file.txt", timeout_s=10)
+    done = await session.run(f"echo {note} > /dev/null; date +%s%N", timeout_s=10)
+    seen = await session.act("read", {}, text, str, depends_on=settings)
+    second = await session.scope("review").call(ASK)
+    return [done.output, seen, str(second.message["content"])]
+
+
+async def test_nothing_changed_buys_nothing_and_opens_no_workspace(family: Family) -> None:
+    """A fork with the same inputs has the same results, without a call or a workspace."""
+    async with family.session("fork", model=scripted()) as session:
+        again = await work(session)
+    async with family.session("parent") as session:
+        assert again == await work(session)
+    assert len(family.copied("fork")) == len(family.journal.steps("parent")) == 5
+    assert family.workspaces.opened == []
+    account = family.journal.account("fork")
+    assert (account.calls_credited, account.calls_billed, account.billed_usd) == (2, 0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "anew"),
+    [
+        ({"origins": Origins({"": "model-1", "reviewer": "model-2"}, "image-1")}, set()),
+        ({"origins": Origins({"": "model-2"}, "image-1")}, {0, 1, 2, 3, "review"}),
+        ({"origins": Origins({"": "model-1"}, "image-2")}, {1, 2, 3}),
+        ({"origins": None}, {0, 1, 2, 3, "review"}),
+        ({"rules": Rules(never=[r"^date|; date"])}, {2}),
+    ],
+    ids=["unused role", "model", "image", "unknown", "volatile"],
+)
+async def test_what_has_other_inputs_is_done_anew(
+    family: Family, changed: dict[str, Any], anew: set[int | str]
+) -> None:
+    """Another model concerns calls and what follows from them, another image work alone."""
+    async with family.session("fork", **changed) as session:
+        await work(session)
+    steps = {step.scope or step.seq for step in family.journal.steps("fork") if not step.copied}
+    assert steps == anew
+
+
+async def test_what_comes_out_the_same_ends_the_differences(family: Family) -> None:
+    """A changed command that leaves the same tree is done anew, and nothing behind it."""
+    async with family.session("fork") as session:
+        await work(session, note="y")
+    assert family.copied("fork") == [("", 0), ("", 1), ("", 3), ("review", 0)]
+    assert family.workspaces.opened == [""]
+
+
+async def test_settings_of_a_tool_are_inputs(family: Family) -> None:
+    """A tool with other settings is used again; one whose settings are unknown always is."""
+    for name, settings in (("other", "t"), ("unknown", None)):
+        async with family.session(name) as session:
+            await work(session, settings=settings)
+        assert ("", 3) not in family.copied(name)
+        assert ("", 2) in family.copied(name)
+
+
+async def test_an_edited_result_changes_what_depends_on_it(family: Family) -> None:
+    """An edited reply is credited, and the work that follows from it is done anew."""
+    [first, *_] = family.journal.steps("parent")
+    assert first.result is not None
+    reply = json.loads(first.result)
+    reply["message"]["content"] = "edited"
+    rules = Rules.from_text(Rules(edits={"0": json.dumps(reply)}).to_text())
+    async with family.session("fork", rules=rules) as session:
+        _, seen, _ = await work(session)
+    assert seen == "base\nedited\n"
+    assert family.copied("fork") == [("", 0), ("review", 0)]
+
+
+async def test_a_fork_that_was_killed_goes_on(family: Family) -> None:
+    """Steps reused before a kill are replayed, and the rest is still reused."""
+    async with family.session("fork", model=scripted()) as session:
+        await session.call(ASK)
+    async with family.session("fork", model=scripted()) as session:
+        await work(session)
+    assert len(family.copied("fork")) == 5
+    assert family.journal.account("fork").calls_credited == 2
+
+
+async def test_steps_of_a_journal_of_old_never_answer(family: Family) -> None:
+    """Without the tree at which they began, steps answer nothing."""
+    old = [
+        dataclasses.replace(step, inputs=dataclasses.replace(step.inputs, began_at=None))
+        for step in family.journal.steps("parent")
+    ]
+    reuse = Reuse("parent", old, Rules())
+    for step in family.journal.steps("parent"):
+        assert not reuse.answer(step.scope, step.seq, step.kind, step.digest, step.inputs)

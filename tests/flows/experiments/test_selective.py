@@ -1,0 +1,180 @@
+"""A selective fork reuses what does not depend on the change, and buys the rest."""
+
+import asyncio
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from flows.errors import IncompleteRun, UsageError
+from flows.experiments import selective
+from flows.experiments.selective import Changes
+from flows.solve import solve
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
+from tests.flows.conftest import Finished, trial
+
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
+
+SIMULATED = {"provider": "simulated", "skill": 1}
+
+
+@pytest.fixture
+async def attempt_id(finished: Finished, lake_path: str) -> str:
+    """Return the id of a finished attempt of the durable arm in the lake."""
+    arms = [{"name": "lean", "agent": "durable", "model": SIMULATED}]
+    lake = await finished.copy(trial(arms=arms, primary=None, select={"sample": 1}), lake_path)
+    [found] = lake.units("attempts", "*")
+    return found
+
+
+async def forked(attempt_id: str, lake_path: str, changes: Changes) -> tuple[str, str]:
+    """Return the id of a fork that was run, and what it reused and bought."""
+    request = selective.check(attempt_id[:12], lake_path, changes)
+    made = await asyncio.to_thread(selective.fork, request)
+    await solve(made.experiment, made.instance_id, made.arm, lake=lake_path)
+    journal = open_journal(request.lake)
+    return made.attempt_id, selective.used(journal, request.parent, made.attempt_id)
+
+
+async def test_a_change_that_concerns_no_step_buys_nothing(attempt_id: str, lake_path: str) -> None:
+    """A command that is never reused and never used leaves everything as it was."""
+    changes = Changes({}, {}, ["no such command"])
+    told = selective.check(attempt_id, lake_path, changes).forecast()
+    child, used = await forked(attempt_id, lake_path, changes)
+    journal = open_journal(Lake.existing(lake_path))
+    whole, account = journal.account(attempt_id), journal.account(child)
+    assert told.startswith(f"at most 0 of {whole.calls_billed} calls")
+    assert (account.calls_billed, account.billed_usd) == (0, 0.0)
+    assert account.calls_credited == whole.calls_credited
+    assert all(step.copied for step in journal.steps(child))
+    assert used.startswith(f"calls: reused {whole.calls_billed} (")
+    lake = Lake.existing(lake_path)
+    [old], [new] = (lake.find("predictions", unit) for unit in (attempt_id, child))
+    assert new["model_patch"] == old["model_patch"]
+
+
+async def test_a_volatile_command_is_run_again_and_nothing_else(
+    attempt_id: str, lake_path: str
+) -> None:
+    """A command that is never reused is run anew; its result is the same, so the rest is reused."""
+    child, _ = await forked(attempt_id, lake_path, Changes({}, {}, ["git log"]))
+    journal = open_journal(Lake.existing(lake_path))
+    anew = [step for step in journal.steps(child) if not step.copied]
+    assert anew
+    assert all(b"git log" in step.request and step.kind == "action" for step in anew)
+    assert journal.account(child).calls_billed == 0
+
+
+async def test_another_time_limit_of_tests_changes_what_depends_on_it(
+    attempt_id: str, lake_path: str
+) -> None:
+    """Tests are run anew, and calls whose prompt names the limit; reading the code is reused."""
+    request = selective.check(
+        attempt_id, lake_path, Changes({"profile": {"test_timeout_s": 555}}, {})
+    )
+    assert request.first_changed == 0
+    child, _ = await forked(
+        attempt_id, lake_path, Changes({"profile": {"test_timeout_s": 555}}, {})
+    )
+    copied = {s.scope for s in open_journal(request.lake).steps(child) if s.copied and s.seq == 0}
+    assert "index" in copied
+    assert not copied & {"probe", "work/approach-0/solve"}
+
+
+async def test_another_model_buys_every_call_again(attempt_id: str, lake_path: str) -> None:
+    """A model of other skill answers anew, and the forecast promised no less."""
+    changes = Changes({"model": {**SIMULATED, "skill": 0.5}}, {})
+    request = selective.check(attempt_id, lake_path, changes)
+    assert request.first_changed < len(request.steps)
+    child, used = await forked(attempt_id, lake_path, changes)
+    assert open_journal(request.lake).account(child).calls_billed > 0
+    assert used.startswith("calls: reused 0 ")
+
+
+async def test_mistakes_are_refused_in_one_line(
+    attempt_id: str, lake_path: str, tmp_path: Path
+) -> None:
+    """A change of nothing, an absent step and a file that is no result are refused."""
+    file = tmp_path / "result.txt"
+    file.write_text("no JSON")
+    with pytest.raises(UsageError, match="changes nothing of attempt"):
+        selective.check(attempt_id, lake_path, Changes({"model": SIMULATED}, {}))
+    with pytest.raises(UsageError, match="has no step 99"):
+        selective.check(attempt_id, lake_path, Changes({}, {"99": file}))
+    with pytest.raises(UsageError, match="is no regular expression"):
+        selective.check(attempt_id, lake_path, Changes({}, {}, ["("]))
+    steps = open_journal(Lake.existing(lake_path)).steps(attempt_id)
+    tool = next(step for step in steps if step.kind == "action" and b'"tool"' in step.request)
+    with pytest.raises(UsageError, match="is no result of step"):
+        selective.check(attempt_id, lake_path, Changes({}, {selective.place(tool): file}))
+
+
+async def test_the_command_says_what_it_would_buy(
+    attempt_id: str, lake_path: str, tmp_path: Path
+) -> None:
+    """A dry run prints the bound and makes no attempt."""
+    file = tmp_path / "change.yaml"
+    file.write_text(yaml.safe_dump({"model": {**SIMULATED, "skill": 0.5}}))
+    arguments = ["fork", attempt_id, "--change", str(file), "--dry-run", "--lake", lake_path]
+    result = await asyncio.to_thread(CliRunner().invoke, app, arguments)
+    assert result.exit_code == 0, result.output
+    assert re.match(r"at most (\d+) of \1 calls are bought again, \$", result.stdout)
+    assert Lake.existing(lake_path).units("attempts", "*") == [attempt_id]
+
+
+async def test_the_graph_says_what_a_change_makes_stale(attempt_id: str, lake_path: str) -> None:
+    """The graph has every step, marks those behind a change, and refuses an unknown role."""
+    steps = open_journal(Lake.existing(lake_path)).steps(attempt_id)
+
+    def shown(*more: str) -> str:
+        result = CliRunner().invoke(app, ["graph", attempt_id[:12], "--lake", lake_path, *more])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    content = json.loads(shown("--format", "json"))
+    assert {each["id"] for each in content["steps"]} == {selective.place(step) for step in steps}
+    assert shown("--format", "mermaid").startswith("flowchart TD")
+    last = max(steps, key=lambda step: step.ordinal)
+    told = shown("--stale-if", f"step={selective.place(last)}")
+    assert f"1 step of {len(steps)} stale" in told
+    refused = CliRunner().invoke(
+        app, ["graph", attempt_id, "--lake", lake_path, "--stale-if", "role=absent"]
+    )
+    assert refused.exit_code == 2
+
+
+async def test_an_edited_reply_is_kept_and_what_follows_is_bought(
+    attempt_id: str, lake_path: str, tmp_path: Path
+) -> None:
+    """An edited reply is credited as edited, and the calls that follow from it are bought."""
+    journal = open_journal(Lake.existing(lake_path))
+    calls = [step for step in journal.steps(attempt_id) if step.kind == "model"]
+    second = sorted(calls, key=lambda step: step.ordinal)[1]
+    file = tmp_path / "reply.txt"
+    file.write_text("I have to think again.")
+    changes = Changes({}, {selective.place(second): file})
+    told = selective.check(attempt_id, lake_path, changes).forecast()
+    child, _ = await forked(attempt_id, lake_path, changes)
+    steps = {selective.place(step): step for step in journal.steps(child)}
+    edited = steps[selective.place(second)]
+    assert edited.copied
+    assert b"I have to think again." in (edited.result or b"")
+    bought = journal.account(child).calls_billed
+    assert bought > 0
+    assert told.startswith(f"at most {len(calls) - 1} of {len(calls)} calls")
+
+
+async def test_a_fork_of_a_pruned_parent_buys_nothing(attempt_id: str, lake_path: str) -> None:
+    """A parent that was pruned before its fork was solved ends the fork with one line."""
+    request = selective.check(attempt_id, lake_path, Changes({}, {}, ["git log"]))
+    made = await asyncio.to_thread(selective.fork, request)
+    journal = open_journal(request.lake)
+    journal.retention.prune(attempt_id)
+    with pytest.raises(IncompleteRun, match="which were pruned meanwhile"):
+        await solve(made.experiment, made.instance_id, made.arm, lake=lake_path)
+    assert journal.account(made.attempt_id).calls_billed == 0
