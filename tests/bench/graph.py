@@ -13,7 +13,7 @@ from agent.models.protocol import ModelRequest
 from agent.session.log import JournalLog
 from agent.session.reuse import Origins, Reuse, Rules
 from agent.session.session import Session
-from tests.agent.session.test_session import prepare, scripted
+from tests.agent.session.runs import prepare, scripted
 from tests.agent.workspaces_on_host import HostWorkspaces
 from tests.bench.timing import Bound
 

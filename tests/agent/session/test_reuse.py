@@ -15,7 +15,7 @@ from agent.journal.holding import held
 from agent.session.log import JournalLog
 from agent.session.reuse import Origins, Reuse, Rules
 from agent.session.session import Session
-from tests.agent.session.test_session import ASK, prepare, scripted, text
+from tests.agent.session.runs import ASK, prepare, scripted, text
 from tests.agent.workspaces_on_host import HostWorkspaces
 
 ORIGINS = Origins({"": "model-1"}, place="image-1")
