@@ -63,7 +63,7 @@ def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> 
         from flows.benchmark import benchmark as flow
 
         try:
-            _run(lambda: flow(declared, lake, grade=grade), declared.needs_litellm)
+            run_flow(lambda: flow(declared, lake, grade=grade), declared.needs_litellm)
         except (IncompleteRun, GateFailed) as error:
             failure = error
     store = Lake.existing(lake)
@@ -127,8 +127,8 @@ def debug(
     with prefect_api():
         from flows.solve import on_step, solve
 
-        on_step.set(partial(_show, full=full))
-        outcome = _run(lambda: solve(declared, instance, arm, lake=lake, trace=trace))
+        on_step.set(partial(show_step, full=full))
+        outcome = run_flow(lambda: solve(declared, instance, arm, lake=lake, trace=trace))
     typer.echo(f"\n{arm} on {instance}: {outcome}")
     console.debugged(declared.name, arm, Lake.existing(lake))
 
@@ -150,8 +150,8 @@ def fork(
 
         made = forking.fork(request)
         typer.echo(f"{made.kept_steps} steps kept in experiment {made.experiment.name}")
-        on_step.set(partial(_show, full=False))
-        outcome = _run(lambda: solve(made.experiment, made.instance_id, made.arm, lake=lake))
+        on_step.set(partial(show_step, full=False))
+        outcome = run_flow(lambda: solve(made.experiment, made.instance_id, made.arm, lake=lake))
     typer.echo(f"\n{made.arm} on {made.instance_id}: {outcome}")
     console.debugged(made.experiment.name, made.arm, Lake.existing(lake))
 
@@ -175,7 +175,7 @@ def grade(
     with prefect_api():
         from flows.grade import grade as flow
 
-        _run(
+        run_flow(
             lambda: flow(
                 predictions,
                 name,
@@ -197,7 +197,7 @@ def grade(
     console.doubts(store, name)
 
 
-def _run(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = False) -> T:
+def run_flow(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = False) -> T:
     """Run a flow once the server answers. Return the flow's result.
 
     Raises:
@@ -233,5 +233,6 @@ def _litellm(model: str, api_base: str | None) -> dict[str, Any]:
     return {"provider": "litellm", "name": model, "api_base": api_base}
 
 
-def _show(cell: Cell, step: Step, *, full: bool) -> None:
+def show_step(cell: Cell, step: Step, *, full: bool) -> None:
+    """Print a step of an attempt."""
     console.step(steps.of_step(step), full=full)
