@@ -3,6 +3,7 @@
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -254,11 +255,14 @@ async def test_a_local_repository_gets_a_branch(
 
 
 @pytest.mark.docker
-async def test_a_job_runs_in_a_container_of_a_named_image(forge: Forge, lake_path: str) -> None:
+async def test_a_job_runs_in_a_container_of_a_named_image(
+    forge: Forge, lake_path: str, docker_client: Any
+) -> None:
     """The tests run before and after in fresh containers."""
     asked = request(REPAIR, environment="docker", image="durabench/base:bookworm")
     await job(asked, lake_path)
     row = row_of(lake_path)
+    docker_client.images.remove(row["image"], force=True)
     assert (row["verdict"], row["image"].partition(":")[0]) == ("verified", "durabench/job")
 
 
