@@ -287,7 +287,7 @@ def checkout(instance: Instance, destination: Path, cache: Path) -> None:
     """Create the work tree of an instance, from a mirror or a bundled repository.
 
     Raises:
-        RepositoryError: the repository is not here, or the destination cannot be written.
+        RepositoryError: the repository is not in the cache, or the destination cannot be written.
     """
     mirror = _mirror_of(instance, cache)
     if mirror is None:

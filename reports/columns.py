@@ -418,11 +418,52 @@ IMAGES = Table(
     ),
 )
 
+JOBS = Table(
+    "jobs",
+    "the last known state of one job: a task in a repository, solved and verified",
+    (
+        Column("job_id", TEXT, "identifies the job; its experiment is `job-<id>`"),
+        Column("state", TEXT, "running, waiting (for approval), done, failed or cancelled"),
+        Column("detail", TEXT, "why it is in this state; empty if nothing is to be said"),
+        Column("request", TEXT, "the request as JSON; it holds no token"),
+        Column("source", TEXT, "address or path of the repository"),
+        Column("repo", TEXT, "owner and name of the repository"),
+        Column("title", TEXT, "first line of the task"),
+        Column("statement", TEXT, "the task as the arms get it"),
+        Column("base_commit", TEXT, "commit at which the work began"),
+        Column("base_branch", TEXT, "its branch; null for a tag or a commit", required=False),
+        Column("image", TEXT, "image of the containers; empty on the host"),
+        Column("revises", TEXT, "the job that this one continues; null if none", required=False),
+        Column("verify_command", TEXT, "command of the verification; null if none", required=False),
+        Column("verdict", TEXT, "verified, regressed or not_verified; null so far", required=False),
+        Column("reason", TEXT, "the reason for the verdict; null so far", required=False),
+        Column(
+            "verification",
+            TEXT,
+            "JSON: the runs before and after, and warnings of linters",
+            required=False,
+        ),
+        Column("arm", TEXT, "arm whose patch was chosen; null if none", required=False),
+        Column("attempt_id", TEXT, "attempt that made it; null if none", required=False),
+        Column("patch", TEXT, "the chosen patch; null if none", required=False),
+        Column("branch", TEXT, "branch of the commit; null if none was pushed", required=False),
+        Column("commit", TEXT, "commit of the patch; null if none", required=False),
+        Column("pull_request", TEXT, "its address; null if there is none", required=False),
+        Column("cost_usd", FLOAT, "cost of all arms; null if unknown", "USD", False),
+        Column("billed_usd", FLOAT, "bill of all arms; null if unknown", "USD", False),
+        Column("input_tokens", INT, "of all arms; null if unknown", "tokens", False),
+        Column("output_tokens", INT, "of all arms; null if unknown", "tokens", False),
+        Column("flow_run_id", TEXT, "the last flow run of the job; null if none", required=False),
+        Column("submitted_at", TIME, "when the job began"),
+        Column("updated_at", TIME, "when this state was written"),
+    ),
+)
+
 TABLES = {
     table.name: table
     for table in (ATTEMPTS, LLM_CALLS, STEPS, PREDICTIONS, EVALUATIONS, EXPERIMENTS)
 }
 """Tables of experiments, in folders by experiment and arm."""
 
-SHARED_TABLES = {table.name: table for table in (PREFLIGHTS, IMAGES)}
+SHARED_TABLES = {table.name: table for table in (PREFLIGHTS, IMAGES, JOBS)}
 """Tables that belong to no experiment: `<table>/<unit>.parquet`."""

@@ -153,7 +153,7 @@ def test_the_page_of_commands_has_every_command(command: str) -> None:
 
 def test_every_command_of_a_page_exists() -> None:
     """The pages mention no command that the program does not have."""
-    calls = r"(?:`|\$ (?:\S*/)?)durabench\s+((?:agents|images|import)\s+[a-z]+|[a-z][a-z-]*)"
+    calls = r"(?:`|\$ (?:\S*/)?)durabench\s+((?:agents|images|import|job)\s+[a-z]+|[a-z][a-z-]*)"
     named = {
         " ".join(name.split()) for page in WRITTEN.values() for name in re.findall(calls, page)
     }

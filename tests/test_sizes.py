@@ -38,7 +38,7 @@ EXCEPTIONS = {
         "every field of an experiment with its description, and the rules over several fields",
     ),
     "reports/columns.py": (
-        430,
+        480,
         "declarations without code: every column of the lake with its unit and meaning",
     ),
     "reports/types.py": (

@@ -18,6 +18,7 @@ from flows.cli import (
     history,
     images,
     imports,
+    job,
     power,
     prune,
     report,
@@ -51,6 +52,8 @@ app.command()(export.export)
 app.add_typer(imports.import_app, name="import")
 app.add_typer(images.images_app, name="images")
 app.add_typer(agents.agents_app, name="agents")
+app.add_typer(job.job_app, name="job")
+app.command()(job.jobs)
 app.command()(prune.prune)
 app.command()(setup.setup)
 app.command()(serve_flows.serve_flows)

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from flows.cli import console
-from flows.cli.running import litellm_spec, run, show_step
+from flows.cli.running import litellm_spec, run_flow, show_step
 from flows.errors import UsageError
 from flows.experiments import declaration as experiments
 from flows.experiments import forking, selective
@@ -81,6 +81,6 @@ def _solve(made: Fork, lake: str | None) -> None:
     from flows.solve import on_step, solve
 
     on_step.set(partial(show_step, full=False))
-    outcome = run(lambda: solve(made.experiment, made.instance_id, made.arm, lake=lake))
+    outcome = run_flow(lambda: solve(made.experiment, made.instance_id, made.arm, lake=lake))
     typer.echo(f"\n{made.arm} on {made.instance_id}: {outcome}")
     console.debugged(made.experiment.name, made.arm, Lake.existing(lake))

@@ -69,7 +69,7 @@ def benchmark(declared: Experiment, lake: str | None, *, grade: bool = True) -> 
 
         on_report.set(published.append)
         try:
-            run(lambda: flow(declared, lake, grade=grade), declared.needs_litellm)
+            run_flow(lambda: flow(declared, lake, grade=grade), declared.needs_litellm)
         except (IncompleteRun, GateFailed) as error:
             failure = error
     console.report(Lake.existing(lake), published[-1])
@@ -133,7 +133,7 @@ def debug(
         from flows.solve import on_step, solve
 
         on_step.set(partial(show_step, full=full))
-        outcome = run(lambda: solve(declared, instance, arm, lake=lake, trace=trace))
+        outcome = run_flow(lambda: solve(declared, instance, arm, lake=lake, trace=trace))
     typer.echo(f"\n{arm} on {instance}: {outcome}")
     console.debugged(declared.name, arm, Lake.existing(lake))
 
@@ -157,7 +157,7 @@ def grade(
     with prefect_api():
         from flows.grade import grade as flow
 
-        run(
+        run_flow(
             lambda: flow(
                 predictions,
                 name,
@@ -179,7 +179,7 @@ def grade(
     console.doubts(store, name)
 
 
-def run(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = False) -> T:
+def run_flow(flow: Callable[[], Coroutine[Any, Any, T]], needs_litellm: bool = False) -> T:
     """Run a flow once the server answers. Return the flow's result.
 
     Raises:
@@ -216,4 +216,5 @@ def litellm_spec(model: str, api_base: str | None) -> dict[str, Any]:
 
 
 def show_step(cell: Cell, step: Step, *, full: bool) -> None:
+    """Print a step of an attempt."""
     console.step(steps.of_step(step), full=full)

@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
@@ -33,6 +33,8 @@ class Forge:
         self.pulls: dict[str, list[dict[str, Any]]] = {}
         self.requests: list[str] = []
         """Method and path of every request, in order."""
+        self.before_answer: Callable[[str], None] = lambda request: None
+        """Called with method and path when a request was carried out and is not answered yet."""
         self.fail_next: list[str] = []
         """Beginnings of requests that are answered with 502, each once."""
         handler = type("Handler", (_Handler,), {"forge": self})
@@ -260,6 +262,7 @@ class _Handler(BaseHTTPRequestHandler):
             if content is None
             else json.dumps(content).encode()
         )
+        self.forge.before_answer(f"{self.command} {self.path}")
         self.send_response(status)
         for name, value in (headers or {"Content-Type": "application/json"}).items():
             self.send_header(name, value)

@@ -66,7 +66,7 @@ async def run(files: Mapping[str, str], folder: Path, suite: Suite | None = None
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", PROJECTS)
 async def test_a_detected_suite_names_its_tests(name: str, tmp_path: Path) -> None:
-    """The passed and the failed test are told apart, and the exit code agrees."""
+    """The passed and the failed test are distinguished, and the exit code agrees."""
     program = {"node": "node", "cargo": "cargo"}.get(name, sys.executable)
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not on this machine")

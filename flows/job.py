@@ -1,0 +1,311 @@
+"""The flow of a job: a task in a repository, solved by arms, verified and published."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from prefect import flow
+from prefect.artifacts import acreate_link_artifact, acreate_markdown_artifact
+from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext
+from prefect.states import Completed
+
+from agent.errors import BudgetExhausted, Interrupted
+from eval import job_images
+from eval.base_image import connect
+from eval.digests import canonical_digest
+from eval.image_store import ImageStore
+from eval.types import Instance
+from flows.errors import GateFailed, IncompleteRun
+from flows.experiments.cells import Cell, Place
+from flows.experiments.plan import declare
+from flows.experiments.records import patch_sha256
+from flows.experiments.stop import Stop
+from flows.experiments.workspaces import cache_folder
+from flows.images.cache import ImageCache
+from flows.jobs import body, choosing, publishing, rows, verification
+from flows.jobs.choosing import Candidate
+from flows.jobs.preparing import Prepared, prepare
+from flows.jobs.request import Request
+from flows.jobs.verification import After, Checks
+from flows.server.artifacts import artifact_key
+from flows.server.caching import kept, result_of, result_storage
+from flows.server.given import name_run
+from flows.server.logs import run_log
+from flows.server.stopping import graceful_stop
+from flows.server.turns import in_turn
+from flows.solve import solve_only
+from flows.storage import bindings, journals
+from flows.storage.cleanup import swept
+from flows.storage.lake import Lake, Row
+
+
+def _key(parameters: dict[str, Any]) -> str:
+    """Return the key of a verification: exactly the inputs that determine its results."""
+    instance, place, checks = (parameters[name] for name in ("instance", "place", "checks"))
+    where = [place.environment, place.image_digest, place.network]
+    what = [instance.repo, instance.base_commit, parameters.get("patch", "")]
+    return canonical_digest([*what, *where, asdict(checks)])
+
+
+@kept("verification-base", "verify {instance.repo} at its base commit", _key)
+async def verified_base(instance: Instance, place: Place, checks: Checks) -> State[dict[str, Any]]:
+    """Run the tests at the base commit. Return their results, in a state."""
+    found = await verification.before(instance, place, checks)
+    return _tested(found["tests"], found)
+
+
+@kept("verification", "verify a patch of {instance.repo}", _key)
+async def verified_patch(
+    instance: Instance, place: Place, checks: Checks, patch: str
+) -> State[dict[str, Any]]:
+    """Run the tests with a patch. Return their results, in a state."""
+    found = await verification.after(instance, place, checks, patch)
+    return _tested(found["state"]["tests"] if found["state"] else None, found)
+
+
+def _tested(tests: dict[str, Any] | None, found: dict[str, Any]) -> State[dict[str, Any]]:
+    if tests is None:
+        return Completed(message="the patch does not apply", data=found)
+    failed = len(tests["failed"]) + len(tests["errors"])
+    message = f"{len(tests['passed'])} passed, {failed} failed, exit code {tests['exit_code']}"
+    return Completed(message=message, data=found)
+
+
+@flow(name="job")
+async def job(request: Request, lake: str | None = None, *, approved: bool = False) -> str:
+    """Solve a task in a repository, verify the patch and publish it. Return the job's id.
+
+    The same request again continues the job: finished work is kept, and nothing is bought twice.
+
+    Args:
+        request: The repository, the task, the arms, and what happens to the patch. It holds no
+            token: a worker takes that from its own environment.
+        lake: Location of the results, a folder as the worker sees it or s3://…; by default the
+            worker's DURABENCH_LAKE.
+        approved: Publish a patch that waits for approval.
+
+    Raises:
+        DatasetError, UsageError: the repository, its forge or the request has to be changed.
+        GateFailed: no arm left a patch, or the best one breaks tests.
+        IncompleteRun: a budget is exhausted; run again with a larger one to continue.
+        Interrupted: the operator asked to stop; calls in flight are recorded.
+    """
+    request = _identified(request)
+    store = Lake.open(lake)
+    await name_run(f"job {request.job_id}")
+    prepared = await asyncio.to_thread(prepare, request, store)
+    row = prepared.row
+    if not _is_published(row, request):
+        row = await asyncio.to_thread(
+            partial(rows.update, store, row, state="running", flow_run_id=_flow_run_id())
+        )
+        row = await _carried_out(prepared, row, store, approved=approved)
+    await _show(row, store)
+    return Completed(message=_summary(row), data=request.job_id)  # type: ignore[return-value]  # Prefect unwraps it
+
+
+def _identified(request: Request) -> Request:
+    """Return the request with its id.
+
+    Each run of a deployment whose request has no id is a job of its own.
+    """
+    context = FlowRunContext.get()
+    run = context.flow_run if context else None
+    if request.id is None and run is not None and run.deployment_id is not None:
+        return request.model_copy(update={"id": run.id.hex[:10]})
+    return request.model_copy(update={"id": request.job_id})
+
+
+def _flow_run_id() -> str | None:
+    context = FlowRunContext.get()
+    return str(context.flow_run.id) if context and context.flow_run else None
+
+
+def _is_published(row: Row, request: Request) -> bool:
+    """Return True if the job has ended with what is requested now."""
+    made = {"patch": "commit", "branch": "branch", "pull_request": "pull_request"}
+    return bool(row["state"] == "done" and row[made[request.publish]])
+
+
+async def _carried_out(prepared: Prepared, row: Row, store: Lake, *, approved: bool) -> Row:
+    """Solve, verify and publish. Return the last row of the job, which is written in any case."""
+    try:
+        async with graceful_stop() as stop, swept(store), _placed(prepared, store) as place:
+            candidates = await _candidates(prepared, place, store, stop)
+            row = _chosen(prepared, row, candidates, store)
+            stop.check()
+    except Exception as error:
+        ended = {"state": "failed"} if isinstance(error, GateFailed) else {}
+        rows.update(store, row, detail=str(error), **ended)
+        raise
+    if prepared.request.approve and not approved:
+        return rows.update(store, row, state="waiting", detail="the patch waits for approval")
+    return await asyncio.to_thread(_published, prepared, row, store)
+
+
+def _published(prepared: Prepared, row: Row, store: Lake) -> Row:
+    stored = rows.read(store, row["job_id"])
+    if stored is not None and stored["state"] == "cancelled":
+        raise Interrupted(f"job {row['job_id']} was cancelled; run it again to continue")
+    try:
+        row = publishing.publish(store, row, prepared.request, prepared.source, prepared.mirror)
+    except Exception as error:
+        rows.update(store, row, detail=str(error))
+        raise
+    return rows.update(store, row, state="done", detail="")
+
+
+@asynccontextmanager
+async def _placed(prepared: Prepared, store: Lake) -> AsyncIterator[Place]:
+    """Yield the place of the job's workspaces, with its image built and kept during the block."""
+    request = prepared.request
+    if prepared.recipe is None:
+        yield Place("host")
+        return
+    images = await asyncio.to_thread(ImageStore, cache_folder())
+    name = prepared.instance.image
+    with images.held(name):
+        image_id = await asyncio.to_thread(_built, images, prepared, store)
+        yield Place("docker", image_digest=image_id, network=request.network)
+
+
+def _built(images: ImageStore, prepared: Prepared, store: Lake) -> str:
+    assert prepared.recipe is not None
+    name = prepared.instance.image
+    with images.fetching(name):
+        is_new = not images.find([name])
+        image_id = job_images.ensure(
+            connect(), prepared.mirror, prepared.row["base_commit"], prepared.recipe
+        )
+    if is_new:
+        ImageCache(store, images, None).built(name)
+    return image_id
+
+
+async def _candidates(prepared: Prepared, place: Place, store: Lake, stop: Stop) -> list[Candidate]:
+    """Return the patches of all arms, verified.
+
+    Raises:
+        IncompleteRun: every arm has exhausted a budget.
+    """
+    experiment, instance = prepared.experiment, prepared.instance
+    await asyncio.to_thread(journals.claim, store, experiment.name)
+    declare(experiment, [instance], place.environment, store)
+    cells = [Cell(experiment, arm, instance, 0, place) for arm in experiment.arms]
+    if prepared.checks is not None:  # before anything is bought
+        await _base(prepared, place, store)
+    works = [_candidate(prepared, cell, store, stop) for cell in cells]
+    ended = await asyncio.gather(*works, return_exceptions=True)
+    failed = [each for each in ended if isinstance(each, BaseException)]
+    others = [each for each in failed if not isinstance(each, BudgetExhausted)]
+    if others:
+        raise others[0]
+    if len(failed) == len(cells):
+        raise IncompleteRun(f"{failed[0]}; run again with a larger --budget to continue")
+    return [each for each in ended if isinstance(each, Candidate)]
+
+
+async def _base(prepared: Prepared, place: Place, store: Lake) -> verification.State:
+    assert prepared.checks is not None
+    task = verified_base.with_options(result_storage=await result_storage(store))
+    return verification.State.of(await result_of(task, prepared.instance, place, prepared.checks))
+
+
+async def _candidate(prepared: Prepared, cell: Cell, store: Lake, stop: Stop) -> Candidate:
+    """Return the patch of one arm with its verdict."""
+    solve = partial(solve_only, cell, store, stop=stop)
+    attempt_id = await in_turn(solve, cell.label, store, stop)
+    [attempt] = store.read("attempts", *cell.partition, attempt_id)
+    [prediction] = store.read("predictions", *cell.partition, attempt_id)
+    made = partial(Candidate, cell.arm.name, prediction["model_patch"], attempt)
+    evidence: dict[str, Any] = {
+        "before": None,
+        "after": None,
+        "with_old_tests": None,
+        "warnings": [],
+        "agent_verdict": attempt["agent_verdict"],
+    }
+    if prepared.checks is None or not prediction["model_patch"].strip():
+        return made("not_verified", "no verification was asked for", (), json.dumps(evidence))
+    stop.check()
+    base = await _base(prepared, cell.place, store)
+    task = verified_patch.with_options(result_storage=await result_storage(store))
+    content = await result_of(
+        task, prepared.instance, cell.place, prepared.checks, prediction["model_patch"]
+    )
+    patched = After.of(content)
+    verdict, reason = verification.decide(base, patched)
+    warnings = verification.warnings(base, patched)
+    evidence |= {
+        "before": asdict(base.tests),
+        "after": asdict(patched.state.tests) if patched.state else None,
+        "with_old_tests": asdict(patched.with_old_tests) if patched.with_old_tests else None,
+        "warnings": warnings,
+    }
+    run_log().info("%s: %s, %s", cell.label, verdict, reason)
+    return made(verdict, reason, tuple(warnings), json.dumps(evidence))
+
+
+def _chosen(prepared: Prepared, row: Row, candidates: list[Candidate], store: Lake) -> Row:
+    """Write the best patch into the row of the job. Return the new row.
+
+    Raises:
+        GateFailed: there is no patch, or the best one breaks tests.
+    """
+    best = choosing.best(candidates)
+    row = rows.update(store, row, **_totals([each.attempt for each in candidates]))
+    if best is None:
+        details = "; ".join(f"{each.arm}: {each.attempt['outcome']}" for each in candidates)
+        raise GateFailed(f"no arm left a patch ({details})")
+    row = rows.update(
+        store,
+        row,
+        verdict=best.verdict,
+        reason=best.reason,
+        verification=best.evidence,
+        arm=best.arm,
+        attempt_id=best.attempt["attempt_id"],
+        patch=best.patch,
+    )
+    if best.verdict == "regressed":
+        raise GateFailed(
+            f"the best patch breaks tests and is not published: {best.reason}; "
+            f"`durabench job show {prepared.request.job_id} --patch` prints it"
+        )
+    return row
+
+
+def _totals(attempts: list[Row]) -> Row:
+    """Return the sums over attempts; None if a summand is unknown."""
+    names = ("cost_usd", "billed_usd", "input_tokens", "output_tokens")
+    columns = {name: [attempt[name] for attempt in attempts] for name in names}
+    return {name: None if None in column else sum(column) for name, column in columns.items()}
+
+
+async def _show(row: Row, store: Lake) -> None:
+    """Publish the report of a job as artifacts of the flow run."""
+    if row["patch"] is None:
+        return
+    lake_id = await asyncio.to_thread(bindings.lake_id, store)
+    await acreate_markdown_artifact(
+        markdown=body.body(row, ""),
+        key=artifact_key("job", row["job_id"], lake_id),
+        description=f"job {row['job_id']}: {row['title']} ({patch_sha256(row['patch'])[:12]})",
+    )
+    if row["pull_request"]:
+        await acreate_link_artifact(
+            link=row["pull_request"],
+            link_text=row["title"],
+            key=artifact_key("pull-request", row["job_id"], lake_id),
+            description=f"job {row['job_id']}",
+        )
+
+
+def _summary(row: Row) -> str:
+    where = row["pull_request"] or row["branch"] or "patch"
+    return f"{row['state']} · {row['verdict']} · {where}"

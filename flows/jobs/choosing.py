@@ -1,0 +1,40 @@
+"""The patch that a job publishes."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from flows.jobs.verification import Verdict
+from flows.storage.lake import Row
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """The patch of one arm."""
+
+    arm: str
+    patch: str
+    attempt: Row
+    verdict: Verdict
+    reason: str
+    warnings: tuple[str, ...]
+    evidence: str
+    """The results of its verification as JSON."""
+
+
+def best(candidates: Iterable[Candidate]) -> Candidate | None:
+    """Return the best patch: verified, then accepted by its own arm, then cheaper.
+
+    An empty patch is none.
+    """
+    return min((each for each in candidates if each.patch.strip()), key=_rank, default=None)
+
+
+def _rank(candidate: Candidate) -> tuple[int, bool, float, str]:
+    cost = candidate.attempt["cost_usd"]
+    return (
+        ("verified", "not_verified", "regressed").index(candidate.verdict),
+        candidate.attempt["agent_verdict"] != "accepted",
+        math.inf if cost is None else cost,
+        candidate.arm,
+    )

@@ -1,0 +1,147 @@
+"""Issues and pull requests of a forge with GitHub's REST API."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agent.errors import InfrastructureError
+from eval.errors import DatasetError
+from eval.repositories import Source
+from flows.errors import UsageError
+from flows.jobs.request import TOKEN, access_to, api_of
+
+if TYPE_CHECKING:
+    from github.Repository import Repository
+
+T = TypeVar("T")
+
+_TIMEOUT_S = 30
+_RETRIES = 3
+
+
+@dataclass(frozen=True)
+class Issue:
+    """An issue as a task."""
+
+    title: str
+    body: str
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A pull request to be opened."""
+
+    branch: str
+    base: str
+    title: str
+    body: str
+
+
+def issue(source: Source) -> Issue:
+    """Return the issue that a source names.
+
+    Raises:
+        DatasetError: there is no such issue, or the token may not read it.
+        InfrastructureError: the forge does not answer.
+    """
+    number = source.issue
+    assert number is not None
+
+    def read(repository: "Repository") -> Issue:
+        found = repository.get_issue(number)
+        return Issue(found.title, found.body or "")
+
+    return _asked(source, read, f"the issue {source.web}/{source.name}/issues/{number}")
+
+
+def pull_request(source: Source, draft: Draft) -> str:
+    """Return the address of the pull request of a branch. Open a draft if there is none.
+
+    The text of an existing one is replaced.
+
+    Raises:
+        DatasetError, UsageError: the forge refuses it.
+        InfrastructureError: the forge does not answer.
+    """
+    from github import GithubException
+
+    head = f"{source.name.partition('/')[0]}:{draft.branch}"
+
+    def open_one(repository: "Repository") -> str:
+        if found := _existing(repository, head, draft):
+            return found
+        try:
+            made = repository.create_pull(
+                base=draft.base, head=draft.branch, title=draft.title, body=draft.body, draft=True
+            )
+        except GithubException as error:
+            # Another run of the job may have opened it meanwhile.
+            if error.status != 422 or not (found := _existing(repository, head, draft)):
+                raise
+            return found
+        return str(made.html_url)
+
+    return _asked(source, open_one, f"a pull request in {source.name}")
+
+
+def _existing(repository: "Repository", head: str, draft: Draft) -> str | None:
+    """Return the address of the branch's pull request, with its text replaced, or None."""
+    for pull in repository.get_pulls(state="all", head=head):
+        if pull.body != draft.body:
+            pull.edit(body=draft.body)
+        return str(pull.html_url)
+    return None
+
+
+def _asked(source: Source, ask: Callable[["Repository"], T], what: str) -> T:
+    """Return the forge's answer. Its errors say what to change."""
+    import requests
+    from github import Auth, Github, GithubException, GithubRetry
+
+    token = access_to(source).token
+    options: dict[str, Any] = {"auth": Auth.Token(token)} if token else {}
+    retry = GithubRetry(total=_RETRIES)
+    with Github(
+        base_url=api_of(source),
+        timeout=_TIMEOUT_S,
+        retry=retry,
+        seconds_between_writes=0,
+        lazy=True,
+        **options,
+    ) as client:
+        try:
+            return ask(client.get_repo(source.name))
+        except GithubException as error:
+            raise _explained(error.status, _said(error.data), what) from None
+        except requests.RequestException as error:
+            raise InfrastructureError(
+                f"{api_of(source)} does not answer: {type(error).__name__}; run again to continue"
+            ) from None
+
+
+def _said(data: Any) -> str:
+    """Return the forge's own words."""
+    if not isinstance(data, dict):
+        return ""
+    details = [each.get("message") or each.get("code") for each in data.get("errors") or []]
+    return "; ".join(str(each) for each in [data.get("message"), *details] if each)
+
+
+def _explained(status: int, said: str, what: str) -> Exception:
+    said = " ".join(said.split())[:300]
+    match status:
+        case 401 | 403:
+            return UsageError(
+                f"the forge does not allow {what}: set {TOKEN} to a token that may ({said})"
+            )
+        case 404:
+            return DatasetError(
+                f"the forge has no {what.removeprefix('the ')}, or the token of {TOKEN} may not "
+                f"see it ({said})"
+            )
+        case 422:
+            return UsageError(f"the forge refuses {what}: {said}")
+        case _:
+            return InfrastructureError(
+                f"the forge answers {status} to {what}: {said}; run again to continue"
+            )

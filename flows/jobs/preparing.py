@@ -1,0 +1,183 @@
+"""The repository of a job, its project and image, and the experiment that solves its task."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.errors import InfrastructureError
+from agent.project import Project, custom, detect
+from eval import git, instances, job_images, repositories
+from eval.errors import RepositoryError
+from eval.job_images import Recipe
+from eval.repositories import Source
+from eval.types import Instance
+from flows.errors import UsageError
+from flows.experiments import declaration
+from flows.experiments.declaration import Experiment
+from flows.experiments.workspaces import cache_folder
+from flows.jobs import forge, publishing, rows
+from flows.jobs.request import Request, access_to
+from flows.jobs.request import forge as own_forge
+from flows.jobs.verification import Checks
+from flows.storage.lake import Lake, Row
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A job whose base commit and task are fixed."""
+
+    request: Request
+    row: Row
+    source: Source
+    mirror: Path
+    recipe: Recipe | None
+    """None on the host."""
+    checks: Checks | None
+    """None without verification."""
+    instance: Instance
+    experiment: Experiment
+
+
+def prepare(request: Request, lake: Lake) -> Prepared:
+    """Fetch the repository, fix the job's base commit and task, and write its row.
+
+    A job that began before keeps its base commit and task.
+
+    Raises:
+        DatasetError, UsageError: the request cannot be carried out. Nothing was written.
+        InfrastructureError: the repository or its forge cannot be reached.
+    """
+    source = repositories.source(request.source, own_forge())
+    try:
+        mirror = repositories.fetched(source, cache_folder(), access_to(source))
+        row = rows.read(lake, request.job_id) or _begun(request, source, mirror, lake)
+        files = repositories.CommitFiles(mirror, row["base_commit"])
+    except RepositoryError as error:
+        raise InfrastructureError(str(error)) from error
+    publishing.check(request, source, row)
+    project = detect(files)
+    checks = checks_of(request, project)
+    made_by = None
+    if request.environment == "docker":
+        kind, install = (project.kind, project.install) if project else (None, None)
+        made_by = job_images.recipe(files, kind, install, request.image)
+    image = job_images.name_of(row["base_commit"], made_by) if made_by else ""
+    row = rows.update(
+        lake,
+        row,
+        request=request.model_dump_json(),
+        image=image,
+        verify_command=checks.suite.command if checks else None,
+    )
+    instance = repositories.instance(
+        f"{source.name.rpartition('/')[2]}-{request.job_id}",
+        source,
+        row["base_commit"],
+        row["statement"],
+        image or "none",
+        checks.suite.command if checks else "",
+    )
+    experiment = _experiment(request, instance)
+    return Prepared(request, row, source, mirror, made_by, checks, instance, experiment)
+
+
+def checks_of(request: Request, project: Project | None) -> Checks | None:
+    """Return the commands of the verification, or None without one.
+
+    Raises:
+        UsageError: the project's own command is wanted, and nothing is detected.
+    """
+    if request.verify == "none":
+        return None
+    lint = project.lint if project else ()
+    if request.verify != "auto":
+        return Checks(custom(request.verify), lint, request.verify_timeout_s)
+    if project is None or project.tests is None:
+        raise UsageError(
+            "no test command is detected in the repository: name one with --verify CMD, or "
+            "publish unverified work with --verify none"
+        )
+    return Checks(project.tests, lint, request.verify_timeout_s)
+
+
+def _begun(request: Request, source: Source, mirror: Path, lake: Lake) -> Row:
+    """Return the first row of a job. It is written once everything about the job is known."""
+    if request.revises:
+        return _revised(request, source, mirror, lake)
+    base = repositories.base(mirror, request.ref)
+    title, statement = _task(request, source)
+    return rows.new(
+        request,
+        source=source.address,
+        repo=source.name,
+        title=title,
+        statement=statement,
+        base_commit=base.commit,
+        base_branch=base.branch,
+        image="",
+    )
+
+
+def _task(request: Request, source: Source) -> tuple[str, str]:
+    """Return the title and the text of the task."""
+    if source.issue is None:
+        return _first_line(request.task), request.task
+    issue = forge.issue(source)
+    text = f"{issue.title}\n\n{issue.body}".strip()
+    if request.task.strip():
+        text = f"{request.task.strip()}\n\nIssue #{source.issue}: {text}"
+    return issue.title, text
+
+
+def _revised(request: Request, source: Source, mirror: Path, lake: Lake) -> Row:
+    """Return the first row of a job that continues another one at its commit."""
+    parent = rows.found(lake, request.revises or "")
+    commit = parent["commit"]
+    if not commit:
+        raise UsageError(f"job {parent['job_id']} made no commit that could be revised")
+    known = git.git(mirror, "cat-file", "-t", commit, check=False)
+    if known != "commit":
+        raise UsageError(
+            f"the commit {commit[:12]} of job {parent['job_id']} is not in this cache or on a "
+            "branch of the repository: revise it where it was made"
+        )
+    statement = (
+        f"{parent['statement']}\n\nA first change for this task is already committed. It was "
+        f"reviewed, and this is what the reviewer says:\n\n{request.task}"
+    )
+    return rows.new(
+        request,
+        source=source.address,
+        repo=source.name,
+        title=parent["title"],
+        statement=statement,
+        base_commit=commit,
+        base_branch=parent["base_branch"],
+        branch=parent["branch"],
+        image="",
+    )
+
+
+def _first_line(task: str) -> str:
+    return " ".join(task.strip().splitlines()[0].split())[:200]
+
+
+def _experiment(request: Request, instance: Instance) -> Experiment:
+    """Return the experiment of a job, with a dataset file of its one instance."""
+    dataset = cache_folder().absolute() / "jobs" / f"{request.job_id}.jsonl"
+    git.make_folder(dataset.parent)
+    dataset.write_text(f"{json.dumps(instance.row)}\n", encoding="utf-8")
+    [loaded] = instances.load(str(dataset))
+    assert loaded.digest == instance.digest, "the file holds the row"
+    content: dict[str, Any] = {
+        "name": f"job-{request.job_id}",
+        "dataset": str(dataset),
+        "environment": request.environment,
+        "network": request.network,
+        "arms": [arm.model_dump(mode="json") for arm in request.arms],
+        "model": request.model.model_dump(mode="json") if request.model else None,
+        "budgets": {"experiment": {"usd": request.budget_usd}} if request.budget_usd else {},
+        "evaluation_timeout_s": request.verify_timeout_s,
+    }
+    return declaration.parse(content, f"job {request.job_id}")

@@ -1,0 +1,104 @@
+"""A job as submitted: a repository, a task, arms, and what happens to the patch."""
+
+import os
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from agent.arms import ARMS
+from agent.models.spec import ModelSpec
+from eval.digests import canonical_digest
+from eval.repositories import Access, Source
+from flows.experiments.declaration import ArmSpec
+
+Publish = Literal["pull_request", "branch", "patch"]
+
+FORGE, API, TOKEN = "DURABENCH_FORGE", "DURABENCH_FORGE_API", "DURABENCH_FORGE_TOKEN"
+_GITHUB, _GITHUB_API = "https://github.com", "https://api.github.com"
+
+MOST_CHARACTERS = 100_000
+"""Characters of a task. A longer one leaves too little of a model's context."""
+
+
+class Request(BaseModel):
+    """A job. It holds no token: workers take that from their environment."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    source: str = Field(
+        min_length=1,
+        description="address or path of a repository, owner/name, or the address of an issue",
+    )
+    task: Annotated[str, Field(max_length=MOST_CHARACTERS)] = Field(
+        default="", description="what to do; default the text of the issue"
+    )
+    ref: str | None = Field(
+        default=None, description="branch, tag or commit to begin at; default the default branch"
+    )
+    arms: list[ArmSpec] = Field(min_length=1, description="arms that solve the task")
+    model: ModelSpec | None = Field(default=None, description="model of arms that name none")
+    publish: Publish = Field(
+        default="patch", description="what is made of the patch: pull_request, branch or patch"
+    )
+    budget_usd: float | None = Field(default=None, gt=0, description="US dollars for all arms")
+    verify: str = Field(
+        default="auto",
+        min_length=1,
+        description="command that runs the tests; auto: the project's own; none: no verification",
+    )
+    verify_timeout_s: float = Field(default=1800, gt=0, description="seconds for one run of it")
+    approve: bool = Field(default=False, description="wait for approval before publishing")
+    image: str | None = Field(default=None, description="image; default the repository's own")
+    environment: Literal["docker", "host"] = Field(
+        default="docker", description="host: run the repository's code on this machine, unprotected"
+    )
+    network: bool = Field(default=False, description="give containers network access")
+    revises: str | None = Field(default=None, description="id of the job to continue")
+    id: str | None = Field(
+        default=None, pattern=r"^[0-9a-f]{6,32}$", description="id of the job; default a digest"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if not self.task.strip() and "/issues/" not in self.source:
+            raise ValueError("the task is empty: say what to do, or give the address of an issue")
+        names = [arm.name for arm in self.arms]
+        if len(set(names)) < len(names):
+            raise ValueError("two arms have the same name")
+        for arm in self.arms:
+            if ARMS[arm.agent].needs_model and (arm.model or self.model) is None:
+                raise ValueError(f"arm {arm.name!r} needs a model: name one with --model")
+        return self
+
+    @property
+    def job_id(self) -> str:
+        """The id, the same for the same request, so that submitting it again continues the job."""
+        if self.id:
+            return self.id
+        decisive = self.model_dump(mode="json", exclude={"id", "approve", "publish", "budget_usd"})
+        return canonical_digest(decisive)[:10]
+
+
+def forge() -> str:
+    """Return the address of the forge whose token the environment has."""
+    return (os.environ.get(FORGE) or _GITHUB).rstrip("/")
+
+
+def api_of(source: Source) -> str:
+    """Return the address of the REST API of a repository's forge."""
+    if given := os.environ.get(API):
+        return given.rstrip("/")
+    return _GITHUB_API if source.web in (None, _GITHUB) else f"{source.web}/api/v3"
+
+
+def access_to(source: Source) -> Access:
+    """Return the access to a repository. The token is for the forge of the environment only."""
+    is_ours = source.web == forge()
+    return Access(os.environ.get(TOKEN, "") if is_ours else "")
+
+
+def slug(title: str) -> str:
+    """Return a title as the readable part of a branch name."""
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    return words[:40].rstrip("-") or "task"

@@ -1,0 +1,78 @@
+"""The state of a job in the lake's table `jobs`."""
+
+from datetime import UTC, datetime
+
+from flows.errors import UsageError
+from flows.jobs.request import Request
+from flows.storage.lake import Lake, Row
+
+FINAL = ("done", "failed", "cancelled")
+
+_UNKNOWN: Row = {
+    "revises": None,
+    "verify_command": None,
+    "verdict": None,
+    "reason": None,
+    "verification": None,
+    "arm": None,
+    "attempt_id": None,
+    "patch": None,
+    "branch": None,
+    "commit": None,
+    "pull_request": None,
+    "cost_usd": None,
+    "billed_usd": None,
+    "input_tokens": None,
+    "output_tokens": None,
+    "flow_run_id": None,
+}
+
+
+def new(request: Request, **known: object) -> Row:
+    """Return the first row of a job."""
+    now = datetime.now(UTC)
+    return {
+        **_UNKNOWN,
+        "job_id": request.job_id,
+        "state": "running",
+        "detail": "",
+        "request": request.model_dump_json(),
+        "revises": request.revises,
+        "submitted_at": now,
+        "updated_at": now,
+        **known,
+    }
+
+
+def read(lake: Lake, job_id: str) -> Row | None:
+    """Return the row of a job, or None if there is no such job."""
+    return lake.read_shared("jobs", job_id)
+
+
+def found(lake: Lake, beginning: str) -> Row:
+    """Return the row of the job whose id begins with a text.
+
+    Raises:
+        UsageError: there is no such job, or there are several.
+    """
+    rows = [row for row in lake.all_shared("jobs") if str(row["job_id"]).startswith(beginning)]
+    if len(rows) == 1 and beginning:
+        return rows[0]
+    problem = "no job" if not rows else f"{len(rows)} jobs"
+    raise UsageError(f"{problem} with the id {beginning!r}: see `durabench jobs`")
+
+
+def update(lake: Lake, row: Row, **changes: object) -> Row:
+    """Change the row of a job in the lake, or write it first. Return the new row.
+
+    A job that was cancelled meanwhile stays so, unless its state is among the changes.
+    """
+    stored = read(lake, str(row["job_id"])) or row
+    row = {**stored, **changes, "updated_at": datetime.now(UTC)}
+    lake.write_shared("jobs", str(row["job_id"]), row)
+    return row
+
+
+def listed(lake: Lake) -> list[Row]:
+    """Return the rows of all jobs, the latest first."""
+    return sorted(lake.all_shared("jobs"), key=lambda row: row["submitted_at"], reverse=True)

@@ -1,0 +1,184 @@
+"""Tests of a repository before and after a patch, each in a fresh workspace, and the verdict."""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from agent.checks import regressions
+from agent.paths import is_test_file, is_test_support, shadows_a_module
+from agent.project import Suite, run_suite
+from agent.tools import TestRun
+from agent.workspaces.protocol import Change, Workspace
+from eval.types import Instance
+from flows.experiments import workspaces
+from flows.experiments.cells import Place
+
+Verdict = Literal["verified", "regressed", "not_verified"]
+
+_TEST_PROGRAMS = ("Makefile", "GNUmakefile", "makefile", "package.json")
+"""Further files that say what the test command does."""
+
+_KEPT_CHARACTERS = 4_000
+_LINT_TIMEOUT_S = 600
+_MOST_WARNINGS = 50
+
+
+@dataclass(frozen=True)
+class Checks:
+    """The commands of a verification."""
+
+    suite: Suite
+    lint: tuple[str, ...]
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class State:
+    """Results of all commands in one state of the work tree."""
+
+    tests: TestRun
+    lint: dict[str, list[str]]
+    """Lines that each failing linter printed; none for one that passed."""
+
+    @classmethod
+    def of(cls, content: dict[str, Any]) -> "State":
+        """Return the state of a JSON value that `asdict` made."""
+        return cls(TestRun(**content["tests"]), content["lint"])
+
+
+@dataclass(frozen=True)
+class After:
+    """Results with a patch."""
+
+    state: State | None
+    """None if the patch does not apply."""
+    problem: str = ""
+    """Why the patch does not apply."""
+    with_old_tests: TestRun | None = None
+    """The tests with existing tests and their settings as they are at the base commit; None if the
+    patch changes none of them."""
+    changed_tests: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, content: dict[str, Any]) -> "After":
+        """Return the results of a JSON value that `asdict` made."""
+        state, old = content["state"], content["with_old_tests"]
+        return cls(
+            State.of(state) if state else None,
+            content["problem"],
+            TestRun(**old) if old else None,
+            tuple(content["changed_tests"]),
+        )
+
+
+async def before(instance: Instance, place: Place, checks: Checks) -> dict[str, Any]:
+    """Return the results at the base commit as a JSON value.
+
+    Raises:
+        WorkspaceError: the workspace is not available.
+    """
+    async with workspaces.workspace(instance, place, "verify-base") as workspace:
+        return asdict(await _state(workspace, checks))
+
+
+async def after(instance: Instance, place: Place, checks: Checks, patch: str) -> dict[str, Any]:
+    """Return the results with a patch as a JSON value.
+
+    Raises:
+        WorkspaceError: the workspace is not available.
+    """
+    async with workspaces.workspace(instance, place, "verify-patch") as workspace:
+        try:
+            await workspace.apply(patch)
+        except ValueError as error:
+            return asdict(After(None, str(error)))
+        protected = [change.path for change in await workspace.changes() if _decides(change)]
+        state = await _state(workspace, checks)
+    if not protected:
+        return asdict(After(state))
+    async with workspaces.workspace(instance, place, "verify-tests") as workspace:
+        await workspace.apply(patch)
+        await workspace.put_back(protected)
+        old = _short(await run_suite(workspace, checks.suite, checks.timeout_s))
+    return asdict(After(state, "", old, tuple(protected)))
+
+
+def _decides(change: Change) -> bool:
+    """Return True if a change could make existing tests pass without a repair.
+
+    A new test file cannot.
+    """
+    path = change.path
+    if change.status == "added":
+        return is_test_support(path) or shadows_a_module(path)
+    name = path.rpartition("/")[2]
+    return is_test_file(path) or is_test_support(path) or name in _TEST_PROGRAMS
+
+
+async def _state(workspace: Workspace, checks: Checks) -> State:
+    tests = await run_suite(workspace, checks.suite, checks.timeout_s)
+    lint = {command: await _lines(workspace, command) for command in checks.lint}
+    return State(_short(tests), lint)
+
+
+async def _lines(workspace: Workspace, command: str) -> list[str]:
+    """Return the lines of a linter that complains. One that is not installed says nothing."""
+    done = await workspace.run(command, timeout_s=_LINT_TIMEOUT_S)
+    if done.exit_code in (0, 124, 126, 127) or "No module named" in done.output:
+        return []
+    return [line for line in done.output.splitlines() if line.strip()]
+
+
+def _short(run: TestRun) -> TestRun:
+    return replace(run, output=run.output[-_KEPT_CHARACTERS:], reports={})
+
+
+def decide(base: State, patched: After) -> tuple[Verdict, str]:
+    """Return the verdict on a patch and its reason."""
+    if patched.state is None:
+        return "not_verified", f"the patch does not apply to the base commit: {patched.problem}"
+    first, last = base.tests, patched.state.tests
+    if first.problem:
+        return "not_verified", f"at the base commit, the tests prove nothing: {first.problem}"
+    if lost := regressions(first, last):
+        return "regressed", _some(lost)
+    failing = [*first.failed, *first.errors]
+    still = [name for name in failing if name not in last.passed]
+    if still:
+        return (
+            "not_verified",
+            f"{len(still)} tests fail at the base commit and are not repaired: {_some(still)}",
+        )
+    if last.exit_code != 0:
+        return "not_verified", f"the tests end with exit code {last.exit_code}, before and after"
+    old = patched.with_old_tests
+    if old is not None and (lost := regressions(first, old)):
+        changed = _some(list(patched.changed_tests))
+        return (
+            "not_verified",
+            f"existing tests pass only as the patch changes them ({changed}): {_some(lost)}",
+        )
+    repaired = f"; {len(failing)} of them failed before" if failing else ""
+    counted = (
+        f"{len(last.passed)} tests pass" if last.passed else "the command ends with exit code 0"
+    )
+    return "verified", f"{counted}{repaired}"
+
+
+def warnings(base: State, patched: After) -> list[str]:
+    """Return what linters say with the patch and did not say at the base commit."""
+    if patched.state is None:
+        return []
+    found = []
+    for command, lines in patched.state.lint.items():
+        known = {_without_numbers(line) for line in base.lint.get(command, [])}
+        found += [f"{command}: {line}" for line in lines if _without_numbers(line) not in known]
+    return found[:_MOST_WARNINGS]
+
+
+def _without_numbers(line: str) -> str:
+    return "".join(character for character in line if not character.isdigit())
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more

@@ -1,0 +1,46 @@
+"""A forge with a small project, and jobs on it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.experiments.workspaces import CACHE_VARIABLE
+from flows.jobs.request import FORGE, TOKEN, Request
+from tests.servers.forge import Forge
+
+NAME = "octo/demo"
+FILES = {
+    "calc.py": "def add(a, b):\n    return a - b\n",
+    "test_calc.py": "from calc import add\n\ndef test_zero():\n    assert add(0, 0) == 0\n",
+}
+REPAIR = "sed -i 's/a - b/a + b/' calc.py"
+BREAK = "sed -i 's/a - b/a - b + 1/' calc.py"
+CHEAT = f"{BREAK}; sed -i 's/== 0/== 1/' test_calc.py"
+
+
+@pytest.fixture
+def forge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Forge]:
+    """Yield a forge with one project, whose token the environment has."""
+    with Forge(tmp_path / "forge") as forge:
+        forge.add(NAME, FILES)
+        monkeypatch.setenv(FORGE, forge.url)
+        monkeypatch.setenv(TOKEN, forge.token)
+        monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+        yield forge
+
+
+def arm(name: str, command: str) -> dict[str, Any]:
+    """Return an arm that changes the repository with a command."""
+    model = {"provider": "scripted", "replies": [command]}
+    return {"name": name, "agent": "tests.flows.jobs.arms:solve", "model": model}
+
+
+def request(*commands: str, **changes: Any) -> Request:
+    """Return a job on the project, on the host, with one arm for each command."""
+    arms = [arm(f"arm-{number}", command) for number, command in enumerate(commands)]
+    content = {"source": NAME, "task": "Add, don't subtract.\n\nIt is wrong.", "arms": arms}
+    return Request.model_validate(
+        {**content, "environment": "host", "publish": "pull_request", **changes}
+    )

@@ -1,0 +1,114 @@
+"""The verdict on a patch, from runs of tests before and after it, and the choice among patches."""
+
+import pytest
+
+from agent.tools import TestRun
+from flows.jobs.choosing import Candidate, best
+from flows.jobs.verification import After, State, Verdict, decide, warnings
+
+
+def run(exit_code: int = 0, problem: str = "", **named: str) -> TestRun:
+    """Return a run with space-separated names of tests by result."""
+    names = {kind: named.get(kind, "").split() for kind in ("passed", "failed", "errors")}
+    return TestRun("test", exit_code, output="", problem=problem, **names)
+
+
+def after(tests: TestRun, old: TestRun | None = None) -> After:
+    """Return results with a patch, and with it and the tests of the base commit."""
+    return After(State(tests, {}), "", old, ("test_a.py",) if old else ())
+
+
+GREEN = run(passed="a b")
+
+
+@pytest.mark.parametrize(
+    ("before", "patched", "verdict", "reason"),
+    [
+        (GREEN, after(run(passed="a b c")), "verified", "3 tests pass"),
+        (GREEN, after(run(1, passed="a", failed="b")), "regressed", "b fails and did not before"),
+        (GREEN, after(run(passed="a")), "regressed", "b passed before and is not run any more"),
+        (
+            GREEN,
+            after(run(problem="no test ran")),
+            "regressed",
+            "the regression tests prove nothing: no test ran",
+        ),
+        (
+            run(1, passed="a", failed="b"),
+            after(run(passed="a b")),
+            "verified",
+            "2 tests pass; 1 of them failed before",
+        ),
+        (
+            run(1, passed="a", failed="b"),
+            after(run(1, passed="a", failed="b")),
+            "not_verified",
+            "1 tests fail at the base commit and are not repaired: b",
+        ),
+        (
+            run(1, passed="a", failed="b"),
+            after(run(passed="a")),
+            "not_verified",
+            "1 tests fail at the base commit and are not repaired: b",
+        ),
+        (run(3), after(run(3)), "not_verified", "the tests end with exit code 3, before and after"),
+        (run(3), after(run(0)), "verified", "the command ends with exit code 0"),
+        (run(0), after(run(2)), "regressed", "the regression tests end with exit code 2"),
+        (
+            run(1, problem="no test ran"),
+            after(GREEN),
+            "not_verified",
+            "at the base commit, the tests prove nothing: no test ran",
+        ),
+        (
+            GREEN,
+            After(None, "patch failed"),
+            "not_verified",
+            "the patch does not apply to the base commit: patch failed",
+        ),
+        (
+            GREEN,
+            after(GREEN, run(1, passed="a", failed="b")),
+            "not_verified",
+            "existing tests pass only as the patch changes them (test_a.py): b fails",
+        ),
+        (GREEN, after(GREEN, GREEN), "verified", "2 tests pass"),
+    ],
+)
+def test_a_verdict_needs_tests_before_and_after(
+    before: TestRun, patched: After, verdict: Verdict, reason: str
+) -> None:
+    """Only tests that pass with the patch, and with the tests of the base commit, verify it."""
+    found = decide(State(before, {}), patched)
+    assert found[0] == verdict
+    assert found[1].startswith(reason)
+
+
+def test_only_new_lines_of_linters_are_warnings() -> None:
+    """Line numbers move with a patch, so they do not count."""
+    base = State(GREEN, {"lint": ["a.py:3: unused x"]})
+    patched = After(State(GREEN, {"lint": ["a.py:5: unused x", "a.py:6: unused y"]}))
+    assert warnings(base, patched) == ["lint: a.py:6: unused y"]
+
+
+def candidate(arm: str, verdict: Verdict, judged: str | None, cost: float | None) -> Candidate:
+    """Return the patch of an arm."""
+    attempt = {"agent_verdict": judged, "cost_usd": cost}
+    return Candidate(arm, "diff", attempt, verdict, "", (), "{}")
+
+
+def test_verified_then_accepted_then_cheaper_wins() -> None:
+    """An unknown cost is no low cost, and an empty patch is no patch."""
+    ordered = [
+        candidate("f", "verified", "accepted", 2.0),
+        candidate("e", "verified", None, 0.1),
+        candidate("d", "verified", None, None),
+        candidate("c", "not_verified", "accepted", 0.1),
+        candidate("b", "not_verified", "rejected", 0.1),
+        candidate("a", "regressed", "accepted", 0.1),
+    ]
+    while ordered:
+        found = best(reversed(ordered))
+        assert found is not None
+        assert found.arm == ordered.pop(0).arm
+    assert best([Candidate("a", "", {}, "not_verified", "", (), "{}")]) is None
