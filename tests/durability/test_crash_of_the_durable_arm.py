@@ -92,12 +92,12 @@ def of_a_twin(point: str) -> bool:
 
 
 def settings() -> Iterator[Any]:
-    """Yield the shares of the points.
+    """Yield the shares of the points, each with one point.
 
-    Each share comes with the number of points to choose from all points and from the twins' points.
+    Each comes with the number of points to choose from all points and from the twins' points.
     """
-    for environment, of_each, count in (("host", 5, 16), ("docker", 2, 6)):
-        for share in shares(count):
+    for environment, of_each in (("host", 8), ("docker", 3)):
+        for share in shares(2 * of_each):
             marks = [*share.marks, *([pytest.mark.docker] if environment == "docker" else [])]
             name = f"{environment}-{share} from {samples.number()}"
             yield pytest.param(environment, of_each, share, id=name, marks=marks)

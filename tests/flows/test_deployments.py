@@ -20,6 +20,7 @@ from flows.errors import UsageError
 from flows.experiments import declaration
 from flows.experiments.declaration import Experiment
 from flows.grade import grade
+from flows.job import job
 from flows.report import report
 from flows.server.artifacts import artifact_key
 from flows.shard import shard
@@ -33,6 +34,7 @@ FLOWS = {
     "benchmark": benchmark,
     "solve": solve,
     "shard": shard,
+    "job": job,
     "grade": grade,
     "report": report,
 }
@@ -205,7 +207,7 @@ def test_a_deployment_is_complete(name: str) -> None:
     flow = deployment["entrypoint"].rpartition(":")[2]
     given = deployment.get("parameters", {})
     required = set(schema(flow).get("required", [])) - given.keys()
-    assert required <= {"instance_id", "predictions", "name", "experiment", "queue"}
+    assert required <= {"instance_id", "predictions", "name", "experiment", "queue", "request"}
     jsonschema.validate(given, schema(flow) | {"required": []})
 
 
