@@ -7,7 +7,7 @@
     │   └── BudgetReserved     calls in flight have reserved what it needs: wait for them
     ├── OutOfTime              a time limit of the attempt or a part of it was reached
     ├── Undone                 a step destroyed the repository and was undone
-    ├── ToolFailed             a tool cannot go on: a known end of the attempt
+    ├── ToolFailed             a tool cannot continue: a known end of the attempt
     ├── CalledOff              concurrent work failed, so nothing further of this begins
     ├── Interrupted            the operator asked to stop: nothing is lost, a new run resumes
     │   └── NotSent            an announced call was stopped before it reached a provider

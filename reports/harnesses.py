@@ -8,7 +8,7 @@ from reports.estimates import Estimate
 
 @dataclass(frozen=True)
 class RankAgreement:
-    """How far two models rank harnesses alike."""
+    """Agreement of two models on the order of harnesses."""
 
     models: tuple[str, str]
     harnesses: int
@@ -19,7 +19,7 @@ class RankAgreement:
 
 @dataclass(frozen=True)
 class Interaction:
-    """How much the lead of one harness over another depends on the model."""
+    """Dependence of the lead of one harness over another on the model."""
 
     harnesses: tuple[str, str]
     models: tuple[str, str]

@@ -59,7 +59,7 @@ class ToolSettings:
 
 @dataclass(frozen=True)
 class Value:
-    """What a tool returns to a program."""
+    """The value that a tool returns to a program."""
 
     type: str
     """As an annotation of Python."""
@@ -82,7 +82,7 @@ class Tool(Generic[A]):
     arguments: type[A]
     run: Callable[[Workspace, ToolSettings, A], Awaitable[ToolResult]]
     """Raises `Refused` if the model's request is impossible, `Retryable` for a reason that may
-    pass, and `ToolFailed` if the attempt cannot go on."""
+    pass, and `ToolFailed` if the attempt cannot continue."""
     changes_files: bool = False
     value: Value = TEXT
 

@@ -100,7 +100,7 @@ class Toolbox:
 
         Raises:
             Retryable: it did not help.
-            ToolFailed: the attempt cannot go on.
+            ToolFailed: the attempt cannot continue.
         """
         tries = AsyncRetrying(
             retry=retry_if_exception_type(Retryable),

@@ -31,7 +31,7 @@ class Fold:
     """Steps of one scope and the scopes inside it, which the page folds together."""
 
     scope: str
-    """Empty for a step that stands alone."""
+    """Empty for a single step."""
     steps: tuple[tuple[int, StepView], ...]
     """Each with its number on the page."""
 

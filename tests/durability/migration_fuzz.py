@@ -147,7 +147,7 @@ def writing() -> Said:
 
 @dataclass
 class Tally:
-    """What was seen over all iterations."""
+    """Counts over all iterations."""
 
     kills: int = 0
     handovers: int = 0

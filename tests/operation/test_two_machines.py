@@ -59,7 +59,7 @@ def machines(
 
 
 def containers(machine: Machine) -> dict[str, str]:
-    """Return the containers of attempts on a machine, by attempt."""
+    """Return the names of the containers on a machine, keyed by attempt."""
     client = machine.daemon.client()
     try:
         found = client.containers.list(filters={"label": ownership.ATTEMPT})

@@ -140,7 +140,7 @@ def _run(*command: str) -> None:
 
 
 def _sleeping(children: Path) -> int:
-    """Return the id of the child that has become the first process of a machine, else 0."""
+    """Return the id of the child that is the first process in its namespace, else 0."""
     for child in children.read_text().split():
         if Path(f"/proc/{child}/cmdline").read_bytes().startswith(b"sleep\0"):
             return int(child)

@@ -25,7 +25,7 @@ REPLIES = [
 
 @pytest.mark.usefixtures("prefect")
 async def test_your_own_capability_is_one_more_line(tmp_path: Path) -> None:
-    """Direct uses and those of programs are steps, and a refusal is told to the model."""
+    """Direct uses and those of programs are steps, and the model reads a refusal."""
     own = "tests.walkthrough.own_capability:LINES"
     experiment = declaration.parse(
         {

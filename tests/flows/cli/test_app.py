@@ -98,7 +98,7 @@ def test_an_unknown_arm_is_refused() -> None:
 
 
 def test_an_unknown_capability_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    """A capability that cannot be had is a mistake of the declaration, and leaves no lake."""
+    """An unknown capability is an error in the declaration, and leaves no lake."""
     options = "options: {capabilities: [files, filez]}"
     path = experiment(
         "name: t\nenvironment: host\nmodel: {provider: simulated, skill: 1}\n"

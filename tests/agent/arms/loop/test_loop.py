@@ -42,7 +42,7 @@ async def test_an_attempt_that_cannot_go_on_gives_up(
 
 
 async def test_a_flaky_tool_is_tried_again_and_an_invalid_use_is_not(attempts: Attempts) -> None:
-    """A reason that passes costs retries. A refusal is told to the model once."""
+    """A reason that passes costs retries. The model reads a refusal once."""
     uses = [("flaky", {"failures": 2}), ("invalid", {"amount": 0}), ("invalid", {"amount": 1})]
     await attempts.run({"loop": [uses, DONE]}, ["faults"])
     assert attempts.session is not None

@@ -1,4 +1,4 @@
-"""Programs over tools: their steps, their failures, and what the model is told of them."""
+"""Programs over tools: their steps, their failures, and their results as the model reads them."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ def ptc(code: str) -> Said:
 
 
 async def result(attempts: Attempts, code: str, **options: Any) -> str:
-    """Return what the model is told about a program."""
+    """Return the result of a program as the model reads it."""
     await attempts.run({"loop": [ptc(code), DONE]}, TOOLS, **options)
     [told] = attempts.told()
     return told
@@ -134,7 +134,7 @@ async def test_a_known_end_passes_through_a_program(attempts: Attempts) -> None:
 
 
 async def test_a_stop_passes_through_a_program(attempts: Attempts) -> None:
-    """A stop during a program ends it, and makes no further model call. A new run goes on."""
+    """A stop during a program ends it, and makes no further model call. A new run continues."""
     stopped = False
 
     def may_go_on() -> None:
@@ -169,7 +169,7 @@ KILL = "for n in range(3):\n    await run_command('true')\n    x = [i for i in r
 async def test_an_interpreter_that_is_killed_is_reported_once(
     attempts: Attempts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The model is told that the interpreter died. If it dies again, that is infrastructure."""
+    """The model learns that the interpreter died. If it dies again, that is infrastructure."""
     from agent.ptc import interpreter
 
     begin = interpreter.Running.begin

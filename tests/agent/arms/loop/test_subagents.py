@@ -40,7 +40,7 @@ async def test_a_subagent_reads_in_the_workspace_of_its_parent(attempts: Attempt
 
 
 async def test_the_change_of_a_subagent_is_merged_by_its_ref(attempts: Attempts) -> None:
-    """A child that writes works on a copy, whose change is taken over on request."""
+    """A child that writes works on a copy, whose change is merged on request."""
     scripts: dict[str, Any] = {
         "loop": [
             [("write", {"path": "own.py", "content": "x = 1\n"}), *spawn("worker")],
@@ -83,7 +83,7 @@ async def test_a_conflict_changes_nothing_and_names_the_paths(attempts: Attempts
 async def test_a_subagent_that_recurses_for_ever_is_stopped(
     attempts: Attempts, limits: dict[str, int], said: str
 ) -> None:
-    """Limits on depth and number are told to the subagent that reaches them, which then answers."""
+    """A subagent that reaches a limit on depth or number learns so, and then answers."""
     scripts = {"loop": [spawn("scout"), DONE], "scout": [spawn("scout"), DONE]}
     outcome = await solve(attempts, scripts, **limits)
     assert outcome.status == "submitted"

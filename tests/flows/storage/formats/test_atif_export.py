@@ -82,7 +82,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def test_a_round_trip_loses_nothing(tmp_path: Path, lake: Lake) -> None:
-    """What the lake knows of a trajectory is the same after an export and a second import."""
+    """A trajectory has the same rows in the lake after an export and a second import."""
     put(lake, write(tmp_path / "a__b-1.json", rich()))
     again = Lake(tmp_path / "again")
     put(again, *out(lake, tmp_path / "out"))
