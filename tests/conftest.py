@@ -2,8 +2,9 @@
 
 `make test-unit` runs the tests marked `unit`, `make test` all except those marked `full`, and `make
 test-all` every test. `full` is set by hand, on tests of which `make test` has a sample, and here on
-tests marked `sampled(N)`, except for one in N of a file, which depends on the commit. `unit` is
-set here, on every test that uses none of these:
+tests marked `sampled(N)`, except for one in N of a file, which depends on the commit, and on those
+marked `turn(K)`, except with each eighth commit. `unit` is set here, on every test that uses none
+of these:
 
 * a mark `docker`, `full` or `slow`;
 * a fixture of `PROGRAMS`, which starts a server, a container, git or the tests of a repository;
@@ -75,9 +76,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _choose_sample(items: list[pytest.Item]) -> None:
-    """Mark as `full` the tests marked `sampled` that are not in this sample."""
+    """Mark as `full` the tests marked `sampled` or `turn` that are not in this sample."""
     shares: dict[tuple[str, int], Iterator[samples.Share]] = {}
     for item in items:
+        turn = item.get_closest_marker("turn")
+        if turn is not None and not samples.has_turn(*turn.args):
+            item.add_marker("full")
         sampled = item.get_closest_marker("sampled")
         if sampled is None or item.get_closest_marker("full"):
             continue

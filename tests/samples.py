@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 VARIABLE = "DURABENCH_SAMPLE"
 
+TURNS = 8
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -58,6 +60,14 @@ class Share:
     def of(self, cases: Sequence[T]) -> Sequence[T]:
         """Return every `count`-th case, beginning at `index`."""
         return cases[self.index :: self.count]
+
+
+def has_turn(turn: int) -> bool:
+    """Return True if this sample has the files of a turn, counted from 0.
+
+    The longest files take turns, so that no sample has several of them.
+    """
+    return number() % TURNS == turn
 
 
 def shares(count: int) -> list[Share]:

@@ -88,7 +88,7 @@ def all_logged(server: PrefectServer, runs: list[str], expected: list[str]) -> l
     return messages if all(there) else None
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 @pytest.mark.usefixtures("workers")
 def test_a_run_can_be_watched(server: PrefectServer) -> None:
     """Shards are children of the benchmark, and cells are task runs in the graph of their shard.
@@ -135,7 +135,7 @@ def completed(server: PrefectServer, runs: list[str], count: int) -> list[dict[s
     return ended if len(ended) == len(found) >= count else None
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 @pytest.mark.usefixtures("workers")
 def test_a_killed_benchmark_finds_its_shards_again(server: PrefectServer) -> None:
     """A benchmark that replaces a killed one joins its shards, and no cell is solved twice."""
@@ -149,7 +149,7 @@ def test_a_killed_benchmark_finds_its_shards_again(server: PrefectServer) -> Non
     assert done(server, "found") == 4
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 @pytest.mark.usefixtures("workers")
 def test_two_schedulers_share_the_cells(server: PrefectServer) -> None:
     """Two concurrent benchmarks of one experiment solve and grade every cell once."""
@@ -163,7 +163,7 @@ def test_two_schedulers_share_the_cells(server: PrefectServer) -> None:
     assert resolved(server, "shared") == {"mini": 2, "null": 0}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 @pytest.mark.usefixtures("workers")
 def test_the_limit_over_all_cells_holds_over_workers(server: PrefectServer) -> None:
     """With a limit of one concurrent cell, no attempts overlap on any worker."""
@@ -176,7 +176,7 @@ def test_the_limit_over_all_cells_holds_over_workers(server: PrefectServer) -> N
         assert one["started_at"] + timedelta(seconds=one["duration_s"]) <= after["started_at"]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 @pytest.mark.full
 @pytest.mark.usefixtures("workers")
 def test_a_slot_of_a_killed_cell_is_free_again(server: PrefectServer) -> None:
@@ -192,7 +192,7 @@ def test_a_slot_of_a_killed_cell_is_free_again(server: PrefectServer) -> None:
     assert resolved(server, "next") == {"null": 0}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 @pytest.mark.usefixtures("workers")
 def test_a_server_that_was_killed_is_waited_for(server: PrefectServer) -> None:
     """A benchmark survives the crash and restart of the Prefect server."""
@@ -205,7 +205,7 @@ def test_a_server_that_was_killed_is_waited_for(server: PrefectServer) -> None:
     assert resolved(server, "powercut") == {"mini": 2, "null": 0}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 @pytest.mark.usefixtures("workers")
 def test_a_cancelled_benchmark_cancels_its_shards_and_resumes_later(server: PrefectServer) -> None:
     """Cancelling a benchmark's flow run cancels its shards, and a second run resumes its cells."""
@@ -227,7 +227,7 @@ def is_running_and_none_is_pending(states: list[str]) -> bool:
     return "RUNNING" in states and "PENDING" not in states
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 @pytest.mark.usefixtures("workers")
 def test_a_cell_that_always_crashes_ends_as_infrastructure(server: PrefectServer) -> None:
     """A cell whose processes always die is recorded as infrastructure.

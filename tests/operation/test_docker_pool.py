@@ -31,6 +31,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
     pytest.mark.sampled(3),
+    pytest.mark.turn(2),
 ]
 
 TEMPLATE = ROOT / "flows" / "work_pools" / "docker.json"

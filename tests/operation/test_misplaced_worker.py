@@ -8,7 +8,7 @@ from tests.operation.running import Workers, begin, expect, resolved, states
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.simulated_server import Simulation
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.sampled(5)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.turn(1)]
 
 
 def test_a_worker_with_another_journal_refuses_and_nothing_is_paid_twice(

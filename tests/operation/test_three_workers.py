@@ -19,7 +19,12 @@ from tests.operation.storms import SKILLS, arms
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.simulated_server import Simulation
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.sampled(3)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(1800),
+    pytest.mark.sampled(3),
+    pytest.mark.turn(0),
+]
 
 WORKERS = 3
 IN_FLIGHT = 9

@@ -22,7 +22,12 @@ from tests.durability.faults.program import (
 from tests.servers.openai_server import OpenAIServer
 from tests.timing import as_variables
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.sampled(16)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.sampled(3),
+    pytest.mark.turn(5),
+]
 
 CALLS = len(HOST_INSTANCES) * len(TURNS)
 PATIENCE_S = 20

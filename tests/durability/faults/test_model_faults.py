@@ -21,7 +21,12 @@ from tests.samples import one_in
 from tests.servers.cable import Cable
 from tests.servers.openai_server import OpenAIServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.sampled(8)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(400),
+    pytest.mark.sampled(4),
+    pytest.mark.turn(6),
+]
 
 CALLS = len(HOST_INSTANCES) * len(TURNS)
 

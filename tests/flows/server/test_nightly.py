@@ -10,7 +10,7 @@ from tests.flows.conftest import trial
 from tests.flows.server.test_events import latest, told
 from tests.servers.prefect_server import PrefectServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(3)]
+pytestmark = [pytest.mark.slow, pytest.mark.turn(4)]
 
 DAYS = range(1, 8)
 REGRESSED = (5, 6)
