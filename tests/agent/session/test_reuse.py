@@ -25,6 +25,8 @@ class Family:
     """A parent and its forks in one journal."""
 
     def __init__(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        self.folder = folder
         self.workspaces = HostWorkspaces(prepare)
         self.journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
         self._blobs = Blobs(folder / "blobs")
@@ -165,3 +167,20 @@ async def test_steps_of_a_journal_of_old_never_answer(family: Family) -> None:
     reuse = Reuse("parent", old, Rules())
     for step in family.journal.steps("parent"):
         assert not reuse.answer(step.scope, step.seq, step.kind, step.digest, step.inputs)
+
+
+async def test_a_reused_change_is_there_for_the_next_command(family: Family) -> None:
+    """After a live command, a reused one sets the tree that the next live command works on."""
+
+    async def look_edit_look(session: Session) -> str:
+        await session.call(ASK)
+        await session.run("true now", timeout_s=10)
+        await session.run("echo one >> file.txt", timeout_s=10)
+        return (await session.run("cat file.txt # now", timeout_s=10)).output
+
+    parent = Family(family.folder / "other")
+    async with parent.session("parent", model=scripted("one")) as session:
+        content = await look_edit_look(session)
+    async with parent.session("fork", model=scripted(), rules=Rules(never=["now"])) as session:
+        assert await look_edit_look(session) == content == "base\none\n"
+    assert parent.copied("fork") == [("", 0), ("", 2)]
