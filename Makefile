@@ -7,9 +7,13 @@ UV ?= $(shell command -v uv 2>/dev/null)
 BIN := .venv/bin
 LOG := .venv-install.log
 
-# Two processes, and a file of tests as a whole in one of them: its tests share what was started
-# for it. tests/conftest.py puts the longest files first. ARGS is for more options of pytest.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=40
+# The tests start hundreds of Python programs. Each would compile our modules again.
+export PYTHONDONTWRITEBYTECODE :=
+
+# A file of tests as a whole in one process: its tests share what was started for it. For two
+# cores: unit tests use them fully, and others wait for servers half of the time. tests/conftest.py
+# puts the longest files first. ARGS is for more options of pytest.
+PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --durations=40
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-unit test-all check bench lock format
@@ -21,13 +25,13 @@ demo: .venv/ready  ## The bundled experiment: no key, no download, Docker where 
 	$(BIN)/durabench demo
 
 test-unit: .venv/ready  ## Tests that start no server and no container: two minutes
-	$(PYTEST) -m unit $(ARGS) tests
+	$(PYTEST) -n 2 -m unit $(ARGS) tests
 
 test: .venv/ready  ## Every feature in a quarter of an hour; without Docker, what needs it is skipped
-	$(PYTEST) -m "not full" $(ARGS) tests
+	$(PYTEST) -n 3 -m "not full" $(ARGS) tests
 
 test-all: .venv/ready  ## Every test: each crash point and variant, and the full simulations
-	$(PYTEST) $(ARGS) tests
+	$(PYTEST) -n 3 $(ARGS) tests
 
 check: .venv/ready  ## Formatter, linter, types and import contracts
 	$(BIN)/ruff format --check .
@@ -35,8 +39,15 @@ check: .venv/ready  ## Formatter, linter, types and import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# In `make bench chat`, the words after `bench` are no targets but say what is measured.
+ifeq ($(firstword $(MAKECMDGOALS)),bench)
+MEASURED := $(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS))
+.PHONY: $(MEASURED)
+$(MEASURED): bench ; @:
+endif
+
 bench: .venv/ready  ## The measured claims, as ratios in one run; needs Docker
-	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.bench $(MEASURED) $(ARGS)
 
 format: .venv/ready  ## Write what `check` asks of the formatter
 	$(BIN)/ruff format .

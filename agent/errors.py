@@ -2,13 +2,16 @@
 
     AgentError
     ├── InvalidSpec            the operator's specification is invalid: one line, exit code 2
+    ├── MessageRefused         a message that its attempt cannot take: one line, exit code 2
     ├── ContextWindowExceeded  the conversation no longer fits: a known end of the attempt
     ├── BudgetExhausted        the next call could cost more than is left; nothing was sent
     │   └── BudgetReserved     calls in flight have reserved what it needs: wait for them
     ├── OutOfTime              a time limit of the attempt or a part of it was reached
     ├── Undone                 a step destroyed the repository and was undone
     ├── ToolFailed             a tool cannot continue: a known end of the attempt
+    ├── TurnEnded              a person ended the turn while a tool was at work
     ├── CalledOff              concurrent work failed, so nothing further of this begins
+    ├── Waiting                a person has not answered yet: the next message resumes it
     ├── Interrupted            the operator asked to stop: nothing is lost, a new run resumes
     │   └── NotSent            an announced call was stopped before it reached a provider
     ├── LeaseHeld              an active worker holds the attempt: wait for its result
@@ -30,6 +33,8 @@ A problem that the model can repair goes back to the model as text. A known end 
 
 from difflib import unified_diff
 
+from agent.places import place
+
 
 class AgentError(Exception):
     """Base of all errors that this package raises on purpose."""
@@ -37,6 +42,10 @@ class AgentError(Exception):
 
 class InvalidSpec(AgentError):
     """A specification that no retry can repair. The message says what to change."""
+
+
+class MessageRefused(AgentError):
+    """An attempt cannot take a message. Nothing was sent, and the message says why."""
 
 
 class ContextWindowExceeded(AgentError):
@@ -72,12 +81,13 @@ class DivergenceError(AgentError):
     def __init__(
         self, attempt_id: str, scope: str, seq: int, recorded: str, requested: str
     ) -> None:
-        place = f"{scope}/{seq}" if scope else str(seq)
         diff = unified_diff(
             recorded.splitlines(), requested.splitlines(), "recorded", "requested", lineterm=""
         )
         super().__init__(
-            "\n".join([f"attempt {attempt_id} asks for something new at step {place}:", *diff])
+            "\n".join(
+                [f"attempt {attempt_id} asks for something new at step {place(scope, seq)}:", *diff]
+            )
         )
         self.attempt_id, self.scope, self.seq = attempt_id, scope, seq
         self.recorded, self.requested = recorded, requested
@@ -91,8 +101,21 @@ class ToolFailed(AgentError):
     """A tool cannot do what it is for, whatever the model asks. The attempt ends, and says why."""
 
 
+class TurnEnded(AgentError):
+    """A person ended the turn before a tool had finished. The message is written for the model."""
+
+
 class CalledOff(AgentError):
     """Other work of the same program or reply failed, so that nothing further of this begins."""
+
+
+class Waiting(AgentError):
+    """The attempt waits for a person, and nothing runs meanwhile. The next message resumes it."""
+
+    @classmethod
+    def for_a(cls, wanted: str) -> "Waiting":
+        """Return the error of an attempt that waits for a message, an answer or an approval."""
+        return cls(f"waits for a person's {wanted}")
 
 
 class Interrupted(AgentError):

@@ -41,6 +41,13 @@ class Timings(BaseSettings):
     journal_contact_s: Seconds = 5.0
     """The same for the first contact, since a wrong address should not take a minute to notice."""
 
+    idle_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 300.0
+    """An attempt that waits for a person keeps its worker and its container for this long. Then it
+    gives them back, and the next message starts it again."""
+
+    inbox_poll_s: Seconds = 0.2
+    """Interval at which an attempt that waits for a person reads its inbox."""
+
     budget_poll_s: Seconds = 0.5
     """Interval between checks whether calls in flight have left enough of a budget for the next
     one."""
@@ -108,6 +115,12 @@ class Timings(BaseSettings):
 
     trace_poll_s: Seconds = 0.5
     """Interval at which `durabench trace --follow` reads the journal."""
+
+    service_poll_s: Seconds = 0.2
+    """Interval at which `durabench serve` reads the journal while a job is followed."""
+
+    service_status_s: Seconds = 1.0
+    """Interval at which it reads the states of these jobs from the lake and from Prefect."""
 
     artifact_interval_s: Seconds = 5.0
     """Minimum time between updates of the progress artifact. It is for people, so more updates

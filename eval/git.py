@@ -83,6 +83,21 @@ def pack(source: Path, commit: str, destination: Path) -> None:
         (folder / "out").replace(destination)
 
 
+def pack_since(source: Path, commit: str, base: str, destination: Path) -> None:
+    """Write a git bundle of a commit, without what a repository at the base commit has.
+
+    Raises:
+        RepositoryError: the source lacks a commit, or they are the same.
+    """
+    ref = f"refs/bundles/{commit}"
+    git(source, "update-ref", ref, commit)
+    try:
+        git(source, "-c", "pack.threads=1", "bundle", "create", "--quiet", str(destination), ref,
+            f"^{base}")  # fmt: skip
+    finally:
+        git(source, "update-ref", "-d", ref)
+
+
 def make_folder(folder: Path) -> None:
     """Create a folder and those above it, unless they exist."""
     try:
@@ -130,6 +145,19 @@ def git(folder: Path, *arguments: str, check: bool = True, given: Given = _NOTHI
         reason = lines[-1] if lines else f"exit code {finished.returncode}"
         raise RepositoryError(f"git {_command(arguments)} failed in {folder}: {reason}")
     return finished.stdout.decode("utf-8", "replace").strip()
+
+
+def diff(folder: Path, base: str, head: str) -> str:
+    """Return the difference of two commits as a patch. Bytes that are not UTF-8 are escaped.
+
+    Raises:
+        RepositoryError: a commit is missing.
+    """
+    options = ("--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-renames")
+    finished = _run(folder, ("diff", *options, base, head), _NOTHING)
+    if finished.returncode != 0:
+        raise RepositoryError(f"git diff failed in {folder}: {base} or {head} is missing")
+    return finished.stdout.decode("utf-8", "surrogateescape")
 
 
 def talk(folder: Path, *arguments: str, given: Given = _NOTHING) -> str:

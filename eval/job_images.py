@@ -46,6 +46,14 @@ WORKDIR /testbed
 """
 
 
+_LATER = """\
+FROM {base}
+COPY later.bundle /tmp/later.bundle
+RUN git -C /testbed bundle unbundle /tmp/later.bundle >/dev/null \\
+    && git -C /testbed reset --quiet --hard {commit} && rm /tmp/later.bundle
+"""
+
+
 class Readable(Protocol):
     """Files whose paths and texts can be read."""
 
@@ -65,6 +73,8 @@ class Recipe:
     context: str = "."
     """The folder that is the context of that Dockerfile."""
     install: str | None = None
+    since: str = ""
+    """The commit that `base` has in /testbed already, with everything installed; '' for none."""
 
 
 def recipe(files: Readable, kind: str | None, install: str | None, named: str | None) -> Recipe:
@@ -132,7 +142,8 @@ def _inside(path: PurePosixPath) -> str:
 def name_of(commit: str, made_by: Recipe) -> str:
     """Return the name of the image of a commit."""
     parts = [commit, made_by.base, made_by.dockerfile, made_by.context, made_by.install]
-    return f"durabench/job:{canonical_digest([_DOCKERFILE, *parts])[:24]}"
+    template = _LATER if made_by.since else _DOCKERFILE
+    return f"durabench/job:{canonical_digest([template, *parts])[:24]}"
 
 
 def ensure(client: Any, mirror: Path, commit: str, made_by: Recipe) -> str:
@@ -145,8 +156,13 @@ def ensure(client: Any, mirror: Path, commit: str, made_by: Recipe) -> str:
     found = local_images(client).get(canonical(name))
     if found is None:
         with tempfile.TemporaryDirectory(prefix="durabench-job-image-") as folder:
-            base = made_by.base or _own(client, mirror, commit, made_by, Path(folder) / "own")
-            _build(client, mirror, commit, base, made_by.install, Path(folder) / "context", name)
+            context = Path(folder) / "context"
+            context.mkdir()
+            if made_by.since:
+                _build_later(client, mirror, commit, made_by, context)
+            else:
+                base = made_by.base or _own(client, mirror, commit, made_by, Path(folder) / "own")
+                _build(client, mirror, commit, base, made_by.install, context, name)
         found = local_images(client).get(canonical(name))
     if found is None:
         raise ImageError(f"the image {name} was built, and another program removed it at once")
@@ -174,10 +190,18 @@ def _build(
     context: Path,
     name: str,
 ) -> None:
-    context.mkdir()
     git.pack(mirror, commit, context / "base.bundle")
     text = _DOCKERFILE.format(base=base, name=git.NAME, email=git.EMAIL)
     if install:
         text += f"RUN {json.dumps(['bash', '-lc', install])}\n"
+    (context / "Dockerfile").write_text(text, encoding="utf-8")
+    build_image(client, context, name, {LABEL: "job", DIGEST_LABEL: name.rpartition(":")[2]})
+
+
+def _build_later(client: Any, mirror: Path, commit: str, made_by: Recipe, context: Path) -> None:
+    """Build the image of a later commit from that of an earlier one, and install nothing again."""
+    name = name_of(commit, made_by)
+    git.pack_since(mirror, commit, made_by.since, context / "later.bundle")
+    text = _LATER.format(base=made_by.base, commit=commit)
     (context / "Dockerfile").write_text(text, encoding="utf-8")
     build_image(client, context, name, {LABEL: "job", DIGEST_LABEL: name.rpartition(":")[2]})

@@ -8,9 +8,11 @@ import base64
 import fcntl
 import hashlib
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -28,8 +30,8 @@ _SCHEMES = ("http", "https", "ssh", "git", "file")
 
 _MISSING = re.compile(r"not found|does not exist|not appear to be a git repository", re.IGNORECASE)
 _REFUSED = re.compile(
-    r"authentication failed|could not read (username|password)|permission denied|error: 40[13]"
-    r"|terminal prompts disabled",
+    r"authentication failed|could not read (username|password)|permission (to .* )?denied"
+    r"|error: 40[13]|terminal prompts disabled|access denied",
     re.IGNORECASE,
 )
 
@@ -196,9 +198,14 @@ def _locked(target: Path) -> Iterator[None]:
         yield
 
 
+def is_refused(said: str) -> bool:
+    """Return True if git or a server says that this user may not do something."""
+    return _REFUSED.search(said) is not None
+
+
 def _explained(given: Source, said: str) -> Exception:
     said = said[-300:]
-    if _REFUSED.search(said):
+    if is_refused(said):
         return DatasetError(
             f"{given.address} does not let this user in: set DURABENCH_FORGE_TOKEN to a token that "
             f"may read it, or use ssh ({said})"
@@ -209,6 +216,31 @@ def _explained(given: Source, said: str) -> Exception:
             f"({said})"
         )
     return RepositoryError(f"{given.address} cannot be fetched: {said}")
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """A mirror in the cache, and its size."""
+
+    path: Path
+    size_bytes: int
+
+
+def unused_mirrors(cache: Path, before: datetime) -> list[Mirror]:
+    """Return the mirrors into which nothing was fetched since a time."""
+    found = []
+    for path in sorted((cache.absolute() / "mirrors").glob("*.git")):
+        lock = path.with_suffix(".lock")
+        if lock.exists() and lock.stat().st_mtime < before.timestamp():
+            files = (each.stat() for each in path.rglob("*") if each.is_file())
+            found.append(Mirror(path, sum(each.st_size for each in files)))
+    return found
+
+
+def remove_mirror(mirror: Mirror) -> None:
+    """Remove a mirror, once no program fetches into it."""
+    with _locked(mirror.path):
+        shutil.rmtree(mirror.path, ignore_errors=True)
 
 
 def base(mirror: Path, ref: str | None) -> Base:
@@ -250,12 +282,21 @@ class CommitFiles:
 
 
 def instance(
-    instance_id: str, given: Source, commit: str, statement: str, image: str, test_command: str
+    instance_id: str,
+    given: Source,
+    commit: str,
+    statement: str,
+    image: str,
+    test_command: str,
+    *,
+    takes_paths: bool = True,
 ) -> Instance:
     """Return a task in a repository as an instance without hidden tests.
 
-    `test_command` runs the tests that the repository has; '' if it has none.
+    `test_command` runs the tests that the repository has; '' if it has none. If it takes no paths,
+    every run is of all tests.
     """
+    whole = {} if takes_paths else {"whole_test_command": test_command}
     return rows.parse(
         {
             "instance_id": instance_id,
@@ -273,6 +314,7 @@ def instance(
             "FAIL_TO_PASS": [],
             "PASS_TO_PASS": [],
             "mirror": mirror_path(given, Path("/")).name,
+            **whole,
         },
         where=given.name,
     )

@@ -36,6 +36,8 @@ _UNFINISHED: Mapping[End, str] = {
     "refused": "were not run, because their images failed the preflight; the report lists them",
     "budget": "were stopped by a budget. Raise it and run the experiment again to continue from "
     "there",
+    "waiting": "wait for a person: durabench status shows them. Answer with durabench send or "
+    "approve, and run the experiment again",
 }
 """Message for each kind of unfinished cell, the most urgent first."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
 
-from agent.errors import BudgetExhausted, Interrupted
+from agent.errors import BudgetExhausted, Interrupted, Waiting
 from flows.display.terminal import say
 from flows.experiments.cell_state import CellStates, End
 from flows.experiments.cells import Cell
@@ -18,7 +18,7 @@ from flows.experiments.shares import Part, Share, Source, opened
 from flows.experiments.stop import Stop
 from flows.images.preflight import Gate, PreflightFailed
 from flows.images.schedule import Placing, scheduled
-from flows.server.processes import ProcessDied, in_process
+from flows.server.processes import ProcessDied, begin_server, in_process
 from flows.server.shards import lease_name, mark_crashed
 from flows.server.slots import cell_slots
 from flows.server.turns import Slot, in_turn
@@ -113,6 +113,8 @@ class _Shard:
         self._placing, self._limit = placing, limit
         self._gate = Gate(plan.lake)
         self._slots = asyncio.Semaphore(how.concurrency)
+        self._do = solve_and_grade if how.grade else solve_only
+        self._with_litellm = plan.experiment.needs_litellm
         self._is_apart = plan.experiment.isolation == "process"
         # With a limit on images, a cell may wait for earlier cells to end. A cell that waits for
         # another run must therefore get its slot back without waiting for them.
@@ -132,6 +134,8 @@ class _Shard:
             slot.give()
             if self._stop.requested or not await self._source.wait():
                 return
+            if self._source.expects_lost:
+                await asyncio.to_thread(begin_server, self._do, with_litellm=self._with_litellm)
 
     async def _run(self, share: Share, slot: Slot) -> None:
         """Run one cell. It records its own failures, and they do not affect other cells."""
@@ -156,6 +160,8 @@ class _Shard:
                 return "done", await in_turn(do, cell.label, self._states.lake, self._stop, slot)
         except Interrupted as error:
             return "interrupted", str(error)
+        except Waiting as error:
+            return "waiting", str(error)
         except PreflightFailed as error:
             return "refused", f"not run: {error}"
         except BudgetExhausted as error:
@@ -164,16 +170,15 @@ class _Shard:
             return "infrastructure", f"infrastructure: {error}"
 
     async def _work(self, there: Cell, *, apart: bool) -> str:
-        do = solve_and_grade if self._how.grade else solve_only
         async with self._limit():
             await check_image(there, self._gate, self._states, grade=self._how.grade)
             if not apart:
-                return await do(there, self._states.lake, stop=self._stop)
+                return await self._do(there, self._states.lake, stop=self._stop)
             begin = partial(
                 in_process,
-                *(do, there, self._states.lake),
+                *(self._do, there, self._states.lake),
                 stop=self._stop,
-                with_litellm=there.experiment.needs_litellm,
+                with_litellm=self._with_litellm,
             )
             for _ in range(DEATHS - 1):
                 try:

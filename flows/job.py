@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -15,26 +13,25 @@ from prefect.context import FlowRunContext
 from prefect.states import Completed
 
 from agent.errors import BudgetExhausted, Interrupted
-from eval import job_images
-from eval.base_image import connect
 from eval.digests import canonical_digest
-from eval.image_store import ImageStore
 from eval.types import Instance
 from flows.errors import GateFailed, IncompleteRun
 from flows.experiments.cells import Cell, Place
 from flows.experiments.plan import declare
 from flows.experiments.records import patch_sha256
 from flows.experiments.stop import Stop
-from flows.experiments.workspaces import cache_folder
-from flows.images.cache import ImageCache
-from flows.jobs import body, choosing, publishing, rows, verification
+from flows.jobs import body, choosing, commits, publishing, rows, verification
 from flows.jobs.choosing import Candidate
+from flows.jobs.placing import placed
 from flows.jobs.preparing import Prepared, prepare
 from flows.jobs.request import Request
-from flows.jobs.verification import After, Checks
+from flows.jobs.verification import After, Checks, Judged
+from flows.server import approving
 from flows.server.artifacts import artifact_key
 from flows.server.caching import kept, result_of, result_storage
+from flows.server.forge_tokens import forge_token
 from flows.server.given import name_run
+from flows.server.job_runs import name_of
 from flows.server.logs import run_log
 from flows.server.stopping import graceful_stop
 from flows.server.turns import in_turn
@@ -97,16 +94,23 @@ async def job(request: Request, lake: str | None = None, *, approved: bool = Fal
     """
     request = _identified(request)
     store = Lake.open(lake)
-    await name_run(f"job {request.job_id}")
+    await name_run(name_of(request.job_id))
+    async with forge_token(request):
+        row = await _row_of(request, store, approved=approved)
+    await show(row, store)
+    return Completed(message=summary(row), data=request.job_id)  # type: ignore[return-value]  # Prefect unwraps it
+
+
+async def _row_of(request: Request, store: Lake, *, approved: bool) -> Row:
+    """Return the last row of a job. Nothing is done for one that has ended as requested."""
     prepared = await asyncio.to_thread(prepare, request, store)
     row = prepared.row
-    if not _is_published(row, request):
-        row = await asyncio.to_thread(
-            partial(rows.update, store, row, state="running", flow_run_id=_flow_run_id())
-        )
-        row = await _carried_out(prepared, row, store, approved=approved)
-    await _show(row, store)
-    return Completed(message=_summary(row), data=request.job_id)  # type: ignore[return-value]  # Prefect unwraps it
+    if is_published(row, request):
+        return row
+    row = await asyncio.to_thread(
+        partial(rows.update, store, row, state="running", flow_run_id=flow_run_id())
+    )
+    return await _carried_out(prepared, row, store, approved=approved)
 
 
 def _identified(request: Request) -> Request:
@@ -121,12 +125,12 @@ def _identified(request: Request) -> Request:
     return request.model_copy(update={"id": request.job_id})
 
 
-def _flow_run_id() -> str | None:
+def flow_run_id() -> str | None:
     context = FlowRunContext.get()
     return str(context.flow_run.id) if context and context.flow_run else None
 
 
-def _is_published(row: Row, request: Request) -> bool:
+def is_published(row: Row, request: Request) -> bool:
     """Return True if the job has ended with what is requested now."""
     made = {"patch": "commit", "branch": "branch", "pull_request": "pull_request"}
     return bool(row["state"] == "done" and row[made[request.publish]])
@@ -134,8 +138,35 @@ def _is_published(row: Row, request: Request) -> bool:
 
 async def _carried_out(prepared: Prepared, row: Row, store: Lake, *, approved: bool) -> Row:
     """Solve, verify and publish. Return the last row of the job, which is written in any case."""
+    async with graceful_stop() as stop, swept(store):
+        row = await solved(prepared, row, store, stop)
+    if prepared.request.approve and not approved:
+        row = await decided_on(row, store)
+        if row["state"] != "running":
+            return row
+    return await asyncio.to_thread(published, prepared, row, store)
+
+
+async def decided_on(row: Row, store: Lake) -> Row:
+    """Return the row of a job that needs approval: running again, cancelled, or waiting."""
+    row = rows.update(store, row, state="waiting", detail="the patch waits for approval")
+    question = f"**{row['title']}**\n\n{row['verdict']}: {row['reason']}"
+    decision = await approving.decided("publish", question)
+    if decision is None:
+        return row
+    if not decision:
+        return rows.update(store, row, state="cancelled", detail="the patch was not approved")
+    return rows.update(store, row, state="running", detail="")
+
+
+async def solved(prepared: Prepared, row: Row, store: Lake, stop: Stop) -> Row:
+    """Solve and verify a job. Return its row with the best patch.
+
+    Raises:
+        GateFailed, IncompleteRun, Interrupted: as in `job`. The row says why.
+    """
     try:
-        async with graceful_stop() as stop, swept(store), _placed(prepared, store) as place:
+        async with placed(prepared, store) as place:
             candidates = await _candidates(prepared, place, store, stop)
             row = _chosen(prepared, row, candidates, store)
             stop.check()
@@ -143,48 +174,27 @@ async def _carried_out(prepared: Prepared, row: Row, store: Lake, *, approved: b
         ended = {"state": "failed"} if isinstance(error, GateFailed) else {}
         rows.update(store, row, detail=str(error), **ended)
         raise
-    if prepared.request.approve and not approved:
-        return rows.update(store, row, state="waiting", detail="the patch waits for approval")
-    return await asyncio.to_thread(_published, prepared, row, store)
+    return row
 
 
-def _published(prepared: Prepared, row: Row, store: Lake) -> Row:
+def published(prepared: Prepared, row: Row, store: Lake) -> Row:
+    """Commit and publish the patch in the row of a job. Return its last row.
+
+    Raises:
+        Interrupted: the job was cancelled meanwhile.
+        DatasetError, UsageError, InfrastructureError: as in `publishing.publish`.
+    """
     stored = rows.read(store, row["job_id"])
     if stored is not None and stored["state"] == "cancelled":
         raise Interrupted(f"job {row['job_id']} was cancelled; run it again to continue")
     try:
+        if row["pipeline"] is None:  # the commits of a pipeline are made already
+            row = rows.update(store, row, commit=commits.commit(prepared.mirror, row))
         row = publishing.publish(store, row, prepared.request, prepared.source, prepared.mirror)
     except Exception as error:
         rows.update(store, row, detail=str(error))
         raise
     return rows.update(store, row, state="done", detail="")
-
-
-@asynccontextmanager
-async def _placed(prepared: Prepared, store: Lake) -> AsyncIterator[Place]:
-    """Yield the place of the job's workspaces, with its image built and kept during the block."""
-    request = prepared.request
-    if prepared.recipe is None:
-        yield Place("host")
-        return
-    images = await asyncio.to_thread(ImageStore, cache_folder())
-    name = prepared.instance.image
-    with images.held(name):
-        image_id = await asyncio.to_thread(_built, images, prepared, store)
-        yield Place("docker", image_digest=image_id, network=request.network)
-
-
-def _built(images: ImageStore, prepared: Prepared, store: Lake) -> str:
-    assert prepared.recipe is not None
-    name = prepared.instance.image
-    with images.fetching(name):
-        is_new = not images.find([name])
-        image_id = job_images.ensure(
-            connect(), prepared.mirror, prepared.row["base_commit"], prepared.recipe
-        )
-    if is_new:
-        ImageCache(store, images, None).built(name)
-    return image_id
 
 
 async def _candidates(prepared: Prepared, place: Place, store: Lake, stop: Stop) -> list[Candidate]:
@@ -223,32 +233,22 @@ async def _candidate(prepared: Prepared, cell: Cell, store: Lake, stop: Stop) ->
     [attempt] = store.read("attempts", *cell.partition, attempt_id)
     [prediction] = store.read("predictions", *cell.partition, attempt_id)
     made = partial(Candidate, cell.arm.name, prediction["model_patch"], attempt)
-    evidence: dict[str, Any] = {
-        "before": None,
-        "after": None,
-        "with_old_tests": None,
-        "warnings": [],
-        "agent_verdict": attempt["agent_verdict"],
-    }
-    if prepared.checks is None or not prediction["model_patch"].strip():
-        return made("not_verified", "no verification was asked for", (), json.dumps(evidence))
     stop.check()
-    base = await _base(prepared, cell.place, store)
+    judged = await judge(prepared, cell.place, store, prediction["model_patch"])
+    evidence = judged.evidence | {"agent_verdict": attempt["agent_verdict"]}
+    run_log().info("%s: %s, %s", cell.label, judged.verdict, judged.reason)
+    warnings = tuple(judged.evidence["warnings"])
+    return made(judged.verdict, judged.reason, warnings, json.dumps(evidence))
+
+
+async def judge(prepared: Prepared, place: Place, store: Lake, patch: str) -> Judged:
+    """Run the tests with a patch. Return the verdict on it."""
+    if prepared.checks is None or not patch.strip():
+        return verification.unjudged()
+    base = await _base(prepared, place, store)
     task = verified_patch.with_options(result_storage=await result_storage(store))
-    content = await result_of(
-        task, prepared.instance, cell.place, prepared.checks, prediction["model_patch"]
-    )
-    patched = After.of(content)
-    verdict, reason = verification.decide(base, patched)
-    warnings = verification.warnings(base, patched)
-    evidence |= {
-        "before": asdict(base.tests),
-        "after": asdict(patched.state.tests) if patched.state else None,
-        "with_old_tests": asdict(patched.with_old_tests) if patched.with_old_tests else None,
-        "warnings": warnings,
-    }
-    run_log().info("%s: %s, %s", cell.label, verdict, reason)
-    return made(verdict, reason, tuple(warnings), json.dumps(evidence))
+    content = await result_of(task, prepared.instance, place, prepared.checks, patch)
+    return verification.judged(base, After.of(content))
 
 
 def _chosen(prepared: Prepared, row: Row, candidates: list[Candidate], store: Lake) -> Row:
@@ -258,7 +258,7 @@ def _chosen(prepared: Prepared, row: Row, candidates: list[Candidate], store: La
         GateFailed: there is no patch, or the best one breaks tests.
     """
     best = choosing.best(candidates)
-    row = rows.update(store, row, **_totals([each.attempt for each in candidates]))
+    row = rows.update(store, row, **totals([each.attempt for each in candidates]))
     if best is None:
         details = "; ".join(f"{each.arm}: {each.attempt['outcome']}" for each in candidates)
         raise GateFailed(f"no arm left a patch ({details})")
@@ -280,14 +280,14 @@ def _chosen(prepared: Prepared, row: Row, candidates: list[Candidate], store: La
     return row
 
 
-def _totals(attempts: list[Row]) -> Row:
-    """Return the sums over attempts; None if a summand is unknown."""
+def totals(attempts: list[Row]) -> Row:
+    """Return the sums over attempts or jobs; None if a summand is unknown."""
     names = ("cost_usd", "billed_usd", "input_tokens", "output_tokens")
     columns = {name: [attempt[name] for attempt in attempts] for name in names}
     return {name: None if None in column else sum(column) for name, column in columns.items()}
 
 
-async def _show(row: Row, store: Lake) -> None:
+async def show(row: Row, store: Lake) -> None:
     """Publish the report of a job as artifacts of the flow run."""
     if row["patch"] is None:
         return
@@ -306,6 +306,6 @@ async def _show(row: Row, store: Lake) -> None:
         )
 
 
-def _summary(row: Row) -> str:
+def summary(row: Row) -> str:
     where = row["pull_request"] or row["branch"] or "patch"
     return f"{row['state']} · {row['verdict']} · {where}"

@@ -14,6 +14,7 @@ from prefect.artifacts import (
     acreate_table_artifact,
 )
 
+from flows.experiments.diagnosis import insights
 from flows.server.artifacts import HISTORY, artifact_key
 from flows.storage import bindings, report_files
 from flows.storage.lake import Lake
@@ -74,7 +75,9 @@ async def publish(
     """
     built = await asyncio.to_thread(report_files.read, store, experiment, baseline, candidate)
     on_report.get()(built)
-    markdown = await asyncio.to_thread(report_files.write, store, built)
+    markdown = await asyncio.to_thread(
+        lambda: report_files.write(store, built, insight_of=insights(store))
+    )
     lake_id = await asyncio.to_thread(bindings.lake_id, store)
     page = str(report_files.page_path(store, experiment))
     await acreate_markdown_artifact(

@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AsyncExitStack, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,32 +13,35 @@ from typing import Literal
 
 from prefect import flow
 from prefect.client.schemas.objects import State
-from prefect.states import Completed
+from prefect.states import Completed, Failed
 
 from agent import models
 from agent.arms import ARMS
-from agent.errors import BudgetExhausted, InfrastructureError
+from agent.errors import BudgetExhausted, InfrastructureError, Waiting
 from agent.journal import Journal, Lease, Limit
 from agent.journal.holding import free, held
 from agent.journal.pacing import Pace, Sending
 from agent.models.spec import ModelSpec
+from agent.session.deadlines import covered_s
 from agent.session.log import JournalLog
-from agent.session.reuse import Reuse, Rules
 from agent.session.session import Session
 from agent.session.steps import Step, from_record
 from agent.types import Outcome
 from flows.errors import IncompleteRun
 from flows.experiments import endings, records, workspaces
+from flows.experiments.ancestry import alone_in_folder, origin_of, reuse_of
 from flows.experiments.cell_state import CellStates, submission
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.experiments.keys import attempt_key, is_cached, origins
+from flows.experiments.messages import check_answered
 from flows.experiments.plan import prepare
 from flows.experiments.stop import Stop
 from flows.grade import graded
 from flows.images.preflight import Gate, PreflightFailed
 from flows.images.schedule import scheduled
 from flows.server.caching import kept, result_of, result_storage
+from flows.server.events import tell_waiting
 from flows.server.given import declared, name_run
 from flows.server.logs import attempt_line, brief, run_log, step_log
 from flows.server.slots import cell_slot
@@ -55,6 +58,10 @@ on_step: ContextVar[Callable[[Cell, Step], None]] = ContextVar(
 """Callback after every step of an attempt; set by code that shows progress."""
 
 
+on_text: ContextVar[Callable[[str], None] | None] = ContextVar("on_text", default=None)
+"""Callback for texts of models while they are generated; set by a terminal that shows them."""
+
+
 @kept("attempt", "{cell.label}", lambda parameters: attempt_key(parameters["cell"]))
 async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> State[str]:
     """Solve a cell, resuming an earlier run of it. Return the attempt id, in a state.
@@ -66,24 +73,40 @@ async def attempt(cell: Cell, lake: Lake, stop: Stop | None = None) -> State[str
         InfrastructureError: the attempt cannot continue now; recorded, never cached.
         Interrupted: the operator asked to stop.
         LeaseHeld: another run is working on the cell.
+        Waiting: a person has not answered yet; recorded, never cached.
     """
     stop = stop or Stop()
     stop.check()
     journal = await asyncio.to_thread(open_journal, lake)
     attempt_id = attempt_key(cell)[:32]
     await asyncio.to_thread(journal.start, records.journaled(cell, attempt_id))
-    async with held(journal, attempt_id) as lease:
-        own = _LeasedAttempt(cell, lake, journal, lease)
-        if await own.is_over():
-            [row] = await asyncio.to_thread(lake.read, "attempts", *cell.partition, attempt_id)
-            return _completed(row)
-        clock = _Clock()
+    while True:
         try:
-            outcome, run = await own.outcome(clock, stop)
-        except Exception as error:
-            await own.write(endings.Interruption.of(error), clock.run)
-            raise
-        return _completed(await own.write(outcome, run))
+            async with held(journal, attempt_id) as lease:
+                return await _run(_LeasedAttempt(cell, lake, journal, lease), stop)
+        except Waiting as error:
+            wait = await asyncio.to_thread(journal.inbox(attempt_id).wait)
+            assert wait is not None, "the attempt has stated it"
+            if wait.is_answered:
+                continue  # while the lease was held, so that no other run resumed the attempt
+            tell_waiting(cell, wait)
+            return Failed(name="Waiting", message=str(error), data=error)
+
+
+async def _run(own: "_LeasedAttempt", stop: Stop) -> State[str]:
+    """Resume a held attempt, and write its rows. Return its id, in a state."""
+    cell, lake = own.cell, own.lake
+    if await own.is_over():
+        where = (*cell.partition, own.lease.attempt_id)
+        [row] = await asyncio.to_thread(lake.read, "attempts", *where)
+        return _completed(row)
+    clock = _Clock()
+    try:
+        outcome, run = await own.outcome(clock, stop)
+    except Exception as error:
+        await own.write(endings.Interruption.of(error), clock.run)
+        raise
+    return _completed(await own.write(outcome, run))
 
 
 def _completed(row: Row) -> State[str]:
@@ -132,11 +155,12 @@ class _LeasedAttempt:
         ended = await asyncio.to_thread(self.journal.outcome, self.lease.attempt_id)
         if ended is not None:
             return endings.from_text(ended, clock.run)
+        await asyncio.to_thread(check_answered, self.journal, self.lease.attempt_id)
         recorded = await asyncio.to_thread(self.journal.steps, self.lease.attempt_id)
         answered = sum(step.result is not None for step in recorded)
         run_log().info("%s", _begun(self.cell, self.lease.attempt_id, answered))
         limits = _limits(self.cell, self.lease)
-        reuse = await asyncio.to_thread(_reuse, self.journal, self.lease.attempt_id)
+        reuse = await asyncio.to_thread(reuse_of, self.journal, self.lease.attempt_id)
         log = JournalLog(
             self.journal, self.lease, blobs(self.lake), recorded, limits, stop.sleep, reuse
         )
@@ -158,12 +182,23 @@ class _LeasedAttempt:
         attempt_id = self.lease.attempt_id
         recorded = await asyncio.to_thread(self.journal.steps, attempt_id)
         steps = [from_record(step) for step in recorded if step.result is not None]
+        copied = [step for step in recorded if step.copied]
+        known = await asyncio.to_thread(self.journal.attempt, attempt_id)
+        assert known is not None, "it is held"
         account = await asyncio.to_thread(self.journal.account, attempt_id)
         # Only the lease holder writes rows: a run that lost its lease must not overwrite its
         # successor's.
         await asyncio.to_thread(self.journal.check, self.lease)
         finished = records.AttemptRecord(
-            attempt_id, self.cell, outcome, steps, account.billed_usd, run
+            attempt_id,
+            self.cell,
+            outcome,
+            steps,
+            account.billed_usd,
+            run,
+            known.parent_id,
+            frozenset((step.scope, step.seq) for step in copied),
+            covered_s(copied),
         )
         records.write(self.lake, finished)
         row = records.attempt_row(finished)
@@ -193,26 +228,6 @@ class _LeasedAttempt:
         return [table for table in tables if not self.lake.has(table, *where)]
 
 
-def _reuse(journal: Journal, attempt_id: str) -> Reuse | None:
-    """Return the steps of its parent that may answer a fork's, or None for any other attempt.
-
-    Raises:
-        InfrastructureError: the parent's steps were pruned.
-    """
-    attempt = journal.attempt(attempt_id)
-    if attempt is None or attempt.parent_id is None or attempt.reuse is None:
-        return None
-    is_gone = journal.attempt(attempt.parent_id) is None
-    if is_gone or journal.pruned_at(attempt.parent_id) is not None:
-        raise InfrastructureError(
-            f"attempt {attempt_id} reuses steps of {attempt.parent_id}, which were pruned "
-            "meanwhile: fork another attempt",
-            retryable=False,
-        )
-    steps = journal.steps(attempt.parent_id)
-    return Reuse(attempt.parent_id, steps, Rules.from_text(attempt.reuse))
-
-
 def _begun(cell: Cell, attempt_id: str, recorded_steps: int) -> str:
     """Return what is about to be solved, how and where."""
     model = cell.experiment.model_of(cell.arm)
@@ -227,11 +242,8 @@ def _begun(cell: Cell, attempt_id: str, recorded_steps: int) -> str:
 def _limits(cell: Cell, lease: Lease) -> tuple[Limit, ...]:
     """Return the budgets that the attempt's calls count against."""
     experiment, arm = cell.partition
-    names = {
-        "attempt": lease.attempt_id,
-        "arm": f"{experiment}/{arm}",
-        "experiment": experiment,
-    }
+    of_arm = f"{experiment}/{arm}"
+    names = {"attempt": lease.attempt_id, "arm": of_arm, "experiment": experiment}
     return tuple(
         Limit(kind, names[kind], budget.usd, budget.calls)
         for kind, budget in cell.experiment.budgets.items()
@@ -242,7 +254,7 @@ async def _solve(cell: Cell, log: JournalLog, stop: Stop) -> Outcome:
     show, note, attempt_id = on_step.get(), step_log(), log.lease.attempt_id
     spec = cell.experiment.model_of(cell.arm)
     built = _models(cell, spec, log.journal, stop) if spec else {}
-    origin = await asyncio.to_thread(_origin, log.journal, attempt_id)
+    origin = await asyncio.to_thread(origin_of, log.journal, attempt_id)
 
     def tell(step: Step) -> None:
         note(step)
@@ -259,6 +271,7 @@ async def _solve(cell: Cell, log: JournalLog, stop: Stop) -> Outcome:
         may_go_on=stop.check,
         limit_s=cell.arm.options.time_limit_s,
         origins=origins(cell),
+        turn_end=stop.turn_end,
     ) as session:
         return await ARMS[cell.arm.agent].solve(cell.task, session, cell.arm.options)
 
@@ -267,19 +280,9 @@ def _models(cell: Cell, own: ModelSpec, journal: Journal, stop: Stop) -> dict[st
     """Return the model of each role. Roles without a model of their own share one."""
     limits = cell.experiment.rate_limits
     pace = Pace(journal, limits, stop.sleep) if limits else None
-    sending = Sending(stop.check, stop.sleep, pace)
+    sending = Sending(stop.check, stop.sleep, pace, on_text.get())
     specs = cell.arm.options.models(own)
     return {role: models.build(spec, cell.task, cell.seed, sending) for role, spec in specs.items()}
-
-
-def _origin(journal: Journal, attempt_id: str) -> str:
-    """Return the id of the original attempt of a chain of forks.
-
-    Its paths appear in the conversation.
-    """
-    while (attempt := journal.attempt(attempt_id)) is not None and attempt.parent_id is not None:
-        attempt_id = attempt.parent_id
-    return attempt_id
 
 
 async def check_image(cell: Cell, gate: Gate, states: CellStates, *, grade: bool) -> None:
@@ -299,6 +302,7 @@ async def solve_and_grade(cell: Cell, lake: Lake, *, stop: Stop) -> str:
     Raises:
         InfrastructureError, BudgetExhausted, Interrupted: a later run resumes from there.
         LeaseHeld: another run is working on the cell.
+        Waiting: a person has not answered yet.
     """
     attempt_id = await solve_only(cell, lake, stop=stop)
     stop.check()
@@ -306,18 +310,24 @@ async def solve_and_grade(cell: Cell, lake: Lake, *, stop: Stop) -> str:
 
 
 async def solve_only(cell: Cell, lake: Lake, *, stop: Stop) -> str:
-    """Solve a cell without grading it. Return the attempt id.
+    """Solve a cell without grading it, and the cell that it derives from. Return the attempt id.
 
     Raises:
         InfrastructureError, BudgetExhausted, Interrupted: a later run resumes from there.
         LeaseHeld: another run is working on the cell.
+        Waiting: a person has not answered yet.
     """
     key = attempt_key(cell)
-    if not await asyncio.to_thread(is_cached, "attempt", key, lake):
-        # The task would raise LeaseHeld as well, but count as failed.
-        await free(await asyncio.to_thread(open_journal, lake), key[:32])
-    kept = attempt.with_options(result_storage=await result_storage(lake))
-    attempt_id = await result_of(kept, cell, lake, stop)
+    async with AsyncExitStack() as alone:
+        if not await asyncio.to_thread(is_cached, "attempt", key, lake):
+            if cell.base is not None:
+                await solve_only(cell.base, lake, stop=stop)
+            journal = await asyncio.to_thread(open_journal, lake)
+            # The task would raise LeaseHeld as well, but count as failed.
+            await free(journal, key[:32])
+            await alone.enter_async_context(alone_in_folder(cell, journal))
+        kept = attempt.with_options(result_storage=await result_storage(lake))
+        attempt_id = await result_of(kept, cell, lake, stop)
     if not lake.has("attempts", *cell.partition, attempt_id):
         # Prefect still has the cached result of an attempt whose rows were removed.
         attempt_id = await result_of(kept.with_options(refresh_cache=True), cell, lake, stop)
@@ -377,6 +387,9 @@ async def solve(
 
         try:
             result = await in_turn(once, cell.label, plan.lake, stop)
+        except Waiting as error:
+            run_log().info("%s: %s", cell.label, error)
+            return Completed(name="Waiting", message=str(error), data="waiting")  # type: ignore[return-value]
         except (InfrastructureError, BudgetExhausted, PreflightFailed) as error:
             raise IncompleteRun(f"{cell.label}: {error}") from error
     [row] = plan.lake.read("attempts", *cell.partition, attempt_key(cell)[:32])

@@ -22,13 +22,15 @@ from reports.analysis.paired import (
 )
 from reports.analysis.plans import judge_margin, read_plans
 from reports.analysis.resampled import read_resampled
+from reports.analysis.sharing import read_sharing
 from reports.analysis.spending import read_spending
 from reports.analysis.strata import read_stops, read_strata
 from reports.analysis.worth import read_worth
 from reports.errors import ReportError
-from reports.lake import near
-from reports.relations import open_marts, run_audits
+from reports.lake import near, open_lake
+from reports.relations import COMPARED, Making, run_audits
 from reports.rendering.notes import write_notes
+from reports.rendering.sharing import sharing_notes
 from reports.rendering.trajectories import find_trajectories
 from reports.types import ArmSummary, Pair, Report, Role, Source
 
@@ -52,8 +54,10 @@ def build(
     Raise ReportError for a missing lake, an unknown experiment or arm, and an experiment that
     declares nothing.
     """
-    connection = open_marts(lake, experiment)
+    making = Making(open_lake(lake, experiment))
+    connection = making.connection
     try:
+        making.wait(COMPARED)
         source = _read_source(connection, experiment)
         arms = read_arms(connection)
         pair, role = _first_pair(arms, source, baseline, candidate)
@@ -62,13 +66,15 @@ def build(
             arms = tuple(arm for arm in arms if arm.name in pair)
             comparisons = comparisons[:1]
         names = frozenset(arm.name for arm in arms)
-        cells = tuple(cell for cell in read_cells(connection) if cell.arm in names)
         resampled = read_resampled(connection, *pair) if pair else None
         worth = read_worth(connection, names)
+        making.wait()
+        cells = tuple(cell for cell in read_cells(connection) if cell.arm in names)
+        sharing = tuple(one for one in read_sharing(connection) if one.arm in names)
         report = Report(
             source=source,
             audits=run_audits(connection),
-            notes=write_notes(source, arms, comparisons, resampled),
+            notes=(*write_notes(source, arms, comparisons, resampled), *sharing_notes(sharing)),
             arms=arms,
             comparisons=comparisons,
             resampled=resampled,
@@ -76,6 +82,7 @@ def build(
             cells=cells,
             failures=read_failures(connection).of(names),
             spending=tuple(one for one in read_spending(connection) if one.arm in names),
+            sharing=sharing,
             breakdowns=read_breakdowns(connection).of(names),
             worth=worth,
             unknown_costs=tuple(
@@ -88,7 +95,7 @@ def build(
             trajectories=frozenset(),
         )
     finally:
-        connection.close()
+        making.close()
     return replace(report, trajectories=find_trajectories(lake, report))
 
 

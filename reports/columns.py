@@ -94,21 +94,21 @@ ATTEMPTS = Table(
             "outcome",
             TEXT,
             "submitted, gave_up, out_of_steps, out_of_budget or out_of_time; infrastructure, "
-            "refused (the image failed its preflight), budget_stop and interrupted are not "
-            "final: a later run resumes the attempt",
+            "refused (the image failed its preflight), budget_stop, interrupted and waiting (for "
+            "a person) are not final: a later run resumes the attempt",
         ),
         Column("detail", TEXT, "why the attempt ended, in the arm's words, or the error's text"),
         Column(
             "workflow_status",
             TEXT,
-            "durable arm: completed, gates_closed, blocked, out_of_turns, out_of_time or "
-            "out_of_limits; null for other arms",
+            "durable arm: completed, gates_closed, blocked, out_of_turns, out_of_time, "
+            "out_of_limits or dismissed; null for other arms",
             required=False,
         ),
         Column(
             "agent_verdict",
             TEXT,
-            "durable arm's own judgement: accepted, rejected or unverified",
+            "judgement of the durable or staged arm itself: accepted, rejected or unverified",
             required=False,
         ),
         Column(
@@ -125,7 +125,14 @@ ATTEMPTS = Table(
             required=False,
         ),
         Column("started_at", TIME, "start, workspace included", required=False),
-        Column("duration_s", FLOAT, "wall time; null where an import does not say", "s", False),
+        Column(
+            "duration_s",
+            FLOAT,
+            "wall time, and that of reused steps in their own attempt; null where an import does "
+            "not say",
+            "s",
+            False,
+        ),
         Column(
             "order_in_instance",
             INT,
@@ -161,6 +168,27 @@ ATTEMPTS = Table(
             FLOAT,
             "bill for all calls ever sent; calls lost in a crash count at an estimate; "
             "null where an import does not say",
+            "USD",
+            False,
+        ),
+        Column(
+            "base_attempt_id",
+            TEXT,
+            "attempt that it was forked or derived from; null for others and in older files",
+            required=False,
+        ),
+        Column(
+            "reused_calls",
+            INT,
+            "the part of model_calls that was bought for that attempt; null for imports and in "
+            "older files",
+            "calls",
+            False,
+        ),
+        Column(
+            "reused_usd",
+            FLOAT,
+            "the part of cost_usd that was bought for that attempt; null if unknown",
             "USD",
             False,
         ),
@@ -349,6 +377,12 @@ EXPERIMENTS = Table(
             False,
         ),
         Column(
+            "derived_from",
+            TEXT,
+            "arm with whose attempts it shares steps of the same inputs; null if none",
+            required=False,
+        ),
+        Column(
             "label",
             TEXT,
             "name of the arm in an import; null for runs of this lake",
@@ -423,7 +457,12 @@ JOBS = Table(
     "the last known state of one job: a task in a repository, solved and verified",
     (
         Column("job_id", TEXT, "identifies the job; its experiment is `job-<id>`"),
-        Column("state", TEXT, "running, waiting (for approval), done, failed or cancelled"),
+        Column(
+            "state",
+            TEXT,
+            "running, waiting (for approval), chat (begun with `durabench chat`), done, failed or "
+            "cancelled",
+        ),
         Column("detail", TEXT, "why it is in this state; empty if nothing is to be said"),
         Column("request", TEXT, "the request as JSON; it holds no token"),
         Column("source", TEXT, "address or path of the repository"),
@@ -434,6 +473,9 @@ JOBS = Table(
         Column("base_branch", TEXT, "its branch; null for a tag or a commit", required=False),
         Column("image", TEXT, "image of the containers; empty on the host"),
         Column("revises", TEXT, "the job that this one continues; null if none", required=False),
+        Column("pipeline", TEXT, "the pipeline as JSON; null if it is no run", required=False),
+        Column("run", TEXT, "the run of a pipeline that has this step; else null", required=False),
+        Column("step", TEXT, "name of the step; null if it is none", required=False),
         Column("verify_command", TEXT, "command of the verification; null if none", required=False),
         Column("verdict", TEXT, "verified, regressed or not_verified; null so far", required=False),
         Column("reason", TEXT, "the reason for the verdict; null so far", required=False),

@@ -129,7 +129,7 @@ def _write(
     import pyarrow.parquet as pq
     from duckdb import ColumnExpression, ConstantExpression
 
-    own, experiment = declared["arm"], declared["experiment_of"]
+    own, experiment, base = (declared[name] for name in ("arm", "experiment_of", "derived_from"))
     arm = f"{own}@{experiment}"
     row = {
         **{column: declared.get(column) for column in TABLES["experiments"].schema.names},
@@ -142,6 +142,7 @@ def _write(
         "primary_candidate": None,
         "primary_margin": None,
         "family": [],
+        "derived_from": f"{base}@{experiment}" if base else None,
     }
     path = unit_file(folder, "experiments", name, arm, "combined")
     assert isinstance(path, Path)

@@ -29,6 +29,9 @@ _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
 }
 """A report never fetches a DuckDB extension. The built-in ones are enough."""
 
+SESSION = "set timezone = 'UTC'; set parquet_metadata_cache = true"
+"""Settings that each cursor needs. It does not inherit those of its connection."""
+
 SEVERAL = 500
 """With more files than this, a table is read once, a few files at a time."""
 
@@ -110,7 +113,7 @@ def open_lake(lake: Path | UPath, experiment: str) -> DuckDBPyConnection:
         copy = TemporaryDirectory(prefix="durabench-lake-")
         weakref.finalize(connection, copy.cleanup)
         lake = _copy(lake, experiment, Path(copy.name))
-    connection.execute("set timezone = 'UTC'; set parquet_metadata_cache = true")
+    connection.execute(SESSION)
     connection.execute("create schema declared")
     for table in TABLES.values():
         folder = lake / table.name / f"experiment={experiment}"

@@ -47,6 +47,7 @@ ENDINGS: Mapping[str | None, str] = {
     "out_of_budget": "out of its own budget",
     "budget_stop": "stopped by a budget",
     "interrupted": "interrupted",
+    "waiting": "waits for a person",
     "infrastructure": "infrastructure",
     "refused": "its image failed the preflight",
     None: "never run",

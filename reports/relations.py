@@ -6,11 +6,13 @@ same relations.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.lake import open_lake
+from reports.lake import SESSION, open_lake
 from reports.types import AuditFailure
 
 if TYPE_CHECKING:
@@ -25,18 +27,27 @@ SCANNED_ONCE = ("llm_calls",)
 """Relations that stay views. `llm_calls` is by far the longest table, and only one mart reads it.
 The others become tables, because every scan of a lake reopens all of its many small files."""
 
-MARTS = (
-    "attempt_scopes",
-    "attempt_calls",
+COMPARED = (
     "planned_cells",
     "counted_attempts",
     "counted_evaluations",
     "cells",
     "arms",
-    "arm_instances",
-    "budget_steps",
     "arm_states",
+    "arm_instances",
     "instances",
+    "pairs",
+    "leads",
+    "plans",
+    "source",
+)
+"""The marts for the numbers of arms and pairs, in order of dependency."""
+
+MARTS = (
+    *COMPARED,
+    "attempt_scopes",
+    "attempt_calls",
+    "budget_steps",
     "groups",
     "consistency",
     "spreads",
@@ -45,17 +56,17 @@ MARTS = (
     "tool_uses",
     "order_strata",
     "budget_stops",
-    "pairs",
-    "leads",
     "failures",
     "failure_counts",
     "failure_examples",
     "paid_attempts",
     "spending",
-    "plans",
-    "source",
+    "sharing",
 )
-"""The marts, in order of dependency."""
+"""All marts, in order of dependency."""
+
+THREADS = 2
+"""Number of relations that are created at a time. Most of them keep only one processor busy."""
 
 AUDIT_EXAMPLES = 3
 """Number of rows of a failed audit that a report shows."""
@@ -66,6 +77,48 @@ CELLS = ("planned_cells", "counted_attempts", "counted_evaluations", "cells")
 same to the last digit in every arm, so that arms of equal cost tie."""
 
 
+class Making:
+    """The relations of an experiment, which threads create while others are read already."""
+
+    def __init__(self, connection: DuckDBPyConnection, marts: Sequence[str] = MARTS) -> None:
+        """Begin to create the schema `staging`, and these marts in the schema `marts`."""
+        self.connection = connection
+        connection.execute("create schema staging; create schema marts")
+        self._threads = ThreadPoolExecutor(THREADS)
+        self._made: dict[str, Future[None]] = {}
+        for name in STAGING:
+            self._begin("view" if name in SCANNED_ONCE else "table", "staging", name)
+        for name in marts:
+            self._begin("table", "marts", name)
+        self._threads.shutdown(wait=False)  # they end when everything is made
+
+    def _begin(self, kind: str, layer: str, name: str) -> None:
+        """Create a relation after the ones that its query names. They were begun before."""
+        query = (SQL / layer / f"{name}.sql").read_text(encoding="utf-8")
+        named = set(re.findall(r"\b(?:staging|marts)\.\w+", query))
+        sources = [self._made[each] for each in named if each in self._made]
+        relation, cursor = f"{layer}.{name}", self.connection.cursor()
+
+        def create() -> None:
+            for source in sources:
+                source.result()
+            with cursor:
+                cursor.execute(SESSION).execute(f"create {kind} {relation} as {query}")
+
+        self._made[relation] = self._threads.submit(create)
+
+    def wait(self, marts: Sequence[str] | None = None) -> None:
+        """Wait until these marts exist, by default all relations."""
+        names = self._made if marts is None else [f"marts.{name}" for name in marts]
+        for name in names:
+            self._made[name].result()
+
+    def close(self) -> None:
+        """Close the connection. Relations that are not begun will not be created."""
+        self._threads.shutdown(cancel_futures=True)
+        self.connection.close()
+
+
 def open_marts(
     lake: Path | UPath, experiment: str, marts: Sequence[str] = MARTS
 ) -> DuckDBPyConnection:
@@ -73,25 +126,19 @@ def open_marts(
 
     The caller closes the connection. Raise ReportError as `reports.lake.open_lake` does.
     """
-    connection = open_lake(lake, experiment)
-    connection.execute("create schema staging; create schema marts")
-    for name in STAGING:
-        kind = "view" if name in SCANNED_ONCE else "table"
-        _create(connection, kind, "staging", name)
-    for name in marts:
-        _create(connection, "table", "marts", name)
-    return connection
+    making = Making(open_lake(lake, experiment), marts)
+    try:
+        making.wait()
+    except BaseException:
+        making.close()
+        raise
+    return making.connection
 
 
 def run_audits(connection: DuckDBPyConnection) -> tuple[AuditFailure, ...]:
     """Run all audits and return those that found rows, by name."""
     found = (_audit(connection, path) for path in sorted((SQL / "audits").glob("*.sql")))
     return tuple(failure for failure in found if failure is not None)
-
-
-def _create(connection: DuckDBPyConnection, kind: str, layer: str, name: str) -> None:
-    query = (SQL / layer / f"{name}.sql").read_text(encoding="utf-8")
-    connection.execute(f"create {kind} {layer}.{name} as {query}")
 
 
 def _audit(connection: DuckDBPyConnection, path: Path) -> AuditFailure | None:

@@ -16,6 +16,16 @@ _TOLD_ELSEWHERE = ("output", "ok", "exit_code", "tests", "passed", "failed", "er
 """Fields of a tool's result that the summary or the output already shows."""
 
 
+_DID = {
+    "say": "says",
+    "end": "ends it",
+    "approve": "approves",
+    "revise": "wants it otherwise",
+    "reject": "rejects",
+}
+"""Words for what a message of each kind does."""
+
+
 @dataclass(frozen=True)
 class Origin:
     """The place and time of a step, and what kind of contact it is."""
@@ -139,6 +149,11 @@ def of_call(
 def of_work(origin: Origin, request: dict[str, Any], content: Any, outcome: str) -> StepView:
     """Return a command or an action for display. `content` is its result as JSON."""
     action, rest = _named(request)
+    if request.get("event") == "inbox" and isinstance(content, list):
+        said = [_told(message) for message in content]
+        return StepView(
+            origin, action, "; ".join(map(in_line, said)), asked="", result="\n".join(said)
+        )
     return StepView(
         origin,
         action or origin.kind,
@@ -147,6 +162,12 @@ def of_work(origin: Origin, request: dict[str, Any], content: Any, outcome: str)
         result=_output(content),
         outcome=outcome,
     )
+
+
+def _told(message: dict[str, Any]) -> str:
+    """Return a message of a person to the attempt."""
+    text, did = message["text"].strip(), _DID[message["kind"]]
+    return f"{message['sender']} {did}{f': {text}' if text else ''}"
 
 
 def of_exit(code: int | None, *, timed_out: bool) -> str:
@@ -167,10 +188,20 @@ def of_action(content: Any) -> str:
             return "refused"
         case {"changed": [*paths]} if paths:
             return f"changed {in_line(paths)}"
+        case {"ok": True, "retries": int(retries)} if retries:
+            return f"ok at try {retries + 1}"
         case {"ok": True}:
             return "ok"
         case {"test_files": [*files]}:
             return f"{len(files)} test file{'' if len(files) == 1 else 's'}"
+        case {"status": str(status), "calls": {"done": [*done]}}:
+            return f"{status}, {plural(len(done), 'call')} done"
+        case {"refused": str(why)} if why:
+            return f"refused: {in_line(why)}"
+        case {"problem": str(problem)} if problem:
+            return f"refused: {in_line(problem)}"
+        case [int(), *_]:
+            return f"results of {in_line(content)}"
         case list():
             return f"{len(content)} found"
         case str() if content:

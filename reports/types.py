@@ -11,6 +11,7 @@ from reports.estimates import Estimate as Estimate
 from reports.estimates import Interval as Interval
 from reports.harnesses import HarnessGrid
 from reports.losses import FailureClass, Failures, Spending
+from reports.sharing import Sharing
 from reports.strata import BudgetStops, OrderStratum
 from reports.unknown_costs import ArmUnknowns, PairUnknowns
 
@@ -170,6 +171,8 @@ class ArmSummary:
     """Attempts that do not count because a later attempt at the same cell does."""
     superseded_cost_usd: float | None
     """Known cost of superseded attempts, or None if none has a known cost."""
+    derived_from: str | None
+    """The arm with whose attempts it shares steps of the same inputs; None for most arms."""
 
     @property
     def is_control(self) -> bool:
@@ -483,6 +486,8 @@ class Report:
     failures: Failures
     spending: tuple[Spending, ...]
     """Spending by arm, in declared order."""
+    sharing: tuple[Sharing, ...]
+    """Derived arms, in declared order."""
     breakdowns: Breakdowns
     worth: Worth
     """The arms by cost and resolution together."""

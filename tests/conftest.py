@@ -3,7 +3,7 @@
 `make test-unit` runs the tests marked `unit`, `make test` all except those marked `full`, and `make
 test-all` every test. `full` is set by hand, on tests of which `make test` has a sample, and here on
 tests marked `sampled(N)`, except for one in N of a file, which depends on the commit, and on those
-marked `turn(K)`, except with each eighth commit. `unit` is set here, on every test that uses none
+marked `turn(K)`, except in one sample of eight. `unit` is set here, on every test that uses none
 of these:
 
 * a mark `docker`, `full` or `slow`;

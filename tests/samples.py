@@ -65,9 +65,10 @@ class Share:
 def has_turn(turn: int) -> bool:
     """Return True if this sample has the files of a turn, counted from 0.
 
-    The longest files take turns, so that no sample has several of them.
+    The longest files take turns, so that no sample has several of them. The number is hashed, so
+    that each share of such a file has a turn.
     """
-    return number() % TURNS == turn
+    return zlib.crc32(str(number()).encode()) % TURNS == turn
 
 
 def shares(count: int) -> list[Share]:

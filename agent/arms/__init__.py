@@ -6,6 +6,7 @@
 | `mini_retry` | mini-swe-agent, best of k by the tests that it can run |
 | `durable` | plans, reproduces, implements and verifies step by step: see `agent.arms.durable` |
 | `loop` | one conversation with capabilities that are switched on: see `agent.capabilities` |
+| `staged` | explores, plans, builds each subtask, verifies and repairs: see `agent.arms.staged` |
 | `command` | any program that speaks to a model API: see `agent.arms.command` |
 | `python` | a function of another package: see `agent.arms.python` |
 | `gold` | applies the reference patch: proves that image and grader work |
@@ -25,6 +26,7 @@ from agent.arms.options import (
     MiniOptions,
     MiniRetryOptions,
     PythonOptions,
+    StagedOptions,
 )
 from agent.session.session import Session
 from agent.types import Outcome, Task
@@ -32,7 +34,9 @@ from agent.types import Outcome, Task
 Solve = Callable[[Task, Session, Any], Awaitable[Outcome]]
 """Solves a task through a session, with the options of the agent."""
 
-ArmKind = Literal["mini", "mini_retry", "durable", "loop", "command", "python", "gold", "null"]
+ArmKind = Literal[
+    "mini", "mini_retry", "durable", "loop", "staged", "command", "python", "gold", "null"
+]
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,8 @@ class Arm:
     Raise it when the agent changes so much that its earlier attempts are those of another agent.
     Raising it buys every attempt again.
     """
+    hears: bool = False
+    """True if it reads the messages that people send to its attempts."""
 
 
 async def _mini(task: Task, session: Session, options: MiniOptions) -> Outcome:
@@ -75,6 +81,12 @@ async def _loop(task: Task, session: Session, options: LoopOptions) -> Outcome:
     return await arm.solve(task, session, options)
 
 
+async def _staged(task: Task, session: Session, options: StagedOptions) -> Outcome:
+    from agent.arms.staged import arm
+
+    return await arm.solve(task, session, options)
+
+
 async def _command(task: Task, session: Session, options: CommandOptions) -> Outcome:
     from agent.arms.command import arm
 
@@ -90,8 +102,9 @@ async def _python(task: Task, session: Session, options: PythonOptions) -> Outco
 ARMS: dict[ArmKind, Arm] = {
     "mini": Arm(_mini, MiniOptions, needs_model=True),
     "mini_retry": Arm(_mini_retry, MiniRetryOptions, needs_model=True),
-    "durable": Arm(_durable, DurableOptions, needs_model=True, version=2),
-    "loop": Arm(_loop, LoopOptions, needs_model=True),
+    "durable": Arm(_durable, DurableOptions, needs_model=True, version=2, hears=True),
+    "loop": Arm(_loop, LoopOptions, needs_model=True, hears=True),
+    "staged": Arm(_staged, StagedOptions, needs_model=True, hears=True),
     "command": Arm(_command, CommandOptions, needs_model=True),
     "python": Arm(_python, PythonOptions, needs_model=True),
     "gold": Arm(reference.gold, ArmOptions, needs_model=False),

@@ -11,7 +11,7 @@ from typing import Any
 
 from agent.arms import mini
 from agent.arms.options import MiniRetryOptions
-from agent.checks import apply_patch, baseline, regressions, run_tests, tests_covering
+from agent.checks import checked, tests_covering
 from agent.errors import OutOfTime
 from agent.models.patches import parse
 from agent.session.session import BASE, Session
@@ -69,12 +69,8 @@ async def _checked(task: Task, outcome: Outcome, fresh: Session) -> _Try:
     tests = await tests_covering(changed, fresh)
     if not tests:
         return _Try(outcome)
-    before = await baseline(tests, tools, protection, fresh)
-    problem = await apply_patch(fresh, patch)
-    if problem:
-        return _Try(outcome, tuple(tests), (f"the patch does not apply: {problem}",))
-    after = await run_tests(before.paths, tools, protection, fresh)
-    return _Try(outcome, before.paths, tuple(regressions(before.run, after)))
+    found = await checked(patch, tests, tools, protection, fresh)
+    return _Try(outcome, found.tests, found.failures)
 
 
 def _report(tries: Sequence[_Try], chosen: int) -> dict[str, Any]:

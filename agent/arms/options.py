@@ -1,15 +1,19 @@
 """Arm options of an experiment, by agent. Everything else is set by the agent itself."""
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
 from agent.arms.command.recipe import AnyRecipe, Recipe
 from agent.arms.durable.profile import LeanProfile, Profile
-from agent.capabilities.declared import Delegation, Programs
+from agent.capabilities.declared import Delegation
 from agent.errors import InvalidSpec
 from agent.models.spec import ModelSpec
+from agent.ptc.limits import Programs
+
+Approval = Literal["plan", "patch"]
+"""The work that a person has to approve."""
 
 
 class ArmOptions(BaseModel):
@@ -64,6 +68,11 @@ class DurableOptions(ArmOptions):
     )
     cost_limit_usd: float | None = Field(
         default=3.0, gt=0, description="US dollars per attempt; null for any amount"
+    )
+    approval: Approval | None = Field(
+        default=None,
+        description="plan: a person approves a plan before the work; patch: the change before it "
+        "is submitted; null: nobody does",
     )
     profile: Profile = Field(
         default_factory=LeanProfile,
@@ -143,18 +152,21 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class LoopLimits(_Part):
+class AgentLimits(_Part):
     """Limits of one attempt, over all its agents."""
 
     calls: int | None = Field(default=250, ge=1, description="model calls; null for any number")
     usd: float | None = Field(default=3.0, gt=0, description="US dollars; null for any amount")
 
 
-class LoopTimeouts(_Part):
+class ToolTimeouts(_Part):
     """Time limits of single tools."""
 
     command_s: float = Field(default=120, gt=0, description="seconds per command")
     test_s: float = Field(default=600, gt=0, description="seconds per run of tests")
+
+
+Rounds = Annotated[int, Field(ge=1, le=10_000)]
 
 
 class LoopOptions(ArmOptions):
@@ -164,9 +176,18 @@ class LoopOptions(ArmOptions):
         default=["files", "symbols", "shell", "tests"],
         min_length=1,
         description="what the agent can do: files, look, symbols, shell, tests, ptc, subagents, "
-        "faults, or one of another package as package.module:NAME",
+        "cells, faults, ask, or one of another package as package.module:NAME",
     )
-    rounds: int = Field(default=60, ge=1, le=10_000, description="model calls of the first agent")
+    interactive: bool = Field(
+        default=False,
+        description="a chat: after each answer the agent waits for the next message of a person",
+    )
+    approval: Approval | None = Field(
+        default=None,
+        description="plan: a person approves a plan before files are changed; patch: the change "
+        "before it is submitted; null: nobody does",
+    )
+    rounds: Rounds = Field(default=60, description="model calls of the first agent, per turn")
     roles: dict[str, ModelSpec] = Field(
         default_factory=dict,
         description="models by role: `loop` for the first agent, or a kind of subagent",
@@ -175,11 +196,19 @@ class LoopOptions(ArmOptions):
         default_factory=Delegation, description="kinds of subagents, and limits on their number"
     )
     programs: Programs = Field(default_factory=Programs, description="limits on one program")
-    limits: LoopLimits = Field(default_factory=LoopLimits, description="limits of one attempt")
-    timeouts: LoopTimeouts = Field(default_factory=LoopTimeouts, description="of single tools")
+    limits: AgentLimits = Field(default_factory=AgentLimits, description="limits of one attempt")
+    timeouts: ToolTimeouts = Field(default_factory=ToolTimeouts, description="of single tools")
     protect_tests: bool = Field(
         default=True, description="revert changes of existing tests and of their configuration"
     )
+
+    @model_validator(mode="after")
+    def _asks_once(self) -> "LoopOptions":
+        if self.interactive and self.approval:
+            raise ValueError(
+                "interactive and approval exclude each other: a chat shows each answer anyway"
+            )
+        return self
 
     def models(self, own: ModelSpec) -> dict[str, ModelSpec]:
         """Return the models of the roles that have their own.
@@ -193,3 +222,35 @@ class LoopOptions(ArmOptions):
         kinds = self.subagents.kinds.items()
         of_kinds = {name: kind.model for name, kind in kinds if kind.model is not None}
         return {"": own, **of_kinds, **self.roles}
+
+
+class StageRounds(_Part):
+    """Model calls of one conversation of a stage."""
+
+    explore: Rounds = Field(default=20, description="reading the code")
+    plan: Rounds = Field(default=6, description="planning")
+    build: Rounds = Field(default=40, description="each subtask")
+    repair: Rounds = Field(default=20, description="each repair")
+
+
+class StagedOptions(ArmOptions):
+    """The models and limits of the agent that explores, plans, builds and verifies."""
+
+    roles: dict[Literal["explore", "plan", "build", "repair"], ModelSpec] = Field(
+        default_factory=dict, description="models by stage; default the arm's model"
+    )
+    rounds: StageRounds = Field(
+        default_factory=StageRounds, description="model calls of one conversation, by stage"
+    )
+    verifications: int = Field(
+        default=5, ge=1, le=50, description="verifications; each but the last leads to a repair"
+    )
+    limits: AgentLimits = Field(default_factory=AgentLimits, description="limits of one attempt")
+    timeouts: ToolTimeouts = Field(default_factory=ToolTimeouts, description="of single tools")
+    protect_tests: bool = Field(
+        default=True, description="revert changes of existing tests and of their configuration"
+    )
+
+    def models(self, own: ModelSpec) -> dict[str, ModelSpec]:
+        """Return the models of the stages that have their own."""
+        return {"": own, **{str(stage): spec for stage, spec in self.roles.items()}}

@@ -15,7 +15,8 @@ from agent.tools.tool import TEXT, Arguments, Tool, ToolSettings, Value
 from agent.types import Task
 
 if TYPE_CHECKING:
-    from agent.capabilities.declared import Delegation, Programs
+    from agent.capabilities.declared import Delegation
+    from agent.ptc.limits import Programs
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Agent:
         async def help_(asked: Any, scope: Session) -> ToolResult:
             return await native.run(self, scope, asked)
 
-        return Helper(native.name, native.arguments, help_, native.changes_files)
+        return Helper(native.name, native.arguments, help_, native.changes_files, native.value)
 
     def prompts(self) -> list[str]:
         """Return what the capabilities say in the system message."""

@@ -7,6 +7,9 @@ from agent.capabilities.declared import Delegation
 from agent.capabilities.registry import load
 from agent.errors import InvalidSpec
 
+FIRST = "loop"
+"""The role of the first agent. Subagents have the names of their kinds."""
+
 
 def checked(
     capabilities: Sequence[str], delegation: Delegation, roles: Collection[str]
@@ -16,11 +19,15 @@ def checked(
     Raises:
         InvalidSpec: a capability is unknown, or a kind or a role does not fit.
     """
-    unknown = sorted(set(roles) - {"loop", *delegation.kinds})
+    unknown = sorted(set(roles) - {FIRST, *delegation.kinds})
     if unknown:
         raise InvalidSpec(
-            f"no kind of subagent is declared for role {', '.join(unknown)}: the roles are loop "
+            f"no kind of subagent is declared for role {', '.join(unknown)}: the roles are {FIRST} "
             f"and {', '.join(delegation.kinds) or 'no other'}"
+        )
+    if FIRST in delegation.kinds:
+        raise InvalidSpec(
+            f"a kind of subagent cannot be named {FIRST}, the role of the first agent: rename it"
         )
     if "subagents" in capabilities and not delegation.kinds:
         raise InvalidSpec("capability subagents needs a kind: declare one in subagents.kinds")
@@ -33,6 +40,6 @@ def _check_kind(name: str, capabilities: Sequence[Capability], *, writes: bool) 
     changing = [tool.name for each in capabilities for tool in each.tools if tool.changes_files]
     if changing and not writes:
         raise InvalidSpec(
-            f"subagents of kind {name} must not write, but have {', '.join(changing)}: give them "
-            "look in place of files, or say writes: true"
+            f"subagents of kind {name} must not write, but have {', '.join(changing)}: leave "
+            "these capabilities out (look reads files), or say writes: true"
         )

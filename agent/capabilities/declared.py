@@ -1,27 +1,13 @@
-"""The declaration of programs and subagents in an experiment."""
-
-from typing import Annotated
+"""The declaration of subagents in an experiment."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from agent.models.spec import ModelSpec
-
-Count = Annotated[int, Field(ge=1, le=10_000)]
+from agent.ptc.limits import Count
 
 
 class _Declared(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Programs(_Declared):
-    """Limits on one program of the model, which learns when it reaches one."""
-
-    calls: Count = Field(default=200, description="tool calls")
-    seconds: float = Field(default=10, gt=0, description="seconds of the interpreter's own work")
-    memory_mb: Count = Field(default=64, description="megabytes of its variables")
-    recursion: Count = Field(default=200, description="nested calls of functions")
-    output_kb: Count = Field(default=64, description="kilobytes of its value and of its prints")
-    code_kb: Count = Field(default=64, description="kilobytes of its code")
 
 
 class Kind(_Declared):

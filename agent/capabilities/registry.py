@@ -3,7 +3,9 @@
 import importlib
 from collections.abc import Mapping, Sequence
 
+from agent.capabilities.ask import ASK
 from agent.capabilities.base import Capability, check
+from agent.capabilities.cells import CELLS
 from agent.capabilities.faults import FAULTS
 from agent.capabilities.files import FILES, LOOK
 from agent.capabilities.ptc import PTC
@@ -14,7 +16,8 @@ from agent.capabilities.tests import TESTS
 from agent.errors import InvalidSpec
 
 BUILT_IN: Mapping[str, Capability] = {
-    each.name: each for each in (FILES, LOOK, SYMBOLS, SHELL, TESTS, PTC, SUBAGENTS, FAULTS)
+    each.name: each
+    for each in (FILES, LOOK, SYMBOLS, SHELL, TESTS, PTC, SUBAGENTS, CELLS, FAULTS, ASK)
 }
 
 
@@ -40,8 +43,10 @@ def _named(name: str) -> Capability:
         )
     try:
         found: object = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidSpec(f"capability {name} cannot be imported: {error}") from None
+    except Exception as error:  # a module of others may raise anything
+        raise InvalidSpec(
+            f"capability {name} cannot be imported: {type(error).__name__}: {error}"
+        ) from None
     if not isinstance(found, Capability):
         raise InvalidSpec(f"{name} is no Capability but {type(found).__name__}")
     return found

@@ -123,7 +123,8 @@ async def merge(agent: Agent, session: Session, asked: Merge) -> ToolResult:
             return ToolResult(str(refusal), ok=False)
 
     request = {"tool": "merge", "arguments": {"ref": asked.ref}}
-    return await session.act("tool", request, take, ToolResult)
+    depends_on = [patch, agent.writes]
+    return await session.act("tool", request, take, ToolResult, depends_on=depends_on)
 
 
 async def _applied(workspace: Workspace, agent: Agent, patch: str | None) -> ToolResult:

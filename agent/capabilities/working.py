@@ -1,14 +1,18 @@
 """The conversation of an agent on the loop, from its task to its report."""
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
 from agent.capabilities.base import Agent
 from agent.conversation.answers import Answer
-from agent.conversation.conversation import converse, prompt_beside
+from agent.conversation.conversation import Conversation, prompt_beside
 from agent.conversation.exchanges import Exchange, Limits
+from agent.conversation.person import Person
 from agent.session.session import Session
+
+A = TypeVar("A", bound=Answer)
 
 
 class Report(Answer):
@@ -20,6 +24,12 @@ class Report(Answer):
     )
 
 
+class Spoken(Answer):
+    """What the agent says to the person of a chat."""
+
+    text: str
+
+
 async def work(agent: Agent, task: str, session: Session) -> Exchange[Report]:
     """Let an agent work until it reports. `session` is a scope of its own.
 
@@ -27,23 +37,34 @@ async def work(agent: Agent, task: str, session: Session) -> Exchange[Report]:
         BudgetExhausted, OutOfTime, LimitReached, InfrastructureError: no call could be made.
         ToolFailed: a tool ended the attempt.
     """
+    return await conversation(agent, {"task": task}, Report, session).until_answer()
+
+
+def conversation(
+    agent: Agent,
+    facts: Mapping[str, Any],
+    answer: type[A],
+    session: Session,
+    person: Person | None = None,
+) -> Conversation[A]:
+    """Open the conversation of an agent, with the facts about its task."""
     parts = [agent.prompt, prompt_beside(__file__), *agent.prompts()]
-    return await converse(
+    return Conversation(
         session,
         agent.role,
         "\n\n".join(part.strip() for part in parts if part.strip()),
-        _facts(agent, task, session),
-        Report,
+        {**facts, **_facts(agent, session)},
+        answer,
         Limits(rounds=agent.rounds, meter=agent.crew.meter),
         agent.toolbox,
         agent.helpers(),
+        person=person,
     )
 
 
-def _facts(agent: Agent, task: str, session: Session) -> dict[str, Any]:
+def _facts(agent: Agent, session: Session) -> dict[str, Any]:
     tools = agent.crew.tools
     return {
-        "task": task,
         "root": session.root,
         "network": "commands can reach other machines" if session.network else "none",
         "command_timeout_s": tools.command_timeout_s,

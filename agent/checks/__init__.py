@@ -4,11 +4,23 @@ running     a patch applied, and tests run, in a session's work tree
 covering    the existing tests of changed files
 baseline    existing tests on the base commit
 comparing   a run of tests against one of the base commit
+judging     a patch on a fresh copy, compared with the base commit
+debugging   detection of recurring errors
 """
 
 from agent.checks.baseline import Baseline, baseline
 from agent.checks.comparing import regressions
 from agent.checks.covering import tests_covering
+from agent.checks.judging import PatchCheck, checked
 from agent.checks.running import apply_patch, run_tests
 
-__all__ = ["Baseline", "apply_patch", "baseline", "regressions", "run_tests", "tests_covering"]
+__all__ = [
+    "Baseline",
+    "PatchCheck",
+    "apply_patch",
+    "baseline",
+    "checked",
+    "regressions",
+    "run_tests",
+    "tests_covering",
+]

@@ -12,6 +12,7 @@ from agent.conversation.answers import Answer
 from agent.conversation.exchanges import End, Exchange, Helper, Limits, ToolUse
 from agent.conversation.facts import as_markdown
 from agent.conversation.offering import Offer
+from agent.conversation.person import Decision, Person, decision, told
 from agent.conversation.protocols import (
     Call,
     NativeTools,
@@ -22,33 +23,18 @@ from agent.conversation.protocols import (
     objects_in,
     text_of,
 )
+from agent.conversation.transcript import UNKNOWN_WINDOW, Transcript
 from agent.errors import ContextWindowExceeded
-from agent.models.chat import CHARS_PER_TOKEN, tokens
-from agent.models.protocol import Message, ModelReply, ModelRequest
+from agent.journal import InboxMessage
+from agent.models.protocol import ModelReply, ModelRequest
 from agent.session.session import Session
 from agent.tools import Toolbox, ToolResult
-from agent.tools.rendering import head_and_tail, render
+from agent.tools.rendering import render
 
 A = TypeVar("A", bound=Answer)
 
 MALFORMED_IN_A_ROW = 3
 """Malformed replies in a row after which a conversation is given up."""
-
-COMPACT_SHARE, WRAP_UP_SHARE, SPILL_SHARE = 0.65, 0.80, 0.95
-"""Shares of the context window.
-
-Above the first, older tool results are shortened. Above the second, only an answer is accepted.
-Above the third, no call is made.
-"""
-
-RECENT_RESULTS = 4
-"""Tool results that are not shortened before the window is nearly full."""
-
-SHORTENED = 600
-"""Maximum length of a shortened tool result, in characters."""
-
-UNKNOWN_WINDOW = 128_000
-"""Context window of a model of which none is known, in tokens."""
 
 _TOLD_OF_A_PROBLEM = 1_000
 """Maximum length of a description of a problem, in characters."""
@@ -71,16 +57,20 @@ async def converse(
     toolbox: Toolbox | None = None,
     helpers: Sequence[Helper] = (),
     uses: list[ToolUse] | None = None,
+    person: Person | None = None,
 ) -> Exchange[A]:
     """Ask a role, let it use its tools, and return its answer.
 
     `facts` is the role's whole input. `session` is a scope of its own. `uses` is filled as tools
-    are used, for callers that need it when time runs out.
+    are used, for callers that need it when time runs out. Messages of a `person` are heard before
+    each call.
 
     Raises:
         BudgetExhausted, OutOfTime, LimitReached, InfrastructureError: no call could be made.
     """
-    talk = Conversation(session, role, prompt, facts, answer, limits, toolbox, helpers, uses)
+    talk = Conversation(
+        session, role, prompt, facts, answer, limits, toolbox, helpers, uses, person
+    )
     return await talk.until_answer()
 
 
@@ -113,8 +103,12 @@ class Conversation(Generic[A]):
         toolbox: Toolbox | None = None,
         helpers: Sequence[Helper] = (),
         uses: list[ToolUse] | None = None,
+        person: Person | None = None,
     ) -> None:
-        """Open the conversation. The parameters are those of `converse`."""
+        """Open the conversation. The parameters are those of `converse`.
+
+        In a chat with the `person`, a reply without a tool call is the answer.
+        """
         self._is_native = session.model(role).info.native_tools
         self._protocol: ToolProtocol = NativeTools() if self._is_native else TextTools()
         self._session = session
@@ -125,20 +119,23 @@ class Conversation(Generic[A]):
         self._limits = limits
         self._left = limits.rounds
         self._uses = [] if uses is None else uses
-        self._window = UNKNOWN_WINDOW
+        self._person = person
+        self._is_chat = person is not None and person.is_chat
+        self._calls = 0
         self._unanswered: list[tuple[Call, str]] = []
         """The calls of the reply that answered, with the results of those beside the answer."""
-        self._schemas = [*self._offer.schemas(), _schema(answer)]
-        self._tools = [one["function"]["name"] for one in self._schemas[:-1]]
-        told = f"{prompt}\n\n{self._protocol.instructions(self._schemas)}"
-        self._messages: list[Message] = [
-            {"role": "system", "content": told},
-            {"role": "user", "content": as_markdown(facts)},
-        ]
-        self._results: list[int] = []
-        """Positions of the messages with tool results."""
+        self._schemas = self._offer.schemas()
+        self._tools = [one["function"]["name"] for one in self._schemas]
+        if not self._is_chat:
+            self._schemas.append(_schema(answer))
+        instructions = self._protocol.instructions(self._schemas, is_chat=self._is_chat)
+        self._transcript = Transcript(
+            [
+                {"role": "system", "content": f"{prompt}\n\n{instructions}"},
+                {"role": "user", "content": as_markdown(facts)},
+            ]
+        )
         self._ids: set[str] = set()
-        self._counted, self._known_tokens = 0, 0
 
     async def until_answer(self) -> Exchange[A]:
         """Let the role use its tools until it answers, or its rounds or its window are used up.
@@ -148,105 +145,111 @@ class Conversation(Generic[A]):
         Raises:
             BudgetExhausted, OutOfTime, LimitReached, InfrastructureError: no call could be made.
         """
-        self._window = await _window(self._session, self._role, self._limits)
+        talk = self._transcript
+        talk.window = await _window(self._session, self._role, self._limits)
         malformed, is_too_long = 0, False
         while self._left > 0:
+            self._calls += 1
+            if self._person is not None and (news := await self._person.news(self._calls)):
+                talk.hear(_news(news, is_chat=self._is_chat))
             if self._limits.meter is not None:
                 self._limits.meter.check_call(self._session)
             self._left -= 1
-            self._make_room()
-            if self._is_full:
+            talk.make_room()
+            if talk.is_full:
                 return self._ended("context_full")
             is_last = self._left == 0 < self._limits.rounds - 1
-            only_answer = is_too_long or self._is_nearly_full or is_last
+            only_answer = is_too_long or talk.is_nearly_full or is_last
             try:
                 reply = await self._next_reply(only_answer=only_answer)
             except ContextWindowExceeded:
-                if not self._shorten_all():
+                if not talk.shorten_all():
                     return self._ended("context_full")
                 is_too_long = True
                 continue
             turn = self._read(reply)
             given = await self._carry_out(turn, only_answer=only_answer)
-            if given is not None:
+            if given is not None and not await self._goes_on():
                 return self._ended("answered", given)
-            if only_answer and self._left > 0:
+            if given is None and only_answer and self._left > 0:
                 return self._ended("context_full")
             malformed = malformed + 1 if turn.is_malformed else 0
             if malformed == MALFORMED_IN_A_ROW:
                 return self._ended("malformed")
         return self._ended("out_of_rounds")
 
+    async def _goes_on(self) -> bool:
+        """Return True if people said something before the answer, which then is not the last."""
+        if self._person is None or self._is_chat or self._left == 0:
+            return False
+        news = await self._person.late_news(self._calls)
+        if news:
+            self.tell(_news(news, is_chat=False))
+        return bool(news)
+
     def tell(self, text: str) -> None:
         """Respond to the answer, so that the conversation continues with `until_answer`."""
         outputs = [(call, output or text) for call, output in self._unanswered]
         self._unanswered = []
-        if any(call.id or not self._is_native for call, _ in outputs):
-            self._add(outputs)
+        if not self._is_chat and any(call.id or not self._is_native for call, _ in outputs):
+            self._transcript.add_results(self._protocol.results(outputs))
         else:
-            self._say(text)
+            self._transcript.say(text)
+
+    async def hear(self, about: str) -> list[InboxMessage]:
+        """Wait for what the person of a chat says next, and begin a turn with it.
+
+        `about` is the answer so far. Return the messages. One that ends the chat begins no turn.
+
+        Raises:
+            Waiting, Interrupted: as in `Person.answer`.
+        """
+        assert self._person is not None, "a chat has one"
+        messages = await self._person.answer(self._calls, "message", about)
+        if text := told([each for each in messages if each.kind == "say"]):
+            self._begin_turn(text)
+        return messages
+
+    async def decided(self, about: str) -> Decision:
+        """Wait for a decision about what was made, and begin a turn if it is to be revised.
+
+        Raises:
+            Dismissed: a person ended the attempt.
+            Waiting, Interrupted: as in `Person.answer`.
+        """
+        assert self._person is not None, "only a person approves"
+        made = decision(await self._person.answer(self._calls, "approval", about))
+        if made.kind == "revise":
+            self._begin_turn(f"{made.sender} does not approve it yet, and says:\n\n{made.text}")
+        return made
+
+    def _begin_turn(self, text: str) -> None:
+        self.tell(text)
+        self._left = self._limits.rounds
 
     def _ended(self, end: End, answer: A | None = None) -> Exchange[A]:
         return Exchange(answer, end, tuple(self._uses))
 
-    @property
-    def _is_nearly_full(self) -> bool:
-        return self._tokens > WRAP_UP_SHARE * self._window
-
-    @property
-    def _is_full(self) -> bool:
-        return self._tokens > SPILL_SHARE * self._window
-
-    @property
-    def _tokens(self) -> int:
-        """Size of the conversation: the provider's token count, plus an estimate of the rest."""
-        return self._known_tokens + tokens(self._messages[self._counted :])
-
-    def _make_room(self) -> None:
-        """Shorten older tool results before the window is nearly full, then all of them.
-
-        This changes the prefix of the conversation, which the provider's cache then lacks. So
-        everything that may be shortened is shortened at once.
-        """
-        if self._tokens > COMPACT_SHARE * self._window:
-            self._shorten(self._results[:-RECENT_RESULTS])
-        if self._is_full:
-            self._shorten_all()
-
-    def _shorten_all(self) -> bool:
-        """Shorten all tool results. Return False if none could be."""
-        return self._shorten(self._results)
-
-    def _shorten(self, places: Sequence[int]) -> bool:
-        is_shorter = False
-        for place in places:
-            whole = self._messages[place]["content"]
-            if len(whole) <= SHORTENED:
-                continue
-            short = head_and_tail(whole, SHORTENED)
-            self._messages[place] = {**self._messages[place], "content": short}
-            is_shorter = True
-            if place < self._counted:
-                self._known_tokens -= (len(whole) - len(short)) // CHARS_PER_TOKEN
-        return is_shorter
-
     async def _next_reply(self, *, only_answer: bool) -> ModelReply:
         if only_answer:
-            self._say("This is the last reply: answer now, with what you have.")
+            self._transcript.say("This is the last reply: answer now, with what you have.")
         request = ModelRequest(
-            list(self._messages),
+            list(self._transcript.messages),
             self._protocol.offered(self._schemas),
             role=self._role,
             facts=self._facts,
-            only=_ANSWER if only_answer or not self._tools else "",
-            goes_on=bool(self._tools),
+            only=_ANSWER if not self._is_chat and (only_answer or not self._tools) else "",
+            goes_on=self._is_chat or bool(self._tools),
         )
         reply = await self._session.call(request)
-        self._known_tokens, self._counted = reply.usage.input_tokens, len(self._messages)
+        self._transcript.sent(reply)
         return reply
 
     def _read(self, reply: ModelReply) -> Turn:
         """Return the calls of a reply, and append what the next request repeats of it."""
+        if self._is_chat and self._protocol.is_speech(reply):
+            self._transcript.take(reply.message, reply)
+            return Turn([Call("", _ANSWER, {"text": text_of(reply)})], reply.message)
         turn = self._protocol.read(reply, self._ids)
         if not turn.calls:
             for found in objects_in(text_of(reply)):
@@ -254,10 +257,7 @@ class Conversation(Generic[A]):
                     return Turn([answer], reply.message)
         self._ids.update(call.id for call in turn.calls)
         if turn.message is not None:
-            self._messages.append(turn.message)
-            if turn.message == reply.message:
-                self._known_tokens += reply.usage.output_tokens
-                self._counted = len(self._messages)
+            self._transcript.take(turn.message, reply)
         return replace(turn, calls=[self._checked(call) for call in turn.calls])
 
     def _checked(self, call: Call) -> Call:
@@ -310,7 +310,7 @@ class Conversation(Generic[A]):
                 (call, "" if call.name == _ANSWER else output) for call, output in outputs
             ]
             return self._answer_in(answers[-1])
-        self._add(outputs)
+        self._transcript.add_results(self._protocol.results(outputs))
         return None
 
     def _told(self, calls: Sequence[Call], *, is_closed: bool) -> list[tuple[Call, str | None]]:
@@ -347,29 +347,17 @@ class Conversation(Generic[A]):
             raise done.error
         return [result for result in done.results if result is not None]
 
-    def _add(self, outputs: list[tuple[Call, str]]) -> None:
-        results = self._protocol.results(outputs)
-        self._results += range(len(self._messages), len(self._messages) + len(results))
-        self._messages += results
-
     def _complain(self, problem: str, *, only_answer: bool) -> None:
-        told = self._problem(problem)
-        if not only_answer:
+        said = self._problem(problem)
+        if self._is_chat:
+            said += " Say something to the person, or call a tool."
+        elif not only_answer:
             tools = f"Call one of {', '.join(self._tools)}, or " if self._tools else "Call "
-            told += f" {tools}`answer` when you are finished."
-        self._say(told)
+            said += f" {tools}`answer` when you are finished."
+        self._transcript.say(said)
 
     def _problem(self, problem: str) -> str:
         return f"{problem[:_TOLD_OF_A_PROBLEM]}. Please try again."
-
-    def _say(self, text: str) -> None:
-        """Add a message of the user. Some models refuse two of them in a row."""
-        last = self._messages[-1]
-        if last["role"] == "user":
-            self._messages[-1] = {**last, "content": f"{last['content']}\n\n{text}"}
-            self._counted = min(self._counted, len(self._messages) - 1)
-        else:
-            self._messages.append({"role": "user", "content": text})
 
 
 def _schema(answer: type[Answer]) -> Schema:
@@ -384,3 +372,10 @@ def _schema(answer: type[Answer]) -> Schema:
 def _problems(error: ValidationError) -> str:
     found = error.errors(include_url=False, include_context=False)
     return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found[:5])
+
+
+def _news(messages: Sequence[InboxMessage], *, is_chat: bool) -> str:
+    """Return messages that came during the work."""
+    if is_chat:
+        return told(messages)
+    return f"A person who watches the work says:\n\n{told(messages)}"

@@ -8,7 +8,7 @@ from agent.conversation.answers import Answer
 from agent.conversation.limits import Meter
 from agent.session.session import Session
 from agent.tools import ToolResult
-from agent.tools.tool import Arguments
+from agent.tools.tool import TEXT, Arguments, Value
 
 A = TypeVar("A", bound=Answer)
 
@@ -47,6 +47,8 @@ class Helper:
     """Receives the arguments and a scope of its own."""
     changes_files: bool = False
     """True if it may change the workspace, so that later helpers wait for it."""
+    value: Value | None = TEXT
+    """The value for a program; None if programs cannot use it."""
 
 
 @dataclass(frozen=True)

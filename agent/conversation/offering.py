@@ -6,7 +6,7 @@ from typing import Any
 from agent.conversation.exchanges import Helper
 from agent.conversation.protocols import Call, Schema
 from agent.conversation.using import Used, Work, used
-from agent.errors import Undone
+from agent.errors import TurnEnded, Undone
 from agent.session.gates import Gate
 from agent.session.session import Session
 from agent.tools import Toolbox, ToolResult
@@ -72,9 +72,18 @@ async def use_tool(
     work = lambda workspace: toolbox.use(workspace, name, arguments)  # noqa: E731
     request = {"tool": name, "arguments": arguments}
     try:
-        return await session.act("tool", request, work, ToolResult, depends_on=toolbox.depends_on)
+        return await session.act(
+            "tool",
+            request,
+            work,
+            ToolResult,
+            depends_on=toolbox.depends_on,
+            ends_with_turn=True,
+        )
     except Undone as error:
         return ToolResult(str(error), ok=False, undone=True)
+    except TurnEnded as error:
+        return ToolResult(str(error), ok=False)
 
 
 async def _at_once(result: ToolResult) -> ToolResult:

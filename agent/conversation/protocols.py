@@ -67,8 +67,11 @@ class Turn:
 class ToolProtocol(Protocol):
     """The request and the reply format of tool calls."""
 
-    def instructions(self, schemas: list[Schema]) -> str:
-        """Return the tool instructions for the system message; may be empty."""
+    def instructions(self, schemas: list[Schema], *, is_chat: bool = False) -> str:
+        """Return the tool instructions for the system message.
+
+        In a chat there is no `answer`: a reply without a call goes to the person.
+        """
         ...
 
     def offered(self, schemas: list[Schema]) -> list[Schema]:
@@ -82,6 +85,10 @@ class ToolProtocol(Protocol):
         """
         ...
 
+    def is_speech(self, reply: ModelReply) -> bool:
+        """Return True if a reply is text without a call."""
+        ...
+
     def results(self, outputs: list[tuple[Call, str]]) -> list[Message]:
         """Return the results of the tools, as messages."""
         ...
@@ -90,7 +97,9 @@ class ToolProtocol(Protocol):
 class NativeTools:
     """The provider's native tool calls."""
 
-    def instructions(self, schemas: list[Schema]) -> str:
+    def instructions(self, schemas: list[Schema], *, is_chat: bool = False) -> str:
+        if is_chat:
+            return "A reply that calls no tool goes to the person, who then answers."
         return "Every reply calls at least one tool; call `answer` when you are finished."
 
     def offered(self, schemas: list[Schema]) -> list[Schema]:
@@ -108,6 +117,9 @@ class NativeTools:
         message = {**reply.message, "content": _content(reply)}
         return Turn(calls, {**message, "tool_calls": repaired})
 
+    def is_speech(self, reply: ModelReply) -> bool:
+        return not reply.message.get("tool_calls") and bool(text_of(reply).strip())
+
     def results(self, outputs: list[tuple[Call, str]]) -> list[Message]:
         # Providers reject a conversation in which a tool call has no result.
         return [
@@ -118,11 +130,17 @@ class NativeTools:
 class TextTools:
     """One fenced block of JSON per reply."""
 
-    def instructions(self, schemas: list[Schema]) -> str:
+    def instructions(self, schemas: list[Schema], *, is_chat: bool = False) -> str:
         tools = "\n".join(json.dumps(schema["function"], sort_keys=True) for schema in schemas)
+        block = '```json\n{"tool": "<name>", "arguments": {...}}\n```'
+        if is_chat:
+            return (
+                f"A reply with exactly one such block asks for a tool:\n\n{block}\n\n"
+                "A reply without one goes to the person, who then answers. The tools:\n\n"
+                f"{tools}"
+            )
         return (
-            "Every reply holds exactly one block that asks for one tool:\n\n"
-            '```json\n{"tool": "<name>", "arguments": {...}}\n```\n\n'
+            f"Every reply holds exactly one block that asks for one tool:\n\n{block}\n\n"
             f"Ask for `answer` when you are finished. The tools:\n\n{tools}"
         )
 
@@ -142,6 +160,10 @@ class TextTools:
             problem = 'the block needs "tool", a name, and "arguments", an object'
             return _without_calls(reply, problem)
         return Turn([Call("", name, arguments)], reply.message)
+
+    def is_speech(self, reply: ModelReply) -> bool:
+        text = text_of(reply)
+        return bool(text.strip()) and not _BLOCK.search(text)
 
     def results(self, outputs: list[tuple[Call, str]]) -> list[Message]:
         shown = "\n\n".join(f"Result of {call.name}:\n{output}" for call, output in outputs)

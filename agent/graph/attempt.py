@@ -24,11 +24,6 @@ def graph_of(
     return flows.made
 
 
-def place(step: RecordedStep) -> str:
-    """Return scope and number of a step, as `trace` shows them."""
-    return f"{step.scope}/{step.seq}" if step.scope else str(step.seq)
-
-
 def role_of(step: RecordedStep) -> str | None:
     """Return the role of a model call, or None for any other step."""
     return str(_request(step).get("role", "")) if step.kind == "model" else None
@@ -44,7 +39,7 @@ class _Flows:
     """By scope, the scopes inside it whose last step no step of the scope has read."""
 
     def add(self, step: RecordedStep, label: str) -> None:
-        here = place(step)
+        here = step.place
         reads, writes = self._reads(step), _writes(step)
         self.made.add_step(
             here,

@@ -8,14 +8,17 @@ records     rows of steps
 ledger      reservations, settlements and limits
 bodies      storage format of requests and results
 ties        lakes that a journal belongs to
+inbox       messages from people to a running attempt
 queues      queues of work, taken in the name of a lease
 progress    progress of the attempts of an experiment
+watching    attempts for viewers that follow them
 retention   sizes of attempts, and pruning
 tables      the schema as used by queries
 migrations  the schema as created in databases
 database    transactions that are retried while the database is unreachable
 """
 
+from agent.journal.inbox import Inbox, InboxMessage, MessageKind, Wait, Wanted
 from agent.journal.journal import Journal
 from agent.journal.queues import Ended, Queue, Taken
 from agent.journal.types import (
@@ -23,6 +26,7 @@ from agent.journal.types import (
     Account,
     Attempt,
     Claim,
+    FreeStep,
     Holding,
     Inputs,
     Lease,
@@ -41,11 +45,15 @@ __all__ = [
     "Attempt",
     "Claim",
     "Ended",
+    "FreeStep",
     "Holding",
+    "Inbox",
+    "InboxMessage",
     "Inputs",
     "Journal",
     "Lease",
     "Limit",
+    "MessageKind",
     "Progress",
     "Queue",
     "RecordedStep",
@@ -54,4 +62,6 @@ __all__ = [
     "Taken",
     "Tenure",
     "TreeRef",
+    "Wait",
+    "Wanted",
 ]

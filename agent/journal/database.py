@@ -127,7 +127,7 @@ class Database:
         self._engine.dispose()
 
     def _patiently(self, run: Callable[[], T], patience_s: float) -> T:
-        called, pause, waited = time.monotonic(), FIRST_PAUSE_S, False
+        pause, waited = FIRST_PAUSE_S, False
         while True:
             try:
                 result = run()
@@ -135,7 +135,8 @@ class Database:
                 now = time.monotonic()
                 if not _passes(error):
                     raise self._failure(error, retryable=False) from error
-                since = min(called, self._outage.began(now, patience_s))
+                # Not since the call: its process may have been suspended for longer than that.
+                since = self._outage.began(now, patience_s)
                 if now + pause > since + patience_s:
                     raise self._failure(error, retryable=True) from error
             else:

@@ -1,6 +1,7 @@
 """Hold the lease of an attempt while it is worked on."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 
@@ -8,6 +9,11 @@ from agent.errors import FencedError, JournalError, LeaseHeld
 from agent.journal import Journal, Lease
 from agent.timings import timings
 from agent.workspaces import ownership
+
+_HERE: set[tuple[int, str, str]] = set()
+"""Leases that a process holds, by its id, journal and name. The journal tells no tasks apart.
+
+A forked process begins with those of the other."""
 
 
 @asynccontextmanager
@@ -19,9 +25,22 @@ async def held(
     Each renewal is for `ttl_s` seconds, by default `Timings.lease_s`.
 
     Raises:
-        LeaseHeld: an active worker has the lease.
+        LeaseHeld: an active worker has the lease, or another task of this process.
         FencedError: the lease was lost during the block; the block was cancelled.
     """
+    here = (os.getpid(), journal.id, attempt_id)
+    if here in _HERE:
+        raise LeaseHeld(f"{attempt_id} is held by this process", attempt_id)
+    _HERE.add(here)
+    try:
+        async with _kept(journal, attempt_id, ttl_s) as lease:
+            yield lease
+    finally:
+        _HERE.discard(here)
+
+
+@asynccontextmanager
+async def _kept(journal: Journal, attempt_id: str, ttl_s: float | None) -> AsyncIterator[Lease]:
     ttl_s = timings().lease_s if ttl_s is None else ttl_s
     lease = await asyncio.to_thread(_acquire, journal, attempt_id, ttl_s)
     holder = asyncio.current_task()
@@ -41,11 +60,16 @@ async def held(
             await asyncio.to_thread(journal.release, lease)
 
 
+def is_held_here(journal: Journal, name: str) -> bool:
+    """Return True if a task of this process has the lease of that name."""
+    return (os.getpid(), journal.id, name) in _HERE
+
+
 async def free(journal: Journal, name: str) -> None:
-    """Return if no other active worker has the lease of that name.
+    """Return if no active worker and no task of this process has the lease of that name.
 
     Raises:
-        LeaseHeld: another active worker has it.
+        LeaseHeld: one of them has it.
     """
     if holder := await asyncio.to_thread(_other, journal, name):
         raise LeaseHeld(f"{name} is held by {holder}", name)
@@ -54,13 +78,15 @@ async def free(journal: Journal, name: str) -> None:
 async def freed(
     journal: Journal, name: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> None:
-    """Wait until no other active worker has the lease of that name."""
+    """Wait until no active worker and no task of this process has the lease of that name."""
     while await asyncio.to_thread(_other, journal, name):
         await sleep(timings().lease_poll_s)
 
 
 def _other(journal: Journal, name: str) -> str | None:
-    """Return the active worker, other than this one, that has the lease."""
+    """Return the active worker that has the lease. A lease that this process left is free."""
+    if is_held_here(journal, name):
+        return worker()
     holder = journal.holder(name)
     return None if holder is None or holder == worker() or is_dead(holder) else holder
 

@@ -1,9 +1,10 @@
 """The journal: every step of every attempt, recorded as it happens."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError
@@ -13,6 +14,7 @@ from agent.journal import attempts, leases, ledger, progress, rates, records, te
 from agent.journal.blobs import Blobs
 from agent.journal.bodies import Bodies
 from agent.journal.database import Database, shown
+from agent.journal.inbox import Inbox
 from agent.journal.migrations import journal_id, migrate
 from agent.journal.queues import Queue
 from agent.journal.retention import Retention
@@ -21,6 +23,7 @@ from agent.journal.types import (
     Account,
     Attempt,
     Claim,
+    FreeStep,
     Inputs,
     Lease,
     Limit,
@@ -30,6 +33,7 @@ from agent.journal.types import (
     Tenure,
     TreeRef,
 )
+from agent.journal.watching import Watching
 from agent.timings import timings
 
 
@@ -49,6 +53,8 @@ class Journal:
         """Pruning."""
         self._database = database
         self._bodies = Bodies(blobs)
+        self.watching = Watching(database, self._bodies)
+        """Following attempts while they work."""
         self._counted_in: dict[str, ledger.Names] = {}
 
     @classmethod
@@ -134,6 +140,10 @@ class Journal:
     def queue(self, run: str) -> Queue:
         """Return the queue of a run. It is empty until work is added."""
         return Queue(self._database, run)
+
+    def inbox(self, attempt_id: str) -> Inbox:
+        """Return the inbox of an attempt. It is empty until a message is sent."""
+        return Inbox(self._database, attempt_id)
 
     def start(self, attempt: Attempt) -> None:
         """Add an attempt to the journal, unless it exists.
@@ -272,10 +282,13 @@ class Journal:
         request: bytes,
         reservation: Reservation | None = None,
         inputs: Inputs = UNKNOWN_INPUTS,
+        *,
+        after: Sequence[FreeStep] = (),
     ) -> None:
         """Record that a step is about to happen, and reserve its highest possible cost.
 
-        The intent replaces one that an earlier epoch left without a result.
+        The intent replaces one that an earlier epoch left without a result. Before it, record the
+        steps that happened `after` the last write, as `append` does.
 
         Raises:
             BudgetExhausted: a limit does not allow the step; nothing is written.
@@ -291,10 +304,13 @@ class Journal:
             "request": self._bodies.pack(request),
             **_columns(inputs),
         }
+        rows = [self._row(step) for step in after]
 
         def work(connection: Connection) -> None:
-            ordinal, now = leases.begin_step(connection, lease)
-            begun = records.begin(connection, lease, {**row, "ordinal": ordinal, "started_at": now})
+            ordinals, now = leases.begin_steps(connection, lease, len(rows) + 1)
+            records.append(connection, lease, rows, ordinals[:-1], now)
+            mine = {**row, "ordinal": ordinals[-1], "started_at": now}
+            begun = records.begin(connection, lease, mine)
             if begun and reservation is not None:
                 counted_in = self._names(connection, lease)
                 ledger.reserve(connection, lease, scope, seq, reservation, counted_in)
@@ -341,48 +357,18 @@ class Journal:
 
         self._database.write(work)
 
-    def append(
-        self,
-        lease: Lease,
-        scope: str,
-        seq: int,
-        kind: str,
-        digest: str,
-        request: bytes,
-        result: bytes,
-        *,
-        duration_s: float,
-        tree: TreeRef | None,
-        bench: str | None = None,
-        inputs: Inputs = UNKNOWN_INPUTS,
-    ) -> None:
-        """Record a step that costs nothing, after it happened: `intend` and `record` in one.
-
-        `bench` is the branch in whose workspace it worked.
+    def append(self, lease: Lease, *steps: FreeStep) -> None:
+        """Record steps that cost nothing, after they happened: `intend` and `record` in one.
 
         Raises:
             FencedError: another worker has acquired the attempt.
-            JournalError: the step was begun or recorded before.
+            JournalError: one of them was begun or recorded before.
         """
-        row = {
-            "scope": scope,
-            "seq": seq,
-            "kind": kind,
-            "digest": digest,
-            "request": self._bodies.pack(request),
-            "result": self._bodies.pack(result),
-            "cost_usd": 0.0,
-            "settled_nusd": None,
-            "duration_s": duration_s,
-            "tree": None if tree is None else str(tree),
-            "bench": bench,
-            **_columns(inputs),
-        }
+        rows = [self._row(step) for step in steps]
 
         def work(connection: Connection) -> None:
-            ordinal, now = leases.begin_step(connection, lease)
-            row.update(ordinal=ordinal, started_at=now - duration_s)
-            records.append(connection, lease, row)
+            ordinals, now = leases.begin_steps(connection, lease, len(rows))
+            records.append(connection, lease, rows, ordinals, now)
 
         self._database.write(work)
 
@@ -407,7 +393,7 @@ class Journal:
         replaced = {} if result is None else {"result": self._bodies.pack(result)}
 
         def work(connection: Connection) -> None:
-            ordinal, _ = leases.begin_step(connection, lease)
+            [ordinal], _ = leases.begin_steps(connection, lease, 1)
             changed = {**replaced, **_columns(inputs), "ordinal": ordinal}
             records.adopt(connection, lease, parent_id, scope, seq, changed)
 
@@ -471,6 +457,22 @@ class Journal:
         """Return when the attempt's steps were removed, UTC, or None if they were not."""
         at = self._database.read(lambda connection: attempts.pruned_at(connection, attempt_id))
         return None if at is None else datetime.fromtimestamp(at, UTC)
+
+    def _row(self, step: FreeStep) -> dict[str, Any]:
+        return {
+            "scope": step.scope,
+            "seq": step.seq,
+            "kind": step.kind,
+            "digest": step.digest,
+            "request": self._bodies.pack(step.request),
+            "result": self._bodies.pack(step.result),
+            "cost_usd": 0.0,
+            "settled_nusd": None,
+            "duration_s": step.duration_s,
+            "tree": None if step.tree is None else str(step.tree),
+            "bench": step.bench,
+            **_columns(step.inputs),
+        }
 
     def _set_outcome(self, lease: Lease, outcome: str | None) -> None:
         def work(connection: Connection) -> None:

@@ -20,7 +20,7 @@ _CHECK = prepared(select(leases.c.epoch).where(*_HELD).with_for_update())
 _BEGIN = prepared(
     update(leases)
     .where(*_HELD)
-    .values(ordinal=leases.c.ordinal + 1)
+    .values(ordinal=leases.c.ordinal + bindparam("steps"))
     .returning(leases.c.ordinal, clock().label("now"))
 )
 _EXTEND = update(leases).where(*_HELD).values(expires_at=clock() + bindparam("ttl_s"))
@@ -37,12 +37,12 @@ def check(connection: Connection, lease: Lease) -> None:
         raise _fenced(lease)
 
 
-def begin_step(connection: Connection, lease: Lease) -> tuple[int, float]:
-    """Check the lease like `check`. Return the ordinal of a step that begins now, and the time."""
-    begun = _BEGIN.run(connection, _key(lease)).first()
+def begin_steps(connection: Connection, lease: Lease, number: int) -> tuple[range, float]:
+    """Check the lease like `check`. Return the ordinals of `number` further steps, and the time."""
+    begun = _BEGIN.run(connection, {**_key(lease), "steps": number}).first()
     if begun is None:
         raise _fenced(lease)
-    return begun.ordinal, begun.now
+    return range(begun.ordinal - number + 1, begun.ordinal + 1), begun.now
 
 
 def acquire(connection: Connection, attempt_id: str, worker: str, ttl_s: float) -> Lease:

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    Column,
     Connection,
     bindparam,
     case,
@@ -20,6 +21,7 @@ from sqlalchemy import (
     or_,
     select,
     true,
+    tuple_,
     update,
 )
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
@@ -28,7 +30,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from agent.errors import BudgetExhausted, BudgetReserved, JournalError
 from agent.journal.database import clock
-from agent.journal.statements import prepared
+from agent.journal.statements import Prepared, prepared
 from agent.journal.tables import attempts, leases, ledger, steps, totals
 from agent.journal.types import Account, Attempt, Lease, Limit, Reservation
 
@@ -47,15 +49,32 @@ _COUNTED_IN = or_(
         for kind in ("attempt", "arm", "experiment")
     )
 )
-_LOCK = prepared(select(totals).where(_COUNTED_IN).order_by(totals.c.kind).with_for_update())
-_ADDED = (
-    update(totals)
+_LOCKED = (
+    select(totals.c.kind, totals.c.name)
     .where(_COUNTED_IN)
-    .values(
+    .order_by(totals.c.kind)
+    .with_for_update()
+)
+"""All transactions lock the totals in the same order, which prevents deadlocks. A transaction that
+writes on SQLite is alone anyway."""
+
+
+def _add(*told: Column[Any]) -> Prepared:
+    """Return the statement that adds to the totals, and tells these columns of the new ones."""
+    added = update(totals).values(
         nusd=totals.c.nusd + bindparam("more_nusd"), calls=totals.c.calls + bindparam("more_calls")
     )
-)
-_ADD, _ADD_AND_TELL = prepared(_ADDED), prepared(_ADDED.returning(totals))
+    where = {
+        "sqlite": _COUNTED_IN,
+        "postgresql": tuple_(totals.c.kind, totals.c.name).in_(_LOCKED),
+    }
+    by_dialect = {name: added.where(which) for name, which in where.items()}
+    return Prepared(
+        {name: each.returning(*told) if told else each for name, each in by_dialect.items()}
+    )
+
+
+_ADD, _ADD_AND_TELL = _add(), _add(*totals.c)
 _CALL = (
     ledger.c.attempt_id == bindparam("attempt"),
     ledger.c.scope == bindparam("at_scope"),
@@ -268,21 +287,13 @@ def _billed(connection: Connection, attempt_id: str) -> Any:
 
 def _count(connection: Connection, counted_in: Names, nusd: int, calls: int) -> None:
     """Add to the totals."""
-    _lock(connection, counted_in)
     _ADD.run(connection, {**counted_in, "more_nusd": nusd, "more_calls": calls})
 
 
 def _count_and_tell(connection: Connection, counted_in: Names, nusd: int) -> dict[str, Any]:
     """Add a call to the totals. Return the new totals by kind."""
-    _lock(connection, counted_in)
     added = {**counted_in, "more_nusd": nusd, "more_calls": 1}
     return {row.kind: row for row in _ADD_AND_TELL.run(connection, added)}
-
-
-def _lock(connection: Connection, counted_in: Names) -> None:
-    """Lock the totals. All transactions use the same order, which prevents deadlocks."""
-    if connection.dialect.name != "sqlite":  # a write transaction on SQLite is exclusive anyway
-        _LOCK.run(connection, counted_in).all()
 
 
 def _exceeded(

@@ -142,6 +142,30 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE steps ADD COLUMN inputs TEXT",
         "ALTER TABLE attempts ADD COLUMN reuse TEXT",
     ),
+    (
+        """
+        CREATE TABLE inbox (
+            attempt_id TEXT NOT NULL,
+            n INTEGER NOT NULL,
+            message_id TEXT NOT NULL,
+            kind TEXT NOT NULL,
+            text TEXT NOT NULL,
+            sender TEXT NOT NULL,
+            sent_at DOUBLE PRECISION NOT NULL,
+            PRIMARY KEY (attempt_id, n),
+            UNIQUE (attempt_id, message_id)
+        )
+        """,
+        """
+        CREATE TABLE waits (
+            attempt_id TEXT PRIMARY KEY,
+            wanted TEXT NOT NULL,
+            about TEXT NOT NULL,
+            after INTEGER NOT NULL,
+            since DOUBLE PRECISION NOT NULL
+        )
+        """,
+    ),
 )
 """Statements per version, the first version first.
 

@@ -70,7 +70,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Sending:
-    """Controls when an attempt may send requests.
+    """Controls when an attempt may send requests, and who sees the answers arrive.
 
     Requests keep to the pace of their providers, and stop once the run is asked to stop.
     """
@@ -80,6 +80,8 @@ class Sending:
     sleep: Callable[[float], Awaitable[None]]
     """Waits this many seconds, or raises Interrupted as soon as the run is asked to stop."""
     pace: Pace | None = None
+    tell: Callable[[str], None] | None = None
+    """Receives the texts of answers while they are generated; None if they are not streamed."""
 
     async def admit(self, names: Collection[str], tokens: int) -> None:
         """Wait until a request may be sent; see `Pace.admit`.

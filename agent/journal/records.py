@@ -1,16 +1,19 @@
 """Rows of steps: begin, finish, cancel, read and copy them."""
 
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
     Connection,
+    Row,
     bindparam,
     delete,
     func,
     insert,
     literal,
     select,
+    tuple_,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
@@ -21,6 +24,7 @@ from agent.journal.bodies import Bodies
 from agent.journal.statements import Prepared, prepared
 from agent.journal.tables import leases, steps
 from agent.journal.types import Inputs, Lease, RecordedStep, TreeRef
+from agent.places import place
 
 _PLACE = (
     steps.c.attempt_id == bindparam("attempt"),
@@ -36,6 +40,8 @@ _INTENT = (
 )
 _RESULT = ("result", "cost_usd", "settled_nusd", "duration_s", "tree")
 _WHOLE = (*_INTENT, *_RESULT, "bench")
+_AT_ONCE = 200
+"""Steps in one query, far below the limits of both databases."""
 
 
 def _begin(fields: tuple[str, ...]) -> Prepared:
@@ -90,10 +96,10 @@ def finish(connection: Connection, lease: Lease, scope: str, seq: int, row: dict
         JournalError: there is no intent of this epoch, or the step has another result.
     """
     values = {f"new_{name}": value for name, value in row.items()}
-    place = _key(lease, scope, seq)
-    if _FINISH.run(connection, {**place, "held": lease.epoch, **values}).rowcount:
+    key = _key(lease, scope, seq)
+    if _FINISH.run(connection, {**key, "held": lease.epoch, **values}).rowcount:
         return True
-    there = connection.execute(_FIND, place).first()
+    there = connection.execute(_FIND, key).first()
     if there is not None and (there.epoch, there.result) == (lease.epoch, row["result"]):
         return False
     recorded = there is not None and there.result is not None
@@ -101,12 +107,24 @@ def finish(connection: Connection, lease: Lease, scope: str, seq: int, row: dict
     raise JournalError(f"{_named(lease, scope, seq)} is {what}", retryable=False)
 
 
-def append(connection: Connection, lease: Lease, row: dict[str, Any]) -> None:
-    """Write a whole step, unless this very step already exists.
+def append(
+    connection: Connection,
+    lease: Lease,
+    rows: Sequence[dict[str, Any]],
+    ordinals: Sequence[int],
+    now: float,
+) -> None:
+    """Write whole steps that have just ended, except those that already exist.
 
     Raises:
-        JournalError: another step exists at this position.
+        JournalError: another step exists at a position.
     """
+    for row, ordinal in zip(rows, ordinals, strict=True):
+        began_at = now - row["duration_s"]
+        _append(connection, lease, {**row, "ordinal": ordinal, "started_at": began_at})
+
+
+def _append(connection: Connection, lease: Lease, row: dict[str, Any]) -> None:
     mine = {**row, "attempt_id": lease.attempt_id, "epoch": lease.epoch}
     if _ENTER.run(connection, mine).first() is not None:
         return
@@ -126,30 +144,48 @@ def read(connection: Connection, attempt_id: str, bodies: Bodies) -> list[Record
     """Return an attempt's steps by scope and seq."""
     rows = connection.execute(select(steps).where(steps.c.attempt_id == attempt_id)).all()
     # Not in SQL: PostgreSQL sorts text by the rules of a language.
-    return sorted(
-        (
-            RecordedStep(
-                scope=row.scope,
-                seq=row.seq,
-                kind=row.kind,
-                digest=row.digest,
-                request=bodies.unpack(row.request),
-                result=None if row.result is None else bodies.unpack(row.result),
-                cost_usd=row.cost_usd,
-                started_at=datetime.fromtimestamp(row.started_at, UTC),
-                duration_s=row.duration_s,
-                tree=None if row.tree is None else TreeRef.parse(row.tree),
-                ordinal=row.ordinal,
-                copied=row.epoch == 0,
-                bench=row.bench,
-                inputs=Inputs(
-                    None if row.began_at_tree is None else TreeRef.parse(row.began_at_tree),
-                    row.inputs,
-                ),
+    found = (_recorded(row, bodies) for row in rows)
+    return sorted(found, key=lambda step: (step.scope, step.seq))
+
+
+def read_new(
+    connection: Connection, attempt_id: str, known: Collection[tuple[str, int]], bodies: Bodies
+) -> list[RecordedStep]:
+    """Return an attempt's steps with a result that are not known yet, in the order they began."""
+    answered = (steps.c.attempt_id == attempt_id, steps.c.result.is_not(None))
+    places = connection.execute(select(steps.c.scope, steps.c.seq).where(*answered)).all()
+    new = [(row.scope, row.seq) for row in places if (row.scope, row.seq) not in known]
+    found = [
+        _recorded(row, bodies)
+        for begin in range(0, len(new), _AT_ONCE)
+        for row in connection.execute(
+            select(steps).where(
+                *answered, tuple_(steps.c.scope, steps.c.seq).in_(new[begin : begin + _AT_ONCE])
             )
-            for row in rows
+        )
+    ]
+    return sorted(found, key=lambda step: step.ordinal)
+
+
+def _recorded(row: Row[Any], bodies: Bodies) -> RecordedStep:
+    return RecordedStep(
+        scope=row.scope,
+        seq=row.seq,
+        kind=row.kind,
+        digest=row.digest,
+        request=bodies.unpack(row.request),
+        result=None if row.result is None else bodies.unpack(row.result),
+        cost_usd=row.cost_usd,
+        started_at=datetime.fromtimestamp(row.started_at, UTC),
+        duration_s=row.duration_s,
+        tree=None if row.tree is None else TreeRef.parse(row.tree),
+        ordinal=row.ordinal,
+        copied=row.epoch == 0,
+        bench=row.bench,
+        inputs=Inputs(
+            None if row.began_at_tree is None else TreeRef.parse(row.began_at_tree),
+            row.inputs,
         ),
-        key=lambda step: (step.scope, step.seq),
     )
 
 
@@ -161,11 +197,11 @@ def copy_before(
     Raises:
         JournalError: the parent has no such step.
     """
-    place = {"attempt": parent_id, "at_scope": scope, "at_seq": seq}
-    ordinal = connection.execute(select(steps.c.ordinal).where(*_PLACE), place).scalar()
+    key = {"attempt": parent_id, "at_scope": scope, "at_seq": seq}
+    ordinal = connection.execute(select(steps.c.ordinal).where(*_PLACE), key).scalar()
     if ordinal is None:
         raise JournalError(
-            f"attempt {parent_id} has no step {_place(scope, seq)} to fork at", retryable=False
+            f"attempt {parent_id} has no step {place(scope, seq)} to fork at", retryable=False
         )
     given: dict[str, ColumnElement[Any]] = {"attempt_id": literal(child_id), "epoch": literal(0)}
     prefix = select(*[given.get(column.name, column) for column in steps.c]).where(
@@ -193,11 +229,11 @@ def adopt(
     Raises:
         JournalError: the other attempt has no such step with a result.
     """
-    place = _key(lease, scope, seq)
-    there = connection.execute(_FIND, place).first()
+    key = _key(lease, scope, seq)
+    there = connection.execute(_FIND, key).first()
     if there is not None and there.result is not None:
         return
-    connection.execute(delete(steps).where(*_PLACE, steps.c.result.is_(None)), place)
+    connection.execute(delete(steps).where(*_PLACE, steps.c.result.is_(None)), key)
     values = {**changed, "attempt_id": lease.attempt_id, "epoch": 0}
     given = {name: literal(value, steps.c[name].type) for name, value in values.items()}
     one = select(*[given.get(column.name, column) for column in steps.c]).where(
@@ -210,7 +246,7 @@ def adopt(
     adopted = insert(steps).from_select(names, one).returning(steps.c.seq)
     if connection.execute(adopted).first() is None:
         raise JournalError(
-            f"attempt {parent_id} has no step {_place(scope, seq)} any more: its steps were pruned",
+            f"attempt {parent_id} has no step {place(scope, seq)} any more: its steps were pruned",
             retryable=False,
         )
 
@@ -229,8 +265,4 @@ def _key(lease: Lease, scope: str, seq: int) -> dict[str, str | int]:
 
 
 def _named(lease: Lease, scope: str, seq: int) -> str:
-    return f"step {_place(scope, seq)} of attempt {lease.attempt_id}"
-
-
-def _place(scope: str, seq: int) -> str:
-    return f"{scope}/{seq}" if scope else str(seq)
+    return f"step {place(scope, seq)} of attempt {lease.attempt_id}"

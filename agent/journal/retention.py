@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator
 from sqlalchemy import Connection, LargeBinary, case, delete, func, literal, select, text, update
 
 from agent.errors import JournalError
-from agent.journal import ledger, ties
+from agent.journal import inbox, ledger, ties
 from agent.journal.attempts import FIELDS, find
 from agent.journal.bodies import BLOB
 from agent.journal.database import Database, clock
@@ -123,6 +123,7 @@ def _prune(connection: Connection, attempt_id: str) -> None:
     if marked.rowcount == 0:
         raise JournalError(f"attempt {attempt_id} has not ended", retryable=False)
     connection.execute(delete(steps).where(steps.c.attempt_id == attempt_id))
+    inbox.forget(connection, attempt_id)
 
 
 def _remove(connection: Connection, attempt_id: str) -> None:
@@ -138,6 +139,7 @@ def _remove(connection: Connection, attempt_id: str) -> None:
     ledger.forget(connection, attempt)
     connection.execute(delete(steps).where(steps.c.attempt_id == attempt_id))
     connection.execute(delete(tenures).where(tenures.c.attempt_id == attempt_id))
+    inbox.forget(connection, attempt_id)
     connection.execute(delete(attempts).where(attempts.c.attempt_id == attempt_id))
     ties.forget(connection, attempt.experiment)
 

@@ -123,3 +123,25 @@ queue = Table(
     Column("result", Text),
     Column("ended_at", Double),
 )
+
+inbox = Table(
+    "inbox",
+    metadata,
+    Column("attempt_id", Text, primary_key=True),
+    Column("n", Integer, primary_key=True),  # from 1 on, in the order of sending
+    Column("message_id", Text, nullable=False),  # unique within the attempt
+    Column("kind", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("sender", Text, nullable=False),
+    Column("sent_at", Double, nullable=False),  # seconds since 1970
+)
+
+waits = Table(
+    "waits",
+    metadata,
+    Column("attempt_id", Text, primary_key=True),
+    Column("wanted", Text, nullable=False),  # message or approval
+    Column("about", Text, nullable=False),
+    Column("after", Integer, nullable=False),  # the last message that was read before
+    Column("since", Double, nullable=False),  # seconds since 1970
+)

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from agent.places import place
+
 
 @dataclass(frozen=True)
 class Attempt:
@@ -101,6 +103,28 @@ class RecordedStep:
     """True if a fork copied the step from its parent."""
     bench: str | None = None
     """The branch in whose workspace it worked; None if in none, or in a journal of old."""
+    inputs: Inputs = UNKNOWN_INPUTS
+
+    @property
+    def place(self) -> str:
+        """Scope and number, as `trace` shows them."""
+        return place(self.scope, self.seq)
+
+
+@dataclass(frozen=True)
+class FreeStep:
+    """A step that cost nothing, after it happened."""
+
+    scope: str
+    seq: int
+    kind: str
+    digest: str
+    request: bytes
+    result: bytes
+    duration_s: float
+    tree: TreeRef | None
+    bench: str | None = None
+    """As in `RecordedStep`."""
     inputs: Inputs = UNKNOWN_INPUTS
 
 

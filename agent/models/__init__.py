@@ -4,6 +4,7 @@ spec.py           model specifications in an experiment; `parse` reads them
 protocol.py       messages in, one assistant message and its usage out
 litellm_api.py    any LiteLLM model string
 retry.py          retry policy for its failures
+streaming.py      its answers while they are generated
 simulated/        a seeded stand-in that knows the reference patch
 damage.py         makes wrong patches for it
 patches.py        unified diffs as data, for both
@@ -69,7 +70,7 @@ def build(spec: ModelSpec, task: Task, seed: int, sending: Sending | None = None
         case LiteLLMSpec():
             if sending is None:
                 return LiteLLMModel(spec)
-            return LiteLLMModel(spec, admit=sending.admit, sleep=sending.sleep)
+            return LiteLLMModel(spec, admit=sending.admit, sleep=sending.sleep, tell=sending.tell)
         case SimulatedSpec():
             return SimulatedModel(spec, task, seed)
         case RecordedSpec():

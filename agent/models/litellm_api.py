@@ -16,6 +16,7 @@ from agent.models.litellm_loading import load
 from agent.models.protocol import CostSource, Foreign, ModelInfo, ModelReply, ModelRequest
 from agent.models.retry import EmptyAnswer, RetryPolicy, call_with_retries
 from agent.models.spec import LiteLLMSpec
+from agent.models.streaming import Tell, streamed
 from agent.models.usage import usage_of
 
 Admit = Callable[[Collection[str], int], Awaitable[None]]
@@ -44,7 +45,9 @@ class LiteLLMModel:
         admit: Admit | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         uniform: Callable[[float, float], float] = random.uniform,
+        tell: Tell | None = None,
     ) -> None:
+        """Use a model. With `tell`, texts are passed on while they are generated."""
         self.info = ModelInfo(
             spec.name,
             "litellm",
@@ -57,6 +60,7 @@ class LiteLLMModel:
         self._admit = admit
         self._sleep = sleep
         self._uniform = uniform
+        self._tell = None if _is_responses(spec) else tell
 
     def ceiling_usd(self, request: ModelRequest) -> float | None:
         """Return the highest possible cost, or None for a model whose price is unknown.
@@ -82,13 +86,18 @@ class LiteLLMModel:
             return await self._passed_on(litellm, request, request.foreign)
 
         async def send() -> Any:
-            response = await _completion(litellm, self._arguments(request))
+            response = await self._completed(litellm, self._arguments(request))
             if not response.choices:
                 raise EmptyAnswer("the answer has no choices")
             return response
 
         response, latency_s, retries = await self._sent(send, tokens(request.messages))
         return self._reply(litellm, response, latency_s, retries)
+
+    async def _completed(self, litellm: ModuleType, arguments: dict[str, Any]) -> Any:
+        if self._tell is None:
+            return await _completion(litellm, arguments)
+        return await streamed(litellm, arguments, self._tell)
 
     async def _sent(self, send: Callable[[], Awaitable[T]], size: int) -> tuple[T, float, int]:
         """Return the answer to a request of `size` tokens, its latency, and the failures before."""

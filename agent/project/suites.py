@@ -33,7 +33,8 @@ class Suite:
         """The runner of single test files. Without observation, the command runs all tests."""
         if self.results == "observed":
             return runner_of(f"{self.command} {{paths}}")
-        return TestRunner(self.command)
+        nowhere = f"{REPORT.removeprefix('$')}=/dev/null; " if self.writes_a_report else ""
+        return TestRunner(f"{nowhere}{self.command}")
 
     @property
     def writes_a_report(self) -> bool:

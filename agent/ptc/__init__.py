@@ -1,7 +1,9 @@
 """Programs that a model writes over its tools: programmatic tool calling.
 
-interpreter.py  drives the interpreter, and is the only module that knows it
+tool.py         the tool of a conversation that runs programs, with its prompt beside it
 program.py      one program: its calls, their order on record, and its end
+interpreter.py  drives the interpreter, and is the only module that knows it
+limits.py       limits on programs, as declared
 stubs.py        the tools as declarations that programs are checked against
 values.py       values of programs as JSON
 """

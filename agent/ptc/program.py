@@ -1,18 +1,19 @@
 """One program of a model: its calls run at the same time, and the journal has their order.
 
 Every call is a task in a scope of its own, and its steps are those of a direct call. Each time that
-the program waits for several, an event records which results it is given. A replay gives it the
-same results in the same order, so that it makes the same calls. Live steps wait until the recorded
-events are used up: a call that was called off in an earlier run is called off again at that point.
+the program waits for several, an event records which results it is given; that of a single call
+needs none. A replay gives it the same results in the same order, so that it makes the same calls.
+Live steps wait until the recorded events are used up: a call that was called off in an earlier run
+is called off again at that point.
 """
 
 import asyncio
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, cast
 
 from agent.conversation.using import KNOWN_ENDS
 from agent.errors import CalledOff, InfrastructureError
@@ -96,6 +97,8 @@ class _Program:
         """Calls that were not seen to have ended."""
         self._names: list[str] = []
         self._numbers: dict[int, int] = {}
+        self._stops = 0
+        """Stops after which it was continued."""
 
     async def run(self, code: str) -> Ended:
         stop = await self._running.begin(code)
@@ -117,18 +120,27 @@ class _Program:
         return await self._end(stop)
 
     def _ends_here(self, stop: Stop) -> bool:
-        """Return True if the program ended here before, by a limit or because its worker died."""
-        if isinstance(stop, Called):
-            return len(self._tasks) >= self._most_calls
-        return self._recorded == "end"
+        """Return True if the program has made too many calls, or ended here in an earlier run.
+
+        A limit or the death of its worker may have ended it there, and does not end it now.
+        """
+        if isinstance(stop, Called) and len(self._tasks) >= self._most_calls:
+            return True
+        return self._recorded == {"event": "end", **self._place}
 
     @property
-    def _recorded(self) -> str:
-        """The name of the next recorded event, or ''."""
+    def _recorded(self) -> dict[str, Any]:
+        """The request of the next recorded event, or {}."""
         known = self._scope.next_recorded
-        return str(json.loads(known.request).get("event", "")) if known else ""
+        return cast("dict[str, Any]", json.loads(known.request)) if known else {}
+
+    @property
+    def _place(self) -> dict[str, int]:
+        """The position of the program, in the request of an event that ends it."""
+        return {"stops": self._stops}
 
     async def _next(self, stop: Called | Waiting) -> Stop:
+        self._stops += 1
         if isinstance(stop, Called):
             self._start(stop)
             return await self._running.called()
@@ -147,18 +159,27 @@ class _Program:
         self._tasks.append(asyncio.create_task(self._use(called.name, given, scope)))
 
     async def _given(self, waiting: Waiting) -> list[tuple[int, int]]:
-        """Return the calls whose results the program is given now: their ids and their numbers."""
+        """Return the calls whose results the program is given now: their ids and their numbers.
+
+        A fork gives them in the order of its parent, so that it makes the same calls.
+        """
         ids = {self._numbers[each]: each for each in waiting.ids}
-        if self._recorded == "called off":
+        if self._recorded == {"event": "called off", **self._place}:
             await self._repeat_end()
         if not self._recorded:
             self._gate.open()
             await self._first(ids)
+        if len(ids) == 1:
+            await self._have_ended(ids)
+            return [(id_, number) for number, id_ in ids.items()]
         done = [number for number in sorted(ids) if self._tasks[number].done()]
+        known = self._scope.next_recorded
         given = await self._scope.event(
-            "deliver", {"pending": sorted(ids)}, _known(done), list[int]
+            "deliver", {"pending": sorted(ids)}, _known(done), list[int], depends_on={}
         )
-        await asyncio.wait([self._tasks[number] for number in given])
+        if known is not None and known.copied and not self._recorded:
+            self._gate.open()  # a fork knew the order before it had the results
+        await self._have_ended(given)
         return [(ids[number], number) for number in given]
 
     async def _first(self, numbers: Mapping[int, int]) -> None:
@@ -178,16 +199,22 @@ class _Program:
             going = [self._tasks[number] for number in self._going]
             await asyncio.wait(going, return_when=asyncio.FIRST_COMPLETED)
 
+    async def _have_ended(self, numbers: Iterable[int]) -> None:
+        """Wait until all of these calls have ended."""
+        going = [task for number in numbers if not (task := self._tasks[number]).done()]
+        if going:
+            await asyncio.wait(going)
+
     async def _pass_on(self, number: int, error: BaseException) -> NoReturn:
         """Let the error of a call end the program, and record a known end."""
         if isinstance(error, KNOWN_ENDS):
-            await self._scope.event("called off", {}, _known(number), int)
+            await self._scope.event("called off", self._place, _known(number), int)
         raise error
 
     async def _repeat_end(self) -> NoReturn:
         """End as in an earlier run, by the error of the same call."""
-        number = await self._scope.event("called off", {}, _known(0), int)
-        await asyncio.wait([self._tasks[number]])
+        number = await self._scope.event("called off", self._place, _known(0), int)
+        await self._have_ended([number])
         error = _error(self._tasks[number])
         raise error or InfrastructureError(f"call {number} of a program failed before, not now")
 
@@ -198,14 +225,12 @@ class _Program:
             error = _error(task)
             if error is not None and not isinstance(error, CalledOff):
                 raise error
-        return await self._scope.event("end", {}, _known(self._ended(stop)), Ended)
+        return await self._scope.event("end", self._place, _known(self._ended(stop)), Ended)
 
     async def stop(self) -> None:
         """Let nothing further begin, and wait for what cannot be ended."""
         self._gate.close("its program has ended")
-        going = [task for task in self._tasks if not task.done()]
-        if going:
-            await asyncio.wait(going)
+        await self._have_ended(range(len(self._tasks)))
         for task in self._tasks:
             _error(task)  # otherwise asyncio reports its error as forgotten
 

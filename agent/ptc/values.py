@@ -4,21 +4,31 @@ import json
 import math
 from typing import Any
 
+_DEPTH = 100
+"""Levels of nested values that are kept."""
 
-def as_json(value: Any) -> Any:
+_BITS = 10_000
+"""Size of the largest integer that is written out."""
+
+
+def as_json(value: Any, depth: int = _DEPTH) -> Any:
     """Return a value as JSON. What JSON does not have is shown as Python would print it."""
+    if depth == 0:
+        return "..."
     match value:
+        case int() if value.bit_length() > _BITS:
+            return f"<an integer of {value.bit_length()} bits>"
         case None | bool() | int() | str():
             return value
         case float():
             return value if math.isfinite(value) else repr(value)
         case list() | tuple():
-            return [as_json(each) for each in value]
+            return [as_json(each, depth - 1) for each in value]
         case set() | frozenset():
-            return sorted((as_json(each) for each in value), key=repr)
+            return sorted((as_json(each, depth - 1) for each in value), key=repr)
         case dict():
             return {
-                key if isinstance(key, str) else repr(key): as_json(each)
+                key if isinstance(key, str) else repr(key): as_json(each, depth - 1)
                 for key, each in value.items()
             }
         case _:

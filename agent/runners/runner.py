@@ -36,6 +36,11 @@ class TestRunner:
     environment: tuple[tuple[str, str], ...] = ()
     """Variables that the command needs."""
 
+    @property
+    def takes_paths(self) -> bool:
+        """True if single tests can be named. Otherwise every run is of all tests."""
+        return _PLACEHOLDER in self.command
+
     def shell_command(self, paths: Sequence[str]) -> str:
         """Return the command for test files, folders or ids, relative to the root."""
         assignments = [f"{name}={shlex.quote(value)}" for name, value in self.environment]

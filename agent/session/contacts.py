@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.models.protocol import Model, ModelRequest
-from agent.session.steps import Result, StepKind
+from agent.session.steps import Result, StepKind, canonical
 
 _LOWER_OUTPUT_LIMITS = (8_192, 4_096, 2_048)
 """Output limits of a call that is not allowed to cost more, in tokens.
@@ -33,8 +33,30 @@ class Contact:
     """Returns the same request with lower limits on its cost, the highest first."""
     in_workspace: bool = False
     """True if it may change the workspace, so that it has to be alone there."""
+    ends_with_turn: bool = False
+    """True if it is cut off when a person ends the turn, and the arm handles that."""
     is_foreign: bool = False
     """True if another program made the request, and decides what to do if it is refused."""
+
+
+def in_workspace(
+    kind: StepKind,
+    request: dict[str, Any],
+    run: Callable[[float], Awaitable[Result]],
+    inputs: str | None,
+    *,
+    ends_with_turn: bool = False,
+) -> Contact:
+    """Return work in the workspace, whose request is recorded whole."""
+    return Contact(
+        kind,
+        canonical(request),
+        request,
+        run,
+        inputs=inputs,
+        in_workspace=True,
+        ends_with_turn=ends_with_turn,
+    )
 
 
 def contact(

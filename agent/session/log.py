@@ -2,18 +2,22 @@
 
 A model call costs money, so it is written before and after the call. Any other step is written
 once, after it ran: if it is cut off, it leaves no bill, and its workspace is restored to the state
-after the last recorded step.
+after the last recorded step. So a step in a workspace may wait for the intent of the next call, and
+both are written in one transaction.
 """
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Protocol
 
 from agent.errors import BudgetReserved, InvalidSpec
 from agent.journal import (
     UNKNOWN_INPUTS,
+    FreeStep,
+    InboxMessage,
     Inputs,
     Journal,
     Lease,
@@ -21,10 +25,12 @@ from agent.journal import (
     RecordedStep,
     Reservation,
     TreeRef,
+    Wanted,
 )
 from agent.journal.blobs import Blobs
 from agent.session.reuse import Reuse
 from agent.session.steps import StepKind
+from agent.session.unwritten import Unwritten
 from agent.timings import timings
 from agent.workspaces.protocol import Checkpoint
 
@@ -49,6 +55,11 @@ class StepLog(Protocol):
     @property
     def recorded(self) -> Sequence[RecordedStep]:
         """The steps of earlier runs of the attempt."""
+        ...
+
+    @property
+    def reuses(self) -> bool:
+        """True if steps of another attempt may answer, so that copied ones are those that did."""
         ...
 
     async def save_tree(self, checkpoint: Checkpoint) -> TreeRef:
@@ -84,11 +95,30 @@ class StepLog(Protocol):
     async def append(
         self, step: Entry, result: bytes, *, duration_s: float, tree: TreeRef | None
     ) -> None:
-        """Record a step that costs nothing, with its work tree if that changed."""
+        """Record a step that costs nothing, with its work tree if that changed.
+
+        A step in a workspace may be recorded later: with the next intent, or by `flush`.
+        """
+        ...
+
+    async def flush(self) -> None:
+        """Record every step that was appended. Call this before another step depends on one."""
         ...
 
     async def reused(self, step: Entry) -> RecordedStep | None:
         """Record the result of the same step of another attempt. Return it, or None."""
+        ...
+
+    def parent_request(self, scope: str, seq: int) -> bytes | None:
+        """Return the request of the step of a reused attempt at a position, if there is one."""
+        ...
+
+    async def messages(self, after: int) -> Sequence[InboxMessage]:
+        """Return the messages of the inbox after a position, in order."""
+        ...
+
+    async def begin_wait(self, wanted: Wanted, about: str, after: int) -> None:
+        """State what the attempt waits for, and which message it has read last."""
         ...
 
 
@@ -96,6 +126,7 @@ class NoLog:
     """A log in memory for attempts not worth resuming. It only remembers work trees."""
 
     recorded: Sequence[RecordedStep] = ()
+    reuses = False
 
     def __init__(self) -> None:
         self._trees: dict[str, Checkpoint] = {}
@@ -123,8 +154,20 @@ class NoLog:
     ) -> None:
         return
 
+    async def flush(self) -> None:
+        return
+
     async def reused(self, step: Entry) -> RecordedStep | None:
         return None
+
+    def parent_request(self, scope: str, seq: int) -> bytes | None:
+        return None
+
+    async def messages(self, after: int) -> Sequence[InboxMessage]:
+        return ()
+
+    async def begin_wait(self, wanted: Wanted, about: str, after: int) -> None:
+        return
 
 
 @dataclass(frozen=True)
@@ -144,6 +187,14 @@ class JournalLog:
     reuse: Reuse | None = None
     """The steps of the attempt that this one was forked from, if they may answer."""
 
+    @property
+    def reuses(self) -> bool:
+        return self.reuse is not None
+
+    @cached_property
+    def _unwritten(self) -> Unwritten:
+        return Unwritten(lambda steps: self.journal.append(self.lease, *steps))
+
     async def save_tree(self, checkpoint: Checkpoint) -> TreeRef:
         """Store the delta of a work tree, before a step refers to it. Return the reference."""
         delta = await asyncio.to_thread(self.blobs.put, checkpoint.delta)
@@ -162,7 +213,8 @@ class JournalLog:
         until = time.monotonic() + timings().budget_patience_s
         while True:
             try:
-                await asyncio.to_thread(self._intend, call, reservation)
+                async with self._unwritten.handed_over() as steps:
+                    await asyncio.to_thread(self._intend, call, reservation, steps)
             except BudgetReserved:
                 if time.monotonic() >= until:
                     raise
@@ -170,7 +222,7 @@ class JournalLog:
                 return
             await self.sleep(timings().budget_poll_s)
 
-    def _intend(self, call: Entry, reservation: Reservation) -> None:
+    def _intend(self, call: Entry, reservation: Reservation, after: Sequence[FreeStep]) -> None:
         self.journal.intend(
             self.lease,
             call.scope,
@@ -180,6 +232,7 @@ class JournalLog:
             call.request,
             reservation,
             call.inputs,
+            after=after,
         )
 
     async def record(
@@ -202,20 +255,25 @@ class JournalLog:
     async def append(
         self, step: Entry, result: bytes, *, duration_s: float, tree: TreeRef | None
     ) -> None:
-        await asyncio.to_thread(
-            self.journal.append,
-            self.lease,
-            step.scope,
-            step.seq,
-            step.kind,
-            step.digest,
-            step.request,
-            result,
-            duration_s=duration_s,
-            tree=tree,
-            bench=step.bench,
-            inputs=step.inputs,
+        self._unwritten.add(
+            FreeStep(
+                step.scope,
+                step.seq,
+                step.kind,
+                step.digest,
+                step.request,
+                result,
+                duration_s,
+                tree,
+                step.bench,
+                step.inputs,
+            )
         )
+        if step.bench is None:  # no workspace is restored to before it
+            await self.flush()
+
+    async def flush(self) -> None:
+        await self._unwritten.write()
 
     async def reused(self, step: Entry) -> RecordedStep | None:
         if self.reuse is None:
@@ -224,6 +282,7 @@ class JournalLog:
         if known is None:
             return None
         edited = self.reuse.edited(step.scope, step.seq)
+        await self.flush()
         await asyncio.to_thread(
             self.journal.adopt,
             self.lease,
@@ -234,3 +293,13 @@ class JournalLog:
             result=edited,
         )
         return known if edited is None else replace(known, result=edited)
+
+    def parent_request(self, scope: str, seq: int) -> bytes | None:
+        return None if self.reuse is None else self.reuse.request(scope, seq)
+
+    async def messages(self, after: int) -> Sequence[InboxMessage]:
+        return await asyncio.to_thread(self.journal.inbox(self.lease.attempt_id).read, after)
+
+    async def begin_wait(self, wanted: Wanted, about: str, after: int) -> None:
+        inbox = self.journal.inbox(self.lease.attempt_id)
+        await asyncio.to_thread(inbox.begin_wait, self.lease, wanted, about, after)

@@ -13,9 +13,13 @@ from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any, Self
 
 from agent.journal import Inputs, RecordedStep, TreeRef
+from agent.places import place
 
-REUSED_KINDS = ("model", "command", "action")
-"""Kinds of steps that can answer. Time limits depend on the run."""
+REUSED_KINDS = ("model", "command", "action", "event")
+"""Kinds of steps that can answer. Time limits depend on the run; most readings state no inputs."""
+
+PEOPLE = "people"
+"""The inputs of what people said, which depends on nothing else."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +93,14 @@ class Reuse:
             return None
         return known
 
+    def request(self, scope: str, seq: int) -> bytes | None:
+        """Return the request of the parent's step at a position, or None if it has none there."""
+        known = self._steps.get((scope, seq))
+        return None if known is None else known.request
+
     def edited(self, scope: str, seq: int) -> bytes | None:
         """Return the result that replaces the one of a step, or None."""
-        text = self._rules.edits.get(f"{scope}/{seq}" if scope else str(seq))
+        text = self._rules.edits.get(place(scope, seq))
         return None if text is None else text.encode("utf-8", "surrogatepass")
 
 
@@ -102,7 +111,8 @@ def _agree(known: RecordedStep, inputs: Inputs) -> bool:
         return False
     if known.inputs.digest != inputs.digest:
         return False
-    return known.kind == "model" or _place(before) == _place(now)  # a model sees no tree
+    sees_no_tree = known.kind in ("model", "event")
+    return sees_no_tree or _place(before) == _place(now)
 
 
 def _place(tree: TreeRef) -> tuple[str, str]:

@@ -10,33 +10,26 @@ at the same time. Their steps take turns in a workspace that they share; branche
 """
 
 import asyncio
-import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from pydantic import TypeAdapter
-
+from agent.errors import InfrastructureError
 from agent.journal import RecordedStep, TreeRef
 from agent.models.protocol import Message, Model, ModelReply, ModelRequest
-from agent.session.contacts import Contact, contact
+from agent.session.contacts import Contact, contact, in_workspace
 from agent.session.gates import Gate
 from agent.session.log import NoLog, StepLog
-from agent.session.reuse import Origins
+from agent.session.mail import Mail
+from agent.session.reuse import PEOPLE, Origins
 from agent.session.stepping import AttemptState, Line, Spent
-from agent.session.steps import ActionResult, Result, Step, canonical
+from agent.session.steps import ActionResult, Result, Step, adapter_of, canonical
 from agent.session.workbench import BASE, Workbench, Workspaces
 from agent.workspaces.protocol import CommandResult, Environment, Mount, Workspace
 
 T = TypeVar("T")
-
-
-@functools.cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    """Return the converter of a type. To make one takes a millisecond."""
-    return TypeAdapter(kind)
 
 
 class Session:
@@ -65,25 +58,21 @@ class Session:
         may_go_on: Callable[[], None] = lambda: None,
         limit_s: float | None = None,
         origins: Origins | None = None,
+        turn_end: asyncio.Event | None = None,
     ) -> Self:
         """Return the main line of an attempt.
 
         `models` maps roles to models. The model of role `""` answers every role without its own.
         `may_go_on` is called before every live step, and again right before a model call is sent.
         It raises Interrupted if the attempt must stop. `limit_s` bounds the time of the attempt
-        over all its runs. `origins` let forks of the attempt reuse its steps.
+        over all its runs. `origins` let forks of the attempt reuse its steps. `turn_end` is set
+        when a person ends a turn.
         """
         log = log or NoLog()
-        recorded = {(step.scope, step.seq): step for step in log.recorded}
+        known = {(step.scope, step.seq): step for step in log.recorded}
+        mail, origins = Mail(log, may_go_on), origins or Origins()
         attempt = AttemptState(
-            attempt_id,
-            models,
-            workspaces,
-            log,
-            on_step,
-            may_go_on,
-            recorded,
-            origins or Origins(),
+            attempt_id, models, workspaces, log, on_step, may_go_on, mail, known, origins, turn_end
         )
         deadlines = attempt.deadlines("", "the attempt", limit_s)
         return cls(Line(attempt, "", Workbench("", workspaces, log), deadlines))
@@ -97,7 +86,17 @@ class Session:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._bench.close()
+        try:
+            await self._written(is_failing=error is not None)
+        finally:
+            await self._bench.close()
+
+    async def _written(self, *, is_failing: bool) -> None:
+        """Let the log record every step of the attempt. One that is failing keeps its own error."""
+        if self.name:
+            return
+        with suppress(InfrastructureError) if is_failing else nullcontext():
+            await self._attempt.log.flush()
 
     def scope(
         self, name: str, *, limit_s: float | None = None, gate: Gate | None = None
@@ -180,14 +179,19 @@ class Session:
     @property
     def recorded(self) -> list[RecordedStep]:
         """The steps of this scope that earlier runs recorded or began, by number."""
-        known = self._attempt.recorded.values()
-        return sorted((s for s in known if s.scope == self.name), key=lambda step: step.seq)
+        own = (step for step in self._attempt.recorded.values() if step.scope == self.name)
+        return sorted(own, key=lambda step: step.seq)
 
     @property
     def next_recorded(self) -> RecordedStep | None:
         """The record that answers the next step of this scope; None if it will be live."""
         known = self._attempt.recorded.get((self.name, self._next_seq))
         return known if known is not None and known.result is not None else None
+
+    @property
+    def mail(self) -> Mail:
+        """The unread messages of the attempt."""
+        return self._attempt.mail
 
     def events(self, name: str) -> list[Any]:
         """Return all known readings of that name in the attempt, replayed or not."""
@@ -223,7 +227,6 @@ class Session:
         asked = {"messages": request.messages, "tools": request.tools, "role": request.role}
         whole = canonical(asked)
         kept = {"role": request.role, "messages": self._new(request.messages)}
-
         inputs = self._attempt.origins.of_call(request.role)
         reply = await self._step(contact(model, numbered, whole, kept, inputs))
         assert isinstance(reply, ModelReply)
@@ -253,11 +256,7 @@ class Session:
             return result
 
         inputs = self._attempt.origins.of_work({})
-        result = await self._step(
-            Contact(
-                "command", canonical(request), request, execute, in_workspace=True, inputs=inputs
-            )
-        )
+        result = await self._step(in_workspace("command", request, execute, inputs))
         assert isinstance(result, CommandResult)
         return result
 
@@ -269,19 +268,22 @@ class Session:
         result_type: type[T],
         *,
         depends_on: Any = None,
+        ends_with_turn: bool = False,
     ) -> T:
         """Run any other work on the workspace as one step, which is repeated as a whole.
 
         `result_type` is any type that pydantic converts to JSON and back. `depends_on` is all that
         decides the result besides the request and the workspace, as values that `fingerprint`
-        takes. With None, which means that it is unknown, no fork reuses the step.
+        takes. With None, which means that it is unknown, no fork reuses the step. Work that
+        `ends_with_turn` is cut off when a person ends the turn.
 
         Raises:
+            TurnEnded: it was cut off so, now or when it was recorded.
             DivergenceError: the step recorded at this position has a different request.
             OutOfTime: the time of this line of work ended before the work did.
             Undone: the work left no repository; the workspace was restored.
         """
-        adapter = _adapter(cast("Any", result_type))
+        adapter = adapter_of(cast("Any", result_type))
 
         async def execute(left_s: float) -> Result:
             workspace = await self._bench.ready()
@@ -295,12 +297,10 @@ class Session:
 
         asked = {"action": name, **request}
         inputs = self._attempt.origins.of_work(depends_on)
-        result = await self._step(
-            Contact("action", canonical(asked), asked, execute, in_workspace=True, inputs=inputs)
-        )
+        asked_for = in_workspace("action", asked, execute, inputs, ends_with_turn=ends_with_turn)
+        result = await self._step(asked_for)
         assert isinstance(result, ActionResult)
-        content: T = adapter.validate_python(result.content)
-        return content
+        return cast("T", adapter.validate_python(result.content))
 
     async def event(
         self,
@@ -308,27 +308,32 @@ class Session:
         request: dict[str, Any],
         read: Callable[[], Awaitable[T]],
         result_type: type[T],
+        *,
+        depends_on: Any = None,
+        of_people: bool = False,
     ) -> T:
         """Return a reading that touches no workspace, as a step that takes no time.
 
         Use it for what differs from run to run, such as the order in which concurrent work ends.
-        `result_type` is any type that pydantic converts to JSON and back.
+        One of what people say takes no time of any limit, and answers forks. `result_type` and
+        `depends_on` are those of `act`: with the latter, a fork has the reading of its parent.
 
         Raises:
             DivergenceError: the step recorded at this position has a different request.
             OutOfTime: the time of this line of work ended before the reading did.
         """
-        adapter = _adapter(cast("Any", result_type))
+        adapter = adapter_of(cast("Any", result_type))
 
         async def execute(left_s: float) -> Result:
-            async with asyncio.timeout(left_s if left_s < float("inf") else None):
-                return ActionResult(adapter.dump_python(await read(), mode="json"))
+            async with asyncio.timeout(None if of_people or left_s == float("inf") else left_s):
+                done = await (self._line.off_the_clock(read()) if of_people else read())
+                return ActionResult(adapter.dump_python(done, mode="json"))
 
         asked = {"event": name, **request}
-        result = await self._step(Contact("event", canonical(asked), asked, execute))
+        inputs = PEOPLE if of_people else self._attempt.origins.of_work(depends_on)
+        result = await self._step(Contact("event", canonical(asked), asked, execute, inputs=inputs))
         assert isinstance(result, ActionResult)
-        content: T = adapter.validate_python(result.content)
-        return content
+        return cast("T", adapter.validate_python(result.content))
 
     async def current_tree(self) -> TreeRef:
         """Return the work tree after every step that was asked for before, as an event."""
@@ -346,8 +351,8 @@ class Session:
 
     async def diff_since(self, tree: TreeRef) -> str:
         """Return all differences from an earlier tree of this line of work, as a step."""
-        request = {"since": str(tree)}
-        return await self.act("diff", request, lambda _: self._bench.diff_since(tree), str)
+        since, diff = {"since": str(tree)}, self._bench.diff_since
+        return await self.act("diff", since, lambda _: diff(tree), str, depends_on={})
 
     def mount(self, mounts: Sequence[Mount]) -> None:
         """Let containers that are opened from now on see folders or volumes, read-only."""
@@ -365,9 +370,7 @@ class Session:
 
         asked = {"action": "take", "tree": str(tree)}
         inputs = self._attempt.origins.of_work({})
-        await self._step(
-            Contact("action", canonical(asked), asked, take, in_workspace=True, inputs=inputs)
-        )
+        await self._step(in_workspace("action", asked, take, inputs))
 
     async def snapshot(self) -> None:
         """Save the whole workspace as an image, as a step.

@@ -3,11 +3,11 @@
 import asyncio
 import functools
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from agent.errors import (
     AgentError,
@@ -22,6 +22,7 @@ from agent.errors import (
     OutOfTime,
     RequestRefused,
     ToolFailed,
+    TurnEnded,
     Undone,
 )
 from agent.journal import Inputs, RecordedStep
@@ -31,13 +32,13 @@ from agent.session.contacts import Contact
 from agent.session.deadlines import Deadline, covered_s
 from agent.session.gates import Gate
 from agent.session.log import Entry, StepLog
+from agent.session.mail import Mail
 from agent.session.reuse import Origins
 from agent.session.steps import (
     ActionResult,
     CutOff,
     Result,
     Step,
-    StepKind,
     canonical,
     digest,
     encode,
@@ -45,12 +46,15 @@ from agent.session.steps import (
 )
 from agent.session.workbench import Workbench, Workspaces
 
+T = TypeVar("T")
+
 _CUT_OFF: Mapping[str, type[AgentError]] = {
     "time": OutOfTime,
     "too_long": ContextWindowExceeded,
     "refused": RequestRefused,
     "destroyed": Undone,
     "failed": ToolFailed,
+    "turn": TurnEnded,
 }
 
 
@@ -75,8 +79,11 @@ class AttemptState:
     log: StepLog
     on_step: Callable[[Step], None]
     may_go_on: Callable[[], None]
+    mail: Mail
     recorded: dict[tuple[str, int], RecordedStep]
     origins: Origins = field(default_factory=Origins)
+    turn_end: asyncio.Event | None = None
+    """Set when a person ends the turn."""
     steps: list[Step] = field(default_factory=list)
     scopes: set[str] = field(default_factory=set)
 
@@ -142,6 +149,7 @@ class Line:
             OutOfTime: the step was cut off, now or when it was recorded.
             ContextWindowExceeded: the model rejected the length, now or when it was recorded.
             ToolFailed: the work ends the attempt, now or when it was recorded.
+            TurnEnded: a person ended the turn during the step, now or when it was recorded.
             Undone: the step left no repository, now or when it was recorded.
         """
         known = self.attempt.recorded.get((self.scope, seq))
@@ -152,7 +160,8 @@ class Line:
                 await gate.passed()
             async with self._turn(request):
                 self._may_go_on()
-                step = await self._reused(seq, request) or await self._live(seq, request)
+                entry = self._entry(seq, request)
+                step = await self._reused(entry) or await self._live(entry, request)
         self.attempt.steps.append(step)
         self.attempt.on_step(step)
         if isinstance(step.result, CutOff):
@@ -174,9 +183,9 @@ class Line:
             self.bench.replayed(known.tree, known.ordinal)
         return from_record(known)
 
-    async def _reused(self, seq: int, request: Contact) -> Step | None:
+    async def _reused(self, entry: Entry) -> Step | None:
         """Return the step with the result of another attempt, or None if none has its inputs."""
-        known = await self.attempt.log.reused(self._entry(seq, request, request.kind))
+        known = await self.attempt.log.reused(entry)
         if known is None:
             return None
         for deadline in self.deadlines:
@@ -185,13 +194,13 @@ class Line:
             self.bench.adopt(known.tree)
         return from_record(known)
 
-    def _entry(self, seq: int, request: Contact, kind: StepKind) -> Entry:
+    def _entry(self, seq: int, request: Contact) -> Entry:
         if request.in_workspace:
             self.bench.catch_up()
         return Entry(
             self.scope,
             seq,
-            kind,
+            request.kind,
             digest(request.whole),
             canonical(request.kept),
             self.bench.name if request.in_workspace else None,
@@ -218,12 +227,15 @@ class Line:
         for gate in self.gates:
             gate.check()
 
-    async def _live(self, seq: int, request: Contact) -> Step:
+    async def _live(self, entry: Entry, request: Contact) -> Step:
         log = self.attempt.log
         deadline = min(self.deadlines, key=lambda each: each.left_s, default=None)
         over = deadline is not None and deadline.left_s <= 0
-        entry = self._entry(seq, request, "limit" if over else request.kind)
-        if entry.kind == "model":
+        if over:
+            entry = replace(entry, kind="limit")
+        if entry.kind != "model":
+            await log.flush()
+        else:
             request = await self._announced(entry, request)
             if deadline is not None and deadline.left_s <= 0:  # after a wait for the budget
                 await log.cancel(entry)
@@ -260,6 +272,8 @@ class Line:
             result = CutOff(str(error), "too_long")
         except ToolFailed as error:
             result = CutOff(str(error), "failed")
+        except TurnEnded as error:
+            result = CutOff(str(error), "turn")
         except Destroyed as error:
             result = await self._undone(error)
         duration = 0.0 if request.kind == "event" else time.perf_counter() - clock
@@ -275,19 +289,56 @@ class Line:
                     result = await self._undone(error)
             await log.append(entry, encode(result), duration_s=duration, tree=tree)
         return Step(
-            self.scope, seq, entry.kind, request.kept, entry.digest, result, started_at, duration
+            self.scope,
+            entry.seq,
+            entry.kind,
+            request.kept,
+            entry.digest,
+            result,
+            started_at,
+            duration,
         )
+
+    async def off_the_clock(self, waiting: Awaitable[T]) -> T:
+        """Return the result of a wait whose time counts for no limit of this line of work."""
+        began = time.monotonic()
+        try:
+            return await waiting
+        finally:
+            for deadline in self.deadlines:
+                deadline.spend(began - time.monotonic())
 
     async def _run(self, request: Contact, left_s: float) -> Result:
         """Run a request. A closed gate ends everything but a model call, which is paid."""
         if request.kind == "model":
             return await request.run(left_s)
         try:
-            return await gates.run(self.gates, request.run(left_s))
-        except (asyncio.CancelledError, CalledOff, ToolFailed):
+            return await gates.run(self.gates, self._within_turn(request, left_s))
+        except (asyncio.CancelledError, CalledOff, ToolFailed, TurnEnded):
             if request.in_workspace:
                 await self.bench.close()  # the work may have been interrupted at any point
             raise
+
+    async def _within_turn(self, request: Contact, left_s: float) -> Result:
+        """Run a request. If it ends with the turn, cut it off when a person ends that.
+
+        Raises:
+            TurnEnded: it was cut off.
+        """
+        turn_end = self.attempt.turn_end
+        if turn_end is None or not request.ends_with_turn:
+            return await request.run(left_s)
+        working = asyncio.ensure_future(request.run(left_s))
+        ending = asyncio.ensure_future(turn_end.wait())
+        try:
+            await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                return working.result()
+        finally:
+            for task in (working, ending):
+                task.cancel()
+            await asyncio.wait({working, ending})
+        raise TurnEnded("a person ended the turn before this had finished; its changes are lost")
 
     async def _announced(self, entry: Entry, request: Contact) -> Contact:
         """Record that a call is about to be made, and cancel that if the call is not allowed.

@@ -1,10 +1,13 @@
 """A step, one contact of an attempt with the outside world, and its encoding as bytes."""
 
+import functools
 import hashlib
 import json
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal, cast
+
+from pydantic import TypeAdapter
 
 from agent.journal import RecordedStep
 from agent.models.protocol import ModelReply, Usage
@@ -26,15 +29,21 @@ class ActionResult:
     content: Any
 
 
+@functools.cache
+def adapter_of(kind: Any) -> TypeAdapter[Any]:
+    """Return the converter of a result's type. To make one takes a millisecond."""
+    return TypeAdapter(kind)
+
+
 @dataclass(frozen=True)
 class CutOff:
     """The end of a step that has no result."""
 
     cut_off: str
     """The time limit, the model's message, or the repository's problem."""
-    why: Literal["time", "too_long", "refused", "destroyed", "failed"] = "time"
+    why: Literal["time", "too_long", "refused", "destroyed", "failed", "turn"] = "time"
     """The reason: out of time, rejected as too long or as invalid by the model, repository
-    destroyed, or a tool that ends the attempt."""
+    destroyed, a tool that ends the attempt, or a person who ended the turn."""
 
 
 Result = ModelReply | CommandResult | ActionResult | CutOff

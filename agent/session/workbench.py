@@ -87,7 +87,7 @@ class Workbench:
     def replayed(self, tree: TreeRef, ordinal: int) -> None:
         """Set the work tree to the one that a replayed step recorded, unless a later one did."""
         if ordinal > self._ordinal:
-            self.tree = self._recorded = tree
+            self.adopt(tree)
             self._ordinal = ordinal
 
     def adopt(self, tree: TreeRef) -> None:
@@ -174,12 +174,12 @@ class Workbench:
 def _latest(log: StepLog, name: str) -> RecordedStep | None:
     """Return the last recorded step that changed a workspace, or None.
 
-    Steps of earlier releases and steps copied from a parent count only once they are replayed,
-    because the control flow of a fork may be another one.
+    Steps of earlier releases and the copied prefix of a fork count only once they are replayed,
+    because the control flow of a fork may be another one. Steps that a fork reused count.
     """
     own = (
         step
         for step in log.recorded
-        if step.bench == name and step.tree is not None and not step.copied
+        if step.bench == name and step.tree is not None and (log.reuses or not step.copied)
     )
     return max(own, key=lambda step: step.ordinal, default=None)

@@ -8,8 +8,10 @@ import typer
 
 from flows.cli import (
     agents,
+    chat,
     debug,
     demo,
+    diagnose,
     doctor,
     export,
     fork,
@@ -19,10 +21,12 @@ from flows.cli import (
     images,
     imports,
     job,
+    pipeline,
     power,
     prune,
     report,
     run,
+    serve,
     serve_flows,
     setup,
     status,
@@ -43,18 +47,25 @@ app.command()(debug.debug)
 app.command()(status.status)
 app.command()(trace.trace)
 app.command()(graph.graph)
+app.command()(diagnose.diagnose)
 app.command()(fork.fork)
 app.command()(grade.grade)
 app.command()(report.report)
 app.command()(history.history)
 app.command()(power.power)
 app.command()(export.export)
+app.command()(chat.chat)
+app.command()(chat.send)
+app.command()(chat.end)
+app.command()(chat.approve)
 app.add_typer(imports.import_app, name="import")
 app.add_typer(images.images_app, name="images")
 app.add_typer(agents.agents_app, name="agents")
 app.add_typer(job.job_app, name="job")
 app.command()(job.jobs)
+app.add_typer(pipeline.pipeline_app, name="pipeline")
 app.command()(prune.prune)
 app.command()(setup.setup)
 app.command()(serve_flows.serve_flows)
+app.command()(serve.serve)
 app.command()(doctor.doctor)

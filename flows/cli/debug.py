@@ -27,7 +27,7 @@ def debug(
         typer.Option(
             "--arm",
             "-a",
-            help="mini, mini_retry, durable, loop, gold or null, or an arm of the file",
+            help="mini, mini_retry, durable, loop, staged, gold or null, or an arm of the file",
         ),
     ] = "mini",
     experiment: Annotated[

@@ -3,14 +3,17 @@
 import typer
 from typer.core import TyperGroup
 
-from agent.errors import InfrastructureError, Interrupted, InvalidSpec, LeaseHeld
+from agent.errors import InfrastructureError, Interrupted, InvalidSpec, LeaseHeld, MessageRefused
 from eval.errors import DatasetError, ImageError, PredictionsError
 from flows.errors import GateFailed, IncompleteRun, UsageError
 from reports.errors import ReportError
 
 EXIT_GATE, EXIT_USAGE, EXIT_INFRASTRUCTURE = 1, 2, 3
 
-_OPERATOR = (UsageError, DatasetError, PredictionsError, InvalidSpec, ReportError)
+_OPERATOR = (
+    *(UsageError, DatasetError, PredictionsError, InvalidSpec, ReportError),
+    MessageRefused,
+)
 _INFRASTRUCTURE = (IncompleteRun, Interrupted, ImageError, InfrastructureError, LeaseHeld)
 
 

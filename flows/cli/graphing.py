@@ -5,15 +5,14 @@ from typing import Literal
 
 import typer
 
-from agent.graph.attempt import graph_of, place, role_of
+from agent.graph.attempt import graph_of, role_of
 from agent.graph.drawing import as_mermaid, as_tree
 from agent.graph.state import ExecutionStateGraph
 from agent.journal import RecordedStep
-from agent.session.steps import from_record
-from flows.display.steps import of_step
 from flows.display.terminal import show as say
 from flows.errors import UsageError
 from flows.experiments.declaration import Experiment
+from flows.experiments.diagnosis import label
 from flows.experiments.forking import declared, recorded_attempt
 from reports.format import plural
 
@@ -31,7 +30,7 @@ def show(
     """
     lake, journal, attempt = recorded_attempt(prefix, lake_path)
     steps = journal.steps(attempt.attempt_id)
-    graph = graph_of(steps, _label)
+    graph = graph_of(steps, label)
     stale: list[str] = []
     for change in changes:
         experiment = declared(lake, attempt) if change.startswith("option=") else None
@@ -53,9 +52,9 @@ def _concerned(
             if name not in roles:
                 known = ", ".join(sorted(role or "''" for role in roles)) or "no model"
                 raise UsageError(f"no call of the attempt has role {name!r}; its roles: {known}")
-            return [place(step) for step in steps if role_of(step) == name]
+            return [step.place for step in steps if role_of(step) == name]
         case "step":
-            if name not in {place(step) for step in steps}:
+            if name not in {step.place for step in steps}:
                 raise UsageError(f"the attempt has no step {name!r}; `durabench trace` lists them")
             return [name]
         case "option":
@@ -63,7 +62,7 @@ def _concerned(
             options = type(experiment.arm(arm).options).model_fields
             if name.partition(".")[0] not in options:
                 raise UsageError(f"arm {arm} has no option {name!r}; it has {', '.join(options)}")
-            return [place(step) for step in steps]
+            return [step.place for step in steps]
         case _:
             raise UsageError(f"--stale-if {change!r} is none of role=…, prompt=…, option=…, step=…")
 
@@ -82,10 +81,3 @@ def _bill(graph: ExecutionStateGraph, stale: Sequence[str]) -> str:
         f"{plural(len(stale), 'step')} of {len(graph)} stale; "
         f"{some} of {plural(every, 'call')}, ${usd:,.4f} of ${all_usd:,.4f}"
     )
-
-
-def _label(step: RecordedStep) -> str:
-    if step.result is None:
-        return f"{step.kind}: no result"
-    view = of_step(from_record(step))
-    return f"{view.name} {view.did}".strip()

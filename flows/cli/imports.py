@@ -9,6 +9,7 @@ from flows.cli.options import DatasetOption, LakeOption, SplitOption
 
 import_app = typer.Typer(help="Import results from other systems.", no_args_is_help=True)
 
+NameOption = Annotated[str, typer.Option(help="what the results are filed under")]
 PrimaryOption = Annotated[
     str | None,
     typer.Option(help="the primary comparison, as BASELINE:CANDIDATE", metavar="PAIR"),
@@ -27,7 +28,7 @@ CompareOption = Annotated[
 def import_mini(
     folder: Annotated[Path, typer.Argument(help="folder with *.traj.json, at any depth")],
     dataset: DatasetOption,
-    name: Annotated[str, typer.Option(help="what the results are filed under")],
+    name: NameOption,
     arm: Annotated[str, typer.Option(help="name of the arm")] = "mini",
     split: SplitOption = "test",
     primary: PrimaryOption = None,
@@ -51,7 +52,7 @@ def import_table(
         Path,
         typer.Argument(help="one row per arm and instance: .parquet, .csv, .tsv, .json, .jsonl"),
     ],
-    name: Annotated[str, typer.Option(help="what the results are filed under")],
+    name: NameOption,
     instance_column: Annotated[
         str | None, typer.Option(help="default instance_id, instance or task_id")
     ] = None,
@@ -127,7 +128,7 @@ def import_swebench(
     report: Annotated[
         Path, typer.Argument(help="run report in JSON, or a folder with report.json files")
     ],
-    name: Annotated[str, typer.Option(help="what the results are filed under")],
+    name: NameOption,
     predictions: Annotated[
         Path | None, typer.Option(help="all_preds.jsonl or preds.json, or a folder that holds it")
     ] = None,
@@ -148,7 +149,6 @@ def import_swebench(
     console.imported_arms([done], name)
 
 
-NameOption = Annotated[str, typer.Option(help="what the results are filed under")]
 ArmOption = Annotated[
     str | None, typer.Option(help="name of the arm; default agent and model, as the files say")
 ]

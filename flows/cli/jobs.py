@@ -5,6 +5,7 @@ import json
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import typer
 from pydantic import ValidationError
@@ -12,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from agent.arms import ARMS
-from flows.cli import running
+from flows.cli import pipelines, running
 from flows.display import terminal
 from flows.errors import UsageError
 from flows.experiments import declaration
@@ -96,7 +97,7 @@ def show(job: str, lake: str | None, *, patch: bool) -> None:
                  "pull_request", "attempt_id"):  # fmt: skip
         if row[name]:
             terminal.show(f"{name.replace('_', ' ')}: {row[name]}")
-    if row["verification"]:
+    if row["patch"] is not None:
         typer.echo(f"\n{body.body(row, '')}", nl=False)
 
 
@@ -114,20 +115,29 @@ def list_all(lake: str | None) -> None:
 def revise(job: str, comments: str, lake: str | None) -> None:
     """Run a job that continues another one with review comments."""
     row = rows.found(Lake.existing(lake), job)
+    _refuse_step(row)
     content = json.loads(row["request"])
     changes = {"id": None, "revises": row["job_id"], "task": comments, "ref": None}
     run(request(content | changes), lake)
 
 
 def approve(job: str, lake: str | None) -> None:
-    """Publish a job that waits for approval.
+    """Publish a job that waits for approval: here, or where its flow run is suspended.
 
     Raises:
         UsageError: it does not wait.
     """
+    from flows.server import approving
+
     row = rows.found(Lake.existing(lake), job)
     if row["state"] != "waiting":
         raise UsageError(f"job {row['job_id']} does not wait for approval: it is {row['state']}")
+    if asyncio.run(approving.approve(row["flow_run_id"])):
+        terminal.show(f"job {row['job_id']} is approved; a worker continues it")
+        return
+    if row["pipeline"] or row["run"]:
+        pipelines.approve(row, lake)
+        return
     run(request(json.loads(row["request"])), lake, approved=True)
 
 
@@ -139,6 +149,7 @@ def cancel(job: str, lake: str | None) -> None:
     """
     store = Lake.existing(lake)
     row = rows.found(store, job)
+    _refuse_step(row)
     if row["state"] in rows.FINAL:
         raise UsageError(f"job {row['job_id']} has ended: it is {row['state']}")
     rows.update(store, row, state="cancelled", detail="")
@@ -147,26 +158,29 @@ def cancel(job: str, lake: str | None) -> None:
     terminal.show(f"job {row['job_id']} is cancelled{stopped}")
 
 
+def _refuse_step(row: Row) -> None:
+    """Check that a job is none of a pipeline's steps.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if row["run"]:
+        raise UsageError(
+            f"job {row['job_id']} is a step of run {row['run']}: name that run instead"
+        )
+
+
 async def _cancel_run(row: Row) -> bool:
     """Ask the flow run of a job to stop. Return False if no server has it."""
-    from uuid import UUID
-
     from prefect.client.orchestration import get_client
-    from prefect.exceptions import ObjectNotFound
     from prefect.settings import PREFECT_API_URL
-    from prefect.states import Cancelling
+
+    from flows.server import job_runs
 
     if not PREFECT_API_URL.value() or row["flow_run_id"] is None:
         return False
     async with get_client() as client:
-        try:
-            run = await client.read_flow_run(UUID(row["flow_run_id"]))
-            if run.state is None or run.state.is_final():
-                return False
-            await client.set_flow_run_state(run.id, Cancelling())
-        except ObjectNotFound:
-            return False
-    return True
+        return await job_runs.cancel(client, UUID(row["flow_run_id"]))
 
 
 def _ended(row: Row, asked: Request) -> None:

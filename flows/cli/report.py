@@ -31,6 +31,7 @@ def report(
     """Write the paired report: on the terminal, as Markdown, and as one HTML page."""
     from flows.cli import console
     from flows.errors import UsageError
+    from flows.experiments.diagnosis import insights
     from flows.storage import report_files
     from flows.storage.lake import Lake
 
@@ -52,7 +53,7 @@ def report(
             built = report_files.read(store, names[0], first, second, alone=compare is not None)
         else:
             built = report_files.read_several(store, names, first, second)
-        report_files.write(store, built, compare)
+        report_files.write(store, built, compare, insights(store))
         console.report(store, built, compare)
     finally:
         ahead.join()

@@ -27,6 +27,7 @@ _IN_WORDS: dict[State, str] = {
     "done": "done",
     "ungraded": "to be graded",
     "running": "running",
+    "waiting": "waits for a person",
     "interrupted": "interrupted",
     "killed": "killed",
     "budget_stop": "stopped by a budget",
@@ -34,7 +35,9 @@ _IN_WORDS: dict[State, str] = {
     "not_begun": "not begun",
 }
 
-_OPEN: tuple[State, ...] = ("running", "interrupted", "killed", "budget_stop", "infrastructure")
+_OPEN: tuple[State, ...] = (
+    *("running", "waiting", "interrupted", "killed", "budget_stop", "infrastructure"),
+)
 """States whose cells are listed by default."""
 
 
@@ -165,7 +168,7 @@ def _print_cells(cells: Iterable[CellStatus]) -> None:
 def _detail(cell: CellStatus) -> str:
     """Return the times of unfinished work, unanswered calls, and the recorded detail."""
     parts = []
-    if cell.state in ("running", "killed", "interrupted", "budget_stop"):
+    if cell.state in ("running", "waiting", "killed", "interrupted", "budget_stop"):
         if cell.since:
             parts.append(f"since {_clock(cell.since)}")
         if cell.last_sign_of_life:

@@ -7,7 +7,6 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from agent.journal import Journal, Tenure
 from agent.session.steps import from_record
@@ -18,9 +17,10 @@ from flows.display.terminal import out, show
 from flows.display.tree import tree
 from flows.errors import UsageError
 from flows.storage.journals import existing_journal
-from flows.storage.lake import Lake, Row
+from flows.storage.lake import Lake
+from flows.storage.steps import filed
 from reports.format import plural
-from reports.steps import StepView, of_row
+from reports.steps import StepView
 
 
 def scenarios(name: str, lake_path: str | None, environment: str | None) -> None:
@@ -62,7 +62,7 @@ def trace(
             "of the lake, with long outputs shortened"
         )
     is_filed = found[0] not in known or pruned_at is not None
-    steps = _filed(lake, found[0]) if is_filed else _journaled(journal, found[0], follow)
+    steps = filed(lake, found[0]) if is_filed else _journaled(journal, found[0], follow)
     spent, unpriced, seen = 0.0, 0, []
     for step in steps:
         if as_tree:
@@ -131,14 +131,3 @@ def _held(tenure: Tenure) -> str:
     until = f"to {tenure.ended_at.astimezone():%H:%M:%S}" if tenure.ended_at else "not given back"
     began = f"from {tenure.began_at.astimezone():%H:%M:%S}"
     return f"held by {tenure.worker} {began} {until}: {plural(tenure.steps, 'step')}"
-
-
-def _filed(lake: Lake, attempt_id: str) -> Iterator[StepView]:
-    calls = {(call["scope"], call["seq"]): call for call in lake.find("llm_calls", attempt_id)}
-    for row in sorted(lake.find("steps", attempt_id), key=_order):
-        yield of_row(row, calls.get((row["scope"], row["seq"])))
-
-
-def _order(row: Row) -> tuple[datetime, str, int]:
-    """Sort key: the order in which steps began. Imported steps have no times."""
-    return row["started_at"] or datetime.min.replace(tzinfo=UTC), row["scope"], row["seq"]

@@ -1,5 +1,6 @@
 """Experiments: their declaration, their cells, and the state of the cells.
 
+arms         an arm of an experiment or a job
 declaration  an experiment as written in YAML
 plan         the cells of an experiment
 cells        a cell and a submission

@@ -9,7 +9,7 @@ from flows.experiments.cells import Cell, Place, Submission
 from flows.experiments.keys import attempt_key, audit_key, is_cached, verdict_key
 from flows.storage.lake import Lake, Row
 
-End = Literal["done", "interrupted", "infrastructure", "misplaced", "budget", "refused"]
+End = Literal["done", "interrupted", "infrastructure", "misplaced", "budget", "refused", "waiting"]
 """`done` is final. In every other case a later run resumes the cell."""
 
 REFUSED = "Refused"

@@ -6,7 +6,8 @@ from agent.types import Task
 from agent.workspaces.protocol import Environment
 from eval.digests import canonical_digest
 from eval.types import Instance
-from flows.experiments.declaration import ArmSpec, Experiment
+from flows.experiments.arms import ArmSpec
+from flows.experiments.declaration import Experiment
 from flows.experiments.runners import runner_of_instance
 
 
@@ -45,8 +46,20 @@ class Cell:
         return self.experiment.name, self.arm.name
 
     @property
+    def base(self) -> "Cell | None":
+        """The cell whose steps answer this one's where nothing differs, or None."""
+        name = self.arm.base
+        return None if name is None else replace(self, arm=self.experiment.arm(name))
+
+    @property
     def seed(self) -> int:
-        """Seed of the attempt, independent of other arms, instances and repeats."""
+        """Seed of the attempt, independent of other arms, instances and repeats.
+
+        A derived arm has its base's: a simulated conversation needs one seed from its first reply
+        to its last.
+        """
+        if self.base is not None:
+            return self.base.seed
         parts = [self.experiment.seed, self.arm.name, self.instance.instance_id, self.repeat]
         return int(canonical_digest(parts)[:12], 16)
 
@@ -100,12 +113,13 @@ def in_order(experiment: Experiment, instance: Instance, repeat: int) -> list[Ar
     """Return the arms in the order in which they begin an instance.
 
     The order is random, the same for the same seed, and another arm does not change that of the
-    others. Drift of a provider during an instance then favours no arm.
+    others. Drift of a provider during an instance then favours no arm. Derived arms come after all
+    others, as they need an attempt of their base.
     """
 
-    def draw(arm: ArmSpec) -> str:
+    def draw(arm: ArmSpec) -> tuple[int, str]:
         parts = ["order", experiment.seed, instance.instance_id, repeat, arm.name]
-        return canonical_digest(parts)
+        return len(experiment.bases(arm)), canonical_digest(parts)
 
     return sorted(experiment.arms, key=draw)
 

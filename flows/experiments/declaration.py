@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -18,25 +17,15 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from agent.arms import ARMS, python
-from agent.arms.options import (
-    ArmOptions,
-    CommandOptions,
-    DurableOptions,
-    LoopOptions,
-    MiniOptions,
-    MiniRetryOptions,
-    PythonOptions,
-)
+from agent.arms import ARMS
 from agent.journal.pacing import RateLimit
 from agent.models.spec import ModelSpec
 from eval.selection import Selection
 from flows.errors import UsageError
+from flows.experiments.arms import NAME, ArmSpec, Declared
+from flows.experiments.derived import derived_arms
 from flows.experiments.forms import RULES, number_fields
 from flows.experiments.gates import Gates
-
-NAME = r"^[a-z0-9][a-z0-9._-]*$"
-"""Pattern of names that are also lake folders and container labels."""
 
 BUILT_IN = Path(__file__).parent
 
@@ -58,101 +47,14 @@ the experiment. So do budgets, the time limit of the tests and the preflight, be
 one of them stops counts as not resolved. `reports/sql/marts/source.sql` has the same list."""
 
 
-class _Declared(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _Arm(_Declared):
-    name: str = Field(pattern=NAME, description="name of the arm in reports")
-    model: ModelSpec | None = Field(
-        default=None, description="LiteLLM model string or model block; default the experiment's"
-    )
-
-
-class MiniArm(_Arm):
-    """mini-swe-agent, its model and its limits."""
-
-    agent: Literal["mini"] = Field(description="mini-swe-agent, the lightweight baseline")
-    options: MiniOptions = Field(default_factory=MiniOptions, description="its limits")
-
-
-class MiniRetryArm(_Arm):
-    """mini-swe-agent several times, its model, its limits and the number of tries."""
-
-    agent: Literal["mini_retry"] = Field(description="mini-swe-agent, best of several tries")
-    options: MiniRetryOptions = Field(
-        default_factory=MiniRetryOptions, description="limits of each try, and how many"
-    )
-
-
-class DurableArm(_Arm):
-    """The durable agent, its model and its settings."""
-
-    agent: Literal["durable"] = Field(description="the durable agent of this project")
-    options: DurableOptions = Field(default_factory=DurableOptions, description="its settings")
-
-
-class LoopArm(_Arm):
-    """An agent whose capabilities are switched on one by one, its model and its limits."""
-
-    agent: Literal["loop"] = Field(description="one conversation with chosen capabilities")
-    options: LoopOptions = Field(default_factory=LoopOptions, description="its settings")
-
-
-class CommandArm(_Arm):
-    """Any program that speaks to a model API, its model and its limits."""
-
-    agent: Literal["command"] = Field(description="any program that speaks to a model API")
-    options: CommandOptions = Field(description="the program and its limits")
-
-
-class PythonArm(_Arm):
-    """A function of another package, its model and its settings."""
-
-    agent: Literal["python"] = Field(description="a function of another package")
-    options: PythonOptions = Field(description="the function and its settings")
-
-
-class ReferenceArm(_Arm):
-    """An arm that knows the answer and uses no model."""
-
-    agent: Literal["gold", "null"] = Field(
-        description="gold applies the reference patch, null changes nothing"
-    )
-    options: ArmOptions = Field(default_factory=ArmOptions, description="its limits")
-
-
-_AnyArm = Annotated[
-    MiniArm | MiniRetryArm | DurableArm | LoopArm | CommandArm | PythonArm | ReferenceArm,
-    Field(discriminator="agent"),
-]
-
-
-def _with_function(value: Any) -> Any:
-    """Return an arm whose `agent` names a function as an arm of the agent `python`."""
-    if not isinstance(value, dict) or not isinstance(value.get("agent"), str):
-        return value
-    name, options = value["agent"], value.get("options") or {}
-    if name in ARMS or (":" not in name and name not in python.announced()):
-        return value
-    limits = {each: options[each] for each in options if each in ArmOptions.model_fields}
-    settings = {each: options[each] for each in options if each not in limits}
-    own = {"function": name, "settings": settings, **limits}
-    return {**value, "agent": "python", "options": own}
-
-
-ArmSpec = Annotated[_AnyArm, BeforeValidator(_with_function, json_schema_input_type=_AnyArm)]
-"""One arm. Its `agent` determines its options."""
-
-
-class Budget(_Declared):
+class Budget(Declared):
     """Spending limit. A call that could exceed it is not sent."""
 
     usd: float | None = Field(default=None, gt=0, description="US dollars")
     calls: int | None = Field(default=None, gt=0, description="model calls")
 
 
-class Images(_Declared):
+class Images(Declared):
     """When images are pulled and removed. Images that already existed are never removed."""
 
     keep_gb: float | None = Field(
@@ -169,7 +71,7 @@ class Images(_Declared):
     )
 
 
-class Comparison(_Declared):
+class Comparison(Declared):
     """Two arms to compare. The order of the arms does not matter."""
 
     baseline: str = Field(description="name of the arm to compare with")
@@ -199,7 +101,7 @@ class Primary(Comparison):
     )
 
 
-class Experiment(_Declared):
+class Experiment(Declared):
     """The arms, instances and settings of an experiment, declared before any result exists."""
 
     model_config = ConfigDict(json_schema_extra={"dependentSchemas": RULES})
@@ -218,7 +120,9 @@ class Experiment(_Declared):
     environment: Literal["auto", "docker", "host"] = Field(
         default="auto", description="auto: docker if a daemon answers, else host"
     )
-    arms: list[ArmSpec] = Field(min_length=1, description="arms to compare, in this order")
+    arms: Annotated[list[ArmSpec], BeforeValidator(derived_arms)] = Field(
+        min_length=1, description="arms to compare, in this order"
+    )
     model: ModelSpec | None = Field(default=None, description="model of every arm that names none")
     repeats: int = Field(default=1, ge=1, le=100, description="attempts per arm and instance")
     seed: int = Field(default=0, description="seed of everything random in the attempts")
@@ -288,6 +192,11 @@ class Experiment(_Declared):
         if len(set(names)) < len(names):
             raise ValueError("two arms have the same name")
         for arm in self.arms:
+            if arm.base is not None and self._is_same(arm, self.arm(arm.base)):
+                raise ValueError(
+                    f"arm {arm.name!r} changes nothing of {arm.base!r}: give it other options, or "
+                    "another model"
+                )
             if ARMS[arm.agent].needs_model and self.model_of(arm) is None:
                 raise ValueError(
                     f"arm {arm.name!r} needs a model: declare one for it or for the experiment"
@@ -319,6 +228,9 @@ class Experiment(_Declared):
             raise ValueError(f"gates names no arm of this experiment: {sorted(judged)}")
         return self
 
+    def _is_same(self, arm: ArmSpec, other: ArmSpec) -> bool:
+        return (arm.options, self.model_of(arm)) == (other.options, self.model_of(other))
+
     def model_of(self, arm: ArmSpec) -> ModelSpec | None:
         """Return the model of an arm; None for arms that need none."""
         return (arm.model or self.model) if ARMS[arm.agent].needs_model else None
@@ -340,6 +252,14 @@ class Experiment(_Declared):
                 return arm
         known = ", ".join(arm.name for arm in self.arms)
         raise UsageError(f"experiment {self.name!r} has no arm {name!r}; it has {known}")
+
+    def bases(self, arm: ArmSpec) -> list[ArmSpec]:
+        """Return the arms that an arm derives from, the nearest first; empty for most arms."""
+        found = []
+        while arm.base is not None:
+            arm = self.arm(arm.base)
+            found.append(arm)
+        return found
 
     def afresh(self) -> "Experiment":
         """Return the same experiment under a name that has no results yet."""

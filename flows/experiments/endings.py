@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Literal
 
-from agent.errors import BudgetExhausted, Interrupted
+from agent.errors import BudgetExhausted, Interrupted, Waiting
 from agent.types import Outcome
 
 
@@ -13,7 +13,7 @@ from agent.types import Outcome
 class Interruption:
     """Reason why an attempt did not end. A later run resumes it."""
 
-    status: Literal["infrastructure", "budget_stop", "interrupted", "refused"]
+    status: Literal["infrastructure", "budget_stop", "interrupted", "refused", "waiting"]
     detail: str
 
     @classmethod
@@ -24,6 +24,8 @@ class Interruption:
                 return cls("budget_stop", str(error))
             case Interrupted():
                 return cls("interrupted", str(error))
+            case Waiting():
+                return cls("waiting", str(error))
             case _:
                 return cls("infrastructure", f"{type(error).__name__}: {error}")
 

@@ -110,12 +110,21 @@ def fork(request: Request) -> Fork:
         DatasetError, UsageError: the instance cannot be prepared.
     """
     parent, child = request.parent, request.child
-    plan = asyncio.run(prepare(child, str(request.lake.root)))
-    cell = plan.cell(parent.arm, parent.instance_id, 0)
-    attempt = records.journaled(cell, attempt_key(cell)[:32])
+    attempt = child_attempt(request.lake, parent, child)
     journal = open_journal(request.lake)
     kept = journal.fork(parent.attempt_id, attempt, request.scope, request.seq)
     return Fork(child, parent.arm, parent.instance_id, kept, attempt.attempt_id)
+
+
+def child_attempt(lake: Lake, parent: Attempt, child: Experiment) -> Attempt:
+    """Return the attempt of a fork's experiment, which the journal does not have yet.
+
+    Raises:
+        DatasetError, UsageError: the instance cannot be prepared.
+    """
+    plan = asyncio.run(prepare(child, str(lake.root)))
+    cell = plan.cell(parent.arm, parent.instance_id, 0)
+    return records.journaled(cell, attempt_key(cell)[:32])
 
 
 def declared(lake: Lake, parent: Attempt) -> Experiment:
@@ -161,6 +170,7 @@ def changed_child(
         "arms": [
             {
                 **spec,
+                "from": None,
                 "model": model or spec["model"],
                 "options": {**declared_options(original.arm(arm).options), **(options or {})},
             }

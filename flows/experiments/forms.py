@@ -11,7 +11,7 @@ JsonSchema = dict[str, Any]
 def _rule(if_: JsonSchema, then: JsonSchema) -> JsonSchema:
     # With a type in it, Prefect names the violated rule instead of printing the whole experiment.
     wanted = {"type": "object", "required": list(then), "properties": then}
-    return {"if": {"properties": if_}, "then": wanted}
+    return {"if": {"required": list(if_), "properties": if_}, "then": wanted}
 
 
 _MODEL = {"type": ["string", "object"]}

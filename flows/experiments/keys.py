@@ -16,8 +16,9 @@ from agent.session.reuse import Origins, fingerprint
 from eval import audit
 from eval.digests import canonical_digest
 from eval.grading import grading_key
+from flows.experiments.arms import ArmSpec
 from flows.experiments.cells import Cell, Submission
-from flows.experiments.declaration import ArmSpec, Experiment
+from flows.experiments.declaration import Experiment
 from flows.storage.lake import Lake
 
 CELL_KEY_FIELDS = {
@@ -110,12 +111,15 @@ def attempt_key(cell: Cell, version: int | None = None) -> str:
     """Return the key of an attempt, by default of the agent's current version.
 
     The image digest and the package versions are left out on purpose: after an upgrade or a rebuild
-    of the image, paid work must not be bought again. Both are recorded with the attempt.
+    of the image, paid work must not be bought again. Both are recorded with the attempt. That of a
+    derived arm has its base's, because it shares the draws of just that attempt.
     """
+    shares = {} if cell.base is None else {"from": attempt_key(cell.base, version)}
     return canonical_digest(
         {
             **{field: getattr(cell.experiment, field) for field in CELL_KEY_FIELDS},
             **agent_spec(cell, version),
+            **shares,
             "arm": cell.arm.name,
             "instance": cell.instance.digest,
             "repeat": cell.repeat,

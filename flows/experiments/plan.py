@@ -14,8 +14,9 @@ from eval.selection import Selection
 from eval.types import Instance
 from flows.errors import UsageError
 from flows.experiments import records, workspaces
+from flows.experiments.arms import PythonArm
 from flows.experiments.cells import Cell, Place, plan
-from flows.experiments.declaration import Experiment, PythonArm, from_record
+from flows.experiments.declaration import Experiment, from_record
 from flows.experiments.versions import refuse_outdated
 from flows.storage import journals
 from flows.storage.lake import Lake
@@ -116,6 +117,8 @@ def load(experiment: Experiment) -> list[Instance]:
 def only(experiment: Experiment, arm: str, instance_id: str) -> Experiment:
     """Return an experiment with the first attempt of one arm at one instance, run locally.
 
+    A derived arm comes with those that it derives from.
+
     Raises:
         DatasetError: the dataset has no such instance, or cannot be used.
         UsageError: the experiment has no such arm, or does not select the instance.
@@ -132,7 +135,7 @@ def only(experiment: Experiment, arm: str, instance_id: str) -> Experiment:
             f"({', '.join(selected[:_NAMED])}{more}), or add it to `select` in the file"
         )
     changes = {
-        "arms": [chosen],
+        "arms": [chosen, *experiment.bases(chosen)],
         "select": wanted,
         "repeats": 1,
         "execution": "local",

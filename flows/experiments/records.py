@@ -12,6 +12,7 @@ from typing import Any
 from agent.journal import Attempt
 from agent.models.protocol import ModelReply, Usage
 from agent.models.spec import LiteLLMSpec, ModelSpec, SimulatedSpec
+from agent.session.reuse import Rules
 from agent.session.steps import (
     ActionResult,
     CutOff,
@@ -26,8 +27,9 @@ from eval.types import Evaluation, Instance
 from flows.experiments.cells import Cell, Submission
 from flows.experiments.declaration import Experiment
 from flows.experiments.endings import Interruption, Run
-from flows.experiments.keys import agent_spec
+from flows.experiments.keys import agent_spec, attempt_key
 from flows.experiments.programs import credited, program_columns
+from flows.experiments.sharing import known_usd, sharing_columns
 from flows.storage.lake import Lake, Row
 
 SHOWN_CHARACTERS = 64_000
@@ -67,12 +69,19 @@ class AttemptRecord:
     billed_usd: float
     """Cost of everything ever sent; calls lost in a crash count at an estimate of their cost."""
     run: Run
+    base_attempt_id: str | None = None
+    """The attempt that it was forked or derived from."""
+    copied: frozenset[tuple[str, int]] = frozenset()
+    """Scope and number of the steps that it has from that attempt."""
+    copied_s: float = 0.0
+    """Time that these steps took there."""
 
 
 def attempt_row(record: AttemptRecord) -> Row:
     """Return the row of `attempts`."""
     cell = record.cell
     model = cell.experiment.model_of(cell.arm)
+    calls = list(credited(record.outcome, record.steps))
     return {
         **_cell_columns(record.attempt_id, cell.instance.instance_id, cell.repeat),
         "repo": cell.instance.repo,
@@ -85,11 +94,15 @@ def attempt_row(record: AttemptRecord) -> Row:
         "detail": text(record.outcome.detail),
         **_report_columns(record.outcome),
         "started_at": record.run.started_at,
-        "duration_s": record.run.duration_s,
+        "duration_s": record.run.duration_s + record.copied_s,
         "order_in_instance": cell.order_in_instance,
-        **usage_totals([reply.usage for _, reply in credited(record.outcome, record.steps)]),
+        **usage_totals([reply.usage for _, reply in calls]),
         **({"cost_usd": None} if _is_unmetered(record) else {}),
         "billed_usd": record.billed_usd,
+        **sharing_columns(
+            record.base_attempt_id,
+            [reply.usage for step, reply in calls if (step.scope, step.seq) in record.copied],
+        ),
         **program_columns(record.outcome),
         "seed": cell.seed,
         "image": cell.instance.image if cell.place.environment == "docker" else "",
@@ -224,6 +237,7 @@ def experiment_rows(
                 "primary_margin": primary.margin if primary else None,
                 "family": [pair.model_dump() for pair in experiment.family],
                 "willingness_to_pay": experiment.willingness_to_pay,
+                "derived_from": arm.base,
                 "label": None,
                 "own_instance_ids": None,
                 "imported_from": None,
@@ -255,12 +269,11 @@ def model_name(spec: ModelSpec) -> str:
 def usage_totals(usages: list[Usage]) -> Row:
     """Return calls, tokens and cost of an attempt. Unpriced calls are counted, not taken as
     free."""
-    priced = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
     return {
         "model_calls": len(usages),
-        "unpriced_calls": len(usages) - len(priced),
+        "unpriced_calls": sum(usage.cost_usd is None for usage in usages),
         **tokens(sum(usages, Usage())),
-        "cost_usd": sum(priced) if priced or not usages else None,
+        "cost_usd": known_usd(usages),
     }
 
 
@@ -367,10 +380,13 @@ def write(lake: Lake, finished: AttemptRecord) -> None:
 
 def journaled(cell: Cell, attempt_id: str) -> Attempt:
     """Return the journal's record of the attempt at a cell."""
+    base = cell.base
     return Attempt(
         attempt_id,
         *cell.partition,
         cell.instance.instance_id,
         cell.repeat,
         json.dumps(agent_spec(cell), sort_keys=True),
+        parent_id=None if base is None else attempt_key(base)[:32],
+        reuse=None if base is None else Rules().to_text(),
     )

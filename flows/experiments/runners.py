@@ -39,6 +39,8 @@ def runner_of_instance(instance: Instance) -> TestRunner:
         if (command := _template(line))
     ]
     observed = [runner for runner in runners if runner.adapter != "summary"]
+    if not observed and (whole := instance.row.get("whole_test_command")):
+        return TestRunner(str(whole))
     return next(iter(observed or runners), runner_of("false {paths}", environment))
 
 

@@ -3,32 +3,25 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent import models
-from agent.arms import ARMS
 from agent.errors import Interrupted
 from agent.journal import Journal
-from agent.journal.holding import held
 from agent.models.patches import parse as files_of
-from agent.session.log import JournalLog
-from agent.session.session import Session
 from agent.session.steps import Step
 from agent.types import Outcome
 from eval import instances
 from flows.errors import UsageError
 from flows.experiments import declaration, records
 from flows.experiments.cells import Cell
-from flows.experiments.endings import Run, to_text
+from flows.experiments.directly import solved
 from flows.experiments.keys import attempt_key
 from flows.experiments.plan import prepare
-from flows.experiments.workspaces import AttemptWorkspaces
-from flows.storage.journals import blobs, open_journal
+from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 
 FOLDER = Path(__file__).parent / "scenarios"
@@ -118,27 +111,8 @@ async def _solve(
     cell: Cell, lake: Lake, journal: Journal, attempt_id: str, stop_after: int | None
 ) -> Outcome:
     """Run the arm over what is recorded. Stop after so many steps, if a number is given."""
-    options = cell.arm.options
-    own = cell.experiment.model_of(cell.arm)
-    assert own is not None, "a scenario has a script"
-    built = {
-        role: models.build(spec, cell.task, cell.seed) for role, spec in options.models(own).items()
-    }
     with _stopping(stop_after) as (on_step, may_go_on):
-        async with held(journal, attempt_id) as lease:
-            log = JournalLog(journal, lease, blobs(lake), journal.steps(attempt_id))
-            place = AttemptWorkspaces(cell.instance, cell.place, attempt_id, journal.id, attempt_id)
-            async with Session.start(
-                attempt_id=attempt_id,
-                models=built,
-                workspaces=place,
-                log=log,
-                on_step=on_step,
-                may_go_on=may_go_on,
-            ) as session:
-                outcome = await ARMS[cell.arm.agent].solve(cell.task, session, options)
-            journal.end(lease, to_text(outcome, Run(datetime.now(UTC), 0.0)))
-            return outcome
+        return await solved(cell, lake, journal, attempt_id, on_step, may_go_on)
 
 
 @contextmanager

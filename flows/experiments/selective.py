@@ -1,6 +1,5 @@
 """A selective fork: the arm runs again, and its recorded steps answer where nothing changed."""
 
-import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -8,16 +7,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agent.graph.attempt import place, role_of
+from agent.graph.attempt import role_of
 from agent.journal import Attempt, Journal, RecordedStep
+from agent.session.mail import INBOX
 from agent.session.reuse import Rules
 from agent.session.steps import canonical
+from eval.errors import ImageError
+from eval.image_store import ImageStore
 from flows.errors import UsageError
-from flows.experiments import records
-from flows.experiments.declaration import ArmSpec, Experiment
-from flows.experiments.forking import Fork, changed_child, declared, declared_options, parent_of
+from flows.experiments.arms import ArmSpec
+from flows.experiments.cells import Cell, Place
+from flows.experiments.declaration import Experiment
+from flows.experiments.derived import merged
+from flows.experiments.forking import (
+    Fork,
+    changed_child,
+    child_attempt,
+    declared,
+    declared_options,
+    parent_of,
+)
 from flows.experiments.keys import attempt_key, in_key, model_origins
-from flows.experiments.plan import prepare
+from flows.experiments.plan import load
+from flows.experiments.workspaces import cache_folder
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 
@@ -45,6 +57,8 @@ class Selective:
     original: Experiment
     child: Experiment
     rules: Rules
+    is_elsewhere: bool = False
+    """True if work in the workspace may begin with another image, instance or agent version."""
 
     @property
     def first_changed(self) -> int:
@@ -62,9 +76,13 @@ class Selective:
         return len(self.steps)
 
     def _may_differ(self, step: RecordedStep, models: Mapping[str, str]) -> bool:
+        if step.kind == "event":  # it follows from the steps before it
+            return _is_message(step)
         if step.inputs.began_at is None or step.inputs.digest is None or step.result is None:
             return True
-        if place(step) in self.rules.edits or self.rules.forbids(step.request):
+        if step.place in self.rules.edits or self.rules.forbids(step.request):
+            return True
+        if step.kind in ("command", "action") and self.is_elsewhere:
             return True
         if step.kind == "model":
             return step.inputs.digest != models.get(role_of(step) or "", models.get(""))
@@ -86,6 +104,7 @@ def check(prefix: str, lake_path: str | None, changes: Changes) -> Selective:
     """Return the selective fork of the attempt whose id begins with `prefix`. Write nothing.
 
     Raises:
+        DatasetError: the instances cannot be loaded.
         UsageError: the attempt, a step or the declaration does not exist, the steps were pruned, a
             file is no result of its step, or nothing would change.
     """
@@ -95,8 +114,8 @@ def check(prefix: str, lake_path: str | None, changes: Changes) -> Selective:
     original = declared(lake, parent)
     before = original.arm(parent.arm)
     own = {name: value for name, value in changes.arm.items() if name != "model"}
-    merged = _merged(declared_options(before.options), own)
-    child = changed_child(original, parent, changes.arm.get("model"), merged)
+    options = merged(declared_options(before.options), own)
+    child = changed_child(original, parent, changes.arm.get("model"), options)
     after = child.arm(parent.arm)
     same = _settings(before) == _settings(after) and model_origins(
         original, before
@@ -106,7 +125,30 @@ def check(prefix: str, lake_path: str | None, changes: Changes) -> Selective:
             f"this changes nothing of attempt {parent.attempt_id}: the arm {parent.arm} has these "
             "values already"
         )
-    return Selective(lake, parent, steps, original, child, rules)
+    elsewhere = _is_elsewhere(lake, parent, original)
+    return Selective(lake, parent, steps, original, child, rules, elsewhere)
+
+
+def _is_elsewhere(lake: Lake, parent: Attempt, original: Experiment) -> bool:
+    """Return True unless work in the workspace would begin just as the parent's did."""
+    rows = lake.read("attempts", parent.experiment, parent.arm, parent.attempt_id)
+    known = (each for each in load(original) if each.instance_id == parent.instance_id)
+    instance = next(known, None)
+    if not rows or instance is None:
+        return True
+    place = Place(rows[0]["environment"], rows[0]["image_digest"], original.network)
+    cell = Cell(original, original.arm(parent.arm), instance, parent.repeat, place)
+    if attempt_key(cell)[:32] != parent.attempt_id:
+        return True
+    return place.environment == "docker" and _local_image(instance.image) != place.image_digest
+
+
+def _local_image(image: str) -> str | None:
+    """Return the id of a local image, or None if it is missing or no daemon answers."""
+    try:
+        return ImageStore(cache_folder()).find([image]).get(image)
+    except ImageError:
+        return None
 
 
 def fork(request: Selective) -> Fork:
@@ -116,9 +158,7 @@ def fork(request: Selective) -> Fork:
         DatasetError, UsageError: the instance cannot be prepared.
     """
     parent, child = request.parent, request.child
-    plan = asyncio.run(prepare(child, str(request.lake.root)))
-    cell = plan.cell(parent.arm, parent.instance_id, 0)
-    attempt = records.journaled(cell, attempt_key(cell)[:32])
+    attempt = child_attempt(request.lake, parent, child)
     forked = replace(attempt, parent_id=parent.attempt_id, reuse=request.rules.to_text())
     open_journal(request.lake).start(forked)
     return Fork(child, parent.arm, parent.instance_id, 0, attempt.attempt_id)
@@ -126,16 +166,23 @@ def fork(request: Selective) -> Fork:
 
 def used(journal: Journal, parent: Attempt, child_id: str) -> str:
     """Return what a fork reused, bought again and bought in addition: calls and their cost."""
-    places = {place(step) for step in journal.steps(parent.attempt_id)}
+    places = {step.place for step in journal.steps(parent.attempt_id)}
     made = journal.steps(child_id)
     calls = [step for step in made if step.kind == "model"]
     reused = [step for step in calls if step.copied]
-    again = [step for step in calls if not step.copied and place(step) in places]
-    new = [step for step in calls if not step.copied and place(step) not in places]
+    again = [step for step in calls if not step.copied and step.place in places]
+    new = [step for step in calls if not step.copied and step.place not in places]
     kept = sum(step.copied for step in made)
     parts = [("reused", reused), ("bought again", again), ("new", new)]
     told = "; ".join(f"{name} {len(found)} ({_usd(found)})" for name, found in parts)
     return f"calls: {told}; {kept} of {len(made)} steps reused"
+
+
+def _is_message(step: RecordedStep) -> bool:
+    """Return True if the step read a message of a person, which a fork does not get."""
+    if step.result is None or json.loads(step.request).get("event") != INBOX:
+        return False
+    return bool(json.loads(step.result)["content"])
 
 
 def _usd(calls: Sequence[RecordedStep]) -> str:
@@ -154,16 +201,6 @@ def _settings(arm: ArmSpec) -> dict[str, Any]:
     return kept
 
 
-def _merged(known: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with changed ones in place of those of the same names, at any depth."""
-    merged = dict(known)
-    for name, value in changed.items():
-        inner = merged.get(name)
-        both = isinstance(inner, dict) and isinstance(value, dict)
-        merged[name] = _merged(inner, value) if both else value  # type: ignore[arg-type]
-    return merged
-
-
 def _patterns(never: Sequence[str]) -> tuple[str, ...]:
     for pattern in never:
         try:
@@ -176,7 +213,7 @@ def _patterns(never: Sequence[str]) -> tuple[str, ...]:
 def _edits(
     parent: Attempt, steps: Sequence[RecordedStep], files: Mapping[str, Path]
 ) -> dict[str, str]:
-    known = {place(step): step for step in steps if step.result is not None}
+    known = {step.place: step for step in steps if step.result is not None}
     edits = {}
     for name, path in files.items():
         if name not in known:

@@ -39,6 +39,8 @@ class Source(Protocol):
 
     cells: Sequence[Cell]
     """All cells in the order of the shard, including those that other shards may take."""
+    expects_lost: bool
+    """True if a shard seems to be dead, so that a cell of it may be taken soon."""
 
     async def take(self) -> Share | None:
         """Take the next cell. Return None if none is free."""
@@ -55,6 +57,8 @@ class Source(Protocol):
 
 class Listed:
     """A list of cells that no other shard takes."""
+
+    expects_lost = False
 
     def __init__(self, cells: Sequence[Cell], on_end: OnEnd) -> None:
         self.cells = cells
@@ -107,6 +111,7 @@ class Queued:
         ordered = names[first:] + names[:first]
         self._numbers = {name: number for number, name in enumerate(ordered)}
         self.cells: Sequence[Cell] = [_known(known, name) for name in ordered]
+        self.expects_lost = False
         self._passed = self._taken = self._held = 0
         self._one_ended = asyncio.Event()
 
@@ -134,7 +139,8 @@ class Queued:
             return False
         if await asyncio.to_thread(self._free_dead):
             return True
-        if not self._held and not await asyncio.to_thread(claimable, self._queue):
+        self.expects_lost = await asyncio.to_thread(claimable, self._queue) > 0
+        if not self._held and not self.expects_lost:
             return False
         with suppress(TimeoutError):
             await asyncio.wait_for(self._one_ended.wait(), timings().lease_poll_s)

@@ -24,6 +24,7 @@ State = Literal[
     "done",
     "ungraded",
     "running",
+    "waiting",
     "interrupted",
     "killed",
     "budget_stop",
@@ -31,9 +32,9 @@ State = Literal[
     "not_begun",
 ]
 """done: has a verdict, or ended without a patch. ungraded: solved, not graded yet. running: a
-worker holds the attempt. interrupted: its worker was asked to stop. killed: its worker died, and
-its lease has expired or will. budget_stop, infrastructure: the reason why the last try ended.
-not_begun: there is no attempt."""
+worker holds the attempt. waiting: a person has to answer. interrupted: its worker was asked to
+stop. killed: its worker died, and its lease has expired or will. budget_stop, infrastructure: the
+reason why the last try ended. not_begun: there is no attempt."""
 
 STATES: tuple[State, ...] = State.__args__  # type: ignore[attr-defined]
 
@@ -43,6 +44,9 @@ _FILED: Mapping[str, State] = {
     "infrastructure": "infrastructure",
 }
 """States of `marts.cells` that are not verdicts. A stopped attempt has its own outcome."""
+
+_STOPPED: Mapping[str, State] = {"budget_stop": "budget_stop", "waiting": "waiting"}
+"""States of stopped attempts by their outcome."""
 
 
 @dataclass(frozen=True)
@@ -284,8 +288,7 @@ def _last_sign(attempt: Progress) -> datetime:
 
 def _filed_state(row: Row) -> State:
     if row["state"] == "stopped":
-        stopped: State = "budget_stop" if row["outcome"] == "budget_stop" else "interrupted"
-        return stopped
+        return _STOPPED.get(row["outcome"], "interrupted")
     return _FILED.get(row["state"], "done")
 
 

@@ -18,7 +18,7 @@ import typer
 from eval.digests import canonical_digest
 from flows.errors import UsageError
 from flows.experiments import records
-from flows.experiments.declaration import NAME
+from flows.experiments.arms import NAME
 from flows.imports import comparisons as declared_comparisons
 from flows.imports import lake_rows
 from flows.imports.comparisons import Comparisons
@@ -233,6 +233,7 @@ def _write_declaration(lake: Lake, experiment: str, arms: Sequence[ImportedArm],
             "repeats": arm.repeats,
             **plan,
             "willingness_to_pay": None,
+            "derived_from": None,
         }
         unit = f"{now:%Y%m%dT%H%M%S%f}-{digest[:16]}"
         lake.write("experiments", experiment, arm.name, unit, [row])

@@ -7,6 +7,7 @@ from datetime import datetime
 from eval.types import EvaluationOutcome
 from flows.experiments import records
 from flows.experiments.programs import NO_PROGRAM
+from flows.experiments.sharing import NOTHING_KNOWN
 from flows.storage.lake import Row
 
 
@@ -27,6 +28,7 @@ def attempt_columns(cell: Row, repo: str, *, agent: str, model: str, provider: s
         "environment": "imported",
         "duration_s": None,
         "order_in_instance": None,
+        **NOTHING_KNOWN,
         "seed": 0,
         "image": "",
         "image_digest": None,

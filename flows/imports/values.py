@@ -37,7 +37,7 @@ class Ending(NamedTuple):
     """None if there is no verdict."""
 
 
-_UNGRADED = ("infrastructure", "refused", "budget_stop", "interrupted")
+_UNGRADED = ("infrastructure", "refused", "budget_stop", "interrupted", "waiting")
 _WITHOUT_SUBMISSION = ("gave_up", "out_of_steps", "out_of_budget", "out_of_time")
 _OF_GRADING: Mapping[str, EvaluationOutcome] = {
     "resolved": "resolved",

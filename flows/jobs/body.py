@@ -22,6 +22,7 @@ def body(row: Row, moved_to: str) -> str:
     parts = [
         f"**Verification: {_VERDICTS[row['verdict']]}** – {row['reason']}",
         _section("Task", _quoted(row["statement"])),
+        *_steps(row),
         _section("Changes", _changes(row["patch"])),
         _section("Verification", _verification(row)),
         _section("Cost", _cost(row)),
@@ -44,6 +45,21 @@ def _quoted(text: str) -> str:
     shown = text.strip()[:_QUOTED_CHARACTERS]
     more = "\n…" if len(text.strip()) > _QUOTED_CHARACTERS else ""
     return "\n".join(f"> {line}".rstrip() for line in f"{shown}{more}".splitlines())
+
+
+def _steps(row: Row) -> list[str]:
+    """Return the section about the steps of a pipeline; none for a job without steps."""
+    steps = json.loads(row["verification"]).get("steps") or []
+    if not steps:
+        return []
+    lines = ["| step | state | verification | arm | |", "|---|---|---|---|---|"]
+    for step in steps:
+        verdict = _VERDICTS[step["verdict"]] if step["verdict"] else ""
+        detail = " ".join(step["detail"].split()).replace("|", "\\|")
+        lines.append(
+            f"| {step['name']} | {step['state']} | {verdict} | {step['arm'] or ''} | {detail} |"
+        )
+    return [_section("Steps", "\n".join(lines))]
 
 
 def _changes(patch: str) -> str:
@@ -103,7 +119,7 @@ def _run(name: str, run: dict[str, Any] | None) -> str:
 
 def _cost(row: Row) -> str:
     evidence = json.loads(row["verification"])
-    lines = [f"Arm `{row['arm']}` was chosen."]
+    lines = [] if evidence.get("steps") else [f"Arm `{row['arm']}` was chosen."]
     judged = evidence.get("agent_verdict")
     if judged:
         lines.append(f"Its own verdict: {judged}.")

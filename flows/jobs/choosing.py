@@ -1,5 +1,6 @@
 """The patch that a job publishes."""
 
+import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,16 +26,23 @@ class Candidate:
 def best(candidates: Iterable[Candidate]) -> Candidate | None:
     """Return the best patch: verified, then accepted by its own arm, then cheaper.
 
-    An empty patch is none.
+    Of patches that prove nothing, one with fewer failing tests is better. An empty patch is none.
     """
     return min((each for each in candidates if each.patch.strip()), key=_rank, default=None)
 
 
-def _rank(candidate: Candidate) -> tuple[int, bool, float, str]:
+def _rank(candidate: Candidate) -> tuple[int, int, bool, float, str]:
     cost = candidate.attempt["cost_usd"]
     return (
         ("verified", "not_verified", "regressed").index(candidate.verdict),
+        _failing(candidate),
         candidate.attempt["agent_verdict"] != "accepted",
         math.inf if cost is None else cost,
         candidate.arm,
     )
+
+
+def _failing(candidate: Candidate) -> int:
+    """Return the number of tests that fail with the patch; 0 if none were run."""
+    run = json.loads(candidate.evidence)["after"]
+    return len(run["failed"]) + len(run["errors"]) if run else 0

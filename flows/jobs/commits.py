@@ -10,17 +10,12 @@ from pathlib import Path
 from agent.errors import InfrastructureError
 from eval import git
 from eval.errors import RepositoryError
-from eval.repositories import OWN_REFS, Source
+from eval.repositories import OWN_REFS, Source, is_refused
 from flows.errors import UsageError
 from flows.jobs.request import TOKEN, access_to
 from flows.storage.lake import Row
 
 _AUTHOR, _EMAIL = "Durabench", "jobs@durabench.invalid"
-_REFUSED = re.compile(
-    r"error: 40[13]|authentication failed|permission denied|could not read username"
-    r"|terminal prompts disabled|access denied|permission to .* denied",
-    re.IGNORECASE,
-)
 _PROTECTED = re.compile(r"protected branch|GH006|GH013|pre-receive hook declined", re.IGNORECASE)
 
 
@@ -40,6 +35,20 @@ def commit(mirror: Path, row: Row) -> str:
     Raises:
         InfrastructureError: git failed.
     """
+    try:
+        made = commit_on(mirror, row["base_commit"], row)
+        git.git(mirror, "update-ref", f"{OWN_REFS}/{row['job_id']}", made)
+    except RepositoryError as error:
+        raise InfrastructureError(f"no commit of the patch: {error}", retryable=False) from error
+    return made
+
+
+def commit_on(mirror: Path, parent: str, row: Row) -> str:
+    """Commit the patch of a job on any commit. Return the commit's id.
+
+    Raises:
+        RepositoryError: the patch does not fit to that commit, or git failed.
+    """
     date = row["submitted_at"].isoformat()
     who = {
         "GIT_AUTHOR_NAME": _AUTHOR,
@@ -49,21 +58,16 @@ def commit(mirror: Path, row: Row) -> str:
         "GIT_COMMITTER_EMAIL": _EMAIL,
         "GIT_COMMITTER_DATE": date,
     }
-    try:
-        with git.temporary(mirror) as folder:
-            index = {"GIT_INDEX_FILE": str(folder / "index")}
-            indexed = git.Given(variables=index)
-            patch = row["patch"].encode(errors="surrogateescape")
-            git.git(mirror, "read-tree", row["base_commit"], given=indexed)
-            git.git(mirror, "apply", "--cached", "--binary", "--whitespace=nowarn", "-",
-                    given=git.Given(text=patch, variables=index))  # fmt: skip
-            tree = git.git(mirror, "write-tree", given=indexed)
-        message = git.Given(text=_message(row).encode(), variables=who)
-        made = git.git(mirror, "commit-tree", tree, "-p", row["base_commit"], given=message)
-        git.git(mirror, "update-ref", f"{OWN_REFS}/{row['job_id']}", made)
-    except RepositoryError as error:
-        raise InfrastructureError(f"no commit of the patch: {error}", retryable=False) from error
-    return made
+    with git.temporary(mirror) as folder:
+        index = {"GIT_INDEX_FILE": str(folder / "index")}
+        indexed = git.Given(variables=index)
+        patch = row["patch"].encode(errors="surrogateescape")
+        git.git(mirror, "read-tree", parent, given=indexed)
+        git.git(mirror, "apply", "--cached", "--3way", "--binary", "--whitespace=nowarn", "-",
+                given=git.Given(text=patch, variables=index))  # fmt: skip
+        tree = git.git(mirror, "write-tree", given=indexed)
+    message = git.Given(text=_message(row).encode(), variables=who)
+    return git.git(mirror, "commit-tree", tree, "-p", parent, given=message)
 
 
 def push(mirror: Path, commit: str, target: Target) -> None:
@@ -117,7 +121,7 @@ def _explained(said: str, target: Target) -> Exception:
             f"{target.source.address} protects the branch {target.branch} or refuses the commit: "
             f"allow branches durabench/* ({said})"
         )
-    if _REFUSED.search(said):
+    if is_refused(said):
         return UsageError(
             f"{target.source.address} does not let this user push: set {TOKEN} to a token that may "
             f"write to it, or use ssh ({said})"

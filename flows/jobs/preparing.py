@@ -20,6 +20,7 @@ from flows.jobs import forge, publishing, rows
 from flows.jobs.request import Request, access_to
 from flows.jobs.request import forge as own_forge
 from flows.jobs.verification import Checks
+from flows.storage.job_names import experiment_of
 from flows.storage.lake import Lake, Row
 
 
@@ -39,29 +40,27 @@ class Prepared:
     experiment: Experiment
 
 
-def prepare(request: Request, lake: Lake) -> Prepared:
+def prepare(request: Request, lake: Lake, within: Prepared | None = None) -> Prepared:
     """Fetch the repository, fix the job's base commit and task, and write its row.
 
-    A job that began before keeps its base commit and task.
+    A job that began before keeps its base commit and task. One `within` a pipeline uses the
+    repository and the image of that.
 
     Raises:
         DatasetError, UsageError: the request cannot be carried out. Nothing was written.
         InfrastructureError: the repository or its forge cannot be reached.
     """
-    source = repositories.source(request.source, own_forge())
+    known = rows.read(lake, request.job_id)
     try:
-        mirror = repositories.fetched(source, cache_folder(), access_to(source))
-        row = rows.read(lake, request.job_id) or _begun(request, source, mirror, lake)
+        source, mirror = (within.source, within.mirror) if within else _fetched(request, known)
+        row = known or _begun(request, source, mirror, lake)
         files = repositories.CommitFiles(mirror, row["base_commit"])
     except RepositoryError as error:
         raise InfrastructureError(str(error)) from error
     publishing.check(request, source, row)
     project = detect(files)
     checks = checks_of(request, project)
-    made_by = None
-    if request.environment == "docker":
-        kind, install = (project.kind, project.install) if project else (None, None)
-        made_by = job_images.recipe(files, kind, install, request.image)
+    made_by = _recipe(request, project, files, row, within)
     image = job_images.name_of(row["base_commit"], made_by) if made_by else ""
     row = rows.update(
         lake,
@@ -70,16 +69,52 @@ def prepare(request: Request, lake: Lake) -> Prepared:
         image=image,
         verify_command=checks.suite.command if checks else None,
     )
+    command, runner = (checks.suite.command, checks.suite.runner) if checks else ("", None)
     instance = repositories.instance(
         f"{source.name.rpartition('/')[2]}-{request.job_id}",
         source,
         row["base_commit"],
         row["statement"],
         image or "none",
-        checks.suite.command if checks else "",
+        runner.command if runner and not runner.takes_paths else command,
+        takes_paths=runner is None or runner.takes_paths,
     )
     experiment = _experiment(request, instance)
     return Prepared(request, row, source, mirror, made_by, checks, instance, experiment)
+
+
+def _source(request: Request, known: Row | None) -> Source:
+    """Return the repository of a job. Files of a local one may have changed since a job began."""
+    if known is not None and str(known["source"]).startswith("/"):
+        return Source(known["source"], known["repo"])
+    return repositories.source(request.source, own_forge())
+
+
+def _fetched(request: Request, known: Row | None) -> tuple[Source, Path]:
+    source = _source(request, known)
+    return source, repositories.fetched(source, cache_folder(), access_to(source))
+
+
+def _recipe(
+    request: Request,
+    project: Project | None,
+    files: repositories.CommitFiles,
+    row: Row,
+    within: Prepared | None,
+) -> Recipe | None:
+    """Return the recipe of the image; None on the host.
+
+    A later commit of a pipeline has the image of the pipeline's base, with that commit in it.
+    """
+    if request.environment != "docker":
+        return None
+    if within is None:
+        kind, install = (project.kind, project.install) if project else (None, None)
+        return job_images.recipe(files, kind, install, request.image)
+    base = within.row["base_commit"]
+    if row["base_commit"] == base:
+        return within.recipe
+    return Recipe(base=within.row["image"], since=base)
 
 
 def checks_of(request: Request, project: Project | None) -> Checks | None:
@@ -171,7 +206,7 @@ def _experiment(request: Request, instance: Instance) -> Experiment:
     [loaded] = instances.load(str(dataset))
     assert loaded.digest == instance.digest, "the file holds the row"
     content: dict[str, Any] = {
-        "name": f"job-{request.job_id}",
+        "name": experiment_of(request.job_id),
         "dataset": str(dataset),
         "environment": request.environment,
         "network": request.network,

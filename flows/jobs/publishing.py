@@ -1,7 +1,7 @@
-"""Publish the patch of a job: a commit, a branch and a draft pull request, each at most once.
+"""Publish the commit of a job: a branch and a draft pull request, each at most once.
 
-Every step finds what an earlier run did: the commit is the same, the branch is at it, and the pull
-request of the branch is looked up before one is opened.
+Every step finds what an earlier run did: the branch is at the commit, and the pull request of the
+branch is looked up before one is opened.
 """
 
 from pathlib import Path
@@ -28,14 +28,13 @@ def check(request: Request, source: Source, row: Row) -> None:
 
 
 def publish(lake: Lake, row: Row, request: Request, source: Source, mirror: Path) -> Row:
-    """Commit and publish the patch in the row of a job. Return the new row.
+    """Publish the commit in the row of a job. Return the new row.
 
     Raises:
         DatasetError, UsageError: the repository or its forge refuses it. The message says what to
             change, and running the job again continues here.
         InfrastructureError: the repository or its forge cannot be reached.
     """
-    row = rows.update(lake, row, commit=commits.commit(mirror, row))
     if request.publish == "patch":
         return row
     target = _target(lake, row, request, source)

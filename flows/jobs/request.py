@@ -2,6 +2,9 @@
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -10,28 +13,28 @@ from agent.arms import ARMS
 from agent.models.spec import ModelSpec
 from eval.digests import canonical_digest
 from eval.repositories import Access, Source
-from flows.experiments.declaration import ArmSpec
+from flows.experiments.arms import ArmSpec
 
 Publish = Literal["pull_request", "branch", "patch"]
 
 FORGE, API, TOKEN = "DURABENCH_FORGE", "DURABENCH_FORGE_API", "DURABENCH_FORGE_TOKEN"
 _GITHUB, _GITHUB_API = "https://github.com", "https://api.github.com"
 
+_token: ContextVar[str] = ContextVar("forge_token", default="")
+"""The token of the current job; '' for that of the environment."""
+
 MOST_CHARACTERS = 100_000
 """Characters of a task. A longer one leaves too little of a model's context."""
 
 
-class Request(BaseModel):
-    """A job. It holds no token: workers take that from their environment."""
+class JobSettings(BaseModel):
+    """The settings that jobs and pipelines share. They hold no token: workers have one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     source: str = Field(
         min_length=1,
         description="address or path of a repository, owner/name, or the address of an issue",
-    )
-    task: Annotated[str, Field(max_length=MOST_CHARACTERS)] = Field(
-        default="", description="what to do; default the text of the issue"
     )
     ref: str | None = Field(
         default=None, description="branch, tag or commit to begin at; default the default branch"
@@ -41,7 +44,9 @@ class Request(BaseModel):
     publish: Publish = Field(
         default="patch", description="what is made of the patch: pull_request, branch or patch"
     )
-    budget_usd: float | None = Field(default=None, gt=0, description="US dollars for all arms")
+    budget_usd: float | None = Field(
+        default=None, gt=0, description="US dollars for all arms, of each step in a pipeline"
+    )
     verify: str = Field(
         default="auto",
         min_length=1,
@@ -54,15 +59,15 @@ class Request(BaseModel):
         default="docker", description="host: run the repository's code on this machine, unprotected"
     )
     network: bool = Field(default=False, description="give containers network access")
-    revises: str | None = Field(default=None, description="id of the job to continue")
-    id: str | None = Field(
-        default=None, pattern=r"^[0-9a-f]{6,32}$", description="id of the job; default a digest"
+    token_block: str | None = Field(
+        default=None,
+        pattern=r"^[a-z0-9-]+$",
+        description="name of the Prefect Secret block with the forge's token; default "
+        "DURABENCH_FORGE_TOKEN of the worker",
     )
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if not self.task.strip() and "/issues/" not in self.source:
-            raise ValueError("the task is empty: say what to do, or give the address of an issue")
+    def _arms_can_work(self) -> Self:
         names = [arm.name for arm in self.arms]
         if len(set(names)) < len(names):
             raise ValueError("two arms have the same name")
@@ -71,12 +76,31 @@ class Request(BaseModel):
                 raise ValueError(f"arm {arm.name!r} needs a model: name one with --model")
         return self
 
+
+class Request(JobSettings):
+    """A job."""
+
+    task: Annotated[str, Field(max_length=MOST_CHARACTERS)] = Field(
+        default="", description="what to do; default the text of the issue"
+    )
+    revises: str | None = Field(default=None, description="id of the job to continue")
+    id: str | None = Field(
+        default=None, pattern=r"^[0-9a-f]{6,32}$", description="id of the job; default a digest"
+    )
+
+    @model_validator(mode="after")
+    def _has_a_task(self) -> Self:
+        if not self.task.strip() and "/issues/" not in self.source:
+            raise ValueError("the task is empty: say what to do, or give the address of an issue")
+        return self
+
     @property
     def job_id(self) -> str:
         """The id, the same for the same request, so that submitting it again continues the job."""
         if self.id:
             return self.id
-        decisive = self.model_dump(mode="json", exclude={"id", "approve", "publish", "budget_usd"})
+        how = {"id", "approve", "publish", "budget_usd", "token_block"}
+        decisive = self.model_dump(mode="json", exclude=how)
         return canonical_digest(decisive)[:10]
 
 
@@ -95,7 +119,17 @@ def api_of(source: Source) -> str:
 def access_to(source: Source) -> Access:
     """Return the access to a repository. The token is for the forge of the environment only."""
     is_ours = source.web == forge()
-    return Access(os.environ.get(TOKEN, "") if is_ours else "")
+    return Access((_token.get() or os.environ.get(TOKEN, "")) if is_ours else "")
+
+
+@contextmanager
+def using_token(token: str) -> Iterator[None]:
+    """Use a token in place of the environment's during the block."""
+    before = _token.set(token)
+    try:
+        yield
+    finally:
+        _token.reset(before)
 
 
 def slug(title: str) -> str:

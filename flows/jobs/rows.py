@@ -10,6 +10,9 @@ FINAL = ("done", "failed", "cancelled")
 
 _UNKNOWN: Row = {
     "revises": None,
+    "pipeline": None,
+    "run": None,
+    "step": None,
     "verify_command": None,
     "verdict": None,
     "reason": None,

@@ -70,6 +70,16 @@ class After:
         )
 
 
+@dataclass(frozen=True)
+class Judged:
+    """The verdict on a patch."""
+
+    verdict: Verdict
+    reason: str
+    evidence: dict[str, Any]
+    """The runs as JSON values, and new warnings of linters."""
+
+
 async def before(instance: Instance, place: Place, checks: Checks) -> dict[str, Any]:
     """Return the results at the base commit as a JSON value.
 
@@ -132,6 +142,33 @@ def _short(run: TestRun) -> TestRun:
     return replace(run, output=run.output[-_KEPT_CHARACTERS:], reports={})
 
 
+NO_EVIDENCE: dict[str, Any] = {
+    "before": None,
+    "after": None,
+    "with_old_tests": None,
+    "warnings": [],
+}
+"""The evidence of a patch whose tests were not run."""
+
+
+def unjudged() -> Judged:
+    """Return the verdict on a patch whose tests were not run."""
+    return Judged("not_verified", "no verification was asked for", dict(NO_EVIDENCE))
+
+
+def judged(base: State, patched: After) -> Judged:
+    """Return the verdict on a patch, with its evidence."""
+    verdict, reason = decide(base, patched)
+    old = patched.with_old_tests
+    evidence = {
+        "before": asdict(base.tests),
+        "after": asdict(patched.state.tests) if patched.state else None,
+        "with_old_tests": asdict(old) if old else None,
+        "warnings": warnings(base, patched),
+    }
+    return Judged(verdict, reason, evidence)
+
+
 def decide(base: State, patched: After) -> tuple[Verdict, str]:
     """Return the verdict on a patch and its reason."""
     if patched.state is None:
@@ -141,15 +178,8 @@ def decide(base: State, patched: After) -> tuple[Verdict, str]:
         return "not_verified", f"at the base commit, the tests prove nothing: {first.problem}"
     if lost := regressions(first, last):
         return "regressed", _some(lost)
-    failing = [*first.failed, *first.errors]
-    still = [name for name in failing if name not in last.passed]
-    if still:
-        return (
-            "not_verified",
-            f"{len(still)} tests fail at the base commit and are not repaired: {_some(still)}",
-        )
-    if last.exit_code != 0:
-        return "not_verified", f"the tests end with exit code {last.exit_code}, before and after"
+    if first.exit_code != 0 or first.failed or first.errors:
+        return "not_verified", _red_before(first, last)
     old = patched.with_old_tests
     if old is not None and (lost := regressions(first, old)):
         changed = _some(list(patched.changed_tests))
@@ -157,11 +187,28 @@ def decide(base: State, patched: After) -> tuple[Verdict, str]:
             "not_verified",
             f"existing tests pass only as the patch changes them ({changed}): {_some(lost)}",
         )
-    repaired = f"; {len(failing)} of them failed before" if failing else ""
     counted = (
-        f"{len(last.passed)} tests pass" if last.passed else "the command ends with exit code 0"
+        f"{_count(last.passed)} {'passes' if len(last.passed) == 1 else 'pass'}"
+        if last.passed
+        else "the command ends with exit code 0"
     )
-    return "verified", f"{counted}{repaired}"
+    return "verified", counted
+
+
+def _red_before(first: TestRun, last: TestRun) -> str:
+    """Return the reason why tests that fail at the base commit prove nothing about a patch."""
+    failing = [*first.failed, *first.errors]
+    if still := [name for name in failing if name not in last.passed]:
+        return f"{_count(still)} failed at the base commit, not repaired: {_some(still)}"
+    if last.exit_code != 0:
+        return f"the tests end with exit code {last.exit_code}, before and after"
+    if failing:
+        return f"{_count(failing)} failed at the base commit, and all pass now: {_some(failing)}"
+    return f"the command ended with exit code {first.exit_code} at the base commit, and with 0 now"
+
+
+def _count(names: list[str]) -> str:
+    return "1 test" if len(names) == 1 else f"{len(names)} tests"
 
 
 def warnings(base: State, patched: After) -> list[str]:

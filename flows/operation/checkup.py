@@ -193,7 +193,7 @@ def _base_image() -> Finding:
 
     try:
         client = connect()
-        names = {tag for image in client.images.list() for tag in image.tags}
+        names = {tag for image in client.api.images() for tag in image["RepoTags"] or ()}
     except EvalError:
         return Finding("note", "images: not checked, without a daemon")
     if BASE_IMAGE in names:

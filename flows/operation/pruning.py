@@ -5,6 +5,7 @@ steps      the journal's steps of attempts that have ended and whose rows are in
 bodies     payload files in content-addressed storage that no step refers to
 files      leftovers of killed writers, and cached Prefect results of missing rows
 images     images pulled or built for the lake that have not been needed recently
+mirrors    copies of the repositories of jobs that no job has used recently
 artifacts  on the Prefect server, all versions of each but the latest
 
 Results are kept, unless the operator names an experiment to be removed completely. Rows are removed
@@ -28,10 +29,14 @@ from rich.progress import track
 from agent.errors import Interrupted, LeaseHeld
 from agent.journal import Holding, Journal
 from agent.workspaces import janitor
+from eval import repositories
 from eval.errors import ImageError
+from eval.repositories import Source
 from flows.display.terminal import show
 from flows.errors import UsageError
+from flows.experiments.workspaces import cache_folder
 from flows.images.cache import ImageCache
+from flows.jobs.rows import FINAL
 from flows.storage import bindings, retention
 from flows.storage.attempts import was_run
 from flows.storage.journals import VARIABLE, existing_journal
@@ -39,7 +44,7 @@ from flows.storage.lake import Lake
 from flows.storage.retention import File
 from reports.lake import list_experiments, matching, near
 
-Kind = Literal["steps", "bodies", "files", "images", "artifacts"]
+Kind = Literal["steps", "bodies", "files", "images", "mirrors", "artifacts"]
 
 _OF_THE_LAKE: tuple[Kind, ...] = get_args(Kind)
 _OF_AN_EXPERIMENT: tuple[Kind, ...] = ("steps", "bodies", "artifacts")
@@ -151,6 +156,7 @@ class _Pruning:
             "bodies": self._bodies,
             "files": self._files,
             "images": self._images,
+            "mirrors": self._mirrors,
             "artifacts": self._artifacts,
         }
         for kind in self._wanted.kinds:
@@ -224,6 +230,13 @@ class _Pruning:
         ]
         gone = [holding for holding in _tracked(old, "steps") if self._is_filed(holding)]
         left = len(old) - len(gone)
+        needed = {
+            holding.attempt.parent_id
+            for holding in self._holdings
+            if holding.attempt.reuse is not None and not holding.has_ended
+        }
+        reused = [holding for holding in gone if holding.attempt.attempt_id in needed]
+        gone = [holding for holding in gone if holding not in reused]
         if self._wanted.remove:
             gone = [holding for holding in _tracked(gone, "steps") if self._prune(holding)]
         self._dropped.update(holding.attempt.attempt_id for holding in gone)
@@ -233,6 +246,8 @@ class _Pruning:
             what += "; fork, recordings and full outputs in trace need them"
         if left:
             what += f"; {left} keep theirs, because this lake lacks some of their rows"
+        if reused:
+            what += f"; {len(reused)} keep theirs, because attempts that reuse them have not ended"
         return Pruned("steps", what, sum(holding.size_bytes for holding in gone))
 
     def _is_filed(self, holding: Holding) -> bool:
@@ -321,6 +336,24 @@ class _Pruning:
         except ImageError as error:
             return Pruned("images", f"not checked: {error}")
         return Pruned("images", f"{len(old)} not needed since {self._before:%Y-%m-%d}", size)
+
+    def _mirrors(self) -> Pruned:
+        """Prune mirrors that the next job on their repository would fetch again."""
+        needed = {
+            repositories.mirror_path(Source(row["source"], row["repo"]), cache_folder())
+            for row in self._lake.all_shared("jobs")
+            if row["state"] not in FINAL
+        }
+        unused = repositories.unused_mirrors(cache_folder(), self._before)
+        found = [mirror for mirror in unused if mirror.path not in needed]
+        size = sum(mirror.size_bytes for mirror in found)
+        if self._wanted.remove:
+            for mirror in _tracked(found, "mirrors"):
+                repositories.remove_mirror(mirror)
+        what = f"{len(found)} of repositories without a job since {self._before:%Y-%m-%d}"
+        if found:
+            what += "; commits that were not pushed are lost, and their patches are kept"
+        return Pruned("mirrors", what, size)
 
     def _artifacts(self) -> Pruned:
         """Prune artifact versions that only the history of an artifact shows."""

@@ -1,7 +1,8 @@
 """Events of the Prefect server that an operator may want to act on.
 
-durabench.cell.infrastructure                  a cell ended as infrastructure durabench.budget.50,
-.80 and .100              this percentage of an experiment's budget is used
+durabench.attempt.waiting                      an attempt waits for a person, who has not answered
+durabench.cell.infrastructure                  a cell ended as infrastructure
+durabench.budget.50, .80 and .100              this percentage of an experiment's budget is used
 durabench.experiment.finished                  all cells of an experiment are done
 durabench.experiment.incomplete                a run of it ended with unfinished cells
 durabench.regression                           a finished run does not keep a declared gate that the
@@ -21,7 +22,7 @@ from prefect.events import emit_event
 from prefect.events.filters import EventFilter, EventNameFilter, EventResourceFilter
 from prefect.exceptions import PrefectHTTPStatusError
 
-from agent.journal import Journal, Limit
+from agent.journal import Journal, Limit, Wait
 from flows.display.terminal import say
 from flows.experiments.cell_state import End
 from flows.experiments.cells import Cell
@@ -31,6 +32,7 @@ from flows.experiments.keys import attempt_key
 from flows.experiments.plan import Plan
 from flows.storage.journals import open_journal
 
+WAITING = "durabench.attempt.waiting"
 INFRASTRUCTURE = "durabench.cell.infrastructure"
 BUDGET = "durabench.budget."
 FINISHED = "durabench.experiment.finished"
@@ -47,6 +49,26 @@ _PAGE = 50  # the server's own limit
 def resource_id(experiment: str) -> str:
     """Return the resource id of an experiment's events."""
     return f"durabench.experiment.{experiment}"
+
+
+def tell_waiting(cell: Cell, wait: Wait) -> None:
+    """Announce that an attempt waits for a person, and for what."""
+    wanted = {"wanted": wait.wanted, "since": wait.since.isoformat(timespec="seconds")}
+    _emit(cell.partition[0], WAITING, _of_cell(cell, wait.about) | wanted, [_related(cell)])
+
+
+def _emit(
+    experiment: str,
+    event: str,
+    payload: dict[str, Any],
+    related: list[dict[str, str]] | None = None,
+) -> None:
+    resource = {
+        "prefect.resource.id": resource_id(experiment),
+        "prefect.resource.name": experiment,
+        "durabench.event": event,
+    }
+    emit_event(event, resource, related=related, payload=payload)
 
 
 class Announcements:
@@ -104,12 +126,7 @@ class Announcements:
     def _emit(
         self, event: str, payload: dict[str, Any], related: list[dict[str, str]] | None = None
     ) -> None:
-        resource = {
-            "prefect.resource.id": resource_id(self._experiment),
-            "prefect.resource.name": self._experiment,
-            "durabench.event": event,
-        }
-        emit_event(event, resource, related=related, payload=payload)
+        _emit(self._experiment, event, payload, related)
 
 
 async def _announced(experiment: str, budget: Budget) -> set[int]:

@@ -6,6 +6,7 @@ Such a process is a fork of a server that has imported everything, so it begins 
 import asyncio
 import functools
 import multiprocessing
+import multiprocessing.forkserver
 import os
 import pickle
 import signal
@@ -74,6 +75,15 @@ async def in_process(
     if error is not None:
         raise error
     return result  # type: ignore[no-any-return]  # the other end sends a T
+
+
+def begin_server(do: Callable[..., Coroutine[Any, Any, T]], *, with_litellm: bool) -> None:
+    """Start the server for `in_process` of this function ahead, unless it runs.
+
+    Its imports take seconds of processor time, and a process begins after them.
+    """
+    _server(do.__module__, with_litellm=with_litellm)
+    multiprocessing.forkserver.ensure_running()
 
 
 @functools.cache

@@ -15,7 +15,6 @@ from prefect import Flow, aserve
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import ConcurrencyLimitConfig
 from prefect.deployments.runner import RunnerDeployment
-from prefect.exceptions import ObjectNotFound
 from prefect.schedules import Cron
 from prefect.types.entrypoint import EntrypointType
 
@@ -23,6 +22,7 @@ import flows
 from agent.errors import InfrastructureError
 from flows.display.terminal import say
 from flows.errors import UsageError
+from flows.server.deployments import find_deployment
 from flows.server.setup import SetupRequest, reach_server, set_up
 
 FILE = "prefect.yaml"
@@ -110,11 +110,8 @@ def _deployment(declared: Declared) -> RunnerDeployment:
 async def _refuse_pools(declared: Sequence[Declared]) -> None:
     async with get_client() as client:
         for each in declared:
-            try:
-                there = await client.read_deployment_by_name(each.name)
-            except ObjectNotFound:
-                continue
-            if there.work_pool_name:
+            there = await find_deployment(client, each.name)
+            if there is not None and there.work_pool_name:
                 raise UsageError(
                     f"deployment {each.name} belongs to work pool {there.work_pool_name}: start a "
                     f"worker (`prefect worker start --pool {there.work_pool_name}`), or serve it "

@@ -23,6 +23,8 @@ DEPLOYMENTS = (
     "benchmark/smoke",
     "solve/solve",
     "solve/shard",
+    "job/job",
+    "pipeline/pipeline",
     "grade/grade",
     "report/report",
 )

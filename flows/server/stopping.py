@@ -162,7 +162,7 @@ async def _end_as(state: State[Any]) -> None:
     run = _flow_run()
     assert run is not None
     if state.is_paused():
-        _sign_off()
+        sign_off()
         if run.deployment_id is not None:
             raise Pause(state=state) from None
         return
@@ -182,7 +182,7 @@ def _flow_run() -> FlowRun | None:
     return context.flow_run if context is not None else None
 
 
-def _sign_off() -> None:
+def sign_off() -> None:
     """Announce that no more heartbeats follow; otherwise the flow run would be considered dead."""
     run = _flow_run()
     assert run is not None

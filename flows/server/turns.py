@@ -1,4 +1,4 @@
-"""Wait for work that another run is doing, and use its result.
+"""Wait for work that another run or another cell of this run is doing, and use its result.
 
 Two runs of one experiment share its cells through leases: each works on the cells that the other
 does not hold, and continues those that the other has left unfinished.
@@ -79,8 +79,9 @@ async def in_turn(
             return await do()
         except (LeaseHeld, FencedError) as error:
             name = error.name
-        if not is_told:
+        journal = open_journal(lake)
+        if not is_told and not holding.is_held_here(journal, name):
             say(f"{label}: another run is working on it; waiting for its result")
             is_told = True
         async with slot.given_away():
-            await holding.freed(open_journal(lake), name, stop.sleep)
+            await holding.freed(journal, name, stop.sleep)

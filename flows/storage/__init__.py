@@ -2,6 +2,8 @@
 
 lake          Parquet tables in a folder or an object store
 attempts      meaning of rows of `attempts`, whichever release wrote them
+shared_rows   a table of the lake for programs that read it often
+steps         steps of attempts that the lake has
 journals      locating and opening the journal of a lake
 bindings      the record of which journal belongs to a lake, in both
 cleanup       removal of leftovers of dead runs

@@ -170,9 +170,12 @@ class Lake:
             self.root / table / f"{unit}.parquet", _parquet(_arrow(SHARED_TABLES[table], [row]))
         )
 
-    def read_shared(self, table: str, unit: str) -> Row | None:
-        """Return the row of one unit of work that belongs to no experiment; None if missing."""
-        rows = self._rows(self.root / table / f"{unit}.parquet")
+    def read_shared(
+        self, table: str, unit: str, columns: Sequence[str] | None = None
+    ) -> Row | None:
+        """Return the row of one unit of work that belongs to no experiment, with these columns or
+        all of them; None if it is missing."""
+        rows = self._rows(self.root / table / f"{unit}.parquet", columns)
         return rows[0] if rows else None
 
     def all_shared(self, table: str) -> list[Row]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from reports.analysis.history import History
+    from reports.rendering.trajectories import InsightOf
     from reports.types import Report
 
 
@@ -98,8 +99,15 @@ def write_history(lake: Lake, history: "History") -> str:
     return text
 
 
-def write(lake: Lake, built: "Report", compared: tuple[str, str] | None = None) -> str:
+def write(
+    lake: Lake,
+    built: "Report",
+    compared: tuple[str, str] | None = None,
+    insight_of: "InsightOf" = lambda attempt_id: None,
+) -> str:
     """Write a report's pages and its Markdown into the lake. Return the Markdown.
+
+    `insight_of` tells what the pages of trajectories show besides the steps.
 
     The report of two `compared` arms has a folder of its own beside the page of all arms.
 
@@ -117,7 +125,7 @@ def write(lake: Lake, built: "Report", compared: tuple[str, str] | None = None) 
     folder = path.with_name(trajectories.FOLDER)
     linked = set()
     with lake.reading():
-        for name, content in trajectories.render_trajectories(lake.root, built):
+        for name, content in trajectories.render_trajectories(lake.root, built, insight_of):
             write_whole(folder / name, content.encode())
             linked.add(name)
         before = matching(folder, "*.html")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from agent.journal import Journal
 from agent.timings import timings
 from flows.storage import lake as lakes
+from flows.storage.job_names import job_of
 from flows.storage.journals import blobs
 from flows.storage.lake import Lake
 from reports.columns import TABLES
@@ -87,6 +88,7 @@ def of_experiment(lake: Lake, name: str) -> list[File]:
     patterns = [
         *(f"{folder}/{inside}" for folder in written for inside in ("*", "*/*")),
         *(f"reports/{escaped}/compare/*/*/{inside}" for inside in ("*", "*/*")),
+        *([f"jobs/{job_id}.parquet"] if (job_id := job_of(name)) else []),
         *(f"{table}/experiment={escaped}/arm=*/*" for table in TABLES),
     ]
     with lake.reading():

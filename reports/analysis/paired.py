@@ -193,6 +193,7 @@ def _arm(row: dict[str, Any], states: dict[State, int]) -> ArmSummary:
         cells_tried_again=row["cells_tried_again"],
         superseded_attempts=row["superseded_attempts"],
         superseded_cost_usd=row["superseded_cost_usd"],
+        derived_from=row["derived_from"],
     )
 
 

@@ -38,6 +38,9 @@ _WIDTH, _ROW, _NAMED_ROW = 4.7, 0.34, 0.5
 """Sizes in inches, readable at the width of a phone and of half a desktop page. A named row has
 its name above it."""
 
+_SVG_DPI = 72
+"""Resolution in which matplotlib writes SVG."""
+
 _TALL = 12.0
 """Height in inches above which a drawing needs a box that scrolls."""
 
@@ -107,11 +110,16 @@ def draw_figure(
 ) -> Figure:
     """Run `draw` on axes of this height in inches. Return the figure for the page."""
     from matplotlib import rc_context  # imported late: matplotlib takes most of a second
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Canvas
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     with rc_context({**_STYLE, "svg.hashsalt": name}):
-        canvas = Canvas(figsize=(_WIDTH, height), layout="constrained")
+        canvas = Canvas(figsize=(_WIDTH, height), dpi=_SVG_DPI)
+        FigureCanvasSVG(canvas)  # its texts have the sizes of the drawing
         draw(canvas.subplots())
+        # Otherwise `savefig` draws everything twice, the first time for the layout alone.
+        ConstrainedLayoutEngine().execute(canvas)
         text = io.StringIO()
         canvas.savefig(text, format="svg", transparent=True, metadata={"Date": None})
     svg = _embed(text.getvalue(), name, description)

@@ -30,6 +30,7 @@ from reports.rendering.leading import Leading, describe
 from reports.rendering.order import MANY_ARMS, ranked, ranked_spending
 from reports.rendering.pairs import pairs_section
 from reports.rendering.sections import Section
+from reports.rendering.sharing import sharing_section
 from reports.rendering.strata import strata_section
 from reports.rendering.worth import worth_section
 from reports.types import STATES, ArmSummary, Comparison, Report, Source
@@ -56,6 +57,7 @@ def render(report: Report) -> str:
         *_failures(report),
         *_section(effort_section(report)),
         *_spending(report),
+        *(_section(sharing) if (sharing := sharing_section(report)) else ()),
         *(_section(pairs) if (pairs := pairs_section(report)) else ()),
         *(_section(strata) if (strata := strata_section(report)) else ()),
         *(_section(grid) if (grid := grid_section(report)) else ()),
@@ -96,7 +98,7 @@ def _arms(arms: Sequence[ArmSummary]) -> str:
 def _arm_row(arm: ArmSummary) -> tuple[str, ...]:
     return (
         _text(arm.name),
-        _text(arm.model),
+        _text(arm.model + (f"; from {arm.derived_from}" if arm.derived_from else "")),
         count(arm.planned),
         count(arm.resolved),
         percent(arm.rate),

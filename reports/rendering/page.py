@@ -31,6 +31,7 @@ from reports.rendering.markdown import span
 from reports.rendering.order import MANY_ARMS, TALL, ranked, ranked_spending
 from reports.rendering.pair_figures import draw_pairs
 from reports.rendering.pairs import pairs_section
+from reports.rendering.sharing import sharing_section
 from reports.rendering.strata import strata_section
 from reports.rendering.templates import environment
 from reports.rendering.trajectories import FOLDER, file_name
@@ -79,6 +80,8 @@ TRACES = (
     ("a trajectory", "trajectories.render_trajectories", "steps, llm_calls, predictions"),
     ("95 % interval of a rate", "statistics.wilson_interval", "resolved and planned"),
     ("cost", "marts/arms.sql", "attempts.cost_usd, attempts.unpriced_calls"),
+    ("shared calls, saved by sharing", "marts/sharing.sql", "attempts.reused_calls, "
+     "attempts.reused_usd, experiments.derived_from"),
     ("tokens, calls, time", "marts/arms.sql", "attempts.*_tokens, model_calls, duration_s"),
     ("paired table", "marts/pairs.sql", "marts.cells of both arms by instance and repeat"),
     ("exact and mid-p p-values", "marts/leads.sql → statistics.sign_flip", "marts.cells of both "
@@ -180,6 +183,7 @@ def render(report: Report) -> str:
             "instances": instances_section(report),
             "effort": effort_section(report),
             "pairs": pairs_section(report),
+            "sharing": sharing_section(report),
             "strata": strata_section(report),
             "grid": grid_section(report),
         },

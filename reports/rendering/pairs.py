@@ -8,6 +8,7 @@ from reports.format import DASH, count, p_value, plural, points, ratio
 from reports.rendering.headline import LEVEL
 from reports.rendering.leading import adjusted_p
 from reports.rendering.sections import Row, Section, Table
+from reports.rendering.sharing import roots
 from reports.types import Comparison, Report
 
 TITLE = "Every pair of arms"
@@ -22,7 +23,9 @@ def pairs_section(report: Report) -> Section | None:
     if not pairs:
         return None
     shown = listed(pairs)
-    table = Table(_caption(pairs, shown), _header(pairs[0]), tuple(map(_row, shown)), 3)
+    origin = roots(report)
+    rows = tuple(_row(pair, origin[pair.baseline] == origin[pair.candidate]) for pair in shown)
+    table = Table(_caption(pairs, shown), _header(pairs[0]), rows, 3)
     return Section("pairs", TITLE, _summary(pairs), (table,), tuple(_footnotes(report)))
 
 
@@ -81,12 +84,12 @@ def _header(first: Comparison) -> Row:
     )  # fmt: skip
 
 
-def _row(pair: Comparison) -> Row:
+def _row(pair: Comparison, shares_draws: bool) -> Row:
     table = pair.table
     return (
         pair.baseline,
         pair.candidate,
-        pair.role,
+        f"{pair.role}, shared draws" if shares_draws else pair.role,
         count(table.both),
         count(table.only_baseline),
         count(table.only_candidate),

@@ -54,7 +54,7 @@ def _footnotes(report: Report) -> Iterator[str]:
             "The arms begin each instance in a random order. If a provider drifts while an "
             "instance is run, rates or costs change with the position. The order is random, so "
             "this favours no arm."
-        )
+        ) + (" Derived arms come after all others." if report.sharing else "")
     if report.stops:
         yield (
             "Everywhere else, a cell that a budget stopped counts as not resolved. Without such "

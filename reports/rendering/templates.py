@@ -23,10 +23,13 @@ _FILTERS = (
 )
 
 
-def environment() -> Environment:
-    """Return an environment that escapes everything and treats an undefined name as an error."""
+def environment(*folders: Path) -> Environment:
+    """Return an environment that escapes everything and treats an undefined name as an error.
+
+    Templates are found in these folders first, then among those of the report.
+    """
     made = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader([*folders, TEMPLATES]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reports.analysis.differences import read_sides
+from reports.insight import Insight
 from reports.lake import unit_file
 from reports.losses import FAILURES
+from reports.rendering.graphs import MOST, draw
 from reports.rendering.templates import environment
 from reports.steps import StepView, of_row
 from reports.types import Cell, Report
@@ -24,6 +26,9 @@ FOLDER = "trajectories"
 """Name of the folder beside the report's page."""
 
 Row = dict[str, Any]
+
+InsightOf = Callable[[str], Insight | None]
+"""Returns what the journal tells about an attempt, or None if it has no steps of it."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +53,27 @@ def find_trajectories(lake: Path | UPath, report: Report) -> frozenset[str]:
     )
 
 
-def render_trajectories(lake: Path | UPath, report: Report) -> Iterator[tuple[str, str]]:
+def render_trajectories(
+    lake: Path | UPath, report: Report, insight_of: InsightOf = lambda attempt_id: None
+) -> Iterator[tuple[str, str]]:
     """Yield the file name and HTML text of the page of each attempt in `report.trajectories`."""
     template = environment().get_template("trajectory.html.j2")
     for cell in _referred(report):
         if cell.attempt_id in report.trajectories:
+            folds = _folded(_read(lake, report, cell))
+            insight = insight_of(cell.attempt_id)
+            numbers = {step.origin.place: number for fold in folds for number, step in fold.steps}
             yield (
                 file_name(cell.attempt_id),
                 template.render(
                     cell=cell,
                     failure=FAILURES[cell.failure] if cell.failure else "resolved",
                     report=report,
-                    folds=_folded(_read(lake, report, cell)),
+                    folds=folds,
+                    insight=insight,
+                    drawing=draw(insight.graph, numbers) if insight else "",
+                    left_out=max(0, len(insight.graph) - MOST) if insight else 0,
+                    numbers=numbers,
                     patch=_patch(lake, report, cell),
                 ),
             )

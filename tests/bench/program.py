@@ -17,8 +17,9 @@ from agent.ptc.stubs import Function
 from agent.session.log import JournalLog
 from agent.session.session import Session
 from agent.workspaces import Workspace
+from tests.bench import loops
 from tests.bench.durability import Memory
-from tests.bench.timing import Bound
+from tests.bench.timing import Bound, Ratio
 
 CALLS, CALL_LIMIT_MS = 200, 1.0
 RECORDED_CALLS, REPLAY_LIMIT_S = 1000, 1.0
@@ -32,8 +33,8 @@ ONE_BY_ONE = "for n in range({calls}):\n    await probe(n=n)\n"
 NESTED = "[await nest(n=1), await probe(n=1)]"
 
 
-def run(folder: Path, *, pairs: int) -> list[Bound]:
-    """Measure single calls in pairs with direct ones, a replay, and programs at once."""
+def run(folder: Path, *, pairs: int) -> list[Bound | Ratio]:
+    """Measure single calls in pairs with direct ones, a replay, programs at once, and attempts."""
     more_ms = [asyncio.run(_calls(folder / f"calls-{pair}")) for pair in range(pairs)]
     replays = [asyncio.run(_replay(folder / f"replay-{pair}")) for pair in range(pairs)]
     at_once = [asyncio.run(_at_once(folder / f"at-once-{pair}")) for pair in range(pairs)]
@@ -59,6 +60,7 @@ def run(folder: Path, *, pairs: int) -> list[Bound]:
             "s",
             f"best {min(at_once):.2f} s",
         ),
+        loops.run(folder / "loops", pairs=pairs),
     ]
 
 

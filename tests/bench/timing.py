@@ -72,6 +72,50 @@ class Bound:
 
 
 @dataclass(frozen=True)
+class Used:
+    """Time and memory that one run of a program used."""
+
+    wall_s: float
+    cpu_s: float
+    gibibytes: float
+    """Peak resident memory of its largest process."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.wall_s:.1f} s, {self.cpu_s:.1f} s of processor time, {self.gibibytes:.2f} GiB"
+        )
+
+
+def measured(command: Sequence[str], folder: Path) -> Used:
+    """Run a command in a folder, and print what it used.
+
+    Raises:
+        RuntimeError: it failed; the message has the end of its output.
+    """
+    environment = {
+        **os.environ,
+        "OPENAI_API_KEY": "none",
+        "MSWEA_COST_TRACKING": "ignore_errors",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
+    name = " ".join([Path(command[0]).name, *command[1:3]])
+    with (folder / "output.txt").open("w") as output:
+        start = time.perf_counter()
+        running = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=output, stderr=output
+        )
+        _, status, usage = os.wait4(running.pid, 0)
+        running.returncode = os.waitstatus_to_exitcode(status)
+        wall_s = time.perf_counter() - start
+    if running.returncode != 0:
+        tail = (folder / "output.txt").read_text()[-2000:]
+        raise RuntimeError(f"{name} ended with {running.returncode}:\n{tail}")
+    used = Used(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 2**20)
+    print(f"  {name}: {used}", flush=True)
+    return used
+
+
+@dataclass(frozen=True)
 class Compared:
     """Two commands, by wall time and by the processor time of their processes."""
 
@@ -87,15 +131,14 @@ def compare(
     Raises:
         RuntimeError: a run failed; the message has the end of its output.
     """
-    used: dict[str, list[_Used]] = {ours.name: [], theirs.name: []}
+    used: dict[str, list[Used]] = {ours.name: [], theirs.name: []}
     for pair in range(pairs):
         for contender in (ours, theirs):
             own = folder / f"{contender.name}-{pair}"
             own.mkdir(parents=True)
-            used[contender.name].append(_timed(contender, own))
-            print(f"  {contender.name}: {used[contender.name][-1]}", flush=True)
+            used[contender.name].append(measured(contender.command(own), own))
 
-    def ratio(what: str, get: Callable[["_Used"], float]) -> Ratio:
+    def ratio(what: str, get: Callable[[Used], float]) -> Ratio:
         sides = ([get(each) for each in used[side.name]] for side in (ours, theirs))
         return Ratio(f"{title}, {what}", *sides, limit)
 
@@ -103,34 +146,3 @@ def compare(
         ratio("wall time", lambda each: each.wall_s),
         ratio("processor time", lambda each: each.cpu_s),
     )
-
-
-@dataclass(frozen=True)
-class _Used:
-    wall_s: float
-    cpu_s: float
-
-    def __str__(self) -> str:
-        return f"{self.wall_s:.1f} s, {self.cpu_s:.1f} s of processor time"
-
-
-def _timed(contender: Contender, folder: Path) -> _Used:
-    command = contender.command(folder)
-    environment = {
-        **os.environ,
-        "OPENAI_API_KEY": "none",
-        "MSWEA_COST_TRACKING": "ignore_errors",
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-    }
-    with (folder / "output.txt").open("w") as output:
-        start = time.perf_counter()
-        running = subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=output, stderr=output
-        )
-        _, status, usage = os.wait4(running.pid, 0)
-        running.returncode = os.waitstatus_to_exitcode(status)
-        wall_s = time.perf_counter() - start
-    if running.returncode != 0:
-        tail = (folder / "output.txt").read_text()[-2000:]
-        raise RuntimeError(f"{contender.name} ended with {running.returncode}:\n{tail}")
-    return _Used(wall_s, usage.ru_utime + usage.ru_stime)

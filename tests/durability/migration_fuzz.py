@@ -10,22 +10,26 @@ as the same attempt does without kills, and no call may be bought twice but thos
 
 import argparse
 import asyncio
+import json
 import multiprocessing
 import os
 import random
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from agent.arms.loop import arm
 from agent.arms.options import LoopOptions
-from agent.errors import LeaseHeld
-from agent.journal import Attempt, Journal
+from agent.errors import FencedError, LeaseHeld
+from agent.journal import Attempt, InboxMessage, Journal
 from agent.journal.blobs import Blobs
 from agent.journal.holding import held
 from agent.models.protocol import ModelReply, ModelRequest
@@ -35,7 +39,7 @@ from tests.agent.arms.durable.conftest import FILES, TASK, RoleModel, Said, answ
 from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 
-KINDS = ("direct-spawns", "ptc-spawns", "ptc-mixed")
+KINDS = ("direct-spawns", "ptc-spawns", "ptc-mixed", "chat")
 
 DECLARED = {
     "scout": {"capabilities": ["look"]},
@@ -79,6 +83,16 @@ class Case:
         """The file with one line for each call that was sent."""
         return Path(self.folder) / f"{self.name}.calls"
 
+    @property
+    def turns(self) -> int:
+        """The turns of a chat."""
+        return 2 * self.n
+
+    @property
+    def lost(self) -> Path:
+        """The file with one line for each scope whose call a holder left unanswered."""
+        return Path(self.folder) / f"{self.name}.lost"
+
 
 class Bought(RoleModel):
     """A model that takes some time, and writes down each call that is sent."""
@@ -86,12 +100,16 @@ class Bought(RoleModel):
     case: Case
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        line = f"{request.scope}/{request.number}\n".encode()
-        handle = os.open(self.case.bought, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(handle, line)
-        os.close(handle)
+        note(self.case.bought, f"{request.scope}/{request.number}")
         await asyncio.sleep(random.uniform(0.01, 0.2))
         return await super().complete(request)
+
+
+def note(file: Path, line: str) -> None:
+    """Add a line to a file that several processes write."""
+    handle = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(handle, f"{line}\n".encode())
+    os.close(handle)
 
 
 def script(case: Case) -> list[Said]:
@@ -101,8 +119,14 @@ def script(case: Case) -> list[Said]:
         spawns: Said = [("spawn", {"agent": kind, "task": "do it"}) for kind in kinds]
         written = ("write", {"path": "own.txt", "content": "own"})
         return [[*spawns, written], LOOK, DONE]
+    if case.kind == "chat":
+        return [reply for turn in range(case.turns) for reply in _turn(turn)]
     code = SPAWNS.format(kinds=kinds) if case.kind == "ptc-spawns" else MIXED.format(n=case.n)
     return [[("run_ptc", {"code": code})], LOOK, DONE]
+
+
+def _turn(number: int) -> list[Said]:
+    return [[("write", {"path": f"{number}.txt", "content": "said"})], f"I wrote {number}."]
 
 
 def work(case: Case) -> None:
@@ -115,11 +139,13 @@ async def _work(case: Case) -> None:
     while journal.outcome(case.name) is None:
         try:
             async with held(journal, case.name, 5.0) as lease:
+                for scope in in_flight(journal, case):
+                    note(case.lost, scope)
                 recorded = journal.steps(case.name)
                 log = JournalLog(journal, lease, Blobs(Path(case.folder) / "blobs"), recorded)
                 outcome = await _solve(case, log)
                 journal.end(lease, outcome)
-        except LeaseHeld:
+        except (LeaseHeld, FencedError):  # a slow machine may let a lease run out
             await asyncio.sleep(0.05)
 
 
@@ -132,6 +158,7 @@ async def _solve(case: Case, log: JournalLog) -> str:
         {
             "capabilities": ["files", "shell", "subagents", "ptc"],
             "subagents": {"kinds": DECLARED},
+            "interactive": case.kind == "chat",
         }
     )
     async with Session.start(
@@ -143,6 +170,34 @@ async def _solve(case: Case, log: JournalLog) -> str:
 
 def writing() -> Said:
     return [("write", {"path": "made.txt", "content": "made"})]
+
+
+@contextmanager
+def answering(case: Case) -> Iterator[None]:
+    """Send each message of a chat twice when the attempt waits for it, and then its end."""
+    over = threading.Event()
+
+    def send() -> None:
+        journal = Journal.open(case.url)
+        inbox = journal.inbox(case.name)
+        while not over.wait(0.02):
+            wait = inbox.wait()
+            if wait is not None and not wait.is_answered:
+                number = len(inbox.read()) + 1
+                message = InboxMessage(str(number), "say", f"write {number}", "fuzz")
+                if number == case.turns:
+                    message = replace(message, kind="end")
+                for _ in range(2):
+                    inbox.send(message)
+        journal.close()
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        yield
+    finally:
+        over.set()
+        sender.join()
 
 
 @dataclass
@@ -162,7 +217,6 @@ def hand_over(case: Case, workers: int, rng: random.Random, tally: Tally) -> Non
     context = multiprocessing.get_context("forkserver")
     journal = Journal.open(case.url)
     journal.start(Attempt(case.name, "fuzz", "loop", "calc", 0, "{}"))
-    lost: set[str] = set()
     left = rng.randint(1, 4)
     running = [context.Process(target=work, args=(case,)) for _ in range(workers)]
     for process in running:
@@ -176,7 +230,6 @@ def hand_over(case: Case, workers: int, rng: random.Random, tally: Tally) -> Non
                 continue
             os.kill(holder.pid or 0, signal.SIGKILL)
             holder.join()
-            lost |= in_flight(journal, case)
             tally.kills += 1
             left -= 1
             running.remove(holder)
@@ -185,6 +238,7 @@ def hand_over(case: Case, workers: int, rng: random.Random, tally: Tally) -> Non
             kill_at = time.monotonic() + rng.uniform(0.5, 2.5)
     for process in running:
         process.join()
+    lost = set(case.lost.read_text().split()) if case.lost.exists() else set()
     tally.in_flight += len(lost)
     tally.handovers += max(0, sum(each.steps > 0 for each in journal.tenures(case.name)) - 1)
     calls = Counter(case.bought.read_text().split())
@@ -210,13 +264,15 @@ def in_flight(journal: Journal, case: Case) -> set[str]:
 
 
 def ending(case: Case) -> tuple[str | None, list[Any]]:
-    """Return how an attempt ended, and the results of its tools in any order.
+    """Return how an attempt ended, what it was told, and the results of its tools in any order.
 
     A program numbers its calls as it makes them, and that depends on what ends first.
     """
     journal = Journal.open(case.url)
-    steps = [step for step in journal.steps(case.name) if step.kind == "action"]
-    found = sorted(step.result or b"" for step in steps)
+    recorded = journal.steps(case.name)
+    found: list[Any] = sorted(step.result or b"" for step in recorded if step.kind == "action")
+    heard = (json.loads(each.result or b"") for each in recorded if b'"inbox"' in each.request)
+    found += [(said["n"], said["text"]) for event in heard for said in event["content"]]
     outcome = journal.outcome(case.name)
     journal.close()
     return outcome, found
@@ -231,9 +287,11 @@ def fuzz(kind: str, workers: int, iterations: int, max_n: int, seed: int) -> Tal
         for number in range(iterations):
             prefix = f"{kind}-{seed}-{os.getpid()}-{number}"
             case = Case(folder, url, prefix, kind, rng.randint(1, max_n))
-            hand_over(case, workers, rng, tally)
+            with answering(case):
+                hand_over(case, workers, rng, tally)
             calm = Case(folder, url, f"{prefix}-calm", kind, case.n)
-            hand_over_without_kills(calm)
+            with answering(calm):
+                hand_over_without_kills(calm)
             if ending(case) != ending(calm):
                 tally.differing.append(case.name)
     return tally

@@ -63,8 +63,8 @@ def settings() -> Iterator[Any]:
     """
     for environment, database, count in (
         ("host", "sqlite", 20),
-        ("docker", "sqlite", 40),
-        ("host", "postgresql", 40),
+        ("docker", "sqlite", 30),
+        ("host", "postgresql", 30),
     ):
         for share in shares(count):
             marks = [*share.marks, *([pytest.mark.docker] if environment == "docker" else [])]

@@ -37,7 +37,7 @@ MOMENTS: list[tuple[str, bool, int]] = [
     ("before record 2", False, 1),
     ("before run 2", False, 0),
     ("after run 2", False, 0),
-    ("before append 2", False, 0),
+    ("before append 0", False, 0),
     ("before end 0", False, 0),
 ]
 """Points around the third call and its command at which a worker is paused, whether it sends

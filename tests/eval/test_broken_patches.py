@@ -23,7 +23,12 @@ from eval.types import Evaluation, Instance
 from tests.eval.broken_patches import code
 from tests.eval.official_cases import Patches
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.sampled(8)]
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.slow,
+    pytest.mark.sampled(8),
+    pytest.mark.turn(1),
+]
 
 TASK = "durabench__tidyini-1"
 PACKAGE = "src/tidyini/__init__.py"

@@ -48,8 +48,9 @@ def build(tmp_path: Path, docker_client: Any) -> Iterator[Build]:
         return f"{run}/{name}:latest"
 
     yield build
-    for image in docker_client.images.list():
-        for tag in image.tags:
+    # `images.list` asks for each image again, and other tests may have removed it by then.
+    for image in docker_client.api.images():
+        for tag in image["RepoTags"] or ():
             if run in tag:
                 docker_client.images.remove(tag, force=True)
 

@@ -15,12 +15,15 @@ from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools import ValidationError
 from prefect.workers.base import BaseJobConfiguration
 
+from agent.arms import ARMS
 from flows.benchmark import benchmark
+from flows.chat import chat
 from flows.errors import UsageError
 from flows.experiments import declaration
 from flows.experiments.declaration import Experiment
 from flows.grade import grade
 from flows.job import job
+from flows.pipeline import pipeline
 from flows.report import report
 from flows.server.artifacts import artifact_key
 from flows.shard import shard
@@ -35,6 +38,8 @@ FLOWS = {
     "solve": solve,
     "shard": shard,
     "job": job,
+    "pipeline": pipeline,
+    "chat": chat,
     "grade": grade,
     "report": report,
 }
@@ -85,10 +90,10 @@ def test_choices_are_enumerations_and_models_are_tabs() -> None:
     """A form offers choices as lists, and a model as text or as one of four blocks."""
     made = schema("solve")
     assert made["properties"]["trace"]["enum"] == ["off", "steps"]
-    arms = made["definitions"]["Experiment"]["properties"]["arms"]["items"]
+    arms, derived = made["definitions"]["Experiment"]["properties"]["arms"]["items"]["anyOf"]
+    assert derived["$ref"].endswith("/DerivedArm")
     agents = list(arms["discriminator"]["mapping"])
-    known = ["command", "durable", "gold", "loop", "mini", "mini_retry", "null", "python"]
-    assert agents == known
+    assert agents == sorted(ARMS)
     assert "profile" not in made["definitions"]["MiniOptions"]["properties"]
     assert schema("grade")["properties"]["environment"]["enum"] == ["auto", "docker", "host"]
     assert schema("grade")["properties"]["predictions"]["type"] == "string"
@@ -207,7 +212,8 @@ def test_a_deployment_is_complete(name: str) -> None:
     flow = deployment["entrypoint"].rpartition(":")[2]
     given = deployment.get("parameters", {})
     required = set(schema(flow).get("required", [])) - given.keys()
-    assert required <= {"instance_id", "predictions", "name", "experiment", "queue", "request"}
+    first = {"instance_id", "predictions", "name", "experiment", "queue", "request", "definition"}
+    assert required <= first
     jsonschema.validate(given, schema(flow) | {"required": []})
 
 
@@ -262,7 +268,7 @@ def test_the_schedule_makes_flow_runs(deployed: PrefectServer) -> None:
     wait_until(lambda: deployed.post("/flow_runs/count", nights) >= 3)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 def test_the_smoke_deployment_runs_on_a_worker(deployed: PrefectServer) -> None:
     """The scheduled benchmark, deployed as prefect.yaml says, completes on a worker and leaves its
@@ -291,7 +297,7 @@ def test_the_smoke_deployment_runs_on_a_worker(deployed: PrefectServer) -> None:
     assert "concurency" in refused
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 def test_a_slot_for_benchmarks_and_one_for_cells_suffice(deployed: PrefectServer) -> None:
     """Workers with one slot each, for one queue each, complete a distributed benchmark from a
@@ -330,7 +336,7 @@ def _online(server: PrefectServer) -> int:
     return sum(worker["status"] == "ONLINE" for worker in found)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 def test_flows_are_served_without_a_work_pool(deployed: PrefectServer) -> None:
     """Deployments of a pool are served only on request, and then run in this process."""

@@ -75,10 +75,16 @@ def kill_all(program: "subprocess.Popen[bytes]") -> None:
     """Send SIGKILL to a program and all its descendants, in whatever sessions they are."""
     if program.poll() is not None:
         return  # another process may have its pid by now
-    for pid in [*below(program.pid), program.pid]:
+    kill_below(program)
+    program.kill()
+    program.wait(timeout=20)
+
+
+def kill_below(program: "subprocess.Popen[bytes]") -> None:
+    """Send SIGKILL to all descendants of a program."""
+    for pid in below(program.pid):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    program.wait(timeout=20)
 
 
 def below(pid: int) -> list[int]:

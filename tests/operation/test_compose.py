@@ -28,7 +28,11 @@ CERTIFICATES = Path("/etc/ssl/certs")
 BUILD, UP, DOCTOR, ORDER, UP_ELSEWHERE = re.findall(
     r"^\$ (.*docker (?:build|compose).*)$", (FOLDER / "README.md").read_text(), re.MULTILINE
 )
-ENV = "POSTGRES_PASSWORD=p4ss\nAWS_ACCESS_KEY_ID=tester\nAWS_SECRET_ACCESS_KEY=s3cret\n"
+TOKEN = "a-token-of-the-service"
+ENV = (
+    "POSTGRES_PASSWORD=p4ss\nAWS_ACCESS_KEY_ID=tester\nAWS_SECRET_ACCESS_KEY=s3cret\n"
+    f"SERVICE_TOKEN={TOKEN}\n"
+)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,12 @@ from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.simulated_server import Simulation
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.sampled(5)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.sampled(5),
+    pytest.mark.turn(4),
+]
 
 
 def test_the_database_is_restarted(

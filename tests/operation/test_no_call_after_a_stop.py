@@ -14,7 +14,12 @@ from tests.operation.test_pausing import SUSPENDED
 from tests.servers import openai_server as api
 from tests.servers.prefect_server import PrefectServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.sampled(5)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.sampled(5),
+    pytest.mark.turn(6),
+]
 
 CANCELLING = {"type": "CANCELLING"}
 

@@ -21,7 +21,7 @@ from flows.server.settings import (
 from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import ROOT, PrefectServer
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = [pytest.mark.sampled(2), pytest.mark.turn(7)]
 
 FOLDER = ROOT / "flows" / "operation"
 PAGE = (FOLDER / "README.md").read_text()
@@ -167,7 +167,7 @@ def test_the_compose_file_is_consistent() -> None:
             ends = when["condition"] == "service_completed_successfully"
             assert ends or "healthcheck" in services[other]
     ours = {name for name, service in services.items() if service["image"] == "durabench:latest"}
-    assert ours == {"server", "setup", "worker", "benchmarks"}
+    assert ours == {"server", "setup", "worker", "benchmarks", "service"}
     built = next(command for command in COMMANDS if command.startswith("docker build"))
     assert "--tag durabench " in built
     assert Path(ROOT, shlex.split(built)[-2]).is_file()

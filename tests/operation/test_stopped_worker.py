@@ -18,7 +18,12 @@ from tests.operation.storms import arms
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.simulated_server import Simulation
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.sampled(5)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.sampled(5),
+    pytest.mark.turn(7),
+]
 
 
 LATEST_S = 60

@@ -1,11 +1,9 @@
 """Three workers, with Prefect and the journal on PostgreSQL, killed one after another."""
 
 from itertools import cycle, islice
-from typing import Any
 
 import pytest
 
-from flows.storage.lake import Lake
 from tests.operation.running import (
     begin,
     done,
@@ -15,7 +13,7 @@ from tests.operation.running import (
     states,
     wait_until,
 )
-from tests.operation.storms import SKILLS, arms
+from tests.operation.storms import SKILLS, arms, results
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.simulated_server import Simulation
 
@@ -32,25 +30,6 @@ IN_FLIGHT = 9
 
 CELLS_A_KILL = 3
 """Number of cells that finish between two kills, to spread the kills over the experiment."""
-
-
-def results(server: PrefectServer, name: str) -> dict[tuple[str, str], tuple[Any, ...]]:
-    """Return outcome, calls, tokens, cost and verdict by arm and instance."""
-    lake = Lake.existing(server.folder / "lake")
-    verdicts = {row["attempt_id"]: row["outcome"] for row in lake.rows("evaluations", name)}
-    return {
-        (arm, row["instance_id"]): (
-            row["outcome"],
-            row["model_calls"],
-            row["input_tokens"],
-            row["output_tokens"],
-            round(row["cost_usd"], 9),
-            verdicts[row["attempt_id"]],
-        )
-        for arm in (f"skill-{skill}" for skill in SKILLS)
-        for unit in lake.units("attempts", "*", name, arm)
-        for row in lake.read("attempts", name, arm, unit)
-    }
 
 
 @pytest.mark.parametrize(

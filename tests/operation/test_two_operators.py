@@ -13,7 +13,12 @@ from tests.servers.openai_server import OpenAIServer
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.simulated_server import Simulation
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.sampled(5)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.sampled(5),
+    pytest.mark.turn(3),
+]
 
 CELLS = 4
 

@@ -16,6 +16,7 @@ every conversation that holds n assistant messages, and the last entry repeats.
 import argparse
 import itertools
 import json
+import re
 import socket
 import threading
 import time
@@ -217,7 +218,12 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             reply = server.answer(body, {k.lower(): v for k, v in self.headers.items()})
             time.sleep(reply.delay_s)
             try:
-                self._drop() if reply.drop else self._send(reply)
+                if reply.drop:
+                    self._drop()
+                elif body.get("stream") and isinstance(reply.body, dict) and reply.status == 200:
+                    self._send(_as_stream(reply))
+                else:
+                    self._send(reply)
             except OSError:
                 self.close_connection = True  # the client has closed the connection
 
@@ -229,7 +235,8 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             content = reply.body if isinstance(reply.body, str) else json.dumps(reply.body)
             payload = content.encode()
             self.send_response(reply.status)
-            self.send_header("Content-Type", "application/json")
+            if "Content-Type" not in reply.headers:
+                self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(payload)))
             for name, value in reply.headers.items():
                 self.send_header(name, value)
@@ -241,6 +248,32 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             """Print nothing, to keep the terminal for the program under test."""
 
     return Handler
+
+
+def _as_stream(reply: Reply) -> Reply:
+    """Return a completion as server-sent events: each word, the calls, the end, and the usage."""
+    assert isinstance(reply.body, dict)
+    [choice] = reply.body["choices"]
+    message = choice["message"]
+    words = re.findall(r"\S+\s*", message.get("content") or "")
+    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    deltas += [{"content": word} for word in words]
+    for index, call in enumerate(message.get("tool_calls") or ()):
+        deltas.append({"tool_calls": [{"index": index, **call}]})
+    ends = [None] * len(deltas) + [choice["finish_reason"]]
+    base = {**reply.body, "object": "chat.completion.chunk"}
+    del base["usage"]
+    chunks = [
+        {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": end}]}
+        for delta, end in zip([*deltas, {}], ends, strict=True)
+    ]
+    chunks.append({**base, "choices": [], "usage": reply.body["usage"]})
+    lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
+    return replace(
+        reply,
+        body="".join([*lines, "data: [DONE]\n\n"]),
+        headers={**reply.headers, "Content-Type": "text/event-stream"},
+    )
 
 
 def _read_turns(path: Path) -> list[Reply]:

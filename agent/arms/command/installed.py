@@ -104,8 +104,8 @@ def _fill(daemon: Any, name: str, install: Install) -> None:
 
 def _any_image(daemon: Any) -> str:
     """Return an image that can carry files into a volume. Nothing in it is run."""
-    for image in daemon.images.list():
-        return str(image.id)
+    for image in daemon.api.images():  # `images.list` fails if another program removes one
+        return str(image["Id"])
     raise WorkspaceError("no image on this machine to fill a volume with", retryable=False)
 
 

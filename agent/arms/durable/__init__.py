@@ -26,7 +26,6 @@ profile.py         presets, models by role, and settings
 roles.py           tools by role
 state.py           the attempt's knowledge, as facts
 context.py         excerpts of code, found by the gatherer
-debugging.py       detection of recurring errors
 
 The prompt of a part is the .md file beside it.
 """

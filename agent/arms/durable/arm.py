@@ -1,6 +1,13 @@
 """The durable arm: the repository and its test runner, then the flow of the preset."""
 
 from agent.arms.durable import full, lean
+from agent.arms.durable.approving import (
+    approved_change,
+    approved_contract,
+    approved_patch,
+    approved_plan,
+    rejected,
+)
 from agent.arms.durable.contract import write_contract
 from agent.arms.durable.indexing import look_around
 from agent.arms.durable.lean import LeanState
@@ -11,7 +18,9 @@ from agent.arms.durable.verification import probed
 from agent.arms.options import DurableOptions
 from agent.conversation.exchanges import Limits
 from agent.conversation.limits import LimitReached, Meter
+from agent.conversation.person import Dismissed
 from agent.errors import OutOfTime
+from agent.journal import InboxMessage
 from agent.runners import runner_of
 from agent.session.session import Session
 from agent.tools import ToolSettings
@@ -33,6 +42,8 @@ async def solve(task: Task, session: Session, options: DurableOptions) -> Outcom
                 return await _full(task, session, options, profile)
     except OutOfTime as error:  # before there was any work
         return Outcome("out_of_time", "", str(error))
+    except Dismissed as error:
+        return Outcome("gave_up", "", str(error))
     except LimitReached as error:
         return Outcome("out_of_steps", "", str(error))
 
@@ -45,8 +56,19 @@ async def _lean(
     tools = _tools(task, profile)
     probe = await probed(tools, repository.test_files, session.scope("probe"))
     state = LeanState(task, profile, repository, tools, meter, probe)
-    await lean.work(state, session, options.time_limit_s)
-    return lean_outcome(state, session.steps)
+    plan = None
+    if options.approval == "plan":
+        plan, decided = await approved_plan(state, session.scope("plan"))
+        if decided.kind == "reject":
+            return Outcome("gave_up", "", decided.why)
+    await lean.work(state, session, options.time_limit_s, plan)
+    if options.approval != "patch" or state.chosen is None:
+        return lean_outcome(state, session.steps)
+    if isinstance(state.ended, Dismissed):
+        raise state.ended
+    decided = await approved_change(state, session.scope("approval"))
+    outcome = lean_outcome(state, session.steps)
+    return rejected(outcome, decided) if decided.kind == "reject" else outcome
 
 
 async def _full(
@@ -55,12 +77,25 @@ async def _full(
     meter = Meter(session, options.step_limit, options.cost_limit_usd)
     limits = Limits(profile.context_tokens, meter=meter)
     contract = await write_contract(task, limits, session.scope("contract"))
+    heard: list[InboxMessage] = []
+    if options.approval == "plan":
+        contract, decided = await approved_contract(
+            contract, task, limits, heard, session.scope("plan")
+        )
+        if decided.kind == "reject":
+            return Outcome("gave_up", "", decided.why)
     repository = await look_around(task, profile.map_tokens, session.scope("index"))
     tools = _tools(task, profile)
     probe = await probed(tools, repository.test_files, session.scope("probe"))
-    state = State(task, profile, repository, tools, meter, probe, contract=contract)
-    workflow_status, why = await full.work(state, session)
-    return full_outcome(state, workflow_status, session.steps, why)
+    state = State(task, profile, repository, tools, meter, probe, heard=heard, contract=contract)
+    ended = await full.work(state, session)
+    if options.approval != "patch" or not state.patch:
+        return full_outcome(state, ended[0], session.steps, ended[1])
+    if ended[0] == "dismissed":
+        raise Dismissed(ended[1])
+    ended, decided = await approved_patch(state, ended, session.scope("approval"))
+    outcome = full_outcome(state, ended[0], session.steps, ended[1])
+    return rejected(outcome, decided) if decided.kind == "reject" else outcome
 
 
 def _tools(task: Task, profile: LeanProfile | FullProfile) -> ToolSettings:

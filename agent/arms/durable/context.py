@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from agent.arms.durable.answers import Gathered, LineReference
-from agent.arms.durable.roles import toolbox
+from agent.arms.durable.roles import conversation
 from agent.arms.durable.state import Excerpt, State
-from agent.conversation.conversation import converse, prompt_beside
+from agent.conversation.conversation import prompt_beside
 from agent.conversation.exchanges import Helper
 from agent.index.sources import lines
 from agent.models.chat import CHARS_PER_TOKEN
@@ -43,18 +43,10 @@ async def gather(
         **state.as_facts("task", "repository_map", "context"),
         "questions": list(questions),
     }
-    exchange = await converse(
-        session,
-        "gatherer",
-        prompt_beside(__file__, "gatherer"),
-        facts,
-        Gathered,
-        state.limits(_ROUNDS),
-        toolbox("gatherer", state),
-    )
-    if exchange.answer is None:
-        return []
-    return await _lines(exchange.answer.references, session, room_tokens)
+    prompt, limits = prompt_beside(__file__, "gatherer"), state.limits(_ROUNDS)
+    talk = conversation("gatherer", state, session, prompt, facts, Gathered, limits)
+    answer = (await talk.until_answer()).answer
+    return await _lines(answer.references, session, room_tokens) if answer else []
 
 
 def gathering(state: State) -> Helper:

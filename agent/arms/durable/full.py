@@ -6,9 +6,9 @@ of the repository. Evidence opens every gate, never the model's word.
 """
 
 import contextlib
+from collections.abc import Awaitable
 from dataclasses import replace
 
-from agent.arms.durable import debugging
 from agent.arms.durable.adjudication import adjudicate, applied
 from agent.arms.durable.answers import Review
 from agent.arms.durable.candidates import best_of
@@ -28,7 +28,9 @@ from agent.arms.durable.state import (
 )
 from agent.arms.durable.submission import Change, change_of
 from agent.arms.durable.verification import reports_tests
+from agent.checks import debugging
 from agent.conversation.limits import LimitReached
+from agent.conversation.person import Dismissed
 from agent.errors import OutOfTime
 from agent.session.session import BASE, Session
 
@@ -38,15 +40,27 @@ async def work(state: State, session: Session) -> tuple[WorkflowStatus, str]:
 
     Return the way in which it ended and the reason.
     """
-    try:
-        ended: tuple[WorkflowStatus, str] = (await _reproduce_then_work(state, session), "")
-    except OutOfTime as error:
-        ended = "out_of_time", str(error)
-    except LimitReached as error:
-        ended = "out_of_limits", str(error)
+    ended = await _ended(_reproduce_then_work(state, session))
     if not (state.finals and state.finals[-1].patch):
         await _rescue(state, session.scope("rescue"))
     return ended
+
+
+async def revise(state: State, session: Session) -> tuple[WorkflowStatus, str]:
+    """Plan and make further steps, as people want the change otherwise. Return as `work` does."""
+    state.backlog = [message.text for message in state.heard[-1:]]
+    return await _ended(_work(state, session))
+
+
+async def _ended(work: Awaitable[WorkflowStatus]) -> tuple[WorkflowStatus, str]:
+    try:
+        return await work, ""
+    except OutOfTime as error:
+        return "out_of_time", str(error)
+    except Dismissed as error:
+        return "dismissed", str(error)
+    except LimitReached as error:
+        return "out_of_limits", str(error)
 
 
 async def _rescue(state: State, session: Session) -> None:
@@ -113,7 +127,7 @@ async def _submitted(state: State, session: Session) -> bool:
     state.backlog = _open_issues(final.review)
     _remember(state, final.verification)
     accepted = final.review.verdict == "accept"
-    return accepted or len(state.finals) == state.profile.final_rounds
+    return accepted or len(state.finals) >= state.profile.final_rounds
 
 
 async def _ruled(state: State, result: StepResult, session: Session, number: int) -> StepResult:

@@ -1,14 +1,14 @@
 """Phase 5: one step of the plan, made by one candidate in a bounded tool loop."""
 
-from agent.arms.durable import debugging
 from agent.arms.durable.answers import NextStep, StepReport
 from agent.arms.durable.context import gathering
-from agent.arms.durable.roles import network, toolbox
+from agent.arms.durable.roles import conversation, network
 from agent.arms.durable.state import Candidate, CandidateStatus, State
-from agent.conversation.conversation import converse, prompt_beside
+from agent.checks import debugging
+from agent.conversation.conversation import prompt_beside
 from agent.conversation.exchanges import Exchange, ToolUse, changed_files, written_files
 from agent.errors import OutOfTime
-from agent.journal import TreeRef
+from agent.ptc.tool import program_uses
 from agent.session.session import Session
 from agent.tools.rendering import head_and_tail
 
@@ -28,7 +28,7 @@ async def implement(state: State, step: NextStep, number: int, session: Session)
         diff = await session.diff()
     except OutOfTime:
         exchange = Exchange(None, "out_of_time", tuple(uses))
-    return _candidate(number, exchange, session.tree, diff)
+    return _candidate(number, exchange, session, diff)
 
 
 async def _talk(
@@ -54,22 +54,27 @@ async def _talk(
     prompt = prompt_beside(__file__)
     if debugging.is_stuck(state.errors):
         prompt += f"\n{debugging.ROOT_CAUSE}"
-    return await converse(
-        session,
+    limits = state.limits(state.profile.step_rounds)
+    talk = conversation(
         "implementer",
+        state,
+        session,
         prompt,
         facts,
         StepReport,
-        state.limits(state.profile.step_rounds),
-        toolbox("implementer", state),
+        limits,
         [gathering(state)],
         uses,
     )
+    return await talk.until_answer()
 
 
-def _candidate(number: int, exchange: Exchange[StepReport], tree: TreeRef, diff: str) -> Candidate:
-    edited = changed_files(exchange.uses)
-    tests = sum(use.result.tests is not None for use in exchange.uses)
+def _candidate(
+    number: int, exchange: Exchange[StepReport], session: Session, diff: str
+) -> Candidate:
+    uses = [*exchange.uses, *program_uses(session.steps, session.name)]
+    edited = changed_files(uses)
+    tests = sum(use.result.tests is not None for use in uses)
     status, why = _status(exchange, has_evidence=bool(edited) or tests > 0)
     report = exchange.answer
     return Candidate(
@@ -77,10 +82,10 @@ def _candidate(number: int, exchange: Exchange[StepReport], tree: TreeRef, diff:
         status=status,
         summary="; ".join(filter(None, [why, report.summary if report else ""])),
         confidence=report.confidence if report else "low",
-        tree=tree,
+        tree=session.tree,
         diff=diff,
         edited=edited,
-        written=written_files(exchange.uses),
+        written=written_files(uses),
         tests_run=tests,
     )
 

@@ -40,24 +40,53 @@ class LeanState(Evidence):
     is_reviewed: bool = False
     written: Callable[[], Collection[str]] = field(default=frozenset)
     """The files that the latest solver has written so far."""
+    not_approved: int = 0
+    """Number of changes at the beginning of `judged` that a person wants otherwise."""
+
+    @property
+    def chosen(self) -> Judgement | None:
+        """The best change that a person may approve."""
+        return best(self.judged[self.not_approved :])
 
 
-async def work(state: LeanState, session: Session, limit_s: float | None) -> None:
-    """Work on the task until a change is accepted, or approaches, limits or time are used up."""
+async def work(
+    state: LeanState, session: Session, limit_s: float | None, plan: Scouting | None = None
+) -> None:
+    """Work on the task until a change is accepted, or approaches, limits or time are used up.
+
+    The first approach follows the `plan`, if there is one.
+    """
     limit_s = limit_s and limit_s * WORKING_SHARE
     try:
-        await _work(state, session.scope("work", limit_s=limit_s))
+        await _work(state, session.scope("work", limit_s=limit_s), plan)
     except (OutOfTime, LimitReached) as error:
         state.ended = error
         await _rescue(state, session.scope("rescue"))
 
 
-async def _work(state: LeanState, session: Session) -> None:
+async def revise(state: LeanState, session: Session) -> None:
+    """Let another conversation change the best change into what people want.
+
+    If it makes no change, the one before stays the best.
+    """
+    chosen, before = state.chosen, state.not_approved
+    state.not_approved, state.ended = len(state.judged), None
+    try:
+        await session.scope("restart").take(chosen.tree if chosen else BASE)
+        await _approach(state, None, session.scope("approach"))
+    except (OutOfTime, LimitReached) as error:
+        state.ended = error
+        await _rescue(state, session.scope("rescue"))
+    if state.chosen is None:
+        state.not_approved = before
+
+
+async def _work(state: LeanState, session: Session, plan: Scouting | None) -> None:
     """Try one approach after another until one is accepted.
 
     From the third on, stop at the first approach without progress.
     """
-    await _approach(state, None, session.scope("approach-0"))
+    await _approach(state, plan, session.scope("approach-0"))
     for number in range(1, 1 + state.profile.approaches):
         earlier = best(state.judged)
         if earlier is not None and earlier.accepted:

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any, Literal
 
-from agent.arms.durable.gates import Judgement, best
+from agent.arms.durable.gates import Judgement
 from agent.arms.durable.lean import LeanState
 from agent.arms.durable.state import Candidate, Evidence, FinalResult, State, StepResult
+from agent.conversation.person import Dismissed
 from agent.errors import OutOfTime
 from agent.models.protocol import ModelReply, Usage
 from agent.session.steps import Step
@@ -15,9 +16,16 @@ from agent.tools import TestRun
 from agent.types import Outcome, OutcomeStatus
 
 WorkflowStatus = Literal[
-    "completed", "blocked", "gates_closed", "out_of_turns", "out_of_time", "out_of_limits"
+    "completed",
+    "blocked",
+    "gates_closed",
+    "out_of_turns",
+    "out_of_time",
+    "out_of_limits",
+    "dismissed",
 ]
-"""`completed`: every gate opened; `blocked`: the task could not be reproduced."""
+"""`completed`: every gate opened; `blocked`: the task could not be reproduced; `dismissed`: a
+person ended the work."""
 
 
 def full_outcome(
@@ -30,7 +38,7 @@ def full_outcome(
     own judgement.
     """
     final = state.finals[-1] if state.finals else None
-    patch = (final.patch if final else "") or state.rescued
+    patch = state.patch
     verdict = _verdict(final)
     brief = state.reproduction.brief
     report = {
@@ -55,7 +63,7 @@ def full_outcome(
 
 def lean_outcome(state: LeanState, steps: Iterable[Step]) -> Outcome:
     """Return the outcome of an attempt of the lean preset: the best change and its evidence."""
-    chosen = best(state.judged)
+    chosen = state.chosen
     patch = chosen.change.patch if chosen else ""
     workflow_status = _ended(state, chosen)
     closed = [line for finding in chosen.findings for line in finding.lines] if chosen else []
@@ -86,6 +94,8 @@ def _lean_verdict(chosen: Judgement | None) -> str:
 def _ended(state: LeanState, chosen: Judgement | None) -> WorkflowStatus:
     if chosen is not None and chosen.accepted:
         return "completed"
+    if isinstance(state.ended, Dismissed):
+        return "dismissed"
     if state.ended is not None:
         return "out_of_time" if isinstance(state.ended, OutOfTime) else "out_of_limits"
     required = state.profile.reproduction == "required"

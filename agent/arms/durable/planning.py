@@ -1,11 +1,12 @@
 """Phase 4: the rolling planner, one step at a time from normalised facts."""
 
-from agent.arms.durable import debugging
 from agent.arms.durable.answers import PlanTurn
 from agent.arms.durable.implementation import SHOWN_DIFF
-from agent.arms.durable.roles import toolbox
+from agent.arms.durable.roles import conversation
 from agent.arms.durable.state import State
-from agent.conversation.conversation import converse, prompt_beside
+from agent.checks import debugging
+from agent.conversation.conversation import prompt_beside
+from agent.conversation.person import Person
 from agent.session.session import Session
 from agent.tools.rendering import head_and_tail
 
@@ -35,16 +36,10 @@ async def plan(state: State, session: Session) -> PlanTurn | None:
     prompt = prompt_beside(__file__)
     if debugging.is_stuck(state.errors):
         prompt += f"\n{debugging.ROOT_CAUSE}"
-    exchange = await converse(
-        session,
-        "planner",
-        prompt,
-        facts,
-        PlanTurn,
-        state.limits(_ROUNDS, state.profile.plan_tool_uses),
-        toolbox("planner", state),
-    )
-    return exchange.answer
+    limits = state.limits(_ROUNDS, state.profile.plan_tool_uses)
+    person = Person(session, heard=state.heard)
+    talk = conversation("planner", state, session, prompt, facts, PlanTurn, limits, person=person)
+    return (await talk.until_answer()).answer
 
 
 def adopt(state: State, turn: PlanTurn) -> None:

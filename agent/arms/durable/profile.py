@@ -72,6 +72,10 @@ class CommonProfile(_Declared):
         description="ask for the cause when the same check rejects twice in a row; a wrong new "
         "test is withdrawn, and an existing test that the task contradicts is excepted",
     )
+    ptc: bool = Field(
+        default=False,
+        description="programs over their tools (`run_ptc`) for all roles that have tools",
+    )
     context_tokens: int | None = Field(
         default=None, ge=1000, description="window of the models, tokens; none: each model's own"
     )
@@ -83,6 +87,9 @@ class CommonProfile(_Declared):
     )
     test_timeout_s: float = Field(default=600, gt=0, description="seconds per run of tests")
     command_timeout_s: float = Field(default=120, gt=0, description="seconds per other command")
+    cells: bool = Field(
+        default=False, description="a notebook of Python cells for who changes the code"
+    )
     phase_limit_s: float | None = Field(
         default=None, gt=0, description="seconds of work per reproduction, step or verification"
     )

@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 
 from agent.arms.durable.answers import AnchorClaim, Brief
-from agent.arms.durable.roles import protecting, toolbox
+from agent.arms.durable.roles import conversation, protecting
 from agent.arms.durable.state import Anchor, Evidence, Reproduction, State
 from agent.arms.durable.submission import add_test
 from agent.checks import baseline, run_tests
-from agent.conversation.conversation import converse, prompt_beside
+from agent.conversation.conversation import prompt_beside
 from agent.journal import TreeRef
 from agent.paths import is_test_support
 from agent.session.session import Session
@@ -61,8 +61,8 @@ async def reproduce(state: State, session: Session) -> Reproduction:
 async def _brief(state: State, session: Session) -> Brief | None:
     facts = state.as_facts("task", "contract", "repository_map", "test_files")
     prompt = prompt_beside(__file__, "reproduction_brief")
-    tools = toolbox("brief", state)
-    return (await converse(session, "brief", prompt, facts, Brief, state.limits(), tools)).answer
+    talk = conversation("brief", state, session, prompt, facts, Brief, state.limits())
+    return (await talk.until_answer()).answer
 
 
 async def _anchored(state: State, found: Reproduction, session: Session) -> Reproduction:
@@ -91,16 +91,9 @@ async def _claim(
         "brief": found.brief.model_dump(),
         "earlier_problem": problem,
     }
-    exchange = await converse(
-        session,
-        "anchor",
-        prompt_beside(__file__, "reproduction_anchor"),
-        facts,
-        AnchorClaim,
-        state.limits(_WRITER_ROUNDS),
-        toolbox("anchor", state),
-    )
-    return exchange.answer
+    prompt, limits = prompt_beside(__file__, "reproduction_anchor"), state.limits(_WRITER_ROUNDS)
+    talk = conversation("anchor", state, session, prompt, facts, AnchorClaim, limits)
+    return (await talk.until_answer()).answer
 
 
 async def _checked(

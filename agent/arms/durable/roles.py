@@ -1,9 +1,24 @@
-"""Tools by role."""
+"""Tools by role, and the conversations of roles that have tools."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 from agent.arms.durable.profile import Role
 from agent.arms.durable.state import Anchor, Evidence
+from agent.cells.notebook import Notebook
+from agent.cells.offering import PROMPT
+from agent.cells.offering import helpers as cell_helpers
+from agent.cells.running import Kernel
+from agent.conversation.answers import Answer
+from agent.conversation.conversation import Conversation
+from agent.conversation.exchanges import Helper, Limits, ToolUse
+from agent.conversation.person import Person
+from agent.ptc.limits import Programs
+from agent.ptc.tool import ProgramTool
 from agent.session.session import Session
 from agent.tools import Protection, Toolbox
+
+A = TypeVar("A", bound=Answer)
 
 _LOOKING = ("read", "search", "find_definition", "find_callers", "find_callees")
 
@@ -28,12 +43,51 @@ Reviewers have no tools, because they judge test results. The implementer also h
 which the gatherer implements: see `agent.arms.durable.context`.
 """
 
+_CHANGING: tuple[Role, ...] = ("solver", "implementer")
+
+
+def conversation(
+    role: Role,
+    state: Evidence,
+    session: Session,
+    prompt: str,
+    facts: Mapping[str, Any],
+    answer: type[A],
+    limits: Limits,
+    helpers: Sequence[Helper] = (),
+    uses: list[ToolUse] | None = None,
+    person: Person | None = None,
+) -> Conversation[A]:
+    """Open the conversation of a role with its tools, and what the profile adds to them.
+
+    Who changes the code gets a notebook. Programs are for all roles and over all tools. The other
+    parameters are those of `converse`.
+    """
+    tools = toolbox(role, state)
+    if state.profile.cells and role in _CHANGING:
+        prompt = f"{prompt}\n{PROMPT}"
+        helpers = [*helpers, *_notebook(role, state)]
+    if state.profile.ptc:
+        programs = ProgramTool(tools, helpers, Programs())
+        prompt = f"{prompt.rstrip()}\n\n{programs.prompt}"
+        helpers = [*helpers, programs.helper]
+    return Conversation(session, role, prompt, facts, answer, limits, tools, helpers, uses, person)
+
 
 def toolbox(role: Role, state: Evidence) -> Toolbox:
-    """Return the tools of a role, with the tests protected. A solver may correct its own test."""
+    """Return the tools of a role, with the tests protected."""
+    return Toolbox(TOOLS[role], settings=state.tools, protection=_protection(role, state))
+
+
+def _notebook(role: Role, state: Evidence) -> list[Helper]:
+    """Return the tools of a notebook."""
+    return cell_helpers(Notebook(Kernel(state.tools, _protection(role, state))))
+
+
+def _protection(role: Role, state: Evidence) -> Protection:
+    """Return the protection of tests from a role. A solver may correct its own test."""
     anchor = None if role == "solver" else state.reproduction.anchor
-    protection = protecting(anchor, new_tests=role in ("anchor", "solver"))
-    return Toolbox(TOOLS[role], settings=state.tools, protection=protection)
+    return protecting(anchor, new_tests=role in ("anchor", "solver"))
 
 
 def network(session: Session) -> str:

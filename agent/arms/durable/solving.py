@@ -5,10 +5,12 @@ from typing import Any
 
 from agent.arms.durable.answers import Scouting, Work
 from agent.arms.durable.gates import Judgement
-from agent.arms.durable.roles import network, toolbox
+from agent.arms.durable.roles import conversation, network
 from agent.arms.durable.state import Evidence
 from agent.conversation.conversation import Conversation, prompt_beside
 from agent.conversation.exchanges import Exchange, ToolUse, written_files
+from agent.conversation.person import Person
+from agent.ptc.tool import program_uses
 from agent.session.session import Session
 
 _SHOWN_LINES = 20
@@ -25,6 +27,7 @@ class Solver:
     """One conversation about the task, and the files that it wrote."""
 
     talk: Conversation[Work]
+    session: Session
     uses: list[ToolUse] = field(default_factory=list)
 
     @classmethod
@@ -33,17 +36,12 @@ class Solver:
     ) -> "Solver":
         """Open the conversation. With a `plan`, it follows the plan of a scout."""
         uses: list[ToolUse] = []
-        talk = Conversation(
-            session,
-            "solver",
-            prompt_beside(__file__),
-            _facts(state, plan, session),
-            Work,
-            state.limits(rounds),
-            toolbox("solver", state),
-            uses=uses,
+        facts, prompt = _facts(state, plan, session), prompt_beside(__file__)
+        limits, person = state.limits(rounds), Person(session, heard=state.heard)
+        talk = conversation(
+            "solver", state, session, prompt, facts, Work, limits, uses=uses, person=person
         )
-        return cls(talk, uses)
+        return cls(talk, session, uses)
 
     async def work(self) -> Exchange[Work]:
         """Let the solver work until it answers or its rounds are used up."""
@@ -55,7 +53,8 @@ class Solver:
 
     def written(self) -> frozenset[str]:
         """Return the files that were passed to an editing tool, so that they exist on purpose."""
-        return frozenset(written_files(self.uses))
+        in_programs = program_uses(self.session.steps, self.session.name)
+        return frozenset(written_files([*self.uses, *in_programs]))
 
 
 def incomplete(exchange: Exchange[Work]) -> str:
@@ -108,6 +107,7 @@ def _facts(state: Evidence, plan: Scouting | None, session: Session) -> dict[str
         "repository_map": state.repository.map,
         "earlier_test": state.new_test,
         "plan": _plan(plan) if plan else None,
+        **state.said,
     }
 
 

@@ -15,7 +15,7 @@ from agent.arms.durable.profile import CommonProfile, FullProfile
 from agent.checks import Baseline
 from agent.conversation.exchanges import Limits
 from agent.conversation.limits import Meter
-from agent.journal import TreeRef
+from agent.journal import InboxMessage, TreeRef
 from agent.tools import TestRun, ToolSettings
 from agent.tools.naming import known_test_files
 from agent.tools.probing import Probe
@@ -176,6 +176,13 @@ class Evidence:
     """Runs of existing test files on the base commit, by their paths."""
     excepted: list[str] = field(default_factory=list)
     """Ids of existing tests that were ruled to contradict the task."""
+    heard: list[InboxMessage] = field(default_factory=list)
+    """The messages of people that the main line has read."""
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What people said so far as a fact of a role; no fact if they said nothing."""
+        return said_by(self.heard)
 
     @property
     def new_test(self) -> dict[str, str] | None:
@@ -207,6 +214,11 @@ class State(Evidence):
     """Errors of consecutive failed verifications that resemble each other, the last two."""
     rescued: str = ""
     """The best rejected patch, for want of an accepted one."""
+
+    @property
+    def patch(self) -> str:
+        """The change to submit: the last one that was verified, or the best rejected one."""
+        return (self.finals[-1].patch if self.finals else "") or self.rescued
 
     @property
     def last_step(self) -> StepResult | None:
@@ -246,11 +258,17 @@ class State(Evidence):
             "last_step": _last(self.last_step),
             "earlier_errors": self.errors,
         }
-        return {key: facts[key] for key in keys}
+        return {**{key: facts[key] for key in keys}, **self.said}
 
     def _anchor(self) -> dict[str, str] | None:
         anchor = self.reproduction.anchor
         return {"path": anchor.path, "output": anchor.output} if anchor else None
+
+
+def said_by(heard: Iterable[InboxMessage]) -> dict[str, Any]:
+    """Return the texts of messages as a fact of a role; no fact without a text."""
+    texts = [message.text for message in heard if message.text.strip()]
+    return {"said_by_people": texts} if texts else {}
 
 
 def _last(result: StepResult | None) -> dict[str, Any] | None:

@@ -1,19 +1,21 @@
 """The loop arm: one conversation with the capabilities that are switched on, and its change."""
 
+from dataclasses import replace
+
+from agent.arms.loop.chatting import chat
+from agent.arms.loop.planning import approved_plan
 from agent.arms.options import LoopOptions
 from agent.capabilities.base import Agent, Crew
+from agent.capabilities.checking import FIRST
 from agent.capabilities.registry import load
-from agent.capabilities.working import Report, work
-from agent.conversation.conversation import prompt_beside
-from agent.conversation.exchanges import Exchange
+from agent.capabilities.working import Report, conversation
+from agent.conversation.conversation import Conversation, prompt_beside
 from agent.conversation.limits import LimitReached, Meter
+from agent.conversation.person import Person
 from agent.errors import OutOfTime, ToolFailed
 from agent.session.session import Session
 from agent.tools import Protection, ToolSettings
 from agent.types import Outcome, Task
-
-ROLE = "loop"
-"""The role of the first agent. Subagents have the names of their kinds."""
 
 _WORKING_SHARE = 0.95
 """Share of the attempt's time for the work. The rest is for reading the change."""
@@ -22,19 +24,62 @@ _WORKING_SHARE = 0.95
 async def solve(task: Task, session: Session, options: LoopOptions) -> Outcome:
     """Let an agent work on the task until it answers, and submit its change.
 
+    Messages of people are heard before each of its calls.
+
     Raises:
         BudgetExhausted: the next call could cost more than is left; a later run resumes.
         InfrastructureError: a model, a tool or a workspace failed.
+        Waiting: a person has not answered yet; the next message resumes the attempt.
     """
+    outcome = await _ended(_agent(task, session, options), session, options)
+    if options.approval == "patch" and outcome.status != "submitted":
+        return replace(outcome, patch="")  # it was not approved
+    return outcome
+
+
+async def _ended(agent: Agent, session: Session, options: LoopOptions) -> Outcome:
     limit_s = options.time_limit_s and options.time_limit_s * _WORKING_SHARE
-    scope = session.scope("work", limit_s=limit_s)
     try:
-        exchange = await work(_agent(task, session, options), task.statement, scope)
+        if options.interactive:
+            return await chat(agent, session, session.scope("work", limit_s=limit_s))
+        return await _solved(agent, session, options, limit_s)
     except (LimitReached, ToolFailed) as error:
         return Outcome("gave_up", await session.diff(), str(error))
     except OutOfTime as error:
         return await _out_of_time(session, str(error))
-    return _outcome(exchange, await session.diff())
+
+
+async def _solved(
+    agent: Agent, session: Session, options: LoopOptions, limit_s: float | None
+) -> Outcome:
+    facts = {"task": agent.crew.task.statement}
+    if options.approval == "plan":
+        plan = await approved_plan(agent, session.scope("plan", limit_s=limit_s))
+        if isinstance(plan, Outcome):
+            return plan
+        facts |= plan
+    scope = session.scope("work", limit_s=limit_s)
+    talk = conversation(agent, facts, Report, scope, Person(scope))
+    return await _submitted(talk, session, options)
+
+
+async def _submitted(talk: Conversation[Report], session: Session, options: LoopOptions) -> Outcome:
+    """Let the agent work until it answers, and until a person has approved if one has to."""
+    while True:
+        exchange = await talk.until_answer()
+        patch = await session.diff()
+        answer = exchange.answer
+        if answer is None:
+            return Outcome("gave_up", patch, exchange.end)
+        if answer.status != "done":
+            return Outcome("gave_up", patch, answer.summary)
+        if options.approval != "patch":
+            return Outcome("submitted", patch, answer.summary)
+        decision = await talk.decided(f"{answer.summary}\n\n{patch or 'No file was changed.'}")
+        if decision.kind == "approve":
+            return Outcome("submitted", patch, answer.summary)
+        if decision.kind == "reject":
+            return Outcome("gave_up", patch, decision.why)
 
 
 def _agent(task: Task, session: Session, options: LoopOptions) -> Agent:
@@ -48,16 +93,8 @@ def _agent(task: Task, session: Session, options: LoopOptions) -> Agent:
         options.subagents,
         load,
     )
-    prompt = prompt_beside(__file__, "loop")
-    return Agent(crew, ROLE, load(options.capabilities), options.rounds, prompt)
-
-
-def _outcome(exchange: Exchange[Report], patch: str) -> Outcome:
-    answer = exchange.answer
-    if answer is None:
-        return Outcome("gave_up", patch, exchange.end)
-    is_done = answer.status == "done"
-    return Outcome("submitted" if is_done else "gave_up", patch, answer.summary)
+    prompt = prompt_beside(__file__, "chat" if options.interactive else "loop")
+    return Agent(crew, FIRST, load(options.capabilities), options.rounds, prompt)
 
 
 async def _out_of_time(session: Session, why: str) -> Outcome:

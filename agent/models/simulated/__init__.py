@@ -5,6 +5,7 @@ mini.py          the script for mini-swe-agent
 roles.py         the durable arm's roles that ask, find, plan and describe
 anchor.py        the role that writes a failing test
 solver.py        the role that reads, tests, edits and repairs in one conversation
+staged.py        the stages of the staged arm
 implementer.py   the role that changes code: correctly, wrongly, or by cheating
 reviewers.py     the roles that judge a change: reviewers and adjudicator
 drawing.py       draws of right and wrong changes, correlated within an attempt

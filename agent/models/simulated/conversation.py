@@ -35,6 +35,9 @@ class Action:
 Reply = list[Action]
 """The calls of one reply, at least one."""
 
+_CHAT = "goes to the person"
+"""Words of the system message of a chat."""
+
 _LOOKS = {"read", "run_command"}
 """Tools whose calls do not depend on each other where they follow each other."""
 
@@ -105,7 +108,12 @@ def grouped(actions: Iterable[Action], draws: Draws, chance: float, draw: str) -
 
 
 def reply(conversation: Conversation, actions: Reply) -> Message:
-    """Return the actions as an assistant message. The text protocol has one action per reply."""
+    """Return the actions as an assistant message. The text protocol has one action per reply.
+
+    In a chat, which offers no `answer`, the summary of an answer is said.
+    """
+    if actions[0].tool == "answer" and _CHAT in conversation.told:
+        return {"role": "assistant", "content": str(actions[0].arguments["summary"])}
     if not conversation.native:
         call = {"tool": actions[0].tool, "arguments": actions[0].arguments}
         return _spoken(actions[0], json.dumps(call))

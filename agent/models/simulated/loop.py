@@ -1,7 +1,8 @@
 """The agent on the loop: it looks, changes, tests and answers, by the tools that it is offered.
 
 With programs, it looks in one program and changes and tests in another. With subagents, it lets
-them look. What it changes does not depend on that: its skill is the same.
+them look. With a notebook, it runs an experiment before and after the change. What it changes does
+not depend on that: its skill is the same.
 """
 
 import re
@@ -18,7 +19,11 @@ ROLE = "loop"
 """The role of the first agent. Subagents have the names of their kinds."""
 
 _FACTS = {"task", "root", "network", "command_timeout_s", "test_timeout_s"}
-"""The facts of agents on the loop. No other role has exactly these."""
+_OF_A_PLAN = {"plan", "approved_with"}
+"""The facts of agents on the loop, and those about an approved plan. No other role has these."""
+
+_PLANNING = "plan"
+"""The scope in which an agent plans."""
 
 _LISTED = re.compile(r"[\w./-]+\.py")
 _LIST_TESTS = "git ls-files -- '*test*.py' | head -n 200"
@@ -39,7 +44,7 @@ await apply_patch(patch={patch!r})
 
 def is_agent(conversation: Conversation) -> bool:
     """Return True if an agent on the loop, or one of its subagents, asks."""
-    return conversation.facts.keys() == _FACTS
+    return conversation.facts.keys() - _OF_A_PLAN == _FACTS
 
 
 def next_reply(
@@ -48,8 +53,10 @@ def next_reply(
     """Return the next reply of the agent or of a subagent."""
     if conversation.role != ROLE:
         replies = _subagent(reference)
+    elif conversation.scope == _PLANNING:
+        replies = [*_reads(reference), _plan(reference)]
     else:
-        looks = _looks(reference, conversation, draws, spec)
+        looks = [*_looks(reference, conversation, draws, spec), *_cell(reference, conversation)]
         tests = _tests(reference, conversation.results[: len(looks)])
         replies = [*looks, *_work(reference, conversation, draws, spec, tests), _answer()]
     return replies[min(len(conversation.results), len(replies) - 1)]
@@ -75,6 +82,21 @@ def _looks(
     return [*_listing(has_shell=has_shell), *grouped(looks, draws, chance, ROLE)]
 
 
+def _cell(reference: Reference, conversation: Conversation) -> list[Reply]:
+    """Return an experiment on a file that will be changed, for an agent with a notebook."""
+    paths = [file.old_path for file in reference.files if file.old_path]
+    if "cell_run" not in conversation.tools or not paths:
+        return []
+    code = f"lines = open({paths[0]!r}).read().splitlines()\nlen(lines)"
+    return [[Action("I note what is there now.", "cell_run", {"code": code})]]
+
+
+def _replay(conversation: Conversation) -> list[Reply]:
+    if "cell_replay" not in conversation.tools:
+        return []
+    return [[Action("Does my experiment see the change?", "cell_replay", {})]]
+
+
 def _listing(*, has_shell: bool) -> list[Reply]:
     asked = {"command": _LIST_TESTS}
     return [[Action("Where are the tests?", "run_command", asked)]] if has_shell else []
@@ -93,7 +115,8 @@ def _spawn(kind: str, path: str) -> Action:
 
 def _tests(reference: Reference, results: tuple[str, ...]) -> list[str]:
     """Return the tests of the files to change, among those that were listed."""
-    listed = [path for text in results for path in _LISTED.findall(text)]
+    lines = "\n".join(results).replace("\\n", "\n")  # the value of a program is JSON
+    listed = _LISTED.findall(lines)
     return reference.related([path for path in dict.fromkeys(listed) if is_test_module(path)])
 
 
@@ -112,11 +135,26 @@ def _work(
         code = _CHANGING.format(patch=patch, testing=testing)
         return [[Action("I change it and run its tests.", "run_ptc", {"code": code})]]
     change = Action("I know what to change.", "apply_patch", {"patch": patch})
-    return [[change], *([action] for action in implementer.run(runs))]
+    tested = [[action] for action in implementer.run(runs)]
+    return [[change], *_replay(conversation), *tested]
 
 
 def _subagent(reference: Reference) -> list[Reply]:
-    return [*([action] for action in implementer.reads(reference.files)[:1]), _answer()]
+    return [*_reads(reference), _answer()]
+
+
+def _reads(reference: Reference) -> list[Reply]:
+    return [[action] for action in implementer.reads(reference.files)[:1]]
+
+
+def _plan(reference: Reference) -> Reply:
+    names = [file.name for file in reference.files]
+    arguments = {
+        "cause": f"The cause is in {names[0] if names else 'no file'}.",
+        "steps": [f"Change {name}." for name in names] or ["Change nothing."],
+        "check": "The tests that the task implies pass.",
+    }
+    return [Action("I know what to do.", "answer", arguments)]
 
 
 def _answer() -> Reply:

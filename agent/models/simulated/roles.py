@@ -1,4 +1,4 @@
-"""Roles and their scripts: those of the durable arm, and agents on the loop.
+"""Roles and their scripts: those of the durable arm, stages, and agents on the loop.
 
 The answers are the JSON of the classes in `agent/arms/durable/answers.py`.
 """
@@ -8,7 +8,7 @@ from typing import Any
 
 from agent.errors import ModelError
 from agent.models.patches import FilePatch
-from agent.models.simulated import anchor, implementer, loop, planner, reviewers, solver
+from agent.models.simulated import anchor, implementer, loop, planner, reviewers, solver, staged
 from agent.models.simulated.conversation import Action, Conversation, Facts, Reply, grouped
 from agent.models.simulated.draws import Draws
 from agent.models.simulated.reference import Reference
@@ -31,6 +31,8 @@ def next_reply(
     """
     if conversation.role == "solver":
         return solver.next_reply(reference, conversation, draws, spec)
+    if staged.is_stage(conversation):
+        return staged.next_reply(reference, conversation, draws, spec)
     if loop.is_agent(conversation):
         return loop.next_reply(reference, conversation, draws, spec)
     actions = _script(conversation, reference, draws, spec)

@@ -21,6 +21,13 @@ _LIST_TESTS = "git ls-files -- '*test*.py' | head -n 200"
 _MOST_REPAIRS = 2
 """Repairs after red tests of its own, before the solver answers nevertheless."""
 
+_LOOKING = """\
+import asyncio
+found = await asyncio.gather(
+{calls})
+[len(str(each)) for each in found]
+"""
+
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 _REGRESSION = re.compile(r"^- (\S.*?) (?:fails and did not before|passed before and is not run)")
 _ASKED_AGAIN = "The checks pass so far."
@@ -104,6 +111,9 @@ class _Solver:
         ]
         chance = self.spec.parallel_calls if self.conversation.native else 0.0
         reads = implementer.reads(files)
+        if "run_ptc" in self.conversation.tools:
+            yield [_program([*looks, *reads])]
+            return
         for reply in grouped([*looks, *reads], self.draws, chance, self.draw):  # noqa: UP028
             yield reply  # a list could not receive the results
 
@@ -219,6 +229,17 @@ class _Solver:
             ),
         }
         return Action("The work is done.", "answer", arguments)
+
+
+def _program(looks: Sequence[Action]) -> Action:
+    """Return a program that looks at everything at the same time."""
+    calls = "".join(f"    {_call(each)},\n" for each in looks)
+    return Action("I look at all of it at once.", "run_ptc", {"code": _LOOKING.format(calls=calls)})
+
+
+def _call(action: Action) -> str:
+    named = ", ".join(f"{name}={value!r}" for name, value in action.arguments.items())
+    return f"{action.tool}({named})"
 
 
 def _look_again() -> Action:

@@ -24,6 +24,7 @@ Outcome = Literal[
     "infrastructure",
     "refused",
     "budget_stop",
+    "waiting",
     "interrupted",
 ]
 

@@ -30,7 +30,7 @@ from flows.storage.lake import Row
 SCORER = "resolved"
 """Name of the score."""
 
-_LOST = frozenset({"infrastructure", "refused", "budget_stop", "interrupted"})
+_LOST = frozenset({"infrastructure", "refused", "budget_stop", "interrupted", "waiting"})
 """Outcomes that are an error of the sample."""
 
 _STOPS = {

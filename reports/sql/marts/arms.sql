@@ -6,7 +6,8 @@ with cells as (
 ),
 
 declared as (
-    select arm, position, agent, model, simulated, environment from staging.experiments
+    select arm, position, agent, model, simulated, environment, derived_from
+    from staging.experiments
 ),
 
 totals as (
@@ -47,6 +48,7 @@ final as (
         declared.position,
         declared.agent,
         declared.model,
+        declared.derived_from,
         declared.simulated or used_simulated as simulated,
         declared.environment = 'host' or used_host as on_host,
         totals.* exclude (arm, used_simulated, used_host)

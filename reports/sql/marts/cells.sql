@@ -47,7 +47,7 @@ stated as (
         *,
         case
             when attempt_id is null then 'missing'
-            when outcome in ('budget_stop', 'interrupted') then 'stopped'
+            when outcome in ('budget_stop', 'interrupted', 'waiting') then 'stopped'
             when is_unfinished then 'infrastructure'
             when resolved then 'resolved'
             when not has_patch then 'no_patch'

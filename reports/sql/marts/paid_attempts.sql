@@ -13,12 +13,16 @@ counted as (
     select attempt_id, state from marts.cells where attempt_id is not null
 ),
 
--- A fork is credited with calls that its parent was billed for: it pays less than it cost.
+-- A fork or a derived attempt is credited with calls that another one was billed for: it pays less
+-- than it cost. Files of earlier releases do not say how much less.
 known as (
     select
         attempts.*,
         coalesce(billed_usd, cost_usd) as spent_usd,
-        least(coalesce(billed_usd, cost_usd), coalesce(cost_usd, 0)) as paid_usd
+        least(
+            coalesce(billed_usd, cost_usd),
+            greatest(coalesce(cost_usd, 0) - coalesce(reused_usd, 0), 0)
+        ) as paid_usd
     from attempts
     semi join planned using (arm, instance_id, repeat)
 ),

@@ -11,6 +11,7 @@ from agent.arms.options import PythonOptions
 from agent.errors import InvalidSpec
 from flows.errors import UsageError
 from flows.experiments import declaration
+from flows.experiments.arms import PythonArm
 from tests.agent.arms.conftest import Solver
 
 SOURCE = """
@@ -81,7 +82,7 @@ def test_an_agent_may_be_a_function() -> None:
     """Its options are its settings, and the record of the declaration can be read again."""
     experiment = declared("own_agents:solve")
     [arm] = experiment.arms
-    assert isinstance(arm, declaration.PythonArm)
+    assert isinstance(arm, PythonArm)
     assert arm.options.function == "own_agents:solve"
     assert (arm.options.time_limit_s, arm.options.settings) == (9, {"tries": 2})
     assert declaration.from_record(experiment.model_dump_json()) == experiment
@@ -93,7 +94,7 @@ def test_an_agent_may_be_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None
         python, "entry_points", lambda **wanted: EntryPoints([point]).select(**wanted)
     )
     [arm] = declared("swift").arms
-    assert isinstance(arm, declaration.PythonArm)
+    assert isinstance(arm, PythonArm)
     assert python.load(arm.options.function).__name__ == "solve"
 
 

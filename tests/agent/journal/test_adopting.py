@@ -3,7 +3,7 @@
 import pytest
 
 from agent.errors import FencedError, JournalError
-from agent.journal import Inputs, Journal, Lease, TreeRef
+from agent.journal import FreeStep, Inputs, Journal, Lease, TreeRef
 from tests.agent.journal.workers import attempt, intend, record
 
 INPUTS = Inputs(TreeRef("t", "d"), "inputs")
@@ -14,9 +14,10 @@ def child(journal: Journal, lease: Lease) -> Lease:
     """A lease on a fork of an attempt with one call and one command."""
     intend(journal, lease, 0, usd=0.25)
     record(journal, lease, 0, cost=0.125, result=b"reply")
-    journal.append(
-        lease, "", 1, "command", "d", b"{}", b"out", duration_s=1.0, tree=None, inputs=INPUTS
+    command = FreeStep(
+        "", 1, "command", "d", b"{}", b"out", duration_s=1.0, tree=None, inputs=INPUTS
     )
+    journal.append(lease, command)
     journal.start(attempt("a2", parent_id="a1", reuse="{}"))
     return journal.acquire("a2", "second", 300)
 

@@ -6,7 +6,7 @@ import pytest
 
 from agent.errors import FencedError, LeaseHeld
 from agent.journal import Journal
-from agent.journal.holding import held
+from agent.journal.holding import free, held
 from tests.agent.journal.workers import attempt
 from tests.servers.postgres import PostgresServer
 
@@ -38,3 +38,17 @@ async def test_a_block_that_lost_its_lease_is_cancelled(journal: Journal) -> Non
     with pytest.raises(FencedError, match="a1 is now held by another worker"):
         await lose()
     assert journal.holder("a1") == "other"
+
+
+async def test_two_tasks_of_a_process_do_not_hold_the_same_lease(journal: Journal) -> None:
+    """The journal knows workers only; the second task is refused, and waits until it is free."""
+    journal.start(attempt("a1"))
+    async with held(journal, "a1", TTL_S):
+        with pytest.raises(LeaseHeld, match="a1 is held by this process"):
+            async with held(journal, "a1", TTL_S):
+                raise AssertionError("both hold it")
+        with pytest.raises(LeaseHeld):
+            await free(journal, "a1")
+    await free(journal, "a1")
+    async with held(journal, "a1", TTL_S) as lease:
+        assert lease.epoch == 2

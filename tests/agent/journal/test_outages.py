@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine, make_url
 from sqlalchemy.exc import OperationalError
 
 from agent.errors import JournalError
@@ -165,6 +165,24 @@ def test_a_file_that_stays_locked_is_an_error(
     intend(journal, lease, 0)
 
 
+def test_a_transaction_that_was_suspended_is_tried_again(tmp_path: Path) -> None:
+    """The server ends a transaction that stands still. The time in it is no wait for the server."""
+    patience_s = 0.2
+    found = database.Database(make_url(f"sqlite:///{tmp_path / 'j.db'}"), patience_s)
+    tries = 0
+
+    def work(connection: Connection) -> str:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            time.sleep(2 * patience_s)
+            raise OperationalError("UPDATE", {}, AnswerLost())
+        return "done"
+
+    assert found.write(work) == "done"
+    found.close()
+
+
 @pytest.mark.slow
 def test_an_outage_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After one call has waited in vain, the next fails at once, despite reads that succeed."""
@@ -192,7 +210,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     journal, lease = _sqlite(tmp_path)
     journal.release(lease)
     here, there = SPAWN.Pipe()
-    arguments = (f"sqlite:///{tmp_path / 'j.db'}", "a1", 400_000, there)
+    arguments = (f"sqlite:///{tmp_path / 'j.db'}", "a1", 600_000, there)
     writer = SPAWN.Process(target=write_until_full, args=arguments)
     writer.start()
     written, retryable, message = here.recv()

@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from agent.errors import BudgetExhausted, InfrastructureError, JournalError
-from agent.journal import Attempt, Journal, Lease, Limit, Reservation, TreeRef
+from agent.journal import Attempt, FreeStep, Journal, Lease, Limit, Reservation, TreeRef
 
 EXPERIMENT = "exp"
 DIGEST = "d" * 64
@@ -116,7 +116,7 @@ WRITES = {
     "record": lambda journal, lease: record(journal, lease, 0, cost=0.01),
     "intend": lambda journal, lease: intend(journal, lease, 1, usd=0.01),
     "append": lambda journal, lease: journal.append(
-        lease, "", 7, "command", "d", b"{}", b"{}", duration_s=0.0, tree=None
+        lease, FreeStep("", 7, "command", "d", b"{}", b"{}", duration_s=0.0, tree=None)
     ),
     "cancel": lambda journal, lease: journal.cancel(lease, "", 0),
     "renew": lambda journal, lease: journal.renew(lease, 60),

@@ -12,6 +12,8 @@ from agent.models.litellm_api import load
 from agent.models.protocol import ModelRequest
 from agent.models.spec import LiteLLMSpec
 
+pytestmark = pytest.mark.sampled(2)
+
 ASK = ModelRequest([{"role": "user", "content": "x" * 30_000}])
 
 

@@ -13,6 +13,8 @@ from agent.models.spec import LiteLLMSpec
 from tests.servers import openai_server as api
 from tests.servers.anthropic_server import AnthropicServer
 
+pytestmark = pytest.mark.sampled(2)
+
 CLAUDE = "anthropic/claude-sonnet-4-5"
 MARK = {"type": "ephemeral"}
 READ = {"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}

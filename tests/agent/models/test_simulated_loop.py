@@ -5,8 +5,12 @@ from typing import Any
 
 import pytest
 
+from agent.arms.loop.planning import Plan
+from agent.conversation.protocols import NativeTools
 from agent.models.protocol import ModelRequest
+from agent.models.simulated.loop import _tests
 from agent.models.simulated.model import SimulatedModel
+from agent.models.simulated.reference import Reference
 from agent.models.spec import SimulatedSpec
 from agent.types import Task
 from eval import instances
@@ -51,14 +55,17 @@ def patched(called: list[dict[str, Any]]) -> str:
 
 @pytest.mark.parametrize("skill", [0.0, 1.0])
 async def test_the_change_is_the_same_with_any_capabilities(skill: float) -> None:
-    """Programs and subagents cost fewer replies or other ones, and change the same."""
+    """Programs, subagents and notebooks cost other replies, and change the same."""
     direct = await calls(DIRECT, skill)
     programs = await calls([*DIRECT, "run_ptc"], skill)
     delegating = await calls([*DIRECT, "spawn", "merge"], skill)
+    noting = await calls([*DIRECT, "cell_run", "cell_replay"], skill)
     patch = patched(direct)
     assert (patch == TASK.reference_patch) == bool(skill)
     assert repr(patch) in json.loads(programs[1]["arguments"])["code"]
-    assert patched(delegating) == patch
+    assert patched(delegating) == patched(noting) == patch
+    names = [each["name"] for each in noting]
+    assert names.index("cell_run") < names.index("apply_patch") < names.index("cell_replay")
     assert programs[-1]["reply"] == 2 < direct[-1]["reply"]
     assert "spawn" in [each["name"] for each in delegating]
 
@@ -66,3 +73,31 @@ async def test_the_change_is_the_same_with_any_capabilities(skill: float) -> Non
 async def test_a_subagent_reads_and_reports() -> None:
     """A role of any name with the facts of the loop is a subagent."""
     assert [each["name"] for each in await calls(["read"], 1, "reader")] == ["read", "answer"]
+
+
+async def asked(scope: str, *offered: str, system: str = "", **facts: Any) -> dict[str, Any]:
+    """Return the reply of the agent after it has done everything that it does."""
+    model = SimulatedModel(SimulatedSpec(provider="simulated", skill=1), TASK, 1)
+    done = {"id": "c", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    messages = [{"role": "assistant", "tool_calls": [done]} for _ in range(40)]
+    tools = [{"type": "function", "function": {"name": name}} for name in offered]
+    told = [{"role": "system", "content": system}, *messages]
+    request = ModelRequest(told, tools, role="loop", facts=FACTS | facts, scope=scope)
+    return (await model.complete(request)).message
+
+
+async def test_it_speaks_in_a_chat_and_plans_where_a_plan_is_wanted() -> None:
+    """A chat has no answer as a tool. With an approved plan it works as without one."""
+    said = await asked("work", *DIRECT, system=NativeTools().instructions([], is_chat=True))
+    assert said == {"role": "assistant", "content": "The code does what the task says."}
+    [call] = (await asked("plan", "read", "answer"))["tool_calls"]
+    Plan.model_validate_json(call["function"]["arguments"])
+    planned = await asked("work", *DIRECT, "answer", plan={}, approved_with="")
+    assert planned["tool_calls"][0]["function"]["name"] == "answer"
+
+
+def test_the_value_of_a_program_names_the_tests() -> None:
+    """A listing inside JSON has its line ends escaped."""
+    told = 'value: [[{"output": "README\\ntests/test_filters.py\\n", "exit_code": 0}], [9]]'
+    reference = Reference(TASK)
+    assert _tests(reference, (told,)) == _tests(reference, ("tests/test_filters.py",)) != []

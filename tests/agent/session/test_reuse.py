@@ -2,14 +2,16 @@
 
 import dataclasses
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.journal import Attempt, Journal
+from agent.conversation.person import Person, told
+from agent.errors import Waiting
+from agent.journal import Attempt, InboxMessage, Journal
 from agent.journal.blobs import Blobs
 from agent.journal.holding import held
 from agent.session.log import JournalLog
@@ -17,6 +19,8 @@ from agent.session.reuse import Origins, Reuse, Rules
 from agent.session.session import Session
 from tests.agent.session.runs import ASK, prepare, scripted, text
 from tests.agent.workspaces_on_host import HostWorkspaces
+
+pytestmark = pytest.mark.sampled(2)
 
 ORIGINS = Origins({"": "model-1"}, place="image-1")
 
@@ -184,3 +188,58 @@ async def test_a_reused_change_is_there_for_the_next_command(family: Family) -> 
     async with parent.session("fork", model=scripted(), rules=Rules(never=["now"])) as session:
         assert await look_edit_look(session) == content == "base\none\n"
     assert parent.copied("fork") == [("", 0), ("", 2)]
+
+
+async def test_a_fork_that_goes_on_begins_at_the_last_reused_change(family: Family) -> None:
+    """Scopes that work at the same time may be replayed in any order."""
+
+    async def note(scope: Session, text: str) -> None:
+        await scope.run(f"echo {text} >> file.txt", timeout_s=10)
+
+    async def look(scope: Session) -> str:
+        return (await scope.run("cat file.txt # now", timeout_s=10)).output
+
+    parent = Family(family.folder / "other")
+    async with parent.session("parent") as session:
+        await note(session.scope("one"), "1")
+        await note(session.scope("two"), "2")
+    async with parent.session("fork") as session:
+        await note(session.scope("one"), "1")
+        await note(session.scope("two"), "2")
+    async with parent.session("fork") as session:
+        first = session.scope("one")
+        await note(first, "1")
+        assert await look(first) == "base\n1\n2\n"
+        await note(session.scope("two"), "2")
+        assert await look(first) == "base\n1\n2\n"
+
+
+async def test_a_fork_is_told_what_its_parent_was_told(
+    tmp_path: Path, set_timings: Callable[..., None]
+) -> None:
+    """It reads the same messages at the same places. An answer to another question is none."""
+    set_timings(idle_s=0)
+    family = Family(tmp_path / "talk")
+
+    async def talk(session: Session, question: str = "which?") -> list[str]:
+        person = Person(session)
+        texts = [told(await person.news(1))]
+        await session.call(ASK)
+        say(session.attempt_id, "b")
+        texts.append(told(await person.answer(1, "message", "done")))
+        say(session.attempt_id, "c")
+        return [*texts, told(await person.answer(1, "answer", question))]
+
+    def say(name: str, text: str) -> None:
+        if name == "parent":
+            family.journal.inbox(name).send(InboxMessage(text, "say", text, "ann"))
+
+    async with family.session("parent") as session:
+        say("parent", "a")
+        assert await talk(session) == ["a", "b", "c"]
+    async with family.session("same", model=scripted()) as session:
+        assert await talk(session) == ["a", "b", "c"]
+    async with family.session("other", model=scripted()) as session:
+        with pytest.raises(Waiting):
+            await talk(session, "what?")
+    assert family.copied("other") == [("", 0), ("inbox", 0), ("inbox", 1)]

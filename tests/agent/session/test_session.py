@@ -14,6 +14,8 @@ from agent.session.session import BASE, Session
 from agent.workspaces.protocol import Workspace
 from tests.agent.session.runs import ASK, Runs, scripted, text
 
+pytestmark = pytest.mark.sampled(2)
+
 
 async def candidates(session: Session) -> list[str]:
     """Work in two branches from the same tree at the same time, and take the second one's tree."""

@@ -31,6 +31,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(500),
     pytest.mark.sampled(16),
+    pytest.mark.turn(2),
 ]
 
 

@@ -12,6 +12,8 @@ from flows.cli.app import app
 from tests.agent.arms.command.programs import TINY, tiny
 from tests.flows.cli.test_app import fails
 
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(2)]
+
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

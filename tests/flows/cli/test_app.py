@@ -93,7 +93,7 @@ def test_an_unknown_arm_is_refused() -> None:
     fails(
         "run",
         path,
-        because="'mini', 'mini_retry', 'durable', 'loop', 'command', 'python', 'gold', 'null'",
+        because="'mini', 'mini_retry', 'durable', 'loop', 'staged', 'command', 'python', 'gold'",
     )
 
 

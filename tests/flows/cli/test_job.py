@@ -30,7 +30,7 @@ def said(*command: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("command", "line"),
     [
-        (["a/b", ""], "the task is empty"),
+        (["a/b", "", "--arm", "gold"], "the task is empty"),
         (["a/b", "Do it."], "arm 'durable' needs a model: name one with --model"),
         (["a/b", "Do it.", "--arm", "none"], "there is no arm 'none'"),
         (["a/b", "Do it.", "--arm", "gold", "--pr", "--branch"], "exclude each other"),

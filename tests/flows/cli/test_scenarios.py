@@ -9,10 +9,15 @@ from flows.cli.app import app
 
 SHOWN = {
     "direct": ["1 tool    read pyproject.toml", "submitted (one file", "files left: notes.txt"],
-    "ptc": ["run_ptc-1", "begin", "files left: part-1.txt, part-2.txt, part-3.txt"],
+    "ptc": [
+        "run_ptc-1",
+        "begin",
+        "finished, 6 calls done",
+        "files left: part-1.txt, part-2.txt, part-3.txt",
+    ],
     "subagents": ["spawn-2", "merge work/spawn-2", "files left: delegated.txt"],
     "nested": ["counter run_ptc", "files left: none"],
-    "retry": ["flaky 2  ok", "submitted (it answered in the end)"],
+    "retry": ["flaky 2  ok at try 3", "submitted (it answered in the end)"],
     "validation": ["invalid 0  refused", "invalid 1  ok"],
     "terminal": ["gave_up (the tool is broken)", "files left: kept.txt"],
     "cancel": ["model calls when it was stopped: 1", "held by ", "made-3.txt"],

@@ -61,6 +61,11 @@ TOOL = {
     "output": "done\nwell",
 }
 
+HEARD = [
+    {"id": "1", "kind": "say", "text": "use\ngit", "sender": "ann", "n": 1},
+    {"id": "2", "kind": "approve", "text": "", "sender": "bob", "n": 2},
+]
+
 CASES = {
     "tool call": (
         step(
@@ -112,6 +117,11 @@ CASES = {
         ),
         "look around map_tokens=4000  1 test file  1.2 s",
         "$ look around:\n    map_tokens: 4000\n  map:\n    src:\n      x\n  test_files:\n    - t",
+    ),
+    "inbox": (
+        step("event", {"event": "inbox", "before": 2}, ActionResult(HEARD)),
+        "inbox   ann says: use … (+1 line); bob approves  1.2 s",
+        "  ann says: use\n  git\n  bob approves",
     ),
     "limit": (
         step("limit", {"command": "ls"}, CutOff("the attempt's time")),

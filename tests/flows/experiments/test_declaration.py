@@ -10,7 +10,8 @@ from agent.models.spec import SimulatedSpec
 from eval.errors import DatasetError
 from flows.errors import UsageError
 from flows.experiments import declaration, records
-from flows.experiments.declaration import BUILT_IN, DurableArm, Experiment
+from flows.experiments.arms import DurableArm
+from flows.experiments.declaration import BUILT_IN, Experiment
 
 MINI = {"name": "mini", "agent": "mini", "model": "openai/anything"}
 GOLD = {"name": "gold", "agent": "gold"}

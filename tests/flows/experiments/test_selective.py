@@ -111,7 +111,20 @@ async def test_mistakes_are_refused_in_one_line(
     steps = open_journal(Lake.existing(lake_path)).steps(attempt_id)
     tool = next(step for step in steps if step.kind == "action" and b'"tool"' in step.request)
     with pytest.raises(UsageError, match="is no result of step"):
-        selective.check(attempt_id, lake_path, Changes({}, {selective.place(tool): file}))
+        selective.check(attempt_id, lake_path, Changes({}, {tool.place: file}))
+
+
+async def test_work_that_may_begin_elsewhere_is_not_promised(
+    attempt_id: str, lake_path: str
+) -> None:
+    """Without a row nothing says which image the parent had, so no step behind its work is sure."""
+    lake = Lake.existing(lake_path)
+    [row] = Path(lake_path).glob("attempts/*/*/*.parquet")
+    row.unlink()
+    request = selective.check(attempt_id, lake_path, Changes({}, {}, ["no such command"]))
+    calls = open_journal(lake).account(attempt_id).calls_billed
+    assert request.is_elsewhere
+    assert request.forecast().startswith(f"at most {calls} of {calls} calls")
 
 
 async def test_the_command_says_what_it_would_buy(
@@ -137,10 +150,10 @@ async def test_the_graph_says_what_a_change_makes_stale(attempt_id: str, lake_pa
         return result.stdout
 
     content = json.loads(shown("--format", "json"))
-    assert {each["id"] for each in content["steps"]} == {selective.place(step) for step in steps}
+    assert {each["id"] for each in content["steps"]} == {step.place for step in steps}
     assert shown("--format", "mermaid").startswith("flowchart TD")
     last = max(steps, key=lambda step: step.ordinal)
-    told = shown("--stale-if", f"step={selective.place(last)}")
+    told = shown("--stale-if", f"step={last.place}")
     assert f"1 step of {len(steps)} stale" in told
     refused = CliRunner().invoke(
         app, ["graph", attempt_id, "--lake", lake_path, "--stale-if", "role=absent"]
@@ -157,11 +170,11 @@ async def test_an_edited_reply_is_kept_and_what_follows_is_bought(
     second = sorted(calls, key=lambda step: step.ordinal)[1]
     file = tmp_path / "reply.txt"
     file.write_text("I have to think again.")
-    changes = Changes({}, {selective.place(second): file})
+    changes = Changes({}, {second.place: file})
     told = selective.check(attempt_id, lake_path, changes).forecast()
     child, _ = await forked(attempt_id, lake_path, changes)
-    steps = {selective.place(step): step for step in journal.steps(child)}
-    edited = steps[selective.place(second)]
+    steps = {step.place: step for step in journal.steps(child)}
+    edited = steps[second.place]
     assert edited.copied
     assert b"I have to think again." in (edited.result or b"")
     bought = journal.account(child).calls_billed

@@ -157,7 +157,9 @@ async def test_a_shard_without_cells_waits_for_those_of_a_silent_one(
     async with opened(journal, Part(RUN, 0, 1), "a", filled, Stop()) as one:
         for share in await taken(one):
             await one.end(share.cell, "done", "resolved")
+        assert not one.expects_lost
         assert await one.wait()
+        assert one.expects_lost
         journal.expire("elsewhere", "elsewhere/1-1")
         assert await one.take() == Share(filled[0], was_lost=True)
 

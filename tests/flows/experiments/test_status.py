@@ -18,6 +18,8 @@ from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.reports.lake_fixture import NOON, LakeBuilder
 
+pytestmark = pytest.mark.sampled(2)
+
 IDS = [f"durabench__a-long-name-of-a-repository-{n}" for n in range(6)]
 DEAD = f"{ownership.owner()}/1-0"
 """A worker of this machine whose process has ended."""

@@ -37,7 +37,7 @@ from flows.storage.lake import Lake, Row
 from tests.flows.conftest import trial
 from tests.servers.image_registry import ImageRegistry
 
-pytestmark = [pytest.mark.docker, pytest.mark.sampled(3)]
+pytestmark = [pytest.mark.docker, pytest.mark.sampled(3), pytest.mark.turn(4)]
 
 MB = 10**6
 FILLER = 3 * MB
@@ -96,8 +96,8 @@ def repo(tmp_path: Path, docker_client: Any) -> Iterator[Repo]:
     shutil.copy(source / "sweb.yaml", target)
     made = Repo(target, prefix, docker_client)
     yield made
-    for image in docker_client.images.list():
-        for tag in image.tags:
+    for image in docker_client.api.images():
+        for tag in image["RepoTags"] or ():
             if prefix in tag:
                 docker_client.images.remove(tag, force=True)
 

@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from agent.errors import InfrastructureError
 from eval.errors import DatasetError
+from flows.cli.app import app
 from flows.errors import GateFailed, UsageError
 from flows.job import job
 from flows.jobs.request import API, TOKEN
 from flows.storage.lake import Lake, Row
-from tests.flows.jobs.conftest import BREAK, CHEAT, FILES, NAME, REPAIR, request
+from tests.flows.jobs.conftest import BREAK, CHEAT, FILES, NAME, REPAIR, arm, request
 from tests.servers.forge import Forge
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(4)]
@@ -39,7 +41,7 @@ async def test_a_task_becomes_a_draft_pull_request(forge: Forge, lake_path: str)
     [pull] = forge.pulls[NAME]
     assert (pull["draft"], pull["base"]["ref"], pull["head"]["ref"]) == (True, "main", branch)
     assert row["pull_request"] == pull["html_url"]
-    assert "**Verification: verified** – 1 tests pass" in pull["body"]
+    assert "**Verification: verified** – 1 test passes" in pull["body"]
     for part in ("> It is wrong.", "| `calc.py` | 1 | 1 |", f"durabench job revise {job_id}"):
         assert part in pull["body"]
 
@@ -107,12 +109,12 @@ async def test_tests_that_the_patch_changes_prove_nothing(forge: Forge, lake_pat
 
 
 async def test_tests_that_fail_before_the_patch_prove_nothing(forge: Forge, lake_path: str) -> None:
-    """The reason names the test, unless the patch repairs it."""
+    """The reason names the test."""
     forge.commit(NAME, {"test_red.py": "def test_red():\n    assert 0\n"}, "red")
     await job(request(REPAIR), lake_path)
     row = row_of(lake_path)
     assert row["verdict"] == "not_verified"
-    assert "1 tests fail at the base commit and are not repaired: test_red.py" in row["reason"]
+    assert "1 test failed at the base commit, not repaired: test_red.py" in row["reason"]
 
 
 async def test_a_revision_adds_a_commit_to_the_branch(forge: Forge, lake_path: str) -> None:
@@ -264,6 +266,40 @@ async def test_a_job_runs_in_a_container_of_a_named_image(
     row = row_of(lake_path)
     docker_client.images.remove(row["image"], force=True)
     assert (row["verdict"], row["image"].partition(":")[0]) == ("verified", "durabench/job")
+
+
+async def test_a_finished_job_can_be_pruned(forge: Forge, lake_path: str, tmp_path: Path) -> None:
+    """An unfinished one keeps its mirror. Named, a finished one is removed with its row."""
+    command = ["prune", "--lake", lake_path, "--older-than", "0h", "--remove"]
+
+    async def prune(*options: str) -> None:
+        done = await asyncio.to_thread(CliRunner().invoke, app, [*command, *options])
+        assert done.exit_code == 0, done.output
+
+    await job(request(REPAIR, approve=True), lake_path)
+    await prune("--only", "mirrors")
+    assert len(list((tmp_path / "cache" / "mirrors").glob("*.git"))) == 1
+    job_id = await job(request(REPAIR, approve=True), lake_path, approved=True)
+    await prune("--only", "mirrors")
+    assert list((tmp_path / "cache" / "mirrors").glob("*.git")) == []
+    await prune("--experiment", f"job-{job_id}", "--results")
+    assert Lake.existing(lake_path).all_shared("jobs") == []
+
+
+async def test_a_real_arm_runs_make_and_competes_with_another(forge: Forge, lake_path: str) -> None:
+    """mini-swe-agent's patch is verified by `make test`, and wins over one that breaks it."""
+    makefile = "test:\n\tpython3 -c 'from calc import add; assert add(0, 0) == 0'\n"
+    forge.add("octo/made", {"calc.py": FILES["calc.py"], "Makefile": makefile})
+    submit = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat patch.txt"
+    replies = [
+        {"content": "I repair it.", "command": f"{REPAIR}; git diff calc.py >patch.txt"},
+        {"content": "Done.", "command": submit},
+    ]
+    mini = {"name": "mini", "agent": "mini", "model": {"provider": "scripted", "replies": replies}}
+    await job(request(source="octo/made", arms=[arm("breaking", BREAK), mini]), lake_path)
+    row = row_of(lake_path)
+    assert (row["arm"], row["verdict"], row["verify_command"]) == ("mini", "verified", "make test")
+    assert row["reason"] == "the command ends with exit code 0"
 
 
 def test_the_forge_is_asked_at_its_own_address(

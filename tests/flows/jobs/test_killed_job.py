@@ -14,7 +14,7 @@ from flows.storage.lake import Lake
 from tests.flows.jobs.conftest import NAME, REPAIR, arm
 from tests.servers.forge import Forge
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.turn(5)]
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = "from flows.cli.app import app; app()"

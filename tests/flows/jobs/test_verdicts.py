@@ -1,5 +1,7 @@
 """The verdict on a patch, from runs of tests before and after it, and the choice among patches."""
 
+import json
+
 import pytest
 
 from agent.tools import TestRun
@@ -36,23 +38,24 @@ GREEN = run(passed="a b")
         (
             run(1, passed="a", failed="b"),
             after(run(passed="a b")),
-            "verified",
-            "2 tests pass; 1 of them failed before",
+            "not_verified",
+            "1 test failed at the base commit, and all pass now: b",
         ),
         (
             run(1, passed="a", failed="b"),
             after(run(1, passed="a", failed="b")),
             "not_verified",
-            "1 tests fail at the base commit and are not repaired: b",
+            "1 test failed at the base commit, not repaired: b",
         ),
         (
             run(1, passed="a", failed="b"),
             after(run(passed="a")),
             "not_verified",
-            "1 tests fail at the base commit and are not repaired: b",
+            "1 test failed at the base commit, not repaired: b",
         ),
         (run(3), after(run(3)), "not_verified", "the tests end with exit code 3, before and after"),
-        (run(3), after(run(0)), "verified", "the command ends with exit code 0"),
+        (run(3), after(run(0)), "not_verified", "the command ended with exit code 3 at the base"),
+        (run(0), after(run(0)), "verified", "the command ends with exit code 0"),
         (run(0), after(run(2)), "regressed", "the regression tests end with exit code 2"),
         (
             run(1, problem="no test ran"),
@@ -91,24 +94,32 @@ def test_only_new_lines_of_linters_are_warnings() -> None:
     assert warnings(base, patched) == ["lint: a.py:6: unused y"]
 
 
-def candidate(arm: str, verdict: Verdict, judged: str | None, cost: float | None) -> Candidate:
+def candidate(
+    arm: str, verdict: Verdict, judged: str | None, cost: float | None, failed: int = 0
+) -> Candidate:
     """Return the patch of an arm."""
     attempt = {"agent_verdict": judged, "cost_usd": cost}
-    return Candidate(arm, "diff", attempt, verdict, "", (), "{}")
+    after = {"failed": ["test"] * failed, "errors": []}
+    evidence = json.dumps({"after": None if verdict == "regressed" else after})
+    return Candidate(arm, "diff", attempt, verdict, "", (), evidence)
 
 
 def test_verified_then_accepted_then_cheaper_wins() -> None:
-    """An unknown cost is no low cost, and an empty patch is no patch."""
+    """An unknown cost is no low cost, and an empty patch is no patch.
+
+    Of patches that prove nothing, one that leaves fewer tests red wins.
+    """
     ordered = [
         candidate("f", "verified", "accepted", 2.0),
         candidate("e", "verified", None, 0.1),
         candidate("d", "verified", None, None),
         candidate("c", "not_verified", "accepted", 0.1),
         candidate("b", "not_verified", "rejected", 0.1),
+        candidate("a2", "not_verified", "accepted", 0.1, failed=1),
         candidate("a", "regressed", "accepted", 0.1),
     ]
     while ordered:
         found = best(reversed(ordered))
         assert found is not None
         assert found.arm == ordered.pop(0).arm
-    assert best([Candidate("a", "", {}, "not_verified", "", (), "{}")]) is None
+    assert best([Candidate("a", "", {}, "not_verified", "", (), '{"after": null}')]) is None

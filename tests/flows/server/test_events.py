@@ -15,7 +15,7 @@ from flows.storage.lake import Lake
 from tests.flows.conftest import trial
 from tests.servers.prefect_server import PrefectServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(4)]
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(4), pytest.mark.turn(2)]
 
 ABLE = {"name": "able", "agent": "mini", "model": {"provider": "simulated", "skill": 1}}
 GOLD = {"name": "gold", "agent": "gold"}

@@ -15,7 +15,8 @@ from prefect.context import FlowRunContext
 from agent.errors import Interrupted, LeaseHeld
 from agent.workspaces import ownership
 from flows.experiments.stop import Stop
-from flows.server.processes import ProcessDied, in_process
+from flows.server.processes import ProcessDied, begin_server, in_process
+from tests.operation.running import below
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
 
@@ -37,6 +38,11 @@ async def whereabouts(variable: str, *, stop: Stop) -> tuple[int, str | None, st
     context = FlowRunContext.get()
     run = context.flow_run if context is not None else None
     return os.getpid(), str(run and run.name), os.environ.get(variable)
+
+
+async def origin(*, stop: Stop) -> int:
+    """The process that this one was forked from."""
+    return os.getppid()
 
 
 async def held(name: str, *, stop: Stop) -> None:
@@ -85,6 +91,13 @@ async def exists(path: Path) -> None:
     async with asyncio.timeout(60):
         while not path.is_file():
             await asyncio.sleep(0.05)
+
+
+async def test_a_server_that_is_started_ahead_is_used() -> None:
+    """A process is forked from it."""
+    await asyncio.to_thread(begin_server, origin, with_litellm=False)
+    begun = below(os.getpid())
+    assert await run(origin) in begun
 
 
 async def test_the_result_is_that_of_another_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,8 @@ from reports.rendering import markdown, page
 from reports.statistics import kendall_tau
 from tests.reports.lake_fixture import LakeBuilder
 
+pytestmark = pytest.mark.sampled(2)
+
 IDS = [f"i{number}" for number in range(8)]
 
 

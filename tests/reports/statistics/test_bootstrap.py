@@ -18,6 +18,8 @@ from reports.statistics import (
     settings_for,
 )
 
+pytestmark = pytest.mark.sampled(2)
+
 BOOTSTRAP = Bootstrap(resamples=4000, seed=7)
 
 

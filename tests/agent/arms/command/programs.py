@@ -14,6 +14,7 @@ from agent.journal.holding import held
 from agent.models.protocol import Model
 from agent.session.log import JournalLog
 from agent.session.session import Session
+from agent.session.steps import Step
 from agent.types import Outcome, Task
 from tests.agent.arms.conftest import TASK, make_repository
 from tests.agent.workspaces_on_host import HostWorkspaces
@@ -59,6 +60,8 @@ class Program:
         self.journal = Journal.open(f"sqlite:///{folder}/journal.sqlite")
         self._blobs = Blobs(folder / "blobs")
         self.options = CommandOptions(recipe=recipe, **options)
+        self.steps: list[Step] = []
+        """The steps of all runs, replayed ones included."""
         self.journal.start(Attempt("a", "experiment", "arm", "instance", 0, "{}"))
 
     async def run(
@@ -76,6 +79,7 @@ class Program:
                 models={"": self.model},
                 workspaces=self.workspaces,
                 log=log,
+                on_step=self.steps.append,
                 may_go_on=may_go_on,
                 limit_s=limit_s,
             ) as session:

@@ -96,6 +96,11 @@ def recipe_of(folder: Path, run: str = "python3 /opt/agent/tiny_agent.py message
     return tiny("messages", run=run, install={"folder": str(folder)}, volatile=["metadata"])
 
 
+def model_at(server: OpenAIServer) -> dict[str, Any]:
+    """Return the specification of a model that the server answers for."""
+    return {"name": "anthropic/claude-sonnet-4-5", "api_base": server.url.removesuffix("/v1")}
+
+
 def program(tmp_path: Path, recipe: Recipe, model: dict[str, Any] | Model, image: str) -> Program:
     made = Program(tmp_path, recipe, model)
     made.workspaces = Containers(image)
@@ -108,8 +113,7 @@ async def test_a_program_works_without_network(
     """It finds its model behind the socket, and its change is submitted."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-this-machine")
     with OpenAIServer(Anthropic(commands)) as server:
-        model = {"name": "anthropic/claude-sonnet-4-5", "api_base": server.url.removesuffix("/v1")}
-        made = program(tmp_path, recipe_of(agent_folder), model, image)
+        made = program(tmp_path, recipe_of(agent_folder), model_at(server), image)
         outcome = await made.run(task=Task("t", "say hello", "HEAD", ""))
         assert len(server.requests) == 4
     assert outcome.status == "submitted", outcome.detail
@@ -131,7 +135,7 @@ async def test_the_inside_shows_nothing_of_the_host(
         return Said(None, (Called("bash", '{"command": "python3 /opt/agent/inside.py"}'),))
 
     with OpenAIServer(Anthropic(looks)) as server:
-        model = {"name": "anthropic/claude-sonnet-4-5", "api_base": server.url.removesuffix("/v1")}
+        model = model_at(server)
         await program(tmp_path, recipe_of(agent_folder), model, image).run()
     assert "canary-6f1d" not in seen[0]
     told = json.loads(seen[0])
@@ -161,8 +165,7 @@ async def test_a_restart_begins_at_the_base_commit(
     """Each run has a fresh container, and answered requests are not sent again."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "throw-away")
     with OpenAIServer(Anthropic(commands)) as server:
-        model = {"name": "anthropic/claude-sonnet-4-5", "api_base": server.url.removesuffix("/v1")}
-        made = program(tmp_path, recipe_of(agent_folder), model, image)
+        made = program(tmp_path, recipe_of(agent_folder), model_at(server), image)
         with pytest.raises(BudgetExhausted):
             await made.run(Limit("attempt", "a", None, 3))
         outcome = await made.run()
@@ -178,11 +181,10 @@ async def test_a_stop_between_the_program_and_its_patch_loses_nothing(
     """The next run opens another container for the patch, without the program."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "throw-away")
     with OpenAIServer(Anthropic(commands)) as server:
-        model = {"name": "anthropic/claude-sonnet-4-5", "api_base": server.url.removesuffix("/v1")}
-        made = program(tmp_path, recipe_of(agent_folder), model, image)
+        made = program(tmp_path, recipe_of(agent_folder), model_at(server), image)
 
         def may_go_on() -> None:
-            if any(not step.scope for step in made.journal.steps("a")):
+            if any(not step.scope for step in made.steps):
                 raise Interrupted("stop")
 
         with pytest.raises(Interrupted):
@@ -240,7 +242,7 @@ async def test_an_image_becomes_a_volume_once(
     volume = await installed.volume(install)
     volumes += [volume, f"{volume}-complete"]
     with OpenAIServer(Anthropic(commands)) as server:
-        model = {"name": "anthropic/claude-sonnet-4-5", "api_base": server.url.removesuffix("/v1")}
+        model = model_at(server)
         outcome = await program(tmp_path, recipe, model, image).run()
     assert outcome.status == "submitted", outcome.detail
     assert "+hello\n" in outcome.patch

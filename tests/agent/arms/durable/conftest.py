@@ -27,6 +27,22 @@ FILES = {
 }
 ANCHOR = "tests/test_anchor.py"
 ANCHOR_TEXT = "from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n"
+REFERENCE = "\n".join(
+    [
+        "diff --git a/calc.py b/calc.py",
+        "--- a/calc.py",
+        "+++ b/calc.py",
+        "@@ -1,5 +1,5 @@",
+        " def add(a, b):",
+        "-    return a - b",
+        "+    return a + b",
+        " ",
+        " ",
+        " def double(a):",
+        "",
+    ]
+)
+"""The right change."""
 TASK = Task("calc-1", "add(2, 3) returns -1.", "HEAD", "")
 
 Use = tuple[str, dict[str, Any]]

@@ -11,7 +11,7 @@ from agent.models.simulated import SimulatedModel
 from agent.models.spec import SimulatedSpec
 from agent.session.session import Session
 from agent.types import Outcome, Task
-from tests.agent.arms.durable.conftest import FILES, QUICK
+from tests.agent.arms.durable.conftest import FILES, QUICK, REFERENCE
 from tests.agent.models.simulations import TRUTHFUL
 from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
@@ -19,21 +19,6 @@ from tests.samples import one_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.sampled(3)]
 
-REFERENCE = "\n".join(
-    [
-        "diff --git a/calc.py b/calc.py",
-        "--- a/calc.py",
-        "+++ b/calc.py",
-        "@@ -1,5 +1,5 @@",
-        " def add(a, b):",
-        "-    return a - b",
-        "+    return a + b",
-        " ",
-        " ",
-        " def double(a):",
-        "",
-    ]
-)
 TASK = Task("calc-1", "add(2, 3) returns -1.", "HEAD", REFERENCE)
 STUCK = {"wrong_anchors": 1.0, "insight": 0.0}
 """The solver's change is right but its test is wrong, and it never doubts the test."""

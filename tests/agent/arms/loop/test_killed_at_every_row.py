@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from agent.ptc.tool import program_uses
 from agent.types import Outcome
 from tests.agent.arms.durable.conftest import Said
-from tests.agent.arms.loop.conftest import DONE, Attempts, Died
+from tests.agent.arms.loop.conftest import DONE, Attempts, Died, bought, check_trees
 
 MIXED = """
 import asyncio
@@ -40,6 +41,17 @@ await asyncio.gather(
 )
 """
 
+FIVE = """
+import asyncio
+await asyncio.gather(
+    write(path="one.txt", content="1"),
+    read(path="calc.py"),
+    read(path="tests"),
+    write(path="two.txt", content="2"),
+    read(path="calc.py"),
+)
+"""
+
 SPAWNS: Said = [
     ("spawn", {"agent": "worker", "task": "change it"}),
     ("write", {"path": "own.txt", "content": "own"}),
@@ -51,6 +63,7 @@ SPAWNS: Said = [
 SCRIPTS: dict[str, Said] = {
     "mixed": [("run_ptc", {"code": MIXED})],
     "failing": [("run_ptc", {"code": FAILING})],
+    "five": [("run_ptc", {"code": FIVE})],
     "spawns": SPAWNS,
 }
 
@@ -59,7 +72,7 @@ KINDS = {
     "worker": {"capabilities": ["files"], "writes": True},
 }
 
-ROWS = {"mixed": 33, "failing": 14, "spawns": 27}
+ROWS = {"mixed": 33, "failing": 14, "five": 15, "spawns": 27}
 """Rows that a run has at least. Their number depends on which calls end at the same time."""
 
 
@@ -78,12 +91,6 @@ async def solve(attempts: Attempts, name: str, dies_after: int | None = None) ->
     )
 
 
-def bought(attempts: Attempts) -> set[tuple[str, int]]:
-    """Return the calls whose answers are on record: their scopes and positions."""
-    steps = attempts.journal.steps("a")
-    return {(s.scope, s.seq) for s in steps if s.kind == "model" and s.result is not None}
-
-
 @pytest.mark.slow
 @pytest.mark.sampled(11)
 @pytest.mark.parametrize(
@@ -99,20 +106,31 @@ async def test_a_resume_has_the_results_of_an_undisturbed_run(
     wanted = await solve(whole, name)
     with pytest.raises(Died):
         await solve(killed, name, rows)
-    before = bought(killed)
+    before = bought(killed.recorded)
     found = await solve(killed, name)
     assert killed.session is not None
     new = {(step.scope, step.seq) for step in killed.session.steps if not step.replayed}
     assert not before & new
-    assert len(killed.model.asked) == len(bought(killed)) - len(before)
+    assert len(killed.model.asked) == len(bought(killed.recorded)) - len(before)
     assert (found.status, found.patch) == (wanted.status, wanted.patch)
+    check_trees(killed.recorded)
     if name != "failing":  # how far the cancelled calls were is a matter of time
         assert killed.places == whole.places
-        assert results(killed) == results(whole)
+        assert uses(killed) == uses(whole)
 
 
-def results(attempts: Attempts) -> list[Any]:
+def uses(attempts: Attempts) -> list[Any]:
     """Return the results of all tools of a run, by their places."""
     assert attempts.session is not None
-    uses = [s for s in attempts.session.steps if s.kind == "action"]
-    return [s.result for s in sorted(uses, key=lambda step: (step.scope, step.seq))]
+    made = [s for s in attempts.session.steps if s.kind == "action"]
+    return [s.result for s in sorted(made, key=lambda step: (step.scope, step.seq))]
+
+
+async def test_each_call_in_a_gather_has_its_own_changes(tmp_path: Path) -> None:
+    """Tools that write and tools that read in one gather take turns in the workspace."""
+    attempts = Attempts(tmp_path)
+    await solve(attempts, "five")
+    made = program_uses(attempts.session.steps if attempts.session else [], "work")
+    changed = {str(use.arguments.get("path")): use.result.changed for use in made}
+    assert [use.name for use in made] == ["write", "read", "read", "write", "read"]
+    assert changed == {"one.txt": ["one.txt"], "calc.py": [], "tests": [], "two.txt": ["two.txt"]}

@@ -1,5 +1,7 @@
 """The loop arm: its capabilities, its ends and its steps."""
 
+from pathlib import Path
+
 import pytest
 
 from agent.arms.options import LoopOptions
@@ -64,6 +66,8 @@ async def test_a_tool_that_stays_flaky_is_broken_infrastructure(attempts: Attemp
         ({"capabilities": ["no.such:NAME"]}, "no.such:NAME cannot be imported"),
         ({"capabilities": ["agent.types:Task"]}, "is no Capability"),
         ({"capabilities": ["files", "look"]}, "has a tool read, as files has"),
+        ({"capabilities": ["broken_capability:NAME"]}, "RuntimeError: no database"),
+        ({"subagents": {"kinds": {"loop": {}}}}, "cannot be named loop"),
         ({"roles": {"critic": OWN}}, "no kind of subagent is declared for role critic"),
         (
             {"capabilities": ["subagents"], "subagents": {"kinds": {}}},
@@ -75,7 +79,11 @@ async def test_a_tool_that_stays_flaky_is_broken_infrastructure(attempts: Attemp
         ),
     ],
 )
-def test_a_declaration_that_cannot_work_is_refused(options: dict, problem: str) -> None:
+def test_a_declaration_that_cannot_work_is_refused(
+    options: dict, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An unknown or unfit capability, kind or role is refused before anything runs."""
+    (tmp_path / "broken_capability.py").write_text("raise RuntimeError('no database')\n")
+    monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(InvalidSpec, match=problem):
         LoopOptions.model_validate(options).models(OWN)

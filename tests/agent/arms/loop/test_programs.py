@@ -10,8 +10,11 @@ import pytest
 
 from agent.errors import InfrastructureError, Interrupted
 from agent.models.protocol import ModelReply, ModelRequest
+from agent.ptc.tool import program_uses
 from tests.agent.arms.durable.conftest import RoleModel, Said
 from tests.agent.arms.loop.conftest import DONE, Attempts
+
+pytestmark = pytest.mark.sampled(2)
 
 TOOLS = ["files", "shell", "faults", "ptc"]
 
@@ -54,7 +57,7 @@ async def test_the_calls_of_a_program_are_the_steps_of_direct_calls(attempts: At
     direct = {"tool": "run_command", "arguments": {"command": "exit 3"}}
     assert {"action": "tool", **direct} in [step.request for step in uses]
     events = [s.request["event"] for s in attempts.session.steps if s.kind == "event"]
-    assert (events[0], events[-1], set(events[1:-1])) == ("begin", "end", {"deliver"})
+    assert events == ["begin", "deliver", "end"]
 
 
 @pytest.mark.parametrize(
@@ -71,6 +74,8 @@ async def test_the_calls_of_a_program_are_the_steps_of_direct_calls(attempts: At
         ("'y' * 90_000", "[the value has 90000 characters: return less]"),
         ("await run_ptc(code='1')", "Name `run_ptc` used when not defined"),
         ("(len, {1, 2}, 1.5)", "[1, 2], 1.5]"),
+        ("10 ** 5000", "value: <an integer of 16610 bits>"),
+        ("x = []\nfor n in range(5000): x = [x]\nx", '[["..."]]'),
         ("await read(path='no.py')", "ValueError: there is no file no.py"),
         ("await invalid(amount=0)", "ValueError: amount is 0"),
         ("def f(n): return f(n + 1)\nf(0)", "RecursionError"),
@@ -198,3 +203,31 @@ async def test_an_interpreter_that_dies_twice_in_a_row_is_infrastructure(
     monkeypatch.setattr(interpreter.Running, "begin", killed)
     with pytest.raises(InfrastructureError, match="died twice in a row"):
         await attempts.run({"loop": [ptc("1"), ptc("1"), DONE]}, TOOLS)
+
+
+async def test_the_uses_of_tools_in_programs_are_known(attempts: Attempts) -> None:
+    """They have the order of the calls, also if the program was cut off."""
+    code = """
+import asyncio
+await asyncio.gather(
+    run_command("sleep 0.1; echo 1 > left.txt"), write(path="own.txt", content="1")
+)
+await broken()
+"""
+    for _ in range(2):
+        outcome = await attempts.run({"loop": [ptc(code), DONE]}, TOOLS)
+        assert attempts.session is not None
+        uses = program_uses(attempts.session.steps, "work")
+        assert outcome.status == "gave_up"
+        found = [(use.name, use.result.changed) for use in uses]
+        assert found == [("run_command", ["left.txt"]), ("write", ["own.txt"])]
+
+
+async def test_the_result_of_a_program_tells_what_was_changed_and_put_back(
+    attempts: Attempts,
+) -> None:
+    """The model learns of protected files, as it does from a direct call."""
+    code = "for name in ['one.txt', 'tests/test_calc.py']:\n    await write(path=name, content='')"
+    told = await result(attempts, code)
+    assert "tests/test_calc.py" in told
+    assert "value: null" in told

@@ -8,6 +8,8 @@ import pytest
 from tests.agent.arms.durable.conftest import FIX, SPOIL, Said, answer
 from tests.agent.arms.loop.conftest import DONE, Attempts
 
+pytestmark = pytest.mark.sampled(2)
+
 KINDS = {
     "scout": {"capabilities": ["look", "subagents"]},
     "worker": {"capabilities": ["files"], "writes": True, "rounds": 3},

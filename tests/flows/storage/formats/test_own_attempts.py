@@ -25,6 +25,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
     pytest.mark.sampled(2),
+    pytest.mark.turn(1),
 ]
 
 SAME = (

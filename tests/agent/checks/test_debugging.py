@@ -1,6 +1,6 @@
 """Errors that count as the same problem."""
 
-from agent.arms.durable.debugging import in_brief, is_stuck, remembered, similar
+from agent.checks.debugging import in_brief, is_stuck, remembered, similar
 
 FIRST = """\
 /tmp/durabench-17/repo/tests/test_anchor.py:12: in test_round_trip

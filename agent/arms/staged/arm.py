@@ -1,0 +1,136 @@
+"""The staged arm: explore, plan, build each subtask, then verify and repair."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.arms.options import StagedOptions
+from agent.arms.staged import stages
+from agent.arms.staged.answers import Findings, SubtaskPlan
+from agent.arms.staged.stages import Staff
+from agent.arms.staged.verification import Verified, verify
+from agent.capabilities.base import Crew
+from agent.capabilities.declared import Delegation
+from agent.capabilities.registry import load
+from agent.checks import debugging
+from agent.conversation.limits import LimitReached, Meter
+from agent.errors import OutOfTime, ToolFailed
+from agent.ptc.limits import Programs
+from agent.session.session import Session
+from agent.tools import Protection, ToolSettings
+from agent.types import Outcome, OutcomeStatus, Task
+
+_WORKING_SHARE = 0.95
+"""Share of the attempt's time for the work. The rest is for reading the change."""
+
+
+@dataclass
+class _Work:
+    """The work of an attempt so far."""
+
+    findings: Findings | None = None
+    plan: SubtaskPlan | None = None
+    built: list[str] = field(default_factory=list)
+    """The reports of the agents of the subtasks."""
+    repaired: list[str] = field(default_factory=list)
+    verified: list[Verified] = field(default_factory=list)
+
+    @property
+    def best(self) -> Verified | None:
+        """The change with the fewest failures, of several the latest; None before the first."""
+        changes = [each for each in self.verified if each.patch]
+        return min(reversed(changes), key=lambda each: len(each.failures), default=None)
+
+
+async def solve(task: Task, session: Session, options: StagedOptions) -> Outcome:
+    """Work through the stages, and submit the change with the fewest failures.
+
+    Raises:
+        BudgetExhausted: the next call could cost more than is left; a later run resumes.
+        InfrastructureError: a model, a tool or a workspace failed.
+    """
+    limit_s = options.time_limit_s and options.time_limit_s * _WORKING_SHARE
+    work, staff = _Work(), Staff(_crew(task, session, options), options)
+    try:
+        await _carry_out(work, staff, session.scope("work", limit_s=limit_s))
+    except (LimitReached, ToolFailed) as error:
+        return await _outcome(work, session, "gave_up", str(error))
+    except OutOfTime as error:
+        return await _outcome(work, session, "out_of_time", str(error))
+    return await _outcome(work, session, "submitted", "")
+
+
+def _crew(task: Task, session: Session, options: StagedOptions) -> Crew:
+    return Crew(
+        task,
+        Meter(session, options.limits.calls, options.limits.usd),
+        ToolSettings(task.runner, options.timeouts.command_s, options.timeouts.test_s),
+        Protection(new_tests=True, is_on=options.protect_tests),
+        Programs(),
+        Delegation(),
+        load,
+    )
+
+
+async def _carry_out(work: _Work, staff: Staff, session: Session) -> None:
+    work.findings = await stages.explore(staff, session.scope("explore"))
+    work.plan = await stages.plan(staff, work.findings, session.scope("plan"))
+    for number in range(len(work.plan.subtasks)):
+        scope = session.scope(f"build-{number + 1}")
+        work.built.append(await stages.build(staff, work.findings, work.plan, number, scope))
+    await _verify_and_repair(work, staff, session)
+
+
+async def _verify_and_repair(work: _Work, staff: Staff, session: Session) -> None:
+    """Verify the change, and repair it while it fails and verifications are left."""
+    errors: list[str] = []
+    for number in range(1, staff.options.verifications + 1):
+        found = await verify(staff.crew, session, number)
+        work.verified.append(found)
+        if found.passes or number == staff.options.verifications:
+            return
+        errors = debugging.remembered(errors, found.error)
+        scope = session.scope(f"repair-{number}")
+        work.repaired.append(await stages.repair(staff, found, errors, scope))
+
+
+async def _outcome(work: _Work, session: Session, status: OutcomeStatus, why: str) -> Outcome:
+    """Return the outcome with the best change; before a verification, with the change so far."""
+    best = work.best
+    try:
+        patch = best.patch if best else await session.diff()
+    except OutOfTime:
+        patch = ""
+    failures = best.failures if best else ()
+    detail = why or "; ".join(failures[:1]) or (work.built[-1] if work.built else "")
+    return Outcome(status if patch else _without(status), patch, detail, _report(work, best))
+
+
+def _without(status: OutcomeStatus) -> OutcomeStatus:
+    """Return the status of an attempt that leaves no change."""
+    return "gave_up" if status == "submitted" else status
+
+
+def _report(work: _Work, best: Verified | None) -> dict[str, Any]:
+    return {
+        "agent_verdict": _verdict(best),
+        "prediction_emitted": bool(best and best.patch),
+        "findings": work.findings.model_dump() if work.findings else None,
+        "subtasks": [each.model_dump() for each in work.plan.subtasks] if work.plan else [],
+        "built": work.built,
+        "repaired": work.repaired,
+        "verifications": [
+            {
+                "chosen": each is best,
+                "tests": list(each.tests),
+                "failed_checks": list(each.failures),
+                "diff": each.patch,
+            }
+            for each in work.verified
+        ],
+    }
+
+
+def _verdict(best: Verified | None) -> str:
+    if best is None or not best.tests:
+        return "unverified"
+    return "accepted" if best.passes else "rejected"

@@ -1,0 +1,127 @@
+"""The reason of a failed cell: what it used, and the patch that would repair it."""
+
+import ast
+import builtins
+import difflib
+from collections.abc import Iterable
+
+from agent.cells.notebook import Notebook, NotebookCell
+
+_SHOWN_NAMES = 20
+_SIMILARITY = 0.75
+
+_MODULES = {"np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot"}
+"""Modules by their usual names, as in the kernel."""
+
+_HOLDERS = {
+    "Counter": "collections",
+    "OrderedDict": "collections",
+    "Path": "pathlib",
+    "dataclass": "dataclasses",
+    "dedent": "textwrap",
+    "deepcopy": "copy",
+    "defaultdict": "collections",
+    "deque": "collections",
+    "lru_cache": "functools",
+    "partial": "functools",
+    "reduce": "functools",
+}
+"""Names that are usually imported from a module of Python's own."""
+
+
+def diagnosis(notebook: Notebook, cell: NotebookCell) -> str:
+    """Return what a failed cell used, and what would repair it, as lines."""
+    lines = []
+    used = [f"{shown(each.name)} ({_told(each.writer)})" for each in notebook.used(cell)]
+    if used:
+        lines.append(f"It used {listed(used)}.")
+    error = cell.record.error
+    if error is not None and error.name:
+        lines += _of_a_name(notebook, cell, error.name, importable=error.importable)
+    return "\n".join(lines)
+
+
+def shown(name: str) -> str:
+    """Return a variable, or the class of a cell, as a user knows it."""
+    kind, at, _ = name.partition("@")
+    return f"class {kind}" if at else name
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names in one line, which has an end."""
+    whole = list(names)
+    more = len(whole) - _SHOWN_NAMES
+    return ", ".join(whole[:_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _told(cell: NotebookCell) -> str:
+    return f"cell {cell.number}, stale" if cell.state == "stale" else f"cell {cell.number}"
+
+
+def _of_a_name(notebook: Notebook, cell: NotebookCell, name: str, *, importable: bool) -> list[str]:
+    """Return the lines about a name without a value."""
+    later = [each for each in notebook.cells[cell.number :] if each.record.writes.get(name)]
+    if later:
+        return [f"`{name}` is written by cell {later[0].number}, which comes after this one."]
+    place = _user(notebook, cell, name)
+    if place is None:
+        return []
+    statement = _import(name, importable=importable)
+    if statement:
+        told = f"`{name}` is not imported."
+        return [told, *_patch(place, f"{statement}\n{place.code}")]
+    known = [*notebook.before(cell.number), *dir(builtins), *_bound(place.code)]
+    close = difflib.get_close_matches(name, known, n=1, cutoff=_SIMILARITY)
+    if not close:
+        return []
+    writer = notebook.writer(close[0], cell)
+    told = f"Was `{close[0]}` meant{f', which cell {writer.number} wrote' if writer else ''}?"
+    return [told, *_patch(place, _renamed(place.code, name, close[0]))]
+
+
+def _user(notebook: Notebook, cell: NotebookCell, name: str) -> NotebookCell | None:
+    """Return the cell whose text uses a name: the failed one, or one with a function it calls."""
+    for each in reversed(notebook.cells[: cell.number]):
+        if any(node.id == name for node in _names(each.code)):
+            return each
+    return None
+
+
+def _names(code: str) -> list[ast.Name]:
+    try:
+        return [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)]
+    except SyntaxError:
+        return []
+
+
+def _bound(code: str) -> list[str]:
+    return [node.id for node in _names(code) if isinstance(node.ctx, ast.Store)]
+
+
+def _import(name: str, *, importable: bool) -> str:
+    """Return the statement that imports a name, or ''."""
+    if name in _HOLDERS:
+        return f"from {_HOLDERS[name]} import {name}"
+    if not importable:
+        return ""
+    return f"import {_MODULES[name]} as {name}" if name in _MODULES else f"import {name}"
+
+
+def _renamed(code: str, name: str, right: str) -> str:
+    """Return code in which a name is another one."""
+    lines = [line.encode() for line in code.splitlines(keepends=True)]
+    for node in sorted(_names(code), key=lambda node: (node.lineno, -node.col_offset)):
+        if node.id == name:
+            line, start = lines[node.lineno - 1], node.col_offset
+            lines[node.lineno - 1] = (
+                line[:start] + right.encode() + line[start + len(name.encode()) :]
+            )
+    return b"".join(lines).decode()
+
+
+def _patch(cell: NotebookCell, code: str) -> list[str]:
+    """Return the patch of a cell, as lines."""
+    before, after = cell.code.splitlines(), code.splitlines()
+    name = f"cell {cell.number}"
+    diff = difflib.unified_diff(before, after, name, name, n=1, lineterm="")
+    return [f"For `cell_edit` of cell {cell.number}:", "```diff", *diff, "```"]

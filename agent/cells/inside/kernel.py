@@ -1,0 +1,149 @@
+"""One cell, run with the variables that it reads, and a record of what it did."""
+
+import ast
+import importlib.util
+import json
+import os
+import sys
+
+OPAQUE = frozenset(["dir", "eval", "exec", "globals", "locals", "vars"])
+"""Functions by which a cell may read any variable without naming it."""
+
+SHOWN_CHARS = 50_000
+USUAL = {"np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot"}
+"""Usual names of modules."""
+
+
+def main(given):
+    """Run the cell and write its record to standard output, behind a mark."""
+    process, channel = os.getpid(), os.dup(1)
+    record = carried_out(given, process)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            pass
+    if os.getpid() == process:
+        left = ("\n%s %s\n" % (given["mark"], json.dumps(record))).encode()
+        while left:
+            left = left[os.write(channel, left) :]
+    os._exit(0)
+
+
+def carried_out(given, process):
+    """Return the record of a cell."""
+    files = WatchedFiles(given["root"])
+    if given["code"] is None:
+        return {"files": {path: file_digest(files.root + path) for path in given["files"]}}
+    folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", "durabench-cells")
+    heap = Heap(folder, given["variables"], given["cell"])
+    name = "<cell %d>" % given["cell"]
+    files.watch()
+    error = run(heap, given["code"], name, given["needs"])
+    if os.getpid() != process:  # a child that the cell forked
+        return {}
+    if heap.lost:
+        return {"lost": sorted(set(heap.lost))}
+    files.add_modules()
+    read, programs = dict(files.read), files.starts_programs
+    told = None if error is None else told_of(error, name, given["code"])
+    try:
+        writes = heap.writes()
+    except BaseException as problem:
+        writes = {}
+        told = told or {"text": "The variables were not kept: %r" % problem}
+    return {
+        "error": told,
+        "reads": heap.reads,
+        "writes": writes,
+        "files_read": read,
+        "files_written": files.digests_written(),
+        "programs": programs,
+    }
+
+
+def run(heap, code, name, needs=()):
+    """Run a cell, and print the value of its last expression. Return the error that ended it.
+
+    It does not begin if one of the variables that it `needs` is lost.
+    """
+    try:
+        tree = compile(code, name, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+        heap.lost += [each for each in needs if heap.is_lost(each)]
+        if heap.lost:
+            return None
+        for each in bypassing(heap, tree):
+            bind(heap, each)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, name, "exec", dont_inherit=True), heap.namespace)
+        if last is not None:
+            shown = ast.Expression(last.value)
+            value = eval(compile(shown, name, "eval", dont_inherit=True), heap.namespace)
+            if value is not None:
+                print(repr(value))
+    except Lost:
+        return None
+    except SystemExit as end:
+        return None if end.code in (None, 0) else end
+    except BaseException as error:
+        return error
+    return None
+
+
+def bind(heap, name):
+    """Load a variable that Python reads without asking the namespace for it."""
+    if name.isidentifier():  # and no key of a class
+        try:
+            heap.namespace[name]
+        except (KeyError, NameError):
+            pass
+
+
+def bypassing(heap, tree):
+    """Return the names that Python may look up or delete without asking the namespace."""
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    if any(node.id in OPAQUE for node in names):
+        return list(heap.state)
+    deleted = {node.id for node in names if isinstance(node.ctx, ast.Del)}
+    return sorted(deleted | named_around(tree))
+
+
+def named_around(tree):
+    """Return the names in the bodies of classes, where Python looks only in plain dictionaries."""
+    found = set()
+    todo = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            todo += [*node.decorator_list, node.args]
+            todo += [node.returns] if node.returns else []
+            continue
+        todo += ast.iter_child_nodes(node)
+    return found
+
+
+def told_of(error, name, code):
+    """Return what is known of an error, without the frames of this program."""
+    import linecache  # these two are slow
+    import traceback
+
+    linecache.cache[name] = (len(code), None, code.splitlines(True), name)
+    told = traceback.TracebackException.from_exception(error, limit=-20)
+    part = told
+    while part is not None:
+        part.stack[:] = [frame for frame in part.stack if frame.filename != "<kernel>"]
+        part = part.__cause__ or part.__context__
+    told = {"text": "".join(told.format())[-SHOWN_CHARS:], "kind": type(error).__name__}
+    if type(error) in (NameError, UnboundLocalError):
+        told["name"] = str(error).partition("'")[2].partition("'")[0]
+        told["importable"] = is_module(USUAL.get(told["name"], told["name"]))
+    return told
+
+
+def is_module(name):
+    try:
+        return importlib.util.find_spec(name.partition(".")[0]) is not None
+    except (ImportError, ValueError):
+        return False

@@ -1,0 +1,103 @@
+"""The files of the repository that a cell reads and writes, seen by an audit hook."""
+
+import hashlib
+import os
+import sys
+import threading
+
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+PROGRAMS = frozenset(
+    ["subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn"]
+)
+
+
+def file_digest(path):
+    """Return a short digest of a file's content, or None if it cannot be read."""
+    try:
+        with open(path, "rb") as stream:
+            return hashlib.sha256(stream.read()).hexdigest()[:16]
+    except OSError:
+        return None
+
+
+class WatchedFiles:
+    """The files under a root that were opened since the watch began."""
+
+    def __init__(self, root):
+        self.root = os.path.join(os.path.realpath(root), "")
+        self.read = {}
+        self.written = set()
+        self.starts_programs = False
+        self._looking = None
+
+    def watch(self):
+        """Begin to watch. It cannot be ended."""
+        sys.addaudithook(self._saw)
+
+    def _saw(self, event, arguments):
+        if self._looking == threading.get_ident():
+            return
+        if event == "open":
+            self._opened(*arguments)
+        elif event in ("os.remove", "os.rename", "os.truncate"):
+            for path in arguments[:2]:
+                self._changed(path)
+        elif event in PROGRAMS:
+            self.starts_programs = True
+
+    def _opened(self, path, mode, flags):
+        inside = self._inside(path)
+        if inside is None:
+            return
+        writes = isinstance(flags, int) and flags & WRITING
+        reads = not writes or (flags & os.O_RDWR and not flags & os.O_TRUNC)
+        if reads:
+            self.reads(inside)
+        if writes:
+            self.written.add(inside)
+
+    def _changed(self, path):
+        inside = self._inside(path)
+        if inside is not None:
+            self.written.add(inside)
+
+    def _inside(self, path):
+        """Return a path relative to the root, or None for a file that is none of the sources."""
+        try:
+            path = os.path.realpath(os.fsdecode(path))
+        except (TypeError, ValueError, OSError):  # a descriptor
+            return None
+        if not path.startswith(self.root) or path.endswith((".pyc", ".pyo")):
+            return None
+        inside = path[len(self.root) :]
+        other = inside.startswith((".git" + os.sep, "<")) or ".pyc." in inside
+        is_text = inside.encode(errors="ignore").decode() == inside
+        return inside if is_text and not other else None
+
+    def reads(self, inside):
+        """Note a file that is read, as it was before the cell changed it."""
+        if inside in self.read or inside in self.written:
+            return
+        path = os.path.join(self.root, inside)
+        if os.path.exists(path) and not os.path.isfile(path):
+            return
+        self._looking = threading.get_ident()
+        try:
+            self.read[inside] = file_digest(path)
+        finally:
+            self._looking = None
+
+    def add_modules(self):
+        """Note the sources of the repository's modules that were imported."""
+        for module in list(sys.modules.values()):
+            source = getattr(module, "__file__", None)
+            if isinstance(source, str):
+                inside = self._inside(source)
+                if inside is not None:
+                    self.reads(inside)
+
+    def digests_written(self):
+        """Return the digests of the files that were written, by path; None for a removed one."""
+        return {
+            inside: file_digest(os.path.join(self.root, inside)) for inside in sorted(self.written)
+        }

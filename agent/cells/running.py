@@ -1,0 +1,193 @@
+"""One cell as a step in the workspace."""
+
+import json
+import secrets
+import shlex
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from agent.cells.records import CellRecord, Look
+from agent.conversation.offering import use_tool
+from agent.graph import get_reads
+from agent.session.session import Session
+from agent.tools import Protection, Toolbox, ToolResult, ToolSettings
+from agent.tools.rendering import head_and_tail
+from agent.tools.tool import Arguments, Tool
+from agent.workspaces import Workspace
+from agent.workspaces.protocol import CommandResult
+
+_INSIDE = Path(__file__).with_name("inside")
+_PARTS = ("watching", "values", "heap", "kernel")
+_TOO_OLD = 86
+_NOT_FOUND = 127
+_KEPT_BYTES = 8 * 2**20
+"""Half of it is for the record, which comes last."""
+_OUTPUT_CHARS = 50_000
+
+# The folder of the repository is not on the path yet, so that no module of it can take the place of
+# one that the kernel imports. Any Python has to understand this.
+_START = f"""
+import sys
+if sys.version_info < (3, 8):
+    sys.stdout.write(sys.version.split()[0])
+    sys.exit({_TOO_OLD})
+here = sys.path[:1] == [""] and sys.path.pop(0)
+import json, types
+given = json.load(sys.stdin)
+kernel = sys.modules["durabench_cells"] = types.ModuleType("durabench_cells")
+exec(compile(given.pop("kernel"), "<kernel>", "exec"), vars(kernel))
+sys.path[:0] = [""] if here == "" else []
+kernel.main(given)
+"""
+
+
+class _Cell(Arguments):
+    """Run a cell."""
+
+    cell: int
+    code: str
+    variables: dict[str, str]
+    """Places of the variables that cells before it have left."""
+    keeps_files: bool = True
+    """False to recover lost variables: changes of the work tree are undone."""
+
+
+class _Look(Arguments):
+    """Read the digests of files."""
+
+    files: list[str]
+    programs: bool
+    """True if the tree is asked for."""
+
+
+class Kernel:
+    """Runs cells in the workspace of a session, each as one step."""
+
+    def __init__(self, settings: ToolSettings, protection: Protection) -> None:
+        """Use the time limits and the protection of tests of the agent's other tools."""
+        running = Tool("cell", _Cell, _run, changes_files=True)
+        looking = Tool("look", _Look, _look)
+        self._toolbox = Toolbox([running, looking], settings=settings, protection=protection)
+
+    async def run(self, session: Session, **arguments: Any) -> CellRecord:
+        """Run a cell. The arguments are those of `_Cell`."""
+        result = await use_tool(session, self._toolbox, "cell", arguments)
+        record = _parsed(CellRecord, result) or CellRecord(ended=result.output)
+        files = {"changed": result.changed, "put_back": result.put_back}
+        return record.model_copy(update=files)
+
+    async def look(self, session: Session, files: list[str], *, programs: bool) -> Look:
+        """Return the files as they are now."""
+        arguments = {"files": files, "programs": programs}
+        result = await use_tool(session, self._toolbox, "look", arguments)
+        return _parsed(Look, result) or Look()
+
+
+R = TypeVar("R", bound=BaseModel)
+
+
+def _parsed(kind: type[R], result: ToolResult) -> R | None:
+    """Return the record of a step, or None for a step without one."""
+    try:
+        return kind.model_validate_json(result.output)
+    except ValidationError:
+        return None
+
+
+async def _run(workspace: Workspace, settings: ToolSettings, asked: _Cell) -> ToolResult:
+    before = None if asked.keeps_files else await workspace.checkpoint()
+    given = {
+        "cell": asked.cell,
+        "code": asked.code,
+        "variables": asked.variables,
+        "needs": needs(asked.code),
+    }
+    record = await _record(workspace, settings, given)
+    if before is not None and await workspace.tree() != before.tree:
+        await workspace.restore(before)
+    if record.programs:
+        record = record.model_copy(update={"tree": await workspace.tree()})
+    return ToolResult(record.model_dump_json(exclude_defaults=True), ok=not record.failed)
+
+
+def needs(code: str) -> list[str]:
+    """Return the names of the cells before that the text of a cell uses."""
+    try:
+        return sorted(get_reads(code))
+    except SyntaxError:  # or Python of another version
+        return []
+
+
+async def _look(workspace: Workspace, settings: ToolSettings, asked: _Look) -> ToolResult:
+    tree = await workspace.tree() if asked.programs else ""
+    files: dict[str, str | None] = {}
+    if asked.files:
+        given = {"code": None, "files": asked.files}
+        _, _, told = await _executed(workspace, settings, given)
+        files = told["files"] if told else {}
+    return ToolResult(Look(files=files, tree=tree).model_dump_json())
+
+
+async def _record(
+    workspace: Workspace, settings: ToolSettings, given: dict[str, Any]
+) -> CellRecord:
+    """Run the kernel. Return its record, or the reason why there is none."""
+    done, printed, told = await _executed(workspace, settings, given)
+    output = head_and_tail(printed, _OUTPUT_CHARS)
+    if told is not None:
+        with suppress(ValidationError):  # a cell can reach the kernel in its process
+            return CellRecord.model_validate({**told, "output": output})
+    return CellRecord(output=output, ended=_reason(done, printed, settings.command_timeout_s))
+
+
+async def _executed(
+    workspace: Workspace, settings: ToolSettings, given: dict[str, Any]
+) -> tuple[CommandResult, str, dict[str, Any] | None]:
+    """Run the kernel. Return the command, what the cell printed, and what the kernel reports."""
+    mark = secrets.token_hex(16)
+    text = json.dumps({"kernel": _kernel(), "mark": mark, "root": workspace.root, **given})
+    # Sets keep their order from run to run. A module that is edited twice within a second is read
+    # again, because no bytecode of it is written.
+    command = (
+        "PYTHONHASHSEED=0 $(command -v python || command -v python3 || echo python) "
+        f"-B -c {shlex.quote(_START)} <<'{mark}'\n{text}\n{mark}"
+    )
+    done = await workspace.run(
+        command, timeout_s=settings.command_timeout_s, max_output_bytes=_KEPT_BYTES
+    )
+    printed, found, told = done.output.partition(f"\n{mark} ")
+    try:
+        return done, printed, _plain(json.loads(told)) if found else None
+    except ValueError:  # it ended while it was writing
+        return done, printed, None
+
+
+def _plain(told: Any) -> Any:
+    """Return JSON whose texts can be stored: a cell may raise or name anything."""
+    if isinstance(told, str):
+        return told.encode("utf-8", "replace").decode().replace("\0", "?")
+    if isinstance(told, dict):
+        return {_plain(name): _plain(value) for name, value in told.items()}
+    return [_plain(each) for each in told] if isinstance(told, list) else told
+
+
+def _reason(done: CommandResult, printed: str, limit_s: float) -> str:
+    """Return the reason why a cell has no record."""
+    kept = "Its variables were not kept"
+    if done.timed_out:
+        return f"the cell took longer than {limit_s:.0f} s and was ended. {kept}"
+    if done.exit_code == _TOO_OLD:
+        return f"cells need Python 3.8 or newer, and this repository's is {printed.strip()}"
+    if done.exit_code == _NOT_FOUND:
+        return "cells need Python, and there is none in this workspace"
+    return f"the interpreter ended before the cell did, with exit code {done.exit_code}. {kept}"
+
+
+@cache
+def _kernel() -> str:
+    """Return the program that runs in the workspace."""
+    return "\n".join((_INSIDE / f"{name}.py").read_text(encoding="utf-8") for name in _PARTS)

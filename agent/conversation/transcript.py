@@ -1,0 +1,110 @@
+"""The messages of a conversation, kept within its context window."""
+
+from collections.abc import Sequence
+
+from agent.models.chat import CHARS_PER_TOKEN, tokens
+from agent.models.protocol import Message, ModelReply
+from agent.tools.rendering import head_and_tail
+
+COMPACT_SHARE, WRAP_UP_SHARE, SPILL_SHARE = 0.65, 0.80, 0.95
+"""Shares of the context window.
+
+Above the first, older tool results are shortened. Above the second, only an answer is accepted.
+Above the third, no call is made.
+"""
+
+RECENT_RESULTS = 4
+"""Tool results that are not shortened before the window is nearly full."""
+
+SHORTENED = 600
+"""Maximum length of a shortened tool result, in characters."""
+
+UNKNOWN_WINDOW = 128_000
+"""Context window of a model of which none is known, in tokens."""
+
+
+class Transcript:
+    """The messages of one conversation and their size."""
+
+    def __init__(self, messages: list[Message]) -> None:
+        self.messages = messages
+        self.window = UNKNOWN_WINDOW
+        """The context window, in tokens."""
+        self._results: list[int] = []
+        """Positions of the messages with tool results."""
+        self._counted, self._known_tokens = 0, 0
+
+    @property
+    def is_nearly_full(self) -> bool:
+        """True if only an answer fits."""
+        return self._tokens > WRAP_UP_SHARE * self.window
+
+    @property
+    def is_full(self) -> bool:
+        """True if no call can be made."""
+        return self._tokens > SPILL_SHARE * self.window
+
+    @property
+    def _tokens(self) -> int:
+        """Size of the conversation: the provider's token count, plus an estimate of the rest."""
+        return self._known_tokens + tokens(self.messages[self._counted :])
+
+    def sent(self, reply: ModelReply) -> None:
+        """Take over the provider's count of the messages that it was sent."""
+        self._known_tokens, self._counted = reply.usage.input_tokens, len(self.messages)
+
+    def take(self, message: Message, reply: ModelReply) -> None:
+        """Add what the next request repeats of a reply."""
+        self.messages.append(message)
+        if message == reply.message:
+            self._known_tokens += reply.usage.output_tokens
+            self._counted = len(self.messages)
+
+    def add_results(self, results: Sequence[Message]) -> None:
+        """Add messages with results of tools."""
+        self._results += range(len(self.messages), len(self.messages) + len(results))
+        self.messages += results
+
+    def say(self, text: str) -> None:
+        """Add a message of the user. Some models refuse two of them in a row."""
+        last = self.messages[-1]
+        if last["role"] == "user":
+            self.messages[-1] = {**last, "content": f"{last['content']}\n\n{text}"}
+            self._counted = min(self._counted, len(self.messages) - 1)
+        else:
+            self.messages.append({"role": "user", "content": text})
+
+    def hear(self, text: str) -> None:
+        """Add the words of a person, which are never shortened."""
+        last = len(self.messages) - 1
+        if self._results[-1:] == [last] and self.messages[last]["role"] == "user":
+            self._results.pop()  # the words become a part of that message
+        self.say(text)
+
+    def make_room(self) -> None:
+        """Shorten older tool results before the window is nearly full, then all of them.
+
+        This changes the prefix of the conversation, which the provider's cache then lacks. So
+        everything that may be shortened is shortened at once.
+        """
+        if self._tokens > COMPACT_SHARE * self.window:
+            self._shorten(self._results[:-RECENT_RESULTS])
+        if self.is_full:
+            self.shorten_all()
+
+    def shorten_all(self) -> bool:
+        """Shorten all tool results. Return False if none could be."""
+        return self._shorten(self._results)
+
+    def _shorten(self, places: Sequence[int]) -> bool:
+        is_shorter = False
+        for place in places:
+            whole = self.messages[place]["content"]
+            if len(whole) <= SHORTENED:
+                continue
+            short = head_and_tail(whole, SHORTENED)
+            self.messages[place] = {**self.messages[place], "content": short}
+            is_shorter = True
+            if place < self._counted:
+                self._known_tokens -= (len(whole) - len(short)) // CHARS_PER_TOKEN
+        return is_shorter

@@ -1,0 +1,161 @@
+"""The tool `run_ptc`: a program over the other tools of a conversation."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, TypeAdapter
+
+from agent.conversation.exchanges import Helper, ToolUse, changed_files
+from agent.conversation.offering import use_tool
+from agent.errors import InfrastructureError
+from agent.ptc.limits import Programs
+from agent.ptc.stubs import Function, stubs
+from agent.ptc.values import as_text
+from agent.session.session import Session
+from agent.session.steps import ActionResult, Step
+from agent.tools import Toolbox, ToolResult
+from agent.tools.tool import Arguments, Refused, Value, parsed
+
+if TYPE_CHECKING:
+    from agent.ptc.program import Ended
+
+NAME = "run_ptc"
+
+_CRASHES_IN_A_ROW = 2
+
+_RESULT = TypeAdapter(ToolResult)
+
+
+class RunPtc(Arguments):
+    """Run a program over your tools."""
+
+    code: str = Field(min_length=1, description="Python; the last expression is the result")
+
+
+class ProgramTool:
+    """Runs the programs of one role over its tools."""
+
+    def __init__(self, toolbox: Toolbox, helpers: Sequence[Helper], limits: Programs) -> None:
+        self._toolbox = toolbox
+        self._tools = {tool.name: tool for tool in toolbox.tools}
+        self._helpers = {each.name: each for each in helpers if each.value is not None}
+        self._limits = limits
+        self._crashes = 0
+
+    @property
+    def helper(self) -> Helper:
+        """The tool as a helper of a conversation. Programs cannot run programs."""
+        return Helper(NAME, RunPtc, self.run, changes_files=True, value=None)
+
+    @property
+    def prompt(self) -> str:
+        """A paragraph for the system message, with the functions that programs may call."""
+        told = Path(__file__).with_suffix(".md").read_text("utf-8")
+        return f"{told}\n```python\n{stubs(self._functions.values())}```"
+
+    @cached_property
+    def _functions(self) -> Mapping[str, Function]:
+        offered = [(each.name, each.arguments, each.value) for each in self._tools.values()]
+        offered += [(h.name, h.arguments, h.value) for h in self._helpers.values() if h.value]
+        return {
+            name: Function(name, arguments.model_json_schema(), value.type)
+            for name, arguments, value in offered
+        }
+
+    async def run(self, asked: RunPtc, session: Session) -> ToolResult:
+        """Run a program, and return its result as text, with the files that it changed.
+
+        Raises:
+            InfrastructureError: the interpreter died twice in a row.
+            AgentError: a call ended the line of work.
+        """
+        from agent.ptc import program  # imported on first use, with the interpreter
+        from agent.ptc.interpreter import Bounds
+
+        limits = self._limits
+        if len(asked.code.encode()) > limits.code_kb * 1000:
+            return ToolResult(f"the program is longer than {limits.code_kb} kB: split it", ok=False)
+        bounds = Bounds(
+            limits.seconds,
+            limits.memory_mb * 1_000_000,
+            limits.recursion,
+            _suspensions(limits.calls),
+            limits.output_kb * 1000,
+        )
+        ended = await program.run(
+            asked.code, self._functions, self._use, session, bounds, limits.calls
+        )
+        self._count_crashes(is_crash=ended.status == "crashed")
+        return _shown(ended, limits.output_kb * 1000, _uses(session.steps, session.name, r"(\d+)"))
+
+    def _count_crashes(self, *, is_crash: bool) -> None:
+        self._crashes = self._crashes + 1 if is_crash else 0
+        if self._crashes >= _CRASHES_IN_A_ROW:
+            raise InfrastructureError("the interpreter of programs died twice in a row")
+
+    async def _use(self, name: str, arguments: dict[str, Any], scope: Session) -> dict[str, Any]:
+        """Carry out a call of a program. Return its value, or the exception that it raises."""
+        helper = self._helpers.get(name)
+        if helper is None:
+            result = await use_tool(scope, self._toolbox, name, arguments)
+            return _settled(result, self._tools[name].value)
+        try:
+            asked = parsed(name, helper.arguments, arguments)
+        except Refused as refusal:
+            return {"exc_type": "ValueError", "message": str(refusal)}
+        assert helper.value is not None, "only those with a value are declared"
+        return _settled(await helper.help(asked, scope), helper.value)
+
+
+def program_uses(steps: Iterable[Step], conversation: str) -> list[ToolUse]:
+    """Return the uses of tools in the programs of a conversation, in the order of the calls.
+
+    `conversation` is its scope. The uses of a program that was cut off are among them.
+    """
+    return _uses(steps, conversation, rf"{NAME}-(\d+)/(\d+)")
+
+
+def _uses(steps: Iterable[Step], scope: str, places: str) -> list[ToolUse]:
+    """Return the uses of tools in places inside a scope, in the order of their numbers."""
+    inside = re.compile(re.escape(f"{scope}/" if scope else "") + places)
+    found: dict[tuple[int, ...], ToolUse] = {}
+    for step in steps:
+        place = inside.fullmatch(step.scope)
+        if place and "tool" in step.request and isinstance(step.result, ActionResult):
+            result = _RESULT.validate_python(step.result.content)
+            use = ToolUse(step.request["tool"], step.request["arguments"], result)
+            found[tuple(map(int, place.groups()))] = use
+    return [found[place] for place in sorted(found)]
+
+
+def _suspensions(calls: int) -> int:
+    """Return a limit on what the interpreter asks of its host, which calls alone never reach."""
+    return 4 * calls + 1000
+
+
+def _settled(result: ToolResult, value: Value) -> dict[str, Any]:
+    if result.tests is not None and result.timed_out:
+        return {"exc_type": "TimeoutError", "message": result.output[-1000:]}
+    if result.ok or result.exit_code is not None:
+        return {"return_value": value.of(result)}
+    kind = "RuntimeError" if result.undone else "ValueError"
+    return {"exc_type": kind, "message": result.output}
+
+
+def _shown(ended: "Ended", most: int, uses: Sequence[ToolUse]) -> ToolResult:
+    from agent.ptc.program import summary
+
+    if ended.status == "rejected":
+        return ToolResult(f"nothing was run:\n{ended.error}", ok=False)
+    parts = [ended.error or f"value: {as_text(ended.value, most)}"]
+    parts += [f"printed:\n{ended.printed}"] if ended.printed else []
+    put_back = dict.fromkeys(path for use in uses for path in use.result.put_back)
+    return ToolResult(
+        "\n".join([*parts, summary(ended.calls)]),
+        ok=ended.status == "finished",
+        changed=list(changed_files(uses)),
+        put_back=list(put_back),
+    )

@@ -1,0 +1,62 @@
+"""Free steps that happened and are written with the next intent of their attempt.
+
+Then a command and the model call after it need one transaction instead of two. Until the step is
+written, nothing outside this process depends on its result: no call that contains it is sent, and
+no other step begins. A crash therefore repeats the step as if it had never ended.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+
+from agent.errors import InfrastructureError
+from agent.journal import FreeStep
+
+HOLD_S = 0.1
+"""A step is written after this time even without an intent. An arm needs less for its next call."""
+
+
+class Unwritten:
+    """Free steps of one attempt that are not in the journal yet, in the order of their ends."""
+
+    def __init__(self, write: Callable[[Sequence[FreeStep]], None]) -> None:
+        """`write` blocks until it has recorded the steps. It may be given a step again."""
+        self._write = write
+        self._steps: list[FreeStep] = []
+        self._writing = asyncio.Lock()
+        self._later: asyncio.Task[None] | None = None
+
+    def add(self, step: FreeStep) -> None:
+        """Let a step wait for the next write."""
+        self._steps.append(step)
+        if self._later is None or self._later.done():
+            self._later = asyncio.create_task(self._write_later())
+
+    @asynccontextmanager
+    async def handed_over(self) -> AsyncIterator[Sequence[FreeStep]]:
+        """Yield the steps to a block that writes them. They wait on if the block fails.
+
+        One block at a time: no other write may overtake the steps that it depends on.
+        """
+        async with self._writing:
+            steps = tuple(self._steps)
+            yield steps
+            del self._steps[: len(steps)]
+
+    async def write(self) -> None:
+        """Write the steps now.
+
+        Raises:
+            FencedError: another worker has acquired the attempt.
+            JournalError: the journal is unreachable or refuses a step.
+        """
+        if not self._steps:
+            return
+        async with self.handed_over() as steps:
+            if steps:
+                await asyncio.to_thread(self._write, steps)
+
+    async def _write_later(self) -> None:
+        await asyncio.sleep(HOLD_S)
+        with suppress(InfrastructureError):  # the next write meets the same error
+            await self.write()

@@ -1,0 +1,142 @@
+"""One arm of an experiment or of a job: its agent, its model and its options."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from agent.arms import ARMS, python
+from agent.arms.options import (
+    ArmOptions,
+    CommandOptions,
+    DurableOptions,
+    LoopOptions,
+    MiniOptions,
+    MiniRetryOptions,
+    PythonOptions,
+    StagedOptions,
+)
+from agent.models.spec import ModelSpec
+
+NAME = r"^[a-z0-9][a-z0-9._-]*$"
+"""Pattern of names that are also lake folders and container labels."""
+
+
+class Declared(BaseModel):
+    """A part of a declaration. Unknown names are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Arm(Declared):
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    name: str = Field(pattern=NAME, description="name of the arm in reports")
+    base: str | None = Field(
+        default=None,
+        alias="from",
+        description="arm to derive from: steps with the same inputs are shared with its attempts",
+    )
+    model: ModelSpec | None = Field(
+        default=None, description="LiteLLM model string or model block; default the experiment's"
+    )
+
+
+class MiniArm(_Arm):
+    """mini-swe-agent, its model and its limits."""
+
+    agent: Literal["mini"] = Field(description="mini-swe-agent, the lightweight baseline")
+    options: MiniOptions = Field(default_factory=MiniOptions, description="its limits")
+
+
+class MiniRetryArm(_Arm):
+    """mini-swe-agent several times, its model, its limits and the number of tries."""
+
+    agent: Literal["mini_retry"] = Field(description="mini-swe-agent, best of several tries")
+    options: MiniRetryOptions = Field(
+        default_factory=MiniRetryOptions, description="limits of each try, and how many"
+    )
+
+
+class DurableArm(_Arm):
+    """The durable agent, its model and its settings."""
+
+    agent: Literal["durable"] = Field(description="the durable agent of this project")
+    options: DurableOptions = Field(default_factory=DurableOptions, description="its settings")
+
+
+class LoopArm(_Arm):
+    """An agent whose capabilities are switched on one by one, its model and its limits."""
+
+    agent: Literal["loop"] = Field(description="one conversation with chosen capabilities")
+    options: LoopOptions = Field(default_factory=LoopOptions, description="its settings")
+
+
+class StagedArm(_Arm):
+    """An agent that explores, plans, builds and verifies, its models and its limits."""
+
+    agent: Literal["staged"] = Field(description="explores, plans, builds and verifies")
+    options: StagedOptions = Field(default_factory=StagedOptions, description="its settings")
+
+
+class CommandArm(_Arm):
+    """Any program that speaks to a model API, its model and its limits."""
+
+    agent: Literal["command"] = Field(description="any program that speaks to a model API")
+    options: CommandOptions = Field(description="the program and its limits")
+
+
+class PythonArm(_Arm):
+    """A function of another package, its model and its settings."""
+
+    agent: Literal["python"] = Field(description="a function of another package")
+    options: PythonOptions = Field(description="the function and its settings")
+
+
+class ReferenceArm(_Arm):
+    """An arm that knows the answer and uses no model."""
+
+    agent: Literal["gold", "null"] = Field(
+        description="gold applies the reference patch, null changes nothing"
+    )
+    options: ArmOptions = Field(default_factory=ArmOptions, description="its limits")
+
+
+class DerivedArm(_Arm):
+    """An arm that is like its base but for some options, as written. The base says the agent."""
+
+    base: str = Field(alias="from", description="arm of this experiment to derive from")
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="the options that differ, at any depth"
+    )
+
+
+_AnyArm = Annotated[
+    MiniArm
+    | MiniRetryArm
+    | DurableArm
+    | LoopArm
+    | StagedArm
+    | CommandArm
+    | PythonArm
+    | ReferenceArm,
+    Field(discriminator="agent"),
+]
+
+
+def _with_function(value: Any) -> Any:
+    """Return an arm whose `agent` names a function as an arm of the agent `python`."""
+    if not isinstance(value, dict) or not isinstance(value.get("agent"), str):
+        return value
+    name, options = value["agent"], value.get("options") or {}
+    if name in ARMS or (":" not in name and name not in python.announced()):
+        return value
+    limits = {each: options[each] for each in options if each in ArmOptions.model_fields}
+    settings = {each: options[each] for each in options if each not in limits}
+    own = {"function": name, "settings": settings, **limits}
+    return {**value, "agent": "python", "options": own}
+
+
+ArmSpec = Annotated[
+    _AnyArm, BeforeValidator(_with_function, json_schema_input_type=_AnyArm | DerivedArm)
+]
+"""One arm. Its `agent` determines its options."""

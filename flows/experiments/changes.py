@@ -1,0 +1,80 @@
+"""The steps of an attempt that wrote the lines of its patch."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from agent.journal import RecordedStep
+from agent.journal.blobs import Blobs
+from eval import patches
+from eval.patches import Change
+
+Lines = tuple[tuple[str, ...], tuple[str, ...]]
+"""Removed and added lines of one file."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """One file of a patch, and the step that left it as the patch has it."""
+
+    path: str
+    added: int
+    removed: int
+    step: RecordedStep | None
+    """None if no step with a work tree left exactly these lines."""
+
+
+def writers(patch: str, steps: Sequence[RecordedStep], blobs: Blobs) -> list[Written]:
+    """Return the files of a patch with the steps that wrote them.
+
+    A step counts if its work tree has the lines of the patch and the tree before it had others.
+
+    Raises:
+        JournalError: a stored work tree cannot be read.
+    """
+    wanted = {change.path: change for change in _read(patch)}
+    found: dict[str, RecordedStep | None] = dict.fromkeys(wanted)
+    before = dict[str, dict[str, Lines]]()
+    for step, lines in _trees(steps, blobs):
+        known = before.get(step.bench or "", {})
+        for path, change in wanted.items():
+            if lines.get(path) == _lines(change) != known.get(path):
+                found[path] = step
+        before[step.bench or ""] = lines
+    return [
+        Written(path, len(change.added), len(change.removed), found[path])
+        for path, change in wanted.items()
+    ]
+
+
+def differing(one: str, other: str) -> list[str]:
+    """Return the paths that two patches change otherwise, or that only one of them changes."""
+    first, second = ({c.path: _lines(c) for c in _read(patch)} for patch in (one, other))
+    return sorted(
+        path for path in first.keys() | second.keys() if first.get(path) != second.get(path)
+    )
+
+
+def _trees(
+    steps: Sequence[RecordedStep], blobs: Blobs
+) -> Iterator[tuple[RecordedStep, dict[str, Lines]]]:
+    """Yield the steps that left another work tree, with their changes by path."""
+    for step in sorted(steps, key=lambda step: step.ordinal):
+        if step.tree is not None:
+            delta = blobs.get(step.tree.delta) if step.tree.delta else b""
+            yield step, {change.path: _lines(change) for change in _read(_text(delta))}
+
+
+def _text(delta: bytes) -> str:
+    return delta.decode("utf-8", "replace")
+
+
+def _read(patch: str) -> list[Change]:
+    """Return the changes of a patch; none if it cannot be parsed, as binary ones cannot."""
+    try:
+        return patches.read(patch)
+    except ValueError:
+        return []
+
+
+def _lines(change: Change) -> Lines:
+    return change.removed, change.added

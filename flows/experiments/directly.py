@@ -1,0 +1,52 @@
+"""Solve a cell without Prefect and without grading, for demonstrations."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from agent import models
+from agent.arms import ARMS
+from agent.journal import Journal
+from agent.journal.holding import held
+from agent.session.log import JournalLog
+from agent.session.session import Session
+from agent.session.steps import Step
+from agent.types import Outcome
+from flows.experiments.cells import Cell
+from flows.experiments.endings import Run, to_text
+from flows.experiments.workspaces import AttemptWorkspaces
+from flows.storage.journals import blobs
+from flows.storage.lake import Lake
+
+
+async def solved(
+    cell: Cell,
+    lake: Lake,
+    journal: Journal,
+    attempt_id: str,
+    on_step: Callable[[Step], None] = lambda step: None,
+    may_go_on: Callable[[], None] = lambda: None,
+) -> Outcome:
+    """Run the arm of a cell over what is recorded, and end the attempt. Return its outcome.
+
+    The parameters `on_step` and `may_go_on` are those of `Session.start`.
+    """
+    options = cell.arm.options
+    own = cell.experiment.model_of(cell.arm)
+    assert own is not None, "the arm has a model"
+    built = {
+        role: models.build(spec, cell.task, cell.seed) for role, spec in options.models(own).items()
+    }
+    async with held(journal, attempt_id) as lease:
+        log = JournalLog(journal, lease, blobs(lake), journal.steps(attempt_id))
+        place = AttemptWorkspaces(cell.instance, cell.place, attempt_id, journal.id, attempt_id)
+        async with Session.start(
+            attempt_id=attempt_id,
+            models=built,
+            workspaces=place,
+            log=log,
+            on_step=on_step,
+            may_go_on=may_go_on,
+        ) as session:
+            outcome = await ARMS[cell.arm.agent].solve(cell.task, session, options)
+        journal.end(lease, to_text(outcome, Run(datetime.now(UTC), 0.0)))
+        return outcome

@@ -1,0 +1,38 @@
+"""A worker of a demonstration: `python -m flows.experiments.faults.worker EXPERIMENT LAKE`."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from flows.experiments import declaration, records
+from flows.experiments.directly import solved
+from flows.experiments.keys import attempt_key
+from flows.experiments.plan import prepare
+from flows.storage.journals import open_journal
+
+FAILED = 3
+"""Exit code of a worker that could not end the attempt."""
+
+
+async def work(experiment: Path, lake_path: str) -> None:
+    """Work on the only cell of an experiment, and end its attempt."""
+    plan = await prepare(declaration.load(experiment), lake_path)
+    cell = plan.cells[0]
+    attempt_id = attempt_key(cell)[:32]
+    journal = open_journal(plan.lake)
+    journal.start(records.journaled(cell, attempt_id))
+    await solved(cell, plan.lake, journal, attempt_id)
+
+
+def main() -> int:
+    """Work, and print a failure in one line. Return the exit code."""
+    try:
+        asyncio.run(work(Path(sys.argv[1]), sys.argv[2]))
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

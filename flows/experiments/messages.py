@@ -1,0 +1,48 @@
+"""Messages from people to attempts, checked against what the agent of the attempt can hear."""
+
+import json
+
+from agent.arms import ARMS
+from agent.errors import MessageRefused, Waiting
+from agent.journal import Attempt, InboxMessage, Journal
+
+
+def send(journal: Journal, attempt: Attempt, message: InboxMessage) -> InboxMessage:
+    """Send a message to an attempt. Return it as it was sent first.
+
+    Raises:
+        MessageRefused: its agent hears no messages, or as in `Inbox.send`.
+    """
+    check_hears(attempt)
+    return journal.inbox(attempt.attempt_id).send(message)
+
+
+def check_answered(journal: Journal, attempt_id: str) -> None:
+    """Return if an attempt does not wait for a person, or has an answer.
+
+    Raises:
+        Waiting: no answer has come since its last run.
+    """
+    wait = journal.inbox(attempt_id).wait()
+    if wait is not None and not wait.is_answered:
+        raise Waiting.for_a(wait.wanted)
+
+
+def check_hears(attempt: Attempt) -> None:
+    """Return if the agent of an attempt hears messages.
+
+    Raises:
+        MessageRefused: it does not.
+    """
+    agent = agent_of(attempt)
+    if agent not in ARMS or not ARMS[agent].hears:
+        *others, last = (name for name, arm in ARMS.items() if arm.hears)
+        raise MessageRefused(
+            f"attempt {attempt.attempt_id} is of agent {agent}, whose conversation is its own: "
+            f"only {', '.join(others)} and {last} hear messages"
+        )
+
+
+def agent_of(attempt: Attempt) -> str:
+    """Return the agent of an attempt."""
+    return str(json.loads(attempt.spec).get("agent", ""))

@@ -1,0 +1,33 @@
+"""What the routes work with."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends
+from prefect.client.orchestration import PrefectClient
+from starlette.requests import HTTPConnection
+
+from flows.service.board import Board
+from flows.service.feed import Feed
+from flows.service.guard import Limits
+from flows.storage.lake import Lake
+
+
+@dataclass(frozen=True)
+class Service:
+    """The lake, the Prefect server, and what was made of them."""
+
+    lake: Lake
+    client: PrefectClient
+    board: Board
+    feed: Feed
+    limits: Limits
+
+
+def service_of(connection: HTTPConnection) -> Service:
+    """Return the service that a request is for."""
+    service: Service = connection.app.state.service
+    return service
+
+
+Used = Annotated[Service, Depends(service_of)]

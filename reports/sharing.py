@@ -1,0 +1,24 @@
+"""Arms that share draws: types of a report."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """One arm that derives from another, over its attempts that count."""
+
+    arm: str
+    derived_from: str
+    origin: str
+    """The first arm of the chain."""
+    attempts: int
+    calls: int
+    """Answered model calls that the arm is credited with."""
+    reused_calls: int
+    """Those of them that were bought for the attempts of the other arm."""
+    credited_usd: float | None
+    """Cost of all these calls: what the arm costs alone. None if it is unknown."""
+    reused_usd: float
+    """The known part of it that was bought for the other arm, and is saved."""
+    billed_usd: float | None
+    """Cost of what was bought for this arm. None if it is unknown."""

@@ -1,0 +1,181 @@
+"""People and the durable arm: what they say, ask for otherwise, approve and reject."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.arms.durable import arm
+from agent.arms.options import DurableOptions
+from agent.errors import Waiting
+from agent.journal import InboxMessage
+from agent.types import Outcome
+from tests.agent.arms.durable.conftest import (
+    FIX,
+    HONEST,
+    QUICK,
+    TASK,
+    WRITE,
+    RoleModel,
+    Said,
+    report,
+)
+from tests.agent.arms.durable.test_lean import PLAN, work
+from tests.agent.arms.loop.conftest import Attempts, Died
+
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(4)]
+
+DOCUMENT = ("write", {"path": "NOTES.md", "content": "add adds\n"})
+
+
+@pytest.fixture(autouse=True)
+def _idle_at_once(set_timings: Callable[..., None]) -> None:
+    set_timings(idle_s=0)
+
+
+@pytest.fixture
+def attempts(tmp_path: Path) -> Attempts:
+    return Attempts(tmp_path)
+
+
+async def solve(
+    attempts: Attempts,
+    dies_after: int | None = None,
+    preset: str = "lean",
+    approval: str | None = None,
+    **roles: Any,
+) -> Outcome | None:
+    """Run the attempt. Return its outcome, or None if it waits."""
+    profile = {"preset": preset, "test_command": QUICK}
+    options = DurableOptions.model_validate({"profile": profile, "approval": approval})
+    try:
+        model = RoleModel({**HONEST, **roles})
+        async with attempts.opened(model, dies_after=dies_after) as session:
+            return await arm.solve(TASK, session, options)
+    except Waiting:
+        return None
+
+
+def send(attempts: Attempts, text: str, kind: str = "say") -> None:
+    message = InboxMessage(f"{kind} {text}", kind, text, "ann")  # type: ignore[arg-type]
+    attempts.journal.inbox("a").send(message)
+
+
+def about(attempts: Attempts) -> str:
+    """Return what the attempt wants an approval of."""
+    wait = attempts.journal.inbox("a").wait()
+    assert wait is not None
+    assert (wait.wanted, wait.is_answered) == ("approval", False)
+    return wait.about
+
+
+def facts(attempts: Attempts, role: str) -> Any:
+    return next(each for each in attempts.model.asked if each.role == role).facts
+
+
+async def test_a_steered_attempt_is_replayed_after_a_death(attempts: Attempts) -> None:
+    """The solver reads a message before its next call, also in the run after the death."""
+
+    def solver(number: int, request: Any) -> Said:
+        if number == 1:
+            send(attempts, "and write notes")
+        return [[WRITE], [FIX], [DOCUMENT], work()][number]
+
+    with pytest.raises(Died):
+        await solve(attempts, dies_after=12, solver=solver)
+    outcome = await solve(attempts, solver=solver)
+    assert outcome is not None
+    assert "NOTES.md" in outcome.patch
+    assert "work/approach-0/solve/inbox/0 event" in attempts.places
+    told = str(attempts.model.asked[-1].messages)
+    assert told.count("A person who watches the work says:\\n\\nand write notes") == 1
+    places = attempts.places
+    assert await solve(attempts, solver=solver) == outcome
+    assert (attempts.places, attempts.model.asked) == (places, [])
+
+
+async def test_a_patch_that_is_wanted_otherwise_is_changed(attempts: Attempts) -> None:
+    """Another conversation begins at the change, and knows what people said."""
+
+    def solver(number: int, request: Any) -> Said:
+        if "approval" in request.scope:
+            return [[DOCUMENT], work()][number]
+        return [[WRITE], [FIX], work()][number]
+
+    assert await solve(attempts, approval="patch", solver=solver) is None
+    assert "return a + b" in about(attempts)
+    send(attempts, "write notes, too", "revise")
+    assert await solve(attempts, approval="patch", solver=solver) is None
+    assert facts(attempts, "solver")["said_by_people"] == ["write notes, too"]
+    assert "NOTES.md" in about(attempts)
+    assert "return a + b" in about(attempts)
+    send(attempts, "", "approve")
+    outcome = await solve(attempts, approval="patch", solver=solver)
+    assert outcome is not None
+    assert outcome.status == "submitted"
+    assert "NOTES.md" in outcome.patch
+
+
+async def test_the_full_preset_makes_further_steps(attempts: Attempts) -> None:
+    """The planner's backlog is what the person wants, and the step is made on the change."""
+
+    def implementer(number: int, request: Any) -> Said:
+        return [[DOCUMENT] if "approval" in request.scope else [FIX], report()][number]
+
+    roles = {"preset": "full", "approval": "patch", "implementer": implementer}
+    assert await solve(attempts, **roles) is None
+    send(attempts, "write notes, too", "revise")
+    assert await solve(attempts, **roles) is None
+    assert facts(attempts, "planner")["backlog"] == ["write notes, too"]
+    assert "NOTES.md" in about(attempts)
+    assert "return a + b" in about(attempts)
+
+
+@pytest.mark.parametrize("preset", ["lean", "full"])
+async def test_a_rejected_patch_is_no_prediction(attempts: Attempts, preset: str) -> None:
+    """The outcome says who rejected it, and why."""
+    solver = [[WRITE], [FIX], work()]
+    assert await solve(attempts, preset=preset, approval="patch", solver=solver) is None
+    assert "return a + b" in about(attempts)
+    send(attempts, "too risky", "reject")
+    outcome = await solve(attempts, preset=preset, approval="patch", solver=solver)
+    assert outcome is not None
+    assert (outcome.status, outcome.patch) == ("gave_up", "")
+    assert outcome.detail == "rejected by ann: too risky"
+
+
+@pytest.mark.parametrize(("preset", "role"), [("lean", "scout"), ("full", "contract")])
+async def test_a_plan_is_made_until_it_is_approved(
+    attempts: Attempts, preset: str, role: str
+) -> None:
+    """The role that plans knows the last plan and what people said. Nothing is changed before."""
+    roles = {"scout": [PLAN], "solver": [[WRITE], [FIX], work()]}
+    assert await solve(attempts, preset=preset, approval="plan", **roles) is None
+    assert "add adds" in about(attempts) or "add subtracts" in about(attempts)
+    send(attempts, "name the file", "revise")
+    assert await solve(attempts, preset=preset, approval="plan", **roles) is None
+    assert facts(attempts, role)["said_by_people"] == ["name the file"]
+    assert facts(attempts, role)["not_approved"]
+    assert not [step for step in attempts.journal.steps("a") if step.tree is not None]
+    send(attempts, "", "approve")
+    outcome = await solve(attempts, preset=preset, approval="plan", **roles)
+    assert outcome is not None
+    assert "return a + b" in outcome.patch
+
+
+async def test_the_end_by_a_person_keeps_the_best_change(attempts: Attempts) -> None:
+    """No further call is made, and the report says that the work was cut off by a person."""
+
+    def solver(number: int, request: Any) -> Said:
+        if number == 1:
+            send(attempts, "", "end")
+        return [[WRITE], [FIX], work()][number]
+
+    outcome = await solve(attempts, solver=solver)
+    assert outcome is not None
+    assert outcome.report is not None
+    assert outcome.report["workflow_status"] == "dismissed"
+    assert outcome.detail.startswith("ended by ann, dismissed")
+    assert "return a + b" in outcome.patch
+    assert len(attempts.model.asked) == 2

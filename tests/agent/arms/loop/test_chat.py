@@ -1,0 +1,201 @@
+"""A chat with the loop arm, and messages to one that works."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agent.errors import Waiting
+from agent.journal import InboxMessage
+from tests.agent.arms.durable.conftest import FIX, Said, answer
+from tests.agent.arms.loop.conftest import DONE, Attempts
+
+READ: Said = [("read", {"path": "calc.py"})]
+
+
+def send(attempts: Attempts, text: str, kind: str = "say", message_id: str = "") -> InboxMessage:
+    """Send a message to the attempt, by default under its text as its id."""
+    message = InboxMessage(message_id or f"{kind} {text}", kind, text, "ann")  # type: ignore[arg-type]
+    return attempts.journal.inbox("a").send(message)
+
+
+@pytest.fixture(autouse=True)
+def _idle_at_once(set_timings: Callable[..., None]) -> None:
+    """Give an attempt back as soon as it waits."""
+    set_timings(idle_s=0)
+
+
+async def chat(
+    attempts: Attempts, replies: list[Said] | Callable[..., Said], **options: Any
+) -> Any:
+    """Run a chat until it waits or ends. Return its outcome, or None if it waits."""
+    try:
+        return await attempts.run({"loop": replies}, ["files"], interactive=True, **options)
+    except Waiting:
+        return None
+
+
+def spoken(attempts: Attempts) -> list[str]:
+    """Return what the last request holds of people, after the facts."""
+    messages = attempts.model.asked[-1].messages
+    return [m["content"] for m in messages if m["role"] == "user"][1:]
+
+
+async def test_a_chat_goes_on_with_the_next_message(attempts: Attempts) -> None:
+    """It waits after each answer, and the next run buys nothing again. The end submits."""
+    replies: list[Said] = [[FIX], "I fixed it.", READ, "It adds now."]
+    assert await chat(attempts, replies) is None
+    wait = attempts.journal.inbox("a").wait()
+    assert wait is not None
+    assert (wait.wanted, wait.about) == ("message", "I fixed it.")
+    send(attempts, "what does it do now?")
+    assert await chat(attempts, replies) is None
+    assert spoken(attempts) == ["what does it do now?"]
+    assert len(attempts.model.asked) == 2
+    assert attempts.journal.inbox("a").wait().about == "It adds now."  # type: ignore[union-attr]
+    send(attempts, "", "end")
+    outcome = await chat(attempts, replies)
+    assert (outcome.status, outcome.detail) == ("submitted", "It adds now.")
+    assert "+    return a + b" in outcome.patch
+    assert attempts.model.asked == []
+
+
+async def test_what_is_said_during_the_work_comes_before_the_next_call(attempts: Attempts) -> None:
+    """It is an event beside the conversation, which a later run reads at the same place."""
+
+    def replies(number: int, request: Any) -> Said:
+        if number == 0:
+            send(attempts, "leave the tests alone")
+            send(attempts, "and hurry")
+        return [READ, [FIX], DONE][number]
+
+    outcome = await attempts.run({"loop": replies}, ["files"])
+    assert outcome.status == "submitted"
+    [said] = [m["content"] for m in attempts.model.asked[1].messages[2:] if m["role"] == "user"]
+    assert said.endswith("says:\n\nleave the tests alone\n\nand hurry")
+    assert "work/inbox/0 event" in attempts.places
+    places = attempts.places
+    again = await attempts.run({"loop": replies}, ["files"])
+    assert (again, attempts.places, attempts.model.asked) == (outcome, places, [])
+
+
+async def test_an_attempt_that_nobody_writes_to_has_no_further_steps(attempts: Attempts) -> None:
+    """Its requests and steps are those of an attempt before there was an inbox."""
+    await attempts.run({"loop": [[FIX], DONE]}, ["files"])
+    assert attempts.places == ["/0 action", "work/0 model", "work/1 action", "work/2 model"]
+
+
+async def test_the_end_of_an_attempt_at_work_submits_nothing_as_done(attempts: Attempts) -> None:
+    """The change so far is kept, and no further call is made."""
+
+    def replies(number: int, request: Any) -> Said:
+        send(attempts, "enough", "end")
+        return [FIX]
+
+    outcome = await attempts.run({"loop": replies}, ["files"])
+    assert (outcome.status, outcome.detail) == ("gave_up", "ended by ann: enough")
+    assert "+    return a + b" in outcome.patch
+    assert len(attempts.model.asked) == 1
+
+
+async def test_a_patch_is_submitted_once_it_is_approved(attempts: Attempts) -> None:
+    """A request for another one goes back to the conversation, which answers again."""
+
+    async def run() -> Any:
+        try:
+            return await attempts.run(
+                {"loop": [[FIX], DONE, READ, DONE]}, ["files"], approval="patch"
+            )
+        except Waiting:
+            return None
+
+    assert await run() is None
+    wait = attempts.journal.inbox("a").wait()
+    assert wait is not None
+    assert wait.wanted == "approval"
+    assert "did it" in wait.about
+    assert "+    return a + b" in wait.about
+    send(attempts, "read it once more", "revise")
+    assert await run() is None
+    assert attempts.told(0)[-1] == "ann does not approve it yet, and says:\n\nread it once more"
+    send(attempts, "", "approve")
+    outcome = await run()
+    assert (outcome.status, attempts.model.asked) == ("submitted", [])
+
+
+async def test_a_rejected_patch_is_not_submitted(attempts: Attempts) -> None:
+    """The outcome says who rejected it, and why."""
+    with pytest.raises(Waiting, match="waits for a person's approval"):
+        await attempts.run({"loop": [[FIX], DONE]}, ["files"], approval="patch")
+    send(attempts, "too risky", "reject")
+    outcome = await attempts.run({"loop": [[FIX], DONE]}, ["files"], approval="patch")
+    assert (outcome.status, outcome.patch) == ("gave_up", "")
+    assert outcome.detail == "rejected by ann: too risky"
+
+
+async def test_a_question_waits_for_its_answer(attempts: Attempts) -> None:
+    """The answer is the result of the tool. The other calls of the reply are done meanwhile."""
+
+    async def run() -> Any:
+        asked: Said = [("ask", {"question": "which one?"}), FIX]
+        try:
+            return await attempts.run({"loop": [asked, DONE]}, ["files", "ask"])
+        except Waiting:
+            return None
+
+    assert await run() is None
+    wait = attempts.journal.inbox("a").wait()
+    assert wait is not None
+    assert (wait.wanted, wait.about) == ("answer", "which one?")
+    send(attempts, "the first")
+    outcome = await run()
+    assert outcome.status == "submitted"
+    assert attempts.told()[0] == "the first"
+    assert "work/ask-1/inbox/0 event" in attempts.places
+
+
+async def test_a_plan_is_approved_before_a_file_is_changed(attempts: Attempts) -> None:
+    """Planning only reads. What the person adds to the approval goes to the work."""
+    plan = answer(cause="it subtracts", steps=["add instead"], check="add(2, 3) is 5")
+
+    def replies(number: int, request: Any) -> Said:
+        if request.scope == "plan":
+            return plan
+        return [[FIX], DONE][number]
+
+    async def run() -> Any:
+        try:
+            return await attempts.run({"loop": replies}, ["files"], approval="plan")
+        except Waiting:
+            return None
+
+    assert await run() is None
+    tools = [tool["function"]["name"] for tool in attempts.model.asked[0].tools]
+    assert "edit" not in tools
+    assert "read" in tools
+    assert "1. add instead" in attempts.journal.inbox("a").wait().about  # type: ignore[union-attr]
+    send(attempts, "name the file", "revise")
+    assert await run() is None
+    assert "name the file" in str(attempts.model.asked[0].messages)
+    send(attempts, "but be quick", "approve")
+    outcome = await run()
+    facts = attempts.model.asked[0].messages[1]["content"]
+    assert "add instead" in facts
+    assert "but be quick" in facts
+    assert outcome.status == "submitted"
+
+
+async def test_what_is_said_during_the_last_call_is_heard(attempts: Attempts) -> None:
+    """The answer is not the last one. Once the change was read, it is too late."""
+
+    def replies(number: int, request: Any) -> Said:
+        if number == 1:
+            send(attempts, "and read it")
+        return [[FIX], DONE, READ, DONE][number]
+
+    outcome = await attempts.run({"loop": replies}, ["files"])
+    assert len(attempts.model.asked) == 4
+    assert "and read it" in attempts.told(2)[-1]
+    send(attempts, "too late")
+    assert await attempts.run({"loop": replies}, ["files"]) == outcome
+    assert attempts.model.asked == []

@@ -1,0 +1,153 @@
+"""A chat of ten turns with tools whose process dies after any row of the journal."""
+
+import asyncio
+import json
+import statistics
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.journal import InboxMessage
+from agent.session.steps import from_record
+from agent.types import Outcome
+from tests.agent.arms.durable.conftest import Said
+from tests.agent.arms.loop.conftest import Attempts, Died
+
+TURNS = 10
+REPLIES: list[Said] = [
+    reply
+    for turn in range(TURNS)
+    for reply in ([("write", {"path": f"{turn}.txt", "content": str(turn)})], f"I wrote {turn}.")
+]
+ROWS = 60
+"""Rows of the journal that a chat has: five for each turn and one for each further message."""
+
+
+@pytest.fixture(autouse=True)
+def _quick(set_timings: Callable[..., None]) -> None:
+    set_timings(idle_s=60, inbox_poll_s=0.01)
+
+
+@asynccontextmanager
+async def answering(attempts: Attempts, turns: int = TURNS) -> AsyncIterator[None]:
+    """Send the next message whenever the attempt waits for one, and end the chat after the last."""
+
+    async def send() -> None:
+        inbox = attempts.journal.inbox("a")
+        while True:
+            wait = await asyncio.to_thread(inbox.wait)
+            if wait is not None and not wait.is_answered:
+                number = len(inbox.read()) + 1
+                kind = "say" if number < turns else "end"
+                inbox.send(InboxMessage(str(number), kind, f"write {number}", "ann"))  # type: ignore[arg-type]
+            await asyncio.sleep(0.01)
+
+    sender = asyncio.create_task(send())
+    try:
+        yield
+    finally:
+        sender.cancel()
+        with suppress(asyncio.CancelledError):
+            await sender
+
+
+async def talk(attempts: Attempts, dies_after: int | None = None) -> Outcome:
+    async with answering(attempts):
+        return await attempts.run(
+            {"loop": REPLIES}, ["files"], dies_after=dies_after, interactive=True
+        )
+
+
+def history(attempts: Attempts) -> list[Any]:
+    """Return all steps with their results, without times."""
+    steps = [from_record(step) for step in attempts.journal.steps("a")]
+    told = [(step.scope, step.seq, step.kind, step.result) for step in steps]
+    text = json.dumps(told, default=vars)
+    return json.loads(text, object_hook=_timeless)
+
+
+def _timeless(value: dict[str, Any]) -> dict[str, Any]:
+    return {name: each for name, each in value.items() if name not in ("sent_at", "latency_s")}
+
+
+def answered(attempts: Attempts) -> int:
+    """Return the number of calls whose answers are on record."""
+    steps = attempts.journal.steps("a")
+    return sum(step.kind == "model" and step.result is not None for step in steps)
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(30)
+@pytest.mark.parametrize("rows", range(ROWS))
+async def test_a_chat_goes_on_after_a_death_at_any_row(tmp_path: Path, rows: int) -> None:
+    """Every message is answered once, no answer is bought twice, and the history is the same."""
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "killed").mkdir()
+    whole, killed = Attempts(tmp_path / "whole"), Attempts(tmp_path / "killed")
+    wanted = await talk(whole)
+    with pytest.raises(Died):
+        await talk(killed, rows)
+    before = answered(killed)
+    found = await talk(killed)
+    assert len(killed.model.asked) == 2 * TURNS - before
+    assert (found.status, found.patch) == (wanted.status, wanted.patch)
+    assert history(killed) == history(whole)
+    assert [message.n for message in killed.journal.inbox("a").read()] == [*range(1, TURNS + 1)]
+
+
+@pytest.mark.full
+async def test_a_long_chat_continues_soon(tmp_path: Path) -> None:
+    """A chat of 200 turns that is begun again has answered its next message within 2 seconds."""
+    attempts = Attempts(tmp_path)
+    replies: list[Said] = [f"answer {turn} {'word ' * 100}" for turn in range(201)]
+    async with answering(attempts, 201):
+        with pytest.raises(Died):
+            await attempts.run(
+                {"loop": replies},
+                ["files"],
+                interactive=True,
+                dies_after=599,
+                limits={"calls": None, "usd": None},
+            )
+    began = time.process_time()
+    async with answering(attempts, 201):
+        await attempts.run(
+            {"loop": replies}, ["files"], interactive=True, limits={"calls": None, "usd": None}
+        )
+    assert time.process_time() - began < 2  # other programs do not count
+    assert len(attempts.model.asked) == 1
+
+
+@pytest.mark.full
+async def test_a_message_is_seen_at_once(
+    attempts: Attempts, set_timings: Callable[..., None]
+) -> None:
+    """The median time from sending a message to the next call is below 300 ms."""
+    set_timings()
+    asked_at: list[float] = []
+
+    def replies(number: int, request: Any) -> Said:
+        asked_at.append(time.perf_counter())
+        return f"answer {number}"
+
+    sent_at: list[float] = []
+
+    async def send() -> None:
+        inbox = attempts.journal.inbox("a")
+        for number in range(10):
+            while (wait := await asyncio.to_thread(inbox.wait)) is None or wait.is_answered:
+                await asyncio.sleep(0.05)
+            await asyncio.sleep(0.07 * number)  # at another time of the interval
+            sent_at.append(time.perf_counter())
+            kind = "say" if number < 9 else "end"
+            inbox.send(InboxMessage(str(number), kind, "next", "ann"))  # type: ignore[arg-type]
+
+    sender = asyncio.create_task(send())
+    await attempts.run({"loop": replies}, ["files"], interactive=True)
+    await sender
+    delays = [asked - sent for sent, asked in zip(sent_at, asked_at[1:], strict=False)]
+    assert statistics.median(delays) < 0.3

@@ -1,0 +1,244 @@
+"""Cells in interpreters of a workspace: what they keep, what they depend on, what they tell."""
+
+import pytest
+
+from tests.agent.cells.conftest import Talk, on_host
+
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(2)]
+
+
+async def test_variables_functions_and_classes_are_there_for_later_cells(host: Talk) -> None:
+    """A cell has the values of the cells before it. The value of its last expression is shown."""
+    wrote = await host.use(
+        "cell_run",
+        code="from dataclasses import dataclass, asdict\nimport lib\nxs = ys = [1]\nk = 3\n"
+        "@dataclass\nclass Point:\n  x: int = 1\n"
+        "def scaled(p): return lib.double(p.x) * k\np = Point(2)",
+    )
+    assert wrote.output == (
+        "cell 1: wrote Point, class Point, asdict, dataclass, k, lib, p, scaled, xs, ys"
+    )
+    assert await host.run("xs.append(2); ys, scaled(p), asdict(p), p == Point(2)") == (
+        "([1, 2], 12, {'x': 2}, True)"
+    )
+    assert await host.run("print('shown'); None") == "shown"
+
+
+async def test_only_what_depends_on_an_edit_runs_again(host: Talk) -> None:
+    """An edit makes the cells behind it stale, and a replay says whose output changed."""
+    for code in ("a = 1", "b = 5", "print(a > 0)", "c = a + b; c", "b"):
+        await host.run(code)
+    edited = await host.use("cell_edit", cell=1, code="a = 2")
+    assert edited.output == "stale: cell 1, cell 3, cell 4. Run them with cell_replay."
+    replayed = await host.use("cell_replay")
+    assert replayed.output.splitlines() == [
+        "ran: cell 1, cell 3, cell 4",
+        "cell 1: same output",
+        "cell 3: same output",
+        "cell 4: its output changed",
+        "7",
+    ]
+    assert (await host.use("cell_replay")).output == "nothing that this needs is stale"
+
+
+async def test_a_replay_of_one_cell_runs_what_that_needs(host: Talk) -> None:
+    """The others stay stale."""
+    for code in ("a = 1", "b = a", "c = a", "d = c"):
+        await host.run(code)
+    await host.use("cell_edit", cell=1, code="a = 2")
+    assert await host.ran(cell=3) == [1, 3]
+    assert host.stale == [2, 4]
+
+
+async def test_files_and_modules_are_edges(host: Talk) -> None:
+    """A change of a file that a cell read, imported or wrote makes the cells behind it stale."""
+    for code in (
+        "import lib",
+        "made = lib.double(2)",
+        "text = open('data.txt').read()",
+        "open('out.txt', 'w').write(text); None",
+        "open('out.txt').read()",
+        "1 + 1",
+    ):
+        await host.run(code)
+    assert await host.ran() == []
+    await host.shell("sed -i s/2/3/ lib.py")
+    assert await host.ran() == [1, 2]
+    await host.shell("echo 9 >data.txt")
+    assert await host.ran() == [3, 4, 5]
+    await host.shell("echo other >out.txt")
+    assert await host.ran() == [5]
+    assert host.notebook.cells[4].record.output == "'other\\n'\n"
+
+
+async def test_a_cell_that_starts_programs_depends_on_every_file(host: Talk) -> None:
+    """The files of other programs are not seen, so any change of the tree makes it stale."""
+    await host.run("import subprocess; subprocess.run(['cat', 'data.txt']).returncode")
+    await host.run("open('data.txt').read()")
+    assert await host.ran() == []
+    await host.shell("touch new.txt")
+    assert await host.ran() == [1]
+
+
+async def test_a_failure_comes_with_its_reason_and_a_patch(host: Talk) -> None:
+    """The patch repairs a misspelt name, here or in a function of another cell, or an import."""
+    await host.run("total = 4\ndef shown(): return len(totl)")
+    failed = await host.fail("x = total\nprint(totle)")
+    assert "Was `total` meant, which cell 1 wrote?" in failed
+    assert "-print(totle)\n+print(total)" in failed
+    assert "It used total (cell 1)." in failed
+    assert "For `cell_edit` of cell 1:" in await host.fail("shown()")
+    assert "+import json\n" in await host.fail("json.dumps(1)")
+    assert "+from collections import Counter\n" in await host.fail("Counter('aab')")
+    assert "NameError: name 'unheard' is not defined" in await host.fail("unheard")
+    await host.use("cell_edit", cell=2, code="x = total\nprint(total)")
+    assert (await host.use("cell_replay")).output.endswith("cell 2: its output changed\n4")
+    assert await host.run("x") == "4"
+
+
+async def test_a_replay_stops_at_a_failure(host: Talk) -> None:
+    """The cells behind it stay stale, because they would use what it did not write."""
+    for code in ("a = 1", "b = 1 / a", "b"):
+        await host.run(code)
+    await host.use("cell_edit", cell=1, code="a = 0")
+    replayed = await host.use("cell_replay")
+    assert not replayed.ok
+    assert "ZeroDivisionError" in replayed.output
+    assert replayed.output.endswith("still stale: cell 3")
+
+
+async def test_what_cannot_be_kept_is_said_where_it_is_made_and_where_it_is_used(
+    host: Talk,
+) -> None:
+    """The result says what to do, and the other variables of the cell are kept."""
+    made = await host.use("cell_run", code="rows = (i for i in range(3)); kept = 1")
+    assert "`rows` was not kept: a value of type generator cannot be stored" in made.output
+    assert "NotKept: rows was not kept" in await host.fail("next(rows)")
+    assert await host.run("kept") == "1"
+    large = await host.use("cell_run", code="large = bytes(300_000_000)")
+    assert "(it takes more than 256 MB)" in large.output
+    odd = "class Odd:\n  def __reduce__(self): raise ValueError('\\ud800\\0')\nodd = Odd()"
+    assert "`odd` was not kept" in (await host.use("cell_run", code=odd)).output
+    await host.run("globals()[1] = globals()['\\0'] = open(b'\\xff', 'w').write('')")
+    await host.use("cell_edit", cell=1, code="def rows(): return (i for i in range(3))")
+    assert await host.ran() == [1, 2]
+    assert await host.run("next(rows())") == "0"
+
+
+async def test_a_new_cell_says_that_it_used_what_stale_cells_left(host: Talk) -> None:
+    """It is stale itself, so that a replay runs it with the others."""
+    await host.run("a = 1")
+    await host.use("cell_edit", cell=1, code="a = 2")
+    result = await host.use("cell_run", code="a")
+    assert "It used what stale cells left" in result.output
+    assert await host.ran() == [1, 2]
+
+
+async def test_the_list_says_what_uses_what(host: Talk) -> None:
+    """Each line has the state, the code, the variables and their cells, and the files."""
+    assert (await host.use("cells")).output == "there are no cells yet: use cell_run"
+    await host.run("text = open('data.txt').read()\nn = 1")
+    await host.run("len(text) + n")
+    assert (await host.use("cells")).output.splitlines() == [
+        "1 executed: text = open('data.txt').read() | wrote n, text | reads data.txt",
+        "2 executed: len(text) + n | uses n, text of 1",
+    ]
+    for name, given in (("cell_edit", {"cell": 7, "code": "1"}), ("cell_replay", {"cell": 7})):
+        refused = await host.use(name, **given)
+        assert (refused.ok, refused.output) == (False, "there is no cell 7: the cells are 1 to 2")
+
+
+BAD = {
+    "exits": ("import os; os._exit(3)", "with exit code 3"),
+    "is killed": ("import os; os.kill(os.getpid(), 9)", "with exit code 137"),
+    "closes everything": ("import os; os.closerange(0, 99)", "the interpreter ended"),
+    "raises": ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+    "leaves": ("import sys; sys.exit('reason')", "SystemExit: reason"),
+    "is no Python": ("1 +", "SyntaxError"),
+    "says what is no text": ("raise ValueError('\\ud800\\0')", "ValueError: "),
+    "recurses": ("def f(): f()\nf()", "RecursionError"),
+}
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("kind", BAD)
+async def test_a_bad_cell_has_a_result_and_the_next_one_works(host: Talk, kind: str) -> None:
+    """Whatever ends a cell, its variables from before are there for the next."""
+    code, told = BAD[kind]
+    await host.run("kept = [1]")
+    assert told in await host.fail(code)
+    assert await host.run("kept") == "[1]"
+
+
+async def test_a_cell_may_fork_print_much_and_leave_threads(host: Talk) -> None:
+    """The end of its own process is its end. Of the output, head and tail are kept."""
+    await host.run("import os; child = os.fork(); own = 1")
+    assert await host.run("own") == "1"
+    shown = await host.run("import sys\nfor _ in range(400): sys.stdout.write('x' * 2**16)\n'end'")
+    assert len(shown) < 60_000
+    assert shown.endswith("x'end'")
+    await host.run(
+        "import threading, time\nt = threading.Thread(target=time.sleep, args=[99]).start()"
+    )
+
+
+async def test_a_cell_that_never_ends_is_ended() -> None:
+    """Its time limit is that of commands."""
+    async with on_host(limit_s=1) as talk:
+        await talk.run("kept = 1")
+        assert "the cell took longer than 1 s and was ended" in await talk.fail("while True: pass")
+        assert await talk.run("kept") == "1"
+
+
+STORE = "import os; store = os.environ.get('TMPDIR', '/tmp') + '/durabench-cells'"
+
+
+async def test_a_deleted_or_changed_store_is_filled_again(host: Talk) -> None:
+    """Only the cells run again whose variables are needed, and they leave files as they are."""
+    await host.run("a = 1; open('data.txt', 'w').write('made'); None")
+    await host.run("b = 2")
+    await host.run("c = a + 1")
+    await host.shell("echo mine >data.txt")
+    await host.run(f"{STORE}; import shutil; shutil.rmtree(store)")
+    result = await host.use("cell_run", code="c")
+    assert result.output.splitlines() == [
+        "cell 1, cell 3 ran again first, because their variables were lost",
+        "cell 5: wrote no variable",
+        "2",
+    ]
+    await host.shell(
+        "test $(cat data.txt) = mine; cd $TMPDIR/durabench-cells; echo >>$(ls | head -n1)"
+    )
+    assert (await host.run("a, b, c")).endswith("(1, 2, 2)")
+
+
+async def test_a_notebook_that_must_not_write_leaves_files_as_they_are() -> None:
+    """Its cells may write while they run, and keep their variables."""
+    async with on_host(keeps_files=False) as talk:
+        await talk.run("open('data.txt', 'w').write('new'); text = open('data.txt').read()")
+        await talk.shell("git diff --exit-code")
+        assert await talk.run("text") == "'new'"
+
+
+async def test_cells_that_always_delete_the_store_end(host: Talk) -> None:
+    """Their variables are never there together, and the result says so."""
+    gone = f"{STORE}; import shutil; shutil.rmtree(store, ignore_errors=True)"
+    await host.run(f"{gone}; a = 1")
+    await host.run(f"{gone}; b = 2")
+    assert "are lost at once" in await host.fail("a + b")
+    assert await host.run("3") == "3"
+
+
+async def test_a_store_that_cannot_be_written_is_a_clear_result(host: Talk) -> None:
+    """Cells run, and say that nothing is kept."""
+    await host.run(f"{STORE}; open(store, 'w').close(); a = 1")
+    assert "NotKept: a was not kept: it cannot be written" in await host.fail("a")
+
+
+async def test_a_recovered_cell_that_left_something_else_makes_others_stale(host: Talk) -> None:
+    """A cell that reads the clock leaves another value, which is said."""
+    await host.run("import time; now = time.time_ns()")
+    await host.run("later = now + 1")
+    await host.shell("rm -r $TMPDIR/durabench-cells")
+    await host.use("cell_run", code="now")
+    assert host.stale == [2]

@@ -1,0 +1,214 @@
+"""Random notebooks, compared with one interpreter that runs all their cells in order."""
+
+import asyncio
+import contextlib
+import io
+import shutil
+import tempfile
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from agent.cells.notebook import Notebook
+from agent.graph import get_reads
+from tests.agent.cells.conftest import on_host
+from tests.agent.cells.in_process import InProcess
+from tests.agent.graph.test_names import BODIES, SIMPLE, STATEMENTS, functions, lists, numbers
+
+pytestmark = pytest.mark.slow
+
+T = TypeVar("T")
+
+START = """\
+xs, ys, zs, m, n = [1], [2], [3], 1, 2
+def f(): return 1
+def g(): return 2
+def counter():
+    count = 0
+    def step():
+        nonlocal count
+        count += 1
+        return count
+    return step
+step = also = counter()
+class Box:
+    size = 1
+    def __init__(self, held): self.held = held
+    def grow(self): return self.size + len(self.held) + n
+box = Box(xs)
+"""
+
+OTHERS = st.one_of(
+    st.builds("print({0}, {1})".format, lists, numbers),
+    st.builds("print(xs is {0}, ys is {0})".format, lists),
+    st.builds("del {0}".format, st.sampled_from(["xs", "m", "box", "f"])),
+    st.builds("import math as {0}; print({0}.pi)".format, numbers),
+    st.builds("from math import pi as {0}".format, numbers),
+    st.sampled_from(
+        [
+            "print(step(), also())",
+            "also = counter()",
+            "also = step",
+            "Box.size = n",
+            "class Box(Box):\n  def grow(self): return -super().grow()",
+            "print(box.grow())",
+            "print(isinstance(box, Box))",
+            "box.held.append(7)",
+            "print(sorted({str(each) for each in xs}))",
+            "class Inner:\n  held = xs\n  first = m",
+            "print(eval('m + n'))",
+            "def h():\n  return [eval('m'), zs]",
+            "print(h())",
+        ]
+    ),
+    st.builds("box = Box({0})".format, lists),
+    st.builds("print({0}())".format, functions),
+    st.builds(lambda body: "try:\n  " + "\n  ".join(body) + "\nexcept NameError: n = 0", BODIES),
+)
+CELL = st.lists(st.one_of(STATEMENTS, SIMPLE, OTHERS, OTHERS), min_size=1, max_size=4).map(
+    "\n".join
+)
+NOTEBOOKS = st.lists(CELL, min_size=1, max_size=6)
+QUICK = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+)
+
+Ended = tuple[str, str]
+"""The output of a cell and the type of its error."""
+
+
+def in_one_interpreter(cells: list[str]) -> list[Ended]:
+    """Return the ends of cells that share their global names, as in a live notebook."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    ended = []
+    for number, code in enumerate(cells, 1):
+        kind = ""
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            try:
+                exec(compile(code, f"<cell {number}>", "exec"), names)
+            except RecursionError:
+                assume(False)  # what it did depends on the depth of the stack
+            except Exception as error:
+                kind = type(error).__name__
+        ended.append((printed.getvalue(), kind))
+    return ended
+
+
+def ended(notebook: Notebook) -> list[Ended]:
+    """Return the ends of the last runs of all cells."""
+    records = [cell.record for cell in notebook.cells]
+    return [(r.output, r.error.kind if r.error else "") for r in records]
+
+
+def needed(notebook: Notebook, number: int) -> set[int]:
+    """Return a cell and those that wrote what it read, or what its text may read."""
+    found = {number}
+    for cell in reversed(notebook.cells):
+        if cell.number in found:
+            names = {*cell.record.reads, *get_reads(cell.code)}
+            writers = (notebook.writer(name, cell) for name in names)
+            found |= {writer.number for writer in writers if writer}
+    return found
+
+
+def dependents(notebook: Notebook, number: int) -> set[int]:
+    """Return a cell and those that read what it wrote, directly or through others."""
+    found, writers = {number}, dict[str, int]()
+    for cell in notebook.cells:
+        if any(writers.get(name) in found for name in cell.record.reads):
+            found.add(cell.number)
+        writers |= dict.fromkeys(cell.record.writes, cell.number)
+    return found
+
+
+@contextlib.contextmanager
+def kernel() -> Iterator[InProcess]:
+    """Yield a kernel with an empty store."""
+    folder = Path(tempfile.mkdtemp())
+    yield InProcess(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+async def filled(notebook: Notebook, cells: list[str]) -> None:
+    """Run cells."""
+    for code in cells:
+        await notebook.run(None, code)  # type: ignore[arg-type]
+
+
+async def replayed(notebook: Notebook) -> None:
+    """Replay until nothing is stale. A failed cell ends one replay."""
+    while notebook.stale:
+        await notebook.replay(None, None)  # type: ignore[arg-type]
+
+
+def finished(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of work that waits for nothing."""
+    return asyncio.run(work)
+
+
+@QUICK
+@given(NOTEBOOKS)
+def test_cells_do_what_they_do_in_one_interpreter(cells: list[str]) -> None:
+    """Aliases, closures, classes, imports and deletions are those of a live notebook."""
+    wanted = in_one_interpreter([START, *cells])
+    with kernel() as used:
+        notebook = Notebook(used)
+        finished(filled(notebook, [START, *cells]))
+        assert ended(notebook) == wanted
+
+
+@QUICK
+@given(NOTEBOOKS, CELL, st.data())
+def test_a_replay_equals_running_everything(cells: list[str], code: str, data: Any) -> None:
+    """After an edit, exactly the cells that depend on it are stale, and their replay is enough."""
+    cells = [START, *cells]
+    place = data.draw(st.integers(1, len(cells) - 1))
+    assume(cells[place] != code)
+    in_one_interpreter(cells)
+    wanted = in_one_interpreter([*cells[:place], code, *cells[place + 1 :]])
+    with kernel() as used:
+        notebook = Notebook(used)
+        finished(filled(notebook, cells))
+        reachable = dependents(notebook, place + 1)
+        assert {cell.number for cell in notebook.edit(place + 1, code)} == reachable
+        used.ran.clear()
+        finished(replayed(notebook))
+        assert ended(notebook) == wanted
+        assert reachable <= set(used.ran)
+        assert len(used.ran) == len(set(used.ran))
+
+
+@QUICK
+@given(NOTEBOOKS, st.data())
+def test_a_lost_store_is_filled_by_what_is_needed(cells: list[str], data: Any) -> None:
+    """Without a store, a cell has the same result, after runs of cells that it depends on."""
+    wanted = in_one_interpreter([START, *cells, "print(m, xs)"])
+    with kernel() as used:
+        notebook = Notebook(used)
+        finished(filled(notebook, [START, *cells]))
+        shutil.rmtree(used.folder)
+        used.ran.clear()
+        finished(filled(notebook, ["print(m, xs)"]))
+        assert ended(notebook) == wanted
+        assert set(used.ran) <= needed(notebook, len(notebook.cells))
+
+
+@pytest.mark.full
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@given(NOTEBOOKS)
+def test_interpreters_of_a_workspace_do_the_same(cells: list[str]) -> None:
+    """Processes of a workspace leave what the program leaves in this process."""
+    wanted = in_one_interpreter([START, *cells])
+
+    async def run() -> list[Ended]:
+        async with on_host({"a.txt": ""}) as talk:
+            for code in [START, *cells]:
+                await talk.use("cell_run", code=code)
+            return ended(talk.notebook)
+
+    # The value of a last expression is shown, and these cells print all that they show.
+    assert finished(run()) == wanted

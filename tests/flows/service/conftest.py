@@ -1,0 +1,55 @@
+"""A service beside a Prefect server that knows the deployment of jobs, without a worker."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from prefect import get_client
+from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from flows.job import job
+from flows.pipeline import pipeline
+from flows.server.settings import POOL
+from tests.servers.prefect_server import PrefectServer
+from tests.servers.service import Service
+
+JOB = {
+    "source": "octo/demo",
+    "task": "Add, don't subtract.\n\nIt is wrong.",
+    "arms": ["mini"],
+    "model": {"provider": "simulated", "skill": 1},
+    "environment": "host",
+}
+"""A job that is only submitted."""
+
+
+async def deploy(server: PrefectServer) -> None:
+    """Create the deployments of jobs and pipelines in a work pool, as `prefect deploy` does."""
+    with temporary_settings({PREFECT_API_URL: server.url}):
+        async with get_client() as client:
+            pool = WorkPoolCreate(name=POOL, type="process")
+            await client.create_work_pool(pool, overwrite=True)
+        for each in (job, pipeline):
+            deployment = await each.ato_deployment(each.name, work_pool_name=POOL)
+            deployment.entrypoint = f"flows/{each.name}.py:{each.name}"
+            await deployment.aapply()
+
+
+@pytest.fixture(scope="session")
+def server(
+    prefect_server: PrefectServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    """Yield a service that all tests of this process share."""
+    asyncio.run(deploy(prefect_server))
+    own = prefect_server.apart(tmp_path_factory.mktemp("service"))
+    with Service(own, "--rate", "6000") as service:
+        yield service
+
+
+@pytest.fixture
+def submitted(server: Service) -> dict[str, Any]:
+    """Return a new job, which no worker takes."""
+    status: dict[str, Any] = server.post("/submit", JOB)
+    return status

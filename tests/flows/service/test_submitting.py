@@ -1,0 +1,81 @@
+"""The body of a request becomes a job, or one line that says why not."""
+
+import json
+from typing import Any
+
+import pytest
+
+from flows.service import forms
+from flows.service.problems import Problem
+from flows.service.submitting import submitted
+
+MINIMAL = {"source": "octo/demo", "task": "Fix it.", "model": "openai/gpt-5"}
+
+
+def made(content: Any) -> Any:
+    return submitted(json.dumps(content).encode(), content)
+
+
+def test_a_body_needs_a_source_a_task_and_a_model() -> None:
+    """Everything else has its default, and the job an id."""
+    job = made(MINIMAL)
+    assert [arm.name for arm in job.arms] == ["durable"]
+    assert (job.publish, job.verify, job.environment) == ("patch", "auto", "docker")
+    assert made(MINIMAL).job_id != job.job_id
+
+
+def test_arms_are_names_or_descriptions() -> None:
+    """Both may be mixed, and an id is kept."""
+    described = {"name": "two", "agent": "mini", "options": {"step_limit": 3}}
+    job = made({**MINIMAL, "arms": ["durable", described], "id": "abcdef0123"})
+    assert [arm.name for arm in job.arms] == ["durable", "two"]
+    assert job.job_id == "abcdef0123"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"task": " "}, "the task is empty"),
+        ({"source": None}, "source: "),
+        ({"model": None}, "arm 'durable' needs a model"),
+        ({"arms": ["nobody"]}, "there is no arm 'nobody': name durable, "),
+        ({"arms": "durable"}, "arms: a list of names"),
+        ({"arms": []}, "arms: a list of names"),
+        ({"arms": [{"name": "x", "agent": "nobody"}]}, "arms.0: "),
+        ({"budget_usd": -1}, "budget_usd: "),
+        ({"task": "x" * 100_001}, "task: "),
+        ({"nonsense": 1}, "nonsense: unknown key"),
+        ({"id": "../../etc"}, "id: "),
+        ({"token": "x"}, "the body holds a token"),
+        ({"task": "use ghp_0123456789abcdefghij0123456789abcdef"}, "the body holds a token"),
+        ({"source": "https://me:secret@forge.example/a/b"}, "the body holds a token"),
+    ],
+)
+def test_a_body_that_is_no_job_is_refused(changes: dict[str, Any], said: str) -> None:
+    """The message is one line that begins with the field."""
+    with pytest.raises(Problem) as refused:
+        made({**MINIMAL, **changes})
+    assert refused.value.status == 422
+    assert str(refused.value).startswith(said)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_body_is_an_object() -> None:
+    """A list or a text is no job."""
+    with pytest.raises(Problem, match="not a JSON object"):
+        made([MINIMAL])
+
+
+def test_a_form_says_the_same_as_a_body() -> None:
+    """Empty fields have their defaults, boxes are true or false, and the budget is a number."""
+    text = b"source=octo%2Fdemo&task=Fix+it.&model=openai%2Fgpt-5&arms=mini&arms=durable"
+    given = forms.fields("application/x-www-form-urlencoded", text + b"&budget_usd=2.5&approve=yes")
+    job = made(forms.content(forms.entered(given)))
+    assert [arm.name for arm in job.arms] == ["mini", "durable"]
+    assert (job.budget_usd, job.approve, job.network, job.ref) == (2.5, True, False, None)
+
+
+def test_a_form_with_a_budget_in_words_is_refused() -> None:
+    """The message says what to enter."""
+    with pytest.raises(Problem, match=r"budget_usd: give US dollars, such as 2\.50"):
+        forms.content({**forms.EMPTY, "budget_usd": "two"})

@@ -1,0 +1,149 @@
+"""From a request over HTTP to a pull request: a real server, a real worker, a real forge."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosedOK
+
+from flows.experiments.workspaces import CACHE_VARIABLE
+from flows.jobs.request import FORGE, TOKEN
+from tests.flows.jobs.conftest import FILES, NAME, REPAIR, arm
+from tests.operation.running import QUICK, make_ready
+from tests.servers.forge import Forge
+from tests.servers.prefect_server import PrefectServer
+from tests.servers.service import Service
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
+    """Yield a forge with one project."""
+    with Forge(tmp_path_factory.mktemp("forge")) as forge:
+        forge.add(NAME, FILES)
+        yield forge
+
+
+@pytest.fixture(scope="module")
+def working(tmp_path_factory: pytest.TempPathFactory, forge: Forge) -> Iterator[Service]:
+    """Yield a service whose Prefect server has a worker. Only the worker has the forge's token."""
+    folder = tmp_path_factory.mktemp("whole")
+    with PrefectServer(folder) as server:
+        server.environment |= QUICK
+        make_ready(server)
+        variables = {
+            FORGE: forge.url,
+            TOKEN: forge.token,
+            CACHE_VARIABLE: str(folder / "cache"),
+        }
+        with server.worker(**variables), Service(server) as service:
+            yield service
+
+
+def followed(service: Service, job_id: str) -> list[dict[str, Any]]:
+    """Return all events of a job, from now to its end."""
+    events = []
+    with service.follow(job_id) as socket:
+        try:
+            while True:
+                events.append(json.loads(socket.recv(timeout=200)))
+        except ConnectionClosedOK:
+            return events
+
+
+def test_a_request_becomes_a_pull_request_once_it_is_approved(
+    working: Service, forge: Forge
+) -> None:
+    """The socket tells the whole of it, and the token is in nothing that the service answers."""
+    content = {
+        "source": NAME,
+        "task": "Add, don't subtract.",
+        "arms": [arm("able", REPAIR)],
+        "environment": "host",
+        "publish": "pull_request",
+        "approve": True,
+    }
+    job_id = working.post("/submit", content)["id"]
+    following = ThreadPoolExecutor(1)
+    told = following.submit(followed, working, job_id)
+    following.shutdown(wait=False)
+    waiting = working.wait_for(job_id, "waiting", "failed", "crashed", seconds=400)
+    assert (waiting["state"], waiting["verdict"]) == ("waiting", "verified"), waiting
+    assert forge.pulls[NAME] == []
+    assert "+    return a + b" in working.get(f"/result/{job_id}")["patch"]
+    working.post(f"/jobs/{job_id}/approve")
+    done = working.wait_for(job_id, "done", "failed", "crashed", seconds=400)
+    events = told.result(timeout=120)
+    assert done["pull_request"] == forge.pulls[NAME][0]["html_url"]
+    kinds = [event["kind"] for event in events if event["type"] == "step"]
+    assert kinds[:2] == ["model", "command"]
+    states = [event["job"]["state"] for event in events if event["type"] == "status"]
+    assert list(dict.fromkeys(states))[-1] == "done"
+    assert "waiting" in states
+    assert events[-1] == {"type": "end", "state": "done"}
+    shown = working.client.get(f"/ui/jobs/{job_id}").text
+    assert forge.pulls[NAME][0]["html_url"] in shown
+    assert forge.token not in json.dumps([events, working.get(f"/result/{job_id}"), shown])
+    attempts = working.get(f"/result/{job_id}")["attempts"]
+    assert [(each["arm"], each["outcome"]) for each in attempts] == [("able", "submitted")]
+
+
+def test_a_pipeline_runs_and_waits_for_a_step(working: Service, forge: Forge) -> None:
+    """An approved step goes on, and its run has one pull request."""
+    definition = {
+        "name": "notes",
+        "title": "Notes",
+        "source": NAME,
+        "environment": "host",
+        "publish": "pull_request",
+        "arms": [arm("first", "echo a >A.md"), arm("second", "cp A.md B.md")],
+        "steps": [
+            {"name": "make-notes", "task": "Make notes.", "arm": "first", "approval": True},
+            {
+                "name": "copy-notes",
+                "task": "After {{steps.make-notes.output.files}}.",
+                "arm": "second",
+                "depends_on": ["make-notes"],
+            },
+        ],
+    }
+    before = len(forge.pulls[NAME])
+    working.post("/pipelines", definition)
+    run = working.post("/pipelines/notes/run")["id"]
+    waiting = working.wait_for_run(run, "waiting", "failed", "crashed", seconds=400)
+    assert [step["state"] for step in waiting["steps"]] == ["waiting", "pending"], waiting
+    working.post(f"/jobs/{waiting['steps'][0]['job']}/approve")
+    done = working.wait_for_run(run, "done", "failed", "crashed", seconds=400)
+    assert [step["state"] for step in done["steps"]] == ["done", "done"], done
+    assert len(forge.pulls[NAME]) == before + 1
+    assert working.get("/pipelines/notes/runs")["runs"][0]["pull_request"] == done["pull_request"]
+
+
+def test_a_job_that_cannot_be_done_says_why(working: Service, tmp_path: Path) -> None:
+    """There is no such repository, which a worker finds out."""
+    content = {"source": "octo/none", "task": "x", "arms": [arm("able", REPAIR)]}
+    job_id = working.post("/submit", {**content, "environment": "host"})["id"]
+    failed = working.wait_for(job_id, "failed", "crashed", "done", seconds=400)
+    assert (failed["state"], failed["is_final"]) == ("failed", True)
+    assert "there is no repository" in failed["detail"]
+
+
+def test_without_a_prefect_server_requests_say_so(working: Service) -> None:
+    """Nothing is lost, and the service goes on when the server is back."""
+    content = {"source": NAME, "task": "x", "arms": [arm("able", REPAIR)], "environment": "host"}
+    working.server.stop()
+    for method, path, options in (
+        ("GET", "/jobs", {}),
+        ("POST", "/submit", {"json": content}),
+    ):
+        status, message = working.refusal(method, path, **options)
+        assert (status, message[:34]) == (503, "the Prefect server does not answer")
+    assert working.client.get("/health").status_code == 503
+    working.server.start()
+    wait_until(lambda: working.client.get("/health").is_success, seconds=120)
+    assert working.get("/jobs")["total"] >= 1

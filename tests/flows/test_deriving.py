@@ -1,0 +1,132 @@
+"""Derived arms in real runs: what is shared, bought, billed and credited, also after a kill."""
+
+from typing import Any
+
+import pytest
+
+from flows.benchmark import benchmark
+from flows.errors import IncompleteRun
+from flows.experiments.declaration import Experiment
+from flows.experiments.keys import attempt_key
+from flows.experiments.plan import prepare
+from flows.experiments.records import journaled
+from flows.operation import pruning
+from flows.solve import solve
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
+from tests.flows.conftest import Finished, trial
+
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(4)]
+
+LEAN = {"name": "lean", "agent": "durable"}
+SAME = {"name": "same", "from": "lean", "options": {"profile": {"repairs": 3}}}
+"""It asks for the same, as no change is rejected."""
+STRICT = {"name": "strict", "from": "lean", "options": {"profile": {"review": "always"}}}
+"""It asks for one more thing, behind everything else."""
+
+
+def derived(*arms: dict[str, Any], **content: Any) -> Experiment:
+    model = {"provider": "simulated", "skill": 1, "exploration": 1}
+    given = {"primary": None, "select": {"sample": 1}, "model": model, **content}
+    return trial(arms=[LEAN, *arms], **given)
+
+
+async def ids(declared: Experiment, lake_path: str) -> dict[str, str]:
+    plan = await prepare(declared, lake_path)
+    return {cell.arm.name: attempt_key(cell)[:32] for cell in plan.cells}
+
+
+async def test_only_what_differs_is_bought(finished: Finished, lake_path: str) -> None:
+    """An arm whose options change nothing buys nothing; one with a review buys the review."""
+    declared = derived(SAME, STRICT)
+    lake = await finished.copy(declared, lake_path)
+    journal = open_journal(lake)
+    by_arm = await ids(declared, lake_path)
+    accounts = {arm: journal.account(attempt_id) for arm, attempt_id in by_arm.items()}
+    steps = {arm: journal.steps(attempt_id) for arm, attempt_id in by_arm.items()}
+    assert accounts["same"].calls_billed == 0
+    assert accounts["same"].credited_usd == accounts["lean"].billed_usd
+    assert all(step.copied for step in steps["same"])
+    bought = [step for step in steps["strict"] if step.kind == "model" and not step.copied]
+    assert accounts["strict"].calls_billed == len(bought) == 1
+    assert b"final_reviewer" in bought[0].request
+    assert accounts["strict"].credited_usd == pytest.approx(
+        accounts["lean"].billed_usd + accounts["strict"].billed_usd
+    )
+
+
+async def test_the_lake_and_the_report_say_what_is_shared(
+    finished: Finished, lake_path: str
+) -> None:
+    """Rows have the base, the shared calls and their cost; the report says what was saved."""
+    from flows.storage import report_files
+
+    declared = derived(SAME, STRICT)
+    lake = await finished.copy(declared, lake_path)
+    rows = {
+        arm: lake.read("attempts", "trial", arm, attempt_id)[0]
+        for arm, attempt_id in (await ids(declared, lake_path)).items()
+    }
+    lean, strict = rows["lean"], rows["strict"]
+    assert (lean["base_attempt_id"], lean["reused_calls"], lean["reused_usd"]) == (None, 0, 0.0)
+    assert strict["base_attempt_id"] == lean["attempt_id"]
+    assert strict["reused_calls"] == lean["model_calls"] == strict["model_calls"] - 1
+    assert strict["cost_usd"] == pytest.approx(strict["reused_usd"] + strict["billed_usd"])
+    report = report_files.read(lake, "trial")
+    assert [(one.arm, one.derived_from) for one in report.sharing] == [
+        ("same", "lean"),
+        ("strict", "lean"),
+    ]
+    saved = sum(one.reused_usd for one in report.sharing)
+    assert saved == pytest.approx(2 * lean["cost_usd"])
+    markdown = report_files.write(lake, report)
+    assert "Derived arms share draws with others (same from lean, strict from lean)" in markdown
+    assert "exploratory, shared draws" in markdown
+    assert not report.audits
+
+
+async def test_a_derived_cell_alone_solves_its_base_first(lake_path: str) -> None:
+    """The flow of one cell buys the base, and then what differs."""
+    declared = derived(STRICT)
+    plan = await prepare(declared, lake_path)
+    [instance_id] = {cell.instance.instance_id for cell in plan.cells}
+    assert await solve(declared, instance_id, "strict", lake=lake_path) == "resolved"
+    by_arm = await ids(declared, lake_path)
+    journal = open_journal(Lake.existing(lake_path))
+    assert journal.account(by_arm["strict"]).calls_billed == 1
+    assert journal.account(by_arm["lean"]).calls_billed > 1
+    assert not Lake.existing(lake_path).units("evaluations", f"{by_arm['lean']}-*")
+
+
+async def test_a_base_that_was_pruned_meanwhile_is_told_in_one_line(
+    finished: Finished, lake_path: str
+) -> None:
+    """An arm that is added after its base was pruned buys nothing, and says what to do."""
+    lake = await finished.copy(derived(), lake_path)
+    declared = derived(STRICT)
+    by_arm = await ids(declared, lake_path)
+    journal = open_journal(lake)
+    journal.retention.prune(by_arm["lean"])
+    with pytest.raises(IncompleteRun, match="1 of 2 cells ended as infrastructure"):
+        await benchmark(declared, lake_path)
+    [row] = lake.read("attempts", "trial", "strict", by_arm["strict"])
+    assert "were pruned meanwhile" in row["detail"]
+    assert journal.account(by_arm["strict"]).calls_billed == 0
+
+
+async def test_the_base_of_an_unfinished_attempt_is_not_pruned(
+    finished: Finished, lake_path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`durabench prune` keeps the steps that a derived attempt still needs."""
+    lake = await finished.copy(derived(), lake_path)
+    declared = derived(STRICT)
+    by_arm = await ids(declared, lake_path)
+    journal = open_journal(lake)
+    plan = await prepare(declared, lake_path)
+    [cell] = [each for each in plan.cells if each.arm.name == "strict"]
+    journal.start(journaled(cell, by_arm["strict"]))
+    pruning.prune(lake_path, "0h", None, ["steps"], results=False, remove=True)
+    assert "1 keep theirs, because attempts that reuse them have not ended" in (
+        capsys.readouterr().out
+    )
+    assert journal.steps(by_arm["lean"])

@@ -1,0 +1,98 @@
+"""A diagnosis leads from failing tests to the step that wrote the lines, and to a fork."""
+
+import asyncio
+import shlex
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from flows.experiments import forking
+from flows.experiments.diagnosis import Subject, diagnose, insights
+from flows.storage import report_files
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
+from tests.flows.conftest import Finished, trial
+
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(2)]
+
+
+@pytest.fixture
+async def lake(finished: Finished, lake_path: str) -> Lake:
+    """Return a lake in which `able` resolves what `unable` does not."""
+    return await finished.copy(trial(), lake_path)
+
+
+def ids(lake: Lake, arm: str) -> list[str]:
+    return lake.units("attempts", "*", "trial", arm)
+
+
+def subject(lake: Lake, attempt_id: str) -> Subject:
+    journal = open_journal(lake)
+    attempt = journal.attempt(attempt_id)
+    assert attempt is not None
+    return Subject(lake, journal, attempt)
+
+
+async def test_the_command_explains_a_failure_and_names_a_fork(lake: Lake) -> None:
+    """It names the failing tests, the step that wrote the file, a resolved attempt and a fork."""
+    [attempt_id, *_] = ids(lake, "unable")
+    known = subject(lake, attempt_id)
+    arguments = ["diagnose", attempt_id[:12], "--lake", str(lake.root)]
+    result = await asyncio.to_thread(CliRunner().invoke, app, arguments)
+    assert result.exit_code == 0, result.output
+    assert known.verdict is not None
+    failing = [*known.verdict["fail_to_pass_failure"], *known.verdict["pass_to_pass_failure"]]
+    assert all(name in result.stdout for name in failing[:5])
+    assert known.verdict["reason"] in result.stdout
+    failed, origin, _, difference, after = diagnose(known, str(lake.root))
+    assert failed.lines[0].startswith("The verdict is unresolved")
+    writer, caller = origin.steps[:2]
+    tree = {step.place: step.tree for step in known.steps}
+    assert tree[writer] is not None
+    assert f"step {writer}" in origin.lines[0]
+    assert f"asked for by call {caller}" in origin.lines[0]
+    assert difference.lines[0].startswith("able, attempt ")
+    program, command, prefix, at, place, *_ = shlex.split(after.command)
+    assert (program, command, at) == ("durabench", "fork", "--at")
+    assert after.command in result.stdout
+    assert forking.check(prefix, place, str(lake.root)).parent.attempt_id == attempt_id
+
+
+async def test_a_resolved_attempt_needs_no_explanation(lake: Lake) -> None:
+    """The command says so; an attempt that does not exist is wrong usage."""
+    [attempt_id, *_] = ids(lake, "able")
+    root = str(lake.root)
+    told, absent = (
+        CliRunner().invoke(app, ["diagnose", prefix, "--lake", root])
+        for prefix in (attempt_id, "absent")
+    )
+    assert "It is resolved" in told.stdout
+    assert absent.exit_code == 2
+
+
+async def test_the_page_of_a_trajectory_draws_the_graph_and_the_diagnosis(lake: Lake) -> None:
+    """Every drawn step links to its section. The page of a resolved attempt has no diagnosis."""
+    report_files.write(lake, report_files.read(lake, "trial"), insight_of=insights(lake))
+    folder = lake.root / "reports" / "trial" / "trajectories"
+    failed = (folder / f"{ids(lake, 'unable')[0]}.html").read_text()
+    resolved = (folder / f"{ids(lake, 'able')[0]}.html").read_text()
+    steps = subject(lake, ids(lake, "unable")[0]).steps
+    assert failed.count("<circle ") == len(steps)
+    for number in range(1, len(steps) + 1):
+        assert f'href="#step-{number}"' in failed
+        assert f'id="step-{number}"' in failed
+    assert "What a resolved attempt did otherwise" in failed
+    assert "durabench fork" in failed
+    assert "What depends on what" in resolved
+    assert 'id="diagnosis"' not in resolved
+
+
+async def test_a_pruned_attempt_has_a_page_without_a_graph(lake: Lake) -> None:
+    """The lake has its steps, and nothing says what they used."""
+    attempt_id = ids(lake, "unable")[0]
+    open_journal(lake).retention.prune(attempt_id)
+    assert insights(lake)(attempt_id) is None
+    result = CliRunner().invoke(app, ["diagnose", attempt_id, "--lake", str(lake.root)])
+    assert result.exit_code == 2
+    assert "were pruned" in result.output

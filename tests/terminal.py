@@ -1,0 +1,96 @@
+"""A program on a terminal of its own, as a person uses it."""
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import subprocess
+import termios
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.waiting import wait_until
+
+CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\r"
+
+_CONTROL = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[=>]|\][^\x07]*\x07)|\r")
+
+
+class Terminal:
+    """A program that runs on a terminal during the block. It is killed at its end."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], cwd: Path) -> None:
+        self._command, self._cwd = command, cwd
+        # Without an answer of a real terminal, the prompt would wait for its position.
+        self._environment = {**environment, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
+        self._read = b""
+
+    def __enter__(self) -> Self:
+        self._own, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            self._command,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=self._environment,
+            cwd=self._cwd,
+            start_new_session=True,
+            preexec_fn=_control,
+        )
+        os.close(theirs)
+        threading.Thread(target=self._collect, daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.kill()
+        os.close(self._own)
+
+    @property
+    def shown(self) -> str:
+        """Everything printed so far, without control sequences."""
+        return _CONTROL.sub("", self._read.decode(errors="replace"))
+
+    def type(self, text: str) -> None:
+        """Type characters."""
+        os.write(self._own, text.encode())
+
+    def until(self, text: str, times: int = 1, seconds: float = 120) -> None:
+        """Wait until a text was printed so many times."""
+        try:
+            wait_until(lambda: self.shown.count(text) >= times, seconds=seconds)
+        except AssertionError:
+            raise AssertionError(f"no {text!r} in:\n{self.shown[-3000:]}") from None
+
+    def ended(self, seconds: float = 60) -> int:
+        """Wait for the end of the program. Return its exit code."""
+        return self.process.wait(timeout=seconds)
+
+    def kill(self) -> None:
+        """Kill the program and what it started in its process group."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def _collect(self) -> None:
+        while True:
+            try:
+                part = os.read(self._own, 65_536)
+            except OSError:  # the program has ended
+                return
+            if not part:
+                return
+            self._read += part
+
+
+def _control() -> None:
+    """Make the terminal that of the new session, so that Ctrl-C reaches the program."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
