@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
-from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, select
+from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, or_, select
 
 from agent.errors import MessageRefused
 from agent.journal import leases
 from agent.journal.database import Database, clock
+from agent.journal.statements import prepared
 from agent.journal.tables import attempts, inbox, waits
 from agent.journal.types import Lease
 
@@ -37,22 +38,26 @@ MOST_BYTES = 100_000
 # Built once: to build a statement takes longer than to carry it out.
 _OWN = inbox.c.attempt_id == bindparam("of")
 _LATER = and_(_OWN, inbox.c.n > bindparam("after"))
-_LOCK = (
+_LOCK = prepared(
     select(attempts.c.outcome, attempts.c.pruned_at)
     .where(attempts.c.attempt_id == bindparam("of"))
     .with_for_update()
 )
-_FIND = select(inbox).where(_OWN, inbox.c.message_id == bindparam("message"))
-_READ = select(inbox).where(_LATER).order_by(inbox.c.n)
-_ADD = (
+_SAME_OR_END = prepared(
+    select(inbox).where(
+        _OWN, or_(inbox.c.message_id == bindparam("message"), inbox.c.kind == "end")
+    )
+)
+_READ = prepared(select(inbox).where(_LATER).order_by(inbox.c.n))
+_ADD = prepared(
     insert(inbox)
     .values(
         n=select(func.coalesce(func.max(inbox.c.n), 0) + 1).where(_OWN).scalar_subquery(),
         sent_at=clock(),
     )
-    .returning(inbox)
+    .returning(inbox),
+    ("attempt_id", "message_id", "kind", "text", "sender"),
 )
-_WAS_ENDED = select(select(inbox.c.n).where(_OWN, inbox.c.kind == "end").exists())
 _IS_ANSWERED = select(select(inbox.c.n).where(_LATER).exists())
 _WAIT = select(waits).where(waits.c.attempt_id == bindparam("of"))
 _FORGET_WAIT = delete(waits).where(waits.c.attempt_id == bindparam("of"))
@@ -172,10 +177,13 @@ def forget(connection: Connection, attempt_id: str) -> None:
 
 def _send(connection: Connection, attempt_id: str, message: InboxMessage) -> InboxMessage:
     # The lock keeps the order of positions that of commits, and an end from coming between.
-    attempt = connection.execute(_LOCK, {"of": attempt_id}).first()
+    attempt = _LOCK.run(connection, {"of": attempt_id}).first()
     if attempt is None:
         raise MessageRefused(f"the journal has no attempt {attempt_id}")
-    if (known := _find(connection, attempt_id, message.id)) is not None:
+    earlier = _same_or_end(connection, attempt_id, message.id)
+    for known in earlier:
+        if known.id != message.id:
+            continue
         if (known.kind, known.text) != (message.kind, message.text):
             raise MessageRefused(
                 f"message {message.id} was sent before with another text: choose another id"
@@ -185,7 +193,7 @@ def _send(connection: Connection, attempt_id: str, message: InboxMessage) -> Inb
         raise MessageRefused(f"attempt {attempt_id} has ended, and its steps were pruned")
     if attempt.outcome is not None:
         raise MessageRefused(f"attempt {attempt_id} has ended: fork it to continue from there")
-    if _was_ended(connection, attempt_id):
+    if earlier:
         raise MessageRefused(f"attempt {attempt_id} was asked to end, and takes no more messages")
     if message.kind in DECISIONS:
         _check_asked(connection, attempt_id)
@@ -200,10 +208,6 @@ def _check_asked(connection: Connection, attempt_id: str) -> None:
         raise MessageRefused(f"attempt {attempt_id} has its answer, and asks for no other one yet")
 
 
-def _was_ended(connection: Connection, attempt_id: str) -> bool:
-    return bool(connection.execute(_WAS_ENDED, {"of": attempt_id}).scalar_one())
-
-
 def _add(connection: Connection, attempt_id: str, message: InboxMessage) -> InboxMessage:
     row = {
         "attempt_id": attempt_id,
@@ -212,16 +216,17 @@ def _add(connection: Connection, attempt_id: str, message: InboxMessage) -> Inbo
         "text": message.text,
         "sender": message.sender,
     }
-    return _message(connection.execute(_ADD, {**row, "of": attempt_id}).one())
+    return _message(_ADD.run(connection, {**row, "of": attempt_id}).one())
 
 
-def _find(connection: Connection, attempt_id: str, message_id: str) -> InboxMessage | None:
-    row = connection.execute(_FIND, {"of": attempt_id, "message": message_id}).first()
-    return None if row is None else _message(row)
+def _same_or_end(connection: Connection, attempt_id: str, message_id: str) -> list[InboxMessage]:
+    """Return the messages with that id, and those that end the attempt: two at most."""
+    rows = _SAME_OR_END.run(connection, {"of": attempt_id, "message": message_id})
+    return [_message(row) for row in rows]
 
 
 def _read(connection: Connection, attempt_id: str, after: int) -> list[InboxMessage]:
-    rows = connection.execute(_READ, {"of": attempt_id, "after": after})
+    rows = _READ.run(connection, {"of": attempt_id, "after": after})
     return [_message(row) for row in rows]
 
 

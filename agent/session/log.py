@@ -3,7 +3,7 @@
 A model call costs money, so it is written before and after the call. Any other step is written
 once, after it ran: if it is cut off, it leaves no bill, and its workspace is restored to the state
 after the last recorded step. So a step in a workspace may wait for the intent of the next call, and
-both are written in one transaction.
+both are written in one transaction. An event may wait too: it is a reading that can be made again.
 """
 
 import asyncio
@@ -97,7 +97,8 @@ class StepLog(Protocol):
     ) -> None:
         """Record a step that costs nothing, with its work tree if that changed.
 
-        A step in a workspace may be recorded later: with the next intent, or by `flush`.
+        A step in a workspace and an event may be recorded later: with the next intent, or by
+        `flush`.
         """
         ...
 
@@ -269,8 +270,8 @@ class JournalLog:
                 step.inputs,
             )
         )
-        if step.bench is None:  # no workspace is restored to before it
-            await self.flush()
+        if step.bench is None and step.kind != "event":
+            await self.flush()  # it may have had effects that nothing undoes before a repetition
 
     async def flush(self) -> None:
         await self._unwritten.write()

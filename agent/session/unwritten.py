@@ -1,8 +1,9 @@
 """Free steps that happened and are written with the next intent of their attempt.
 
-Then a command and the model call after it need one transaction instead of two. Until the step is
-written, nothing outside this process depends on its result: no call that contains it is sent, and
-no other step begins. A crash therefore repeats the step as if it had never ended.
+Then a command, or the reading of a message, and the model call after it need one transaction
+instead of two. Until the step is written, nothing outside this process depends on its result: no
+call that contains it is sent, and no other step begins. A crash therefore repeats the step as if it
+had never ended.
 """
 
 import asyncio

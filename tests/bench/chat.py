@@ -4,7 +4,8 @@ An update asks "Reply with the number i." and gets its answer, with the conversa
 is a direct call, or a message to an attempt that reads it, asks the model and records all of that:
 on SQLite, on PostgreSQL, or on SQLite inside a Prefect flow. Each side is a process of its own.
 They take turns after every update, so that a busy machine slows all of them alike. The first update
-opens connections, and does not count.
+opens connections, and does not count. LiteLLM logs each call after its answer, even without a
+logger. That belongs to the update of every side, as it would if the next update began at once.
 """
 
 import asyncio
@@ -225,6 +226,8 @@ def _process(given: Given, environment: dict[str, str]) -> "Iterator[subprocess.
 
 async def _serve(given: Given, out: TextIO) -> None:
     """Make an update for each line, and print its milliseconds."""
+    from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
+
     model = models.build(models.parse(given.model), TASK, 0)
     talk: list[Message] = []
     async with _side(given, model) as ask:
@@ -234,6 +237,8 @@ async def _serve(given: Given, out: TextIO) -> None:
             talk.append({"role": "user", "content": f"Reply with the number {number}."})
             reply = await ask(number, ModelRequest(list(talk), number=number))
             talk.append(reply.message)
+            await asyncio.sleep(0)  # the call's logging is queued
+            await GLOBAL_LOGGING_WORKER.flush()
             told = {
                 "ms": 1000 * (perf_counter() - began),
                 "cpu_ms": 1000 * (process_time() - cpu_began),

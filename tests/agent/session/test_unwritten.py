@@ -1,4 +1,4 @@
-"""A step in a workspace is written with the next intent, and before anything depends on it."""
+"""Steps that nothing outside depends on yet are written with the next intent."""
 
 import asyncio
 from typing import Any
@@ -9,6 +9,8 @@ from agent.errors import FencedError
 from agent.journal.holding import worker
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest, Usage
 from agent.session import unwritten
+from agent.session.contacts import Contact
+from agent.session.steps import ActionResult
 from agent.workspaces.protocol import Workspace
 from tests.agent.session.runs import ASK, Runs
 
@@ -58,6 +60,34 @@ async def test_a_command_is_written_with_the_intent_of_the_next_call(runs: Runs)
 
 
 @pytest.mark.usefixtures("held")
+async def test_a_reading_is_written_with_the_intent_of_the_next_call(runs: Runs) -> None:
+    """It is made again if the process dies before."""
+
+    async def read() -> str:
+        return "read"
+
+    model = Watching(runs)
+    async with runs.session(model) as session:
+        await session.event("look", {}, read, str)
+        assert kinds(runs) == []
+        await session.call(ASK)
+    assert model.seen == [["event", "model"]]
+
+
+@pytest.mark.usefixtures("held")
+async def test_an_action_outside_of_the_workspace_is_written_at_once(runs: Runs) -> None:
+    """Nothing undoes its effects before it would be repeated."""
+
+    async def act(left_s: float) -> ActionResult:
+        return ActionResult(None)
+
+    async with runs.session() as session:
+        scope = session.scope("outside")
+        await scope.step_at(0, Contact("action", b"{}", {}, act))
+        assert kinds(runs) == ["action"]
+
+
+@pytest.mark.usefixtures("held")
 async def test_concurrent_calls_wait_for_the_command_that_they_may_depend_on(runs: Runs) -> None:
     """No call overtakes the write that another one makes."""
     model = Watching(runs)
@@ -84,6 +114,7 @@ async def test_no_other_step_begins_before_it_is_written(runs: Runs) -> None:
             return kinds(runs)
 
         assert await session.event("look", {}, read, list[str]) == ["command", "action", "command"]
+        await run(session)
         assert kinds(runs) == ["command", "action", "command", "event"]
 
 
