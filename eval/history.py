@@ -31,6 +31,8 @@ Where = Literal[
 
 _SCRIPT = Path(__file__).with_name("history.sh").read_text(encoding="utf-8")
 _TIMEOUT_S = 600.0
+_BEGINS = "--- durabench: history"
+"""A line before the output of a function. The profile of a login shell may print lines before."""
 
 _LISTED = 1000
 """Maximum number of commits to check, newest first. One newer commit is enough to fail."""
@@ -128,7 +130,7 @@ class _Repository:
         """
         known = {"base": self._base, "folder": self._folder, "limit": str(_LISTED)}
         settings = [f"{k}={shlex.quote(v)}" for k, v in {**known, **variables}.items()]
-        script = "\n".join([*settings, _SCRIPT, function])
+        script = "\n".join([*settings, _SCRIPT, f"echo {shlex.quote(_BEGINS)}", function])
         command = f"/bin/bash -c {shlex.quote(script)}"
         done = await self._official.run(command, timeout_s=_TIMEOUT_S)
         if done.exit_code != 0:
@@ -136,7 +138,7 @@ class _Repository:
                 f"git cannot read {self._folder} ({function} ended with {done.exit_code}): "
                 f"{done.output.strip()[-200:]}"
             )
-        return done.output.splitlines()
+        return done.output.partition(f"{_BEGINS}\n")[2].splitlines()
 
     async def newer(self) -> frozenset[str]:
         """Return the ids of the newer commits."""

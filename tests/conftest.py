@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from agent.timings import timings
 from tests import samples
@@ -53,6 +54,12 @@ PROGRAMS = frozenset(
 
 WHOLE = frozenset({"durability", "operation", "walkthrough"})
 """Folders of `tests` whose tests run whole programs."""
+
+# A busy machine is no defect of an example. The time limit of the whole test stays.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
 
 TIMEOUT_S = 300.0
 """The time limit of a test that has none of its own, as in pyproject.toml."""

@@ -1,6 +1,7 @@
 """A tiny real repository to grade patches on, and real shells to grade them in."""
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -140,12 +141,13 @@ def repaired_repository(repository: Path) -> Path:
 
 
 class HostShell:
-    """A login shell in a folder of the host."""
+    """A login shell in a folder of the host, with a home beside it."""
 
     environment = "host"
 
     def __init__(self, root: Path, max_output_bytes: int = 1 << 30) -> None:
         self.root = str(root)
+        self.home = root.parent / "home"
         self._limit = max_output_bytes
 
     async def run(
@@ -159,6 +161,7 @@ class HostShell:
         done = subprocess.run(
             ["timeout", "-s", "KILL", str(timeout_s), "bash", "-lc", command],
             cwd=self.root,
+            env={**os.environ, "HOME": str(self.home)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

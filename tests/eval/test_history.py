@@ -125,6 +125,14 @@ async def test_harmless_content_is_accepted(
     assert await inspect(host_shell, base) == ()
 
 
+async def test_what_a_login_profile_prints_is_no_commit(host_shell: Any, base: str) -> None:
+    """An image may greet those who log in."""
+    host_shell.home.mkdir()
+    (host_shell.home / ".bash_profile").write_text("echo welcome to this image; echo oh >&2\n")
+    assert (await host_shell.run("true", timeout_s=10)).output == "welcome to this image\noh\n"
+    assert await inspect(host_shell, base) == ()
+
+
 async def test_a_repository_without_the_base_commit_fails(host_shell: Any) -> None:
     """A repository without the base commit fails, because it cannot be known what is newer."""
     [leak] = await inspect(host_shell, "1" * 40)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.graph import get_reads, get_writes, infer_edges
@@ -128,7 +128,7 @@ def _run(cells: list[str], without: str = "") -> dict[str, Any] | None:
 
 
 @given(CELLS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 def test_what_a_run_reads_and_changes_was_seen_in_the_text(cells: list[str]) -> None:
     """A run changes no variable but those of the text, and needs no other, through any alias."""
     reader = Reader()

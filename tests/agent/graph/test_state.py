@@ -1,7 +1,7 @@
 """The execution-state graph."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.graph import ExecutionStateGraph
@@ -66,12 +66,10 @@ def test_unknown_steps_and_cycles_are_refused() -> None:
         made.add_step("a")
 
 
-UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 EDGES = st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=40)
 
 
 @given(EDGES, st.integers(0, 11))
-@UNHURRIED
 def test_staleness_is_reachability(pairs: list[tuple[int, int]], changed: int) -> None:
     """Stale is exactly what can be reached, and the order of replaying respects every edge."""
     made = ExecutionStateGraph()
@@ -99,7 +97,6 @@ def test_staleness_is_reachability(pairs: list[tuple[int, int]], changed: int) -
 
 
 @given(EDGES)
-@UNHURRIED
 def test_a_graph_survives_json(pairs: list[tuple[int, int]]) -> None:
     """A graph that was written and read is the same."""
     made = ExecutionStateGraph()

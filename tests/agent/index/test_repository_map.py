@@ -166,7 +166,7 @@ CODE = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     texts=st.dictionaries(PATHS, CODE, max_size=30),
     task=st.text(max_size=200),

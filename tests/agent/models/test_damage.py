@@ -54,7 +54,7 @@ def test_damage_applies_and_is_wrong(case: Case, tmp_path: Path) -> None:
     seed=st.integers(0, 99),
     cuts=st.lists(st.integers(0, 8), max_size=4),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_damage_of_any_edit_applies(
     lines: list[str], seed: int, cuts: list[int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -4,7 +4,7 @@ import random
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, false_discovery_control
 from statsmodels.stats.multitest import multipletests
@@ -21,7 +21,6 @@ pytestmark = pytest.mark.sampled(2)
 P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 
 
-@settings(deadline=None)  # the first call imports scipy
 @given(P_VALUES)
 def test_discoveries_are_those_of_statsmodels(values: list[float]) -> None:
     """Benjamini and Hochberg's p-values equal those of statsmodels, also with ties."""

@@ -224,7 +224,7 @@ def test_holm_steps_down() -> None:
     assert holm([]) == ()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_holm_is_the_definition_and_lies_between_none_and_bonferroni(values: list[float]) -> None:
     """By Holm's definition, the adjusted value is the largest scaled value up to each rank."""

@@ -25,7 +25,7 @@ def test_power_gives_the_published_values() -> None:
     assert pairs_needed(0.3, 0.1, 0.8) == 249
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(plans)
 @example((18, 0.9971594293134106, 1.0))
 @example((26, 0.9980769632257968, 1.0))
