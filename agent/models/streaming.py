@@ -43,7 +43,8 @@ async def streamed_by_responses(litellm: ModuleType, arguments: dict[str, Any], 
     ended = stream.completion_stream.streaming_response.completed_response
     if ended is None:
         raise EmptyAnswer("the answer broke off")
-    response = LiteLLMResponsesTransformationHandler().transform_response(
+    handler: Any = LiteLLMResponsesTransformationHandler()  # type: ignore[no-untyped-call]
+    response = handler.transform_response(
         model=stream.model,
         raw_response=ended.response,
         model_response=litellm.ModelResponse(),

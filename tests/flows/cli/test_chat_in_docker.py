@@ -22,10 +22,8 @@ pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(600)]
 IDLE_S = 10
 SLOW_S = 20
 
-READ: dict[str, Any] = {
-    "calls": [{"tool": "run_command", "arguments": {"command": "cat notes.txt /etc/hostname"}}]
-}
-"""Reads a file of an earlier turn, and the name of the container."""
+READ: dict[str, Any] = {"calls": [{"tool": "read", "arguments": {"path": "notes.txt"}}]}
+"""Reads a file of an earlier turn."""
 
 
 @pytest.fixture
@@ -70,7 +68,7 @@ def test_a_chat_that_waits_has_no_container(
     code, output = said("send", attempt, "What does it say?", "--wait", *lake)
     assert (code, output.splitlines()[-1]) == (0, "It says hello.")
     assert containers(attempt) == []
-    [shown] = [line for line in outputs(attempt, lake_path) if "run_command: " in line]
+    [shown] = [line for line in outputs(attempt, lake_path) if " read: " in line]
     assert "hello" in shown
     code, output = said("end", attempt, "--wait", *lake)
     assert (code, output.splitlines()[-1]) == (0, "[ended] submitted (It says hello.)")
@@ -119,7 +117,7 @@ def test_a_chat_continues_after_its_container_is_gone(
         terminal.until("[ended] submitted")
         assert terminal.ended() == 0
     assert containers(attempt) == []
-    [shown] = [line for line in outputs(attempt, lake_path) if "run_command: " in line]
+    [shown] = [line for line in outputs(attempt, lake_path) if " read: " in line]
     assert "hello" in shown
     account = journal.account(attempt)
     assert account.calls_billed == account.calls_credited == len(replies)

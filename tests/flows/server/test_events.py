@@ -125,6 +125,7 @@ def test_a_larger_budget_is_reported_again(prefect_server: PrefectServer, tmp_pa
 async def acts_on_waiting(port: int) -> None:
     """Make an automation that sends a message whenever an attempt waits."""
     block = CustomWebhookNotificationBlock(
+        name="waiting",
         url=f"http://127.0.0.1:{port}",
         json_data={"subject": "{{subject}}", "body": "{{body}}"},
         allow_private_urls=True,
