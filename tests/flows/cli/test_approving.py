@@ -3,7 +3,7 @@
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ import yaml
 from prefect.settings import PREFECT_API_URL
 
 from agent.journal import Journal
-from flows.storage import journals, report_files
+from flows.storage import report_files
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
-from tests.flows.cli.test_chat import INSTANCE, said
+from tests.flows.cli.test_chat import INSTANCE, calling, said
+from tests.servers import openai_server
 from tests.servers.prefect_server import command_line
 from tests.waiting import wait_until
 
@@ -44,18 +45,37 @@ def plan(step: str) -> Reply:
     return {"calls": [{"tool": "answer", "arguments": arguments}]}
 
 
+def planned(plans: Sequence[Reply], work: Sequence[Reply]) -> openai_server.Script:
+    """Return a model that plans, and works once it is given a tool that changes files."""
+
+    def reply(body: dict[str, Any]) -> openai_server.Reply:
+        tools = [tool["function"]["name"] for tool in body["tools"]]
+        number = sum(message["role"] == "assistant" for message in body["messages"])
+        [call] = (work if "write" in tools else plans)[number]["calls"]
+        return calling(call["tool"], **call["arguments"])
+
+    return reply
+
+
 @pytest.fixture(autouse=True)
 def _idle_at_once(set_timings: Callable[..., None]) -> None:
     """Let an attempt give everything back as soon as it waits."""
     set_timings(idle_s=0)
 
 
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "throw-away")
+
+
 @pytest.fixture
 def declare(tmp_path: Path) -> Callable[..., str]:
     """Return a function that writes an experiment with an asking arm and the gold arm."""
 
-    def written(approval: str, *replies: Reply) -> str:
-        model = {"provider": "scripted", "replies": list(replies)}
+    def written(approval: str, *replies: Reply, api_base: str = "") -> str:
+        model: dict[str, Any] = {"provider": "scripted", "replies": list(replies)}
+        if api_base:
+            model = {"name": "openai/gpt-4o", "api_base": api_base}
         options = {"capabilities": ["files", "faults"], "approval": approval}
         arms = [
             {"name": "asks", "agent": "loop", "model": model, "options": options},
@@ -155,16 +175,18 @@ def test_a_patch_is_revised_and_approved(declare: Callable[..., str], lake_path:
 @pytest.mark.sampled(3)
 def test_a_plan_is_revised_and_approved(declare: Callable[..., str], lake_path: str) -> None:
     """No file is changed before. The run of the experiment carries on what was approved."""
-    replies = (plan("write a.txt"), plan("write b.txt"), write("b.txt"), DONE)
-    asked = Asked(declare("plan", *replies), lake_path)
-    assert "1. write a.txt" in asked.about
-    printed = asked.approve("--revise", "write b.txt instead")
-    assert "carries it on" in printed
-    asked.run(3)
-    assert "1. write b.txt" in asked.about
-    assert not [step for step in asked.journal.steps(asked.attempt_id) if step.tree is not None]
-    asked.approve()
-    asked.run(0)
+    plans = (plan("write a.txt"), plan("write b.txt"))
+    with openai_server.OpenAIServer(planned(plans, (write("b.txt"), DONE))) as model:
+        asked = Asked(declare("plan", api_base=model.url), lake_path)
+        assert "1. write a.txt" in asked.about
+        printed = asked.approve("--revise", "write b.txt instead")
+        assert "carries it on" in printed
+        asked.run(3)
+        assert "1. write b.txt" in asked.about
+        assert not [step for step in asked.journal.steps(asked.attempt_id) if step.tree is not None]
+        asked.approve()
+        asked.run(0)
+        assert len(model.requests) == 4
     assert asked.outcome == ("submitted", "it is written")
     assert asked.patch is not None
     assert "b.txt" in asked.patch
@@ -208,22 +230,23 @@ def test_an_approval_that_is_never_given_is_waited_for(
 @pytest.mark.sampled(3)
 def test_an_approval_outlives_a_crash(declare: Callable[..., str], lake_path: str) -> None:
     """The worker dies after it has read the approval. It is not asked for again."""
-    replies = (plan("write a.txt"), slow(SLOW_S), write("a.txt"), DONE)
-    asked = Asked(declare("plan", *replies), lake_path)
-    journals.forget()
-    begun = subprocess.Popen(
-        command_line("durabench", "approve", asked.attempt_id, "--wait", "--lake", lake_path),
-        env={**os.environ, "PREFECT_API_URL": PREFECT_API_URL.value() or ""},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        wait_until(lambda: asked.journal.account(asked.attempt_id).calls_credited == 2)
-    finally:
-        os.killpg(begun.pid, signal.SIGKILL)
-        begun.wait()
-    asked.run(0)
+    work = (slow(SLOW_S), write("a.txt"), DONE)
+    with openai_server.OpenAIServer(planned([plan("write a.txt")], work)) as model:
+        asked = Asked(declare("plan", api_base=model.url), lake_path)
+        begun = subprocess.Popen(
+            command_line("durabench", "approve", asked.attempt_id, "--wait", "--lake", lake_path),
+            env={**os.environ, "PREFECT_API_URL": PREFECT_API_URL.value() or ""},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            wait_until(lambda: asked.journal.account(asked.attempt_id).calls_credited == 2)
+        finally:
+            os.killpg(begun.pid, signal.SIGKILL)
+            begun.wait()
+        asked.run(0)
+        assert len(model.requests) == 4
     assert asked.outcome == ("submitted", "it is written")
     assert asked.patch is not None
     assert "a.txt" in asked.patch

@@ -34,7 +34,7 @@ def write(path: str) -> dict[str, Any]:
     return {"calls": [{"tool": "write", "arguments": {"path": path, "content": "hello\n"}}]}
 
 
-def calling(name: str, **arguments: str) -> openai_server.Reply:
+def calling(name: str, **arguments: Any) -> openai_server.Reply:
     """Return an answer that calls a tool."""
     function = {"name": name, "arguments": json.dumps(arguments)}
     calls = [{"id": "call_1", "type": "function", "function": function}]
