@@ -69,7 +69,7 @@ def test_a_chat_that_waits_has_no_container(
     assert (code, output.splitlines()[-1]) == (0, "It says hello.")
     assert containers(attempt) == []
     [shown] = [line for line in outputs(attempt, lake_path) if " read: " in line]
-    assert "hello" in shown
+    assert "notes.txt, lines 1 to 1 of 1" in shown
     code, output = said("end", attempt, "--wait", *lake)
     assert (code, output.splitlines()[-1]) == (0, "[ended] submitted (It says hello.)")
     [prediction] = Lake.existing(lake_path).rows("predictions", "*")
@@ -118,7 +118,7 @@ def test_a_chat_continues_after_its_container_is_gone(
         assert terminal.ended() == 0
     assert containers(attempt) == []
     [shown] = [line for line in outputs(attempt, lake_path) if " read: " in line]
-    assert "hello" in shown
+    assert "notes.txt, lines 1 to 1 of 1" in shown
     account = journal.account(attempt)
     assert account.calls_billed == account.calls_credited == len(replies)
     journals.forget()
