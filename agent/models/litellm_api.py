@@ -16,7 +16,7 @@ from agent.models.litellm_loading import load
 from agent.models.protocol import CostSource, Foreign, ModelInfo, ModelReply, ModelRequest
 from agent.models.retry import EmptyAnswer, RetryPolicy, call_with_retries
 from agent.models.spec import LiteLLMSpec
-from agent.models.streaming import Tell, streamed
+from agent.models.streaming import Tell, streamed, streamed_by_responses
 from agent.models.usage import usage_of
 
 Admit = Callable[[Collection[str], int], Awaitable[None]]
@@ -60,7 +60,7 @@ class LiteLLMModel:
         self._admit = admit
         self._sleep = sleep
         self._uniform = uniform
-        self._tell = None if _is_responses(spec) else tell
+        self._tell = tell
 
     def ceiling_usd(self, request: ModelRequest) -> float | None:
         """Return the highest possible cost, or None for a model whose price is unknown.
@@ -97,6 +97,8 @@ class LiteLLMModel:
     async def _completed(self, litellm: ModuleType, arguments: dict[str, Any]) -> Any:
         if self._tell is None:
             return await _completion(litellm, arguments)
+        if _is_responses(self._spec):
+            return await _streamed_by_responses(litellm, arguments, self._tell)
         return await streamed(litellm, arguments, self._tell)
 
     async def _sent(self, send: Callable[[], Awaitable[T]], size: int) -> tuple[T, float, int]:
@@ -234,6 +236,16 @@ async def _completion(litellm: ModuleType, arguments: dict[str, Any]) -> Any:
     try:
         return await litellm.acompletion(**arguments)
     except litellm.APIConnectionError as error:
+        if _NO_OUTPUT not in str(error):
+            raise
+        return litellm.ModelResponse(model=arguments["model"], choices=[_EMPTY_CHOICE])
+
+
+async def _streamed_by_responses(litellm: ModuleType, arguments: dict[str, Any], tell: Tell) -> Any:
+    """Return the response, which may hold reasoning only, as `_completion` does."""
+    try:
+        return await streamed_by_responses(litellm, arguments, tell)
+    except ValueError as error:
         if _NO_OUTPUT not in str(error):
             raise
         return litellm.ModelResponse(model=arguments["model"], choices=[_EMPTY_CHOICE])

@@ -3,6 +3,7 @@
 import functools
 import logging
 import os
+import warnings
 from types import ModuleType
 
 
@@ -17,6 +18,8 @@ def load() -> ModuleType:
     import litellm
 
     litellm.suppress_debug_info = True
+    # It puts its own usage into streamed responses of OpenAI. A chat would show the warning.
+    warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
     if "LITELLM_LOG" not in os.environ:
         logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
     return litellm

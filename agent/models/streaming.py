@@ -4,6 +4,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from agent.models.ceilings import listed_name
 from agent.models.retry import EmptyAnswer
 
 Tell = Callable[[str], None]
@@ -16,6 +17,55 @@ async def streamed(litellm: ModuleType, arguments: dict[str, Any], tell: Tell) -
     Raises:
         EmptyAnswer: the answer broke off.
     """
+    _, chunks = await _told(litellm, arguments, tell)
+    response = litellm.stream_chunk_builder(chunks, messages=arguments["messages"])
+    # The name that the provider gave, where it gave one.
+    named = chunks[0]._hidden_params.get("provider_response_model")
+    response.model = named or response.model
+    return _without_computed(litellm, response, arguments["model"])
+
+
+async def streamed_by_responses(litellm: ModuleType, arguments: dict[str, Any], tell: Tell) -> Any:
+    """Return the response of OpenAI's Responses API, as it would be without streaming.
+
+    The last event of its stream holds the whole response. Built from chunks, it would lack the
+    reasoning that the next request has to repeat.
+
+    Raises:
+        EmptyAnswer: the answer broke off.
+        ValueError: the answer holds reasoning only, or nothing at all.
+    """
+    from litellm.completion_extras.litellm_responses_transformation.transformation import (
+        LiteLLMResponsesTransformationHandler,
+    )
+
+    stream, _ = await _told(litellm, arguments, tell)
+    ended = stream.completion_stream.streaming_response.completed_response
+    if ended is None:
+        raise EmptyAnswer("the answer broke off")
+    handler: Any = LiteLLMResponsesTransformationHandler()  # type: ignore[no-untyped-call]
+    response = handler.transform_response(
+        model=stream.model,
+        raw_response=ended.response,
+        model_response=litellm.ModelResponse(),
+        logging_obj=stream.logging_obj,
+        request_data={},
+        messages=arguments["messages"],
+        optional_params={},
+        litellm_params={},
+        encoding=None,
+    )
+    return _without_computed(litellm, response, listed_name(arguments["model"]))
+
+
+async def _told(
+    litellm: ModuleType, arguments: dict[str, Any], tell: Tell
+) -> tuple[Any, list[Any]]:
+    """Return a stream that has ended, with its chunks, of which each text was passed on.
+
+    Raises:
+        EmptyAnswer: it broke off.
+    """
     stream = await litellm.acompletion(
         **arguments, stream=True, stream_options={"include_usage": True}
     )
@@ -27,20 +77,18 @@ async def streamed(litellm: ModuleType, arguments: dict[str, Any], tell: Tell) -
                 tell(choice.delta.content)
     if stream.received_finish_reason is None:  # LiteLLM adds one to the last chunk
         raise EmptyAnswer("the answer broke off")
-    response = litellm.stream_chunk_builder(chunks, messages=arguments["messages"])
-    _correct(litellm, response, chunks[0], arguments["model"])
-    return response
+    return stream, chunks
 
 
-def _correct(litellm: ModuleType, response: Any, first: Any, name: str) -> None:
-    """Set the provider's name of the model, and leave out a cost that LiteLLM has computed."""
-    response.model = first._hidden_params.get("provider_response_model") or response.model
+def _without_computed(litellm: ModuleType, response: Any, name: str) -> Any:
+    """Return the response without a cost that LiteLLM has computed."""
     stated = getattr(response.usage, "cost", None)
     if stated is None:
-        return
+        return response
     try:
         computed = litellm.completion_cost(response, model=name)
     except Exception:  # LiteLLM raises a bare Exception for an unlisted model
         computed = 0.0
     if stated in (0, computed):
         del response.usage.cost
+    return response

@@ -27,7 +27,7 @@ from agent.errors import (
 )
 from agent.journal import Inputs, RecordedStep
 from agent.models.protocol import Model, ModelReply
-from agent.session import gates
+from agent.session import gates, turns
 from agent.session.contacts import Contact
 from agent.session.deadlines import Deadline, covered_s
 from agent.session.gates import Gate
@@ -311,7 +311,7 @@ class Line:
     async def _run(self, request: Contact, left_s: float) -> Result:
         """Run a request. A closed gate ends everything but a model call, which is paid."""
         if request.kind == "model":
-            return await request.run(left_s)
+            return await turns.within_turn(request.run(left_s), self.attempt.turn_end)
         try:
             return await gates.run(self.gates, self._within_turn(request, left_s))
         except (asyncio.CancelledError, CalledOff, ToolFailed, TurnEnded):

@@ -178,7 +178,7 @@ class Work:
             self._stop.requested = True
 
     def end_turn(self) -> None:
-        """Do the same, and cut off the tools at work."""
+        """Do the same, and cut off the tools and model calls at work."""
         self.ask_to_stop()
         if self._stop is not None:
             self._stop.turn_end.set()
@@ -262,7 +262,8 @@ class Chat:
         """End the turn. The chat continues with the next message."""
         if self._mailbox.seen().standing == "busy" and self._work.is_running:
             self._work.end_turn()
-            show("the turn ends, after a call in flight; the next message continues", "yellow")
+            self._end_line()
+            show("the turn ends; the next message continues", "yellow")
         else:
             show("Ctrl-D leaves the chat, /end ends it", "dim")
 
@@ -345,11 +346,16 @@ class Chat:
         sys.stdout.write(text)
         sys.stdout.flush()
 
-    def _show_step(self, step: Step) -> None:
-        """Print a step that was not shown before."""
-        if self._is_in_line and step.kind == "model":
+    def _end_line(self) -> None:
+        """End the line of the text that was printed while it was generated."""
+        if self._is_in_line:
             self._is_in_line = False
             show("")
+
+    def _show_step(self, step: Step) -> None:
+        """Print a step that was not shown before."""
+        if step.kind == "model":
+            self._end_line()
         place = step.scope, step.seq
         if place not in self._shown and step.kind != "event":
             console.step(of_step(step))

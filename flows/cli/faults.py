@@ -11,13 +11,18 @@ def demonstrate(name: str, lake_path: str | None, environment: str | None) -> No
     """Let faults happen to new attempts, and print their steps and the four checks.
 
     Raises:
-        UsageError: there is no such fault.
+        UsageError: there is no such fault, or the environment is not available.
+        ImageError: the image cannot be built.
         GateFailed: a check failed.
     """
     from flows.experiments.faults import checking, faults
+    from flows.images import commands
 
+    names = tuple(faults.FAULTS) if name == "all" else (name,)
+    faults.check(names)
+    commands.provide(faults.instance(), environment, lake_path)
     broken = []
-    for each in faults.FAULTS if name == "all" else (name,):
+    for each in names:
         shown = asyncio.run(faults.shown(each, lake_path, environment))
         show(f"{each}: {faults.FAULTS[each].tells}", "bold")
         tracing.trace(shown.attempt_id, lake_path, full=False, follow=False)

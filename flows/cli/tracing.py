@@ -27,11 +27,17 @@ def scenarios(name: str, lake_path: str | None, environment: str | None) -> None
     """Run scripted attempts, and show their steps as trees and the files that they left.
 
     Raises:
-        UsageError: there is no such scenario.
+        UsageError: there is no such scenario, or the environment is not available.
+        ImageError: the image cannot be built.
     """
     from flows.experiments import scenarios as scripted
+    from flows.images import commands
 
-    for each in scripted.NAMES if name == "all" else (name,):
+    names = scripted.NAMES if name == "all" else (name,)
+    for each in names:
+        scripted.load(each)
+    commands.provide(scripted.instance(), environment, lake_path)
+    for each in names:
         shown = asyncio.run(scripted.run(each, lake_path, environment))
         show(f"{each}: {shown.tells}", "bold")
         trace(shown.attempt_id, lake_path, full=False, follow=False, as_tree=True)

@@ -15,6 +15,7 @@ from agent.models.patches import parse as files_of
 from agent.session.steps import Step
 from agent.types import Outcome
 from eval import instances
+from eval.types import Instance
 from flows.errors import UsageError
 from flows.experiments import declaration, records
 from flows.experiments.cells import Cell
@@ -68,6 +69,11 @@ def load(name: str) -> Scenario:
     return Scenario.model_validate(yaml.safe_load((FOLDER / f"{name}.yaml").read_text()))
 
 
+def instance() -> Instance:
+    """Return the bundled instance of all scenarios."""
+    return instances.load(instances.BUNDLED)[0]
+
+
 async def run(name: str, lake_path: str | None, environment: str | None) -> Shown:
     """Run a scenario as a new attempt, without Prefect and without grading.
 
@@ -101,7 +107,7 @@ def _declared(name: str, scenario: Scenario, environment: str | None) -> declara
     content = {
         "name": f"scenario-{name}",
         "environment": environment or "auto",
-        "select": {"ids": [instances.load(instances.BUNDLED)[0].instance_id]},
+        "select": {"ids": [instance().instance_id]},
         "arms": [{"name": "loop", "agent": "loop", "model": script["loop"], "options": options}],
     }
     return declaration.parse(content, name)

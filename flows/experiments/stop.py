@@ -22,7 +22,7 @@ class Stop:
     def __init__(self) -> None:
         self.requested = False
         self.turn_end = asyncio.Event()
-        """Set when a person ends a turn, so that tools at work are cut off."""
+        """Set when a person ends a turn, so that tools and model calls at work are cut off."""
         self.by: State[object] | None = None
         """State of the flow run, if a state change was the request."""
         self.is_orphaned = False

@@ -11,6 +11,7 @@ from eval.selection import Selection, select
 from eval.types import Instance
 from flows.display.terminal import show
 from flows.errors import IncompleteRun, UsageError
+from flows.experiments import workspaces
 from flows.images.cache import GB, ImageCache
 from flows.storage.lake import Lake
 
@@ -55,6 +56,20 @@ def build(dataset: str, split: str, wanted: Selection, lake_path: str | None) ->
         actions[image.action] += 1
         show(f"{image.action:<8} {image.instance_id}  {image.duration_s:.1f} s")
     show(f"{actions['built']} built, {actions['current']} were current")
+
+
+def provide(instance: Instance, environment: str | None, lake_path: str | None) -> None:
+    """Build the image of a bundled instance, if it is missing and a container is to have it.
+
+    Raises:
+        ImageError, UsageError: the image cannot be built, or the environment is not available.
+    """
+    decided = asyncio.run(workspaces.decide(environment or "auto", [instance]))
+    if decided == "docker":
+        cache = ImageCache.of(Lake.open(lake_path))
+        fetched = cache.fetch(instance, instances.BUNDLED)
+        if fetched.how:
+            show(str(fetched))
 
 
 def pull(dataset: str, split: str, wanted: Selection, lake_path: str | None) -> None:

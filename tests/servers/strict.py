@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from tests.servers.openai_server import USAGE, Reply
+from tests.servers.responses_stream import as_events
 
 NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
 ENCRYPTED = "reasoning.encrypted_content"
@@ -88,7 +89,11 @@ class Dialect(ABC):
             return Reply(self.error(str(error)), 400)
         self.asked.append(asked)
         self._sent += 1
-        return Reply(self.written(self.says(asked), self._sent))
+        return self.sent(self.written(self.says(asked), self._sent), body)
+
+    def sent(self, written: dict[str, Any], body: dict[str, Any]) -> Reply:
+        """Return the response to a request. The server itself streams chat completions."""
+        return Reply(written)
 
     @abstractmethod
     def read(self, body: dict[str, Any]) -> Asked:
@@ -227,6 +232,11 @@ class Responses(Dialect):
 
     _reasoning_of: dict[str, str] = field(default_factory=dict)
     """Id of the reasoning item by the id of the call that follows it."""
+
+    def sent(self, written: dict[str, Any], body: dict[str, Any]) -> Reply:
+        if not body.get("stream"):
+            return Reply(written)
+        return Reply(as_events(written), headers={"Content-Type": "text/event-stream"})
 
     def read(self, body: dict[str, Any]) -> Asked:
         check("max_tokens" not in body, "Unknown parameter: 'max_tokens'.")

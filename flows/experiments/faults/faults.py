@@ -5,13 +5,14 @@ import json
 import os
 import tempfile
 from asyncio.subprocess import Process
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agent.journal import Account, Journal, RecordedStep, Tenure
 from eval import instances
+from eval.types import Instance
 from flows.errors import UsageError
 from flows.experiments import declaration
 from flows.experiments.faults.keeping import Worked, kept_going
@@ -195,6 +196,22 @@ class Survived:
     api: ModelApi = field(repr=False)
 
 
+def check(names: Iterable[str]) -> None:
+    """Check the names of faults.
+
+    Raises:
+        UsageError: there is no fault of one of these names.
+    """
+    for name in names:
+        if name not in FAULTS:
+            raise UsageError(f"there is no fault {name!r}: name one of {', '.join(FAULTS)}, or all")
+
+
+def instance() -> Instance:
+    """Return the bundled instance that faults happen to."""
+    return instances.load(instances.BUNDLED)[0]
+
+
 async def shown(name: str, lake_path: str | None, environment: str | None) -> Survived:
     """Let a fault happen to a new attempt, and keep the attempt going to its end.
 
@@ -202,8 +219,7 @@ async def shown(name: str, lake_path: str | None, environment: str | None) -> Su
         UsageError: there is no such fault, or the environment is not available.
         InfrastructureError: the workers failed for another reason.
     """
-    if name not in FAULTS:
-        raise UsageError(f"there is no fault {name!r}: name one of {', '.join(FAULTS)}, or all")
+    check([name])
     fault = FAULTS[name]
     lake = Lake.open(lake_path)
     with (
@@ -268,7 +284,7 @@ def _declared(name: str, fault: Fault, url: str, environment: str | None) -> dec
     content = {
         "name": f"fault-{name}",
         "environment": environment or "auto",
-        "select": {"ids": [instances.load(instances.BUNDLED)[0].instance_id]},
+        "select": {"ids": [instance().instance_id]},
         "arms": [arm],
     }
     return declaration.parse(content, name).afresh()

@@ -11,6 +11,8 @@ from agent.models.protocol import ModelReply, ModelRequest
 from agent.models.spec import LiteLLMSpec
 from agent.models.streaming import Tell
 from tests.servers import openai_server as api
+from tests.servers.responses_stream import as_events
+from tests.servers.strict import Called, Responses, Said
 
 REQUEST = ModelRequest([{"role": "user", "content": "What is here?"}])
 
@@ -59,3 +61,69 @@ async def test_an_answer_that_breaks_off_is_asked_for_again() -> None:
     parts: list[str] = []
     reply, requests = await ask(parts.append, broken, api.text("Two files."))
     assert (reply.message["content"], reply.retries, len(requests)) == ("Two files.", 1, 2)
+
+
+READ = Called("read", '{"path": "a.txt"}', "call_1")
+LIST = Called("list", '{"path": "."}', "call_2")
+SAID = {
+    "text": Said("Two files and a test."),
+    "call": Said(calls=(READ,)),
+    "text and calls": Said("I look at it.", (READ, LIST)),
+    "thought and call": Said(calls=(READ,), thinks=True),
+    "thought, text and calls": Said("I look at it.", (READ, LIST), thinks=True),
+    "thought and text": Said("Two files.", thinks=True),
+    "cut": Said("Two fi", is_cut=True),
+    "thought only": Said(thinks=True),
+    "thought, cut": Said(thinks=True, is_cut=True),
+    "nothing": Said(),
+}
+
+
+async def ask_responses(
+    tell: Tell | None, strict: api.Script, request: ModelRequest = REQUEST
+) -> tuple[ModelReply, list[dict[str, Any]]]:
+    """Make one call of the Responses API. Return its reply, without its latency, and requests."""
+    with api.OpenAIServer(strict) as server:
+        spec = LiteLLMSpec(name="openai/gpt-5", api="responses", api_base=server.url)
+        reply = await LiteLLMModel(spec, sleep=_no_sleep, tell=tell).complete(request)
+        return replace(reply, latency_s=0.0), server.requests
+
+
+@pytest.mark.parametrize("said", SAID.values(), ids=SAID)
+async def test_a_streamed_reply_of_the_responses_api_is_the_same(said: Said) -> None:
+    """Text, calls, reasoning, tokens and cost are those of an answer in one piece."""
+    parts: list[str] = []
+    whole, _ = await ask_responses(None, Responses(lambda asked: said, reasons=True))
+    strict = Responses(lambda asked: said, reasons=True)
+    streamed, [request] = await ask_responses(parts.append, strict)
+    assert streamed == whole
+    assert strict.refused == []
+    assert "".join(parts) == (whole.message["content"] or "")
+    assert request["stream"] is True
+
+
+async def test_the_reasoning_of_a_streamed_reply_is_sent_again() -> None:
+    """The API takes the next request of the conversation, whose call needs the reasoning before."""
+    replies = iter([Said(calls=(READ,), thinks=True), Said("It is empty.")])
+    strict = Responses(lambda asked: next(replies), reasons=True)
+    called, _ = await ask_responses(lambda text: None, strict)
+    [call] = called.message["tool_calls"]
+    result = {"role": "tool", "tool_call_id": call["id"], "content": "nothing"}
+    following = ModelRequest([*REQUEST.messages, called.message, result])
+    reply, _ = await ask_responses(lambda text: None, strict, following)
+    assert (reply.message["content"], strict.refused) == ("It is empty.", [])
+
+
+async def test_a_response_that_breaks_off_is_asked_for_again() -> None:
+    """The part that arrived is no reply, and what is generated anew is passed on, too."""
+    strict = Responses(lambda asked: Said("Two files and a test."), reasons=True)
+    whole = strict.written(Said("Two files and a test."), 1)
+    broken = api.Reply(as_events(whole, most=6), headers={"Content-Type": "text/event-stream"})
+    replies = iter([broken])
+    parts: list[str] = []
+    reply, requests = await ask_responses(
+        parts.append, lambda body: next(replies, None) or strict(body)
+    )
+    assert (reply.message["content"], reply.retries) == ("Two files and a test.", 1)
+    assert "".join(parts) == "Two files Two files and a test."
+    assert len(requests) == 2

@@ -34,7 +34,7 @@ def write(path: str) -> dict[str, Any]:
     return {"calls": [{"tool": "write", "arguments": {"path": path, "content": "hello\n"}}]}
 
 
-def calling(name: str, **arguments: str) -> openai_server.Reply:
+def calling(name: str, **arguments: Any) -> openai_server.Reply:
     """Return an answer that calls a tool."""
     function = {"name": name, "arguments": json.dumps(arguments)}
     calls = [{"id": "call_1", "type": "function", "function": function}]
@@ -179,13 +179,24 @@ def journal(lake_path: str) -> Journal:
         (["send", "aa1", " "], "the message is empty"),
         (["send", "aa1", "x" * (LIMIT + 1)], f"at most {LIMIT:,} are allowed"),
         (["send", "aa1", "two", "--id", "known"], "was sent before with another text"),
+        (["end", "aa1", "one", "--id", "known"], "was sent before with another text"),
         (["approve", "aa1"], "asks for no approval"),
         (["approve", "aa1", "--reject"], "asks for no approval"),
+        (["approve", "aa1", "--revise", "x"], "asks for no approval"),
+        (["approve", "aa1", "--revise", " "], "the message is empty"),
         (["approve", "aa1", "--reject", "--revise", "x"], "exclude each other"),
+        (["approve", "zz"], "there is no attempt 'zz'"),
+        (["approve", "bb1"], "only durable, loop and staged hear messages"),
+        (["approve", "cc1"], "has ended"),
+        (["approve", "dd1"], "its steps were pruned"),
+        (["end", "zz"], "there is no attempt 'zz'"),
         (["end", "cc1"], "has ended"),
+        (["end", "dd1"], "its steps were pruned"),
         (["history", "zz", "--all"], "there is no attempt 'zz'"),
         (["history", "dd1"], "its steps were pruned"),
+        (["chat", "zz"], "there is no attempt 'zz'"),
         (["chat", "cc1"], "[ended] attempt cc1 has ended: submitted"),
+        (["chat", "dd1"], "its steps were pruned"),
         (["chat", "aa1", "--repo", "."], "keeps what it was begun with"),
     ],
 )
@@ -198,6 +209,21 @@ def test_what_cannot_be_sent_is_one_line(
     assert line in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert [message.id for message in journal.inbox("aa1").read()] == ["known"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "line"),
+    [("x" * 1_000_000, "1,000,000 bytes, and at most 100,000"), ("", "is empty"), ("\0", "NUL")],
+    ids=["1 MB", "empty", "NUL"],
+)
+def test_what_is_read_from_a_pipe_is_checked(
+    typed: str, line: str, journal: Journal, lake_path: str
+) -> None:
+    """A text that is longer than a command line can hold is refused as any other one."""
+    done = CliRunner().invoke(app, ["send", "aa1", "-", "--lake", lake_path], input=typed)
+    assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1), done.output
+    assert line in done.stderr
+    assert len(journal.inbox("aa1").read()) == 1
 
 
 def test_sending_again_is_the_same_message(journal: Journal, lake_path: str) -> None:

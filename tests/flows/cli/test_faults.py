@@ -1,8 +1,11 @@
 """What faults do to an attempt, and the four checks of each."""
 
+import os
+import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -10,11 +13,16 @@ from typer.testing import CliRunner
 from agent.journal import Account, RecordedStep, Tenure
 from agent.models.protocol import ModelReply, Usage
 from agent.session.steps import encode
+from eval.base_image import BASE_IMAGE
 from flows.cli.app import app
-from flows.experiments.faults import checking
+from flows.experiments.faults import checking, faults
 from flows.experiments.faults.faults import FAULTS, Look, Survived
 from flows.experiments.faults.keeping import Worked
 from flows.experiments.faults.model_api import Asked, ModelApi
+from flows.storage.journals import open_journal
+from flows.storage.lake import Lake
+from tests.servers.docker_daemon import DockerDaemon
+from tests.servers.prefect_server import command_line
 
 SEEN = {
     "worker-killed": ["ended by signal 9", "2 workers on record", "sold 4 answers, 4 of them"],
@@ -26,17 +34,58 @@ SEEN = {
 CHECKS = ["stays running", "results persisted", "backoff visible", "no call bought twice"]
 
 
+def shown(name: str, environment: str, lake_path: str) -> str:
+    """Run the demonstration of a fault, and check all that it has to print. Return that."""
+    arguments = ["demo", "--fault", name, "--environment", environment, "--lake", lake_path]
+    done = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+    assert done.exit_code == 0, done.output
+    assert [f"✓ {check}" for check in CHECKS if f"✓ {check}" not in done.stdout] == []
+    assert [part for part in SEEN[name] if part not in done.stdout] == []
+    return done.stdout
+
+
 @pytest.mark.slow
 @pytest.mark.turn(6)
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FAULTS)
 def test_an_attempt_survives_a_fault(name: str, tmp_path: Path) -> None:
     """The command keeps the attempt going to its end, and all four checks hold."""
-    arguments = ["demo", "--fault", name, "--environment", "host", "--lake", str(tmp_path)]
-    done = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
-    assert done.exit_code == 0, done.output
-    assert [f"✓ {check}" for check in CHECKS if f"✓ {check}" not in done.stdout] == []
-    assert [part for part in SEEN[name] if part not in done.stdout] == []
+    shown(name, "host", str(tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.docker
+@pytest.mark.full
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_in_a_container_leaves_none(name: str, tmp_path: Path, docker_client: Any) -> None:
+    """All four checks hold in Docker, too, also if the worker of the container is killed."""
+    shown(name, "docker", str(tmp_path))
+    [attempt] = open_journal(Lake.existing(tmp_path)).find("")
+    wanted = {"label": f"durabench.attempt={attempt.attempt_id}"}
+    assert docker_client.containers.list(all=True, filters=wanted) == []
+
+
+@pytest.mark.slow
+@pytest.mark.docker
+@pytest.mark.full
+@pytest.mark.parametrize("demonstrated", [("--fault", "model-away"), ("--scenario", "direct")])
+def test_a_missing_image_is_built(demonstrated: tuple[str, str], tmp_path: Path) -> None:
+    """A demonstration in Docker needs nothing but the daemon."""
+    with DockerDaemon() as daemon:
+        daemon.load(BASE_IMAGE)
+        done = subprocess.run(
+            command_line("durabench", "demo", *demonstrated, "--lake", str(tmp_path)),
+            env={**os.environ, "DOCKER_HOST": daemon.url},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=240,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert f"image {faults.instance().image}: built in" in done.stdout
+        client = daemon.client()
+        assert client.containers.list(all=True) == []
+        client.close()
 
 
 def test_an_unknown_fault_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import multiprocessing
+import os
+import signal
 import statistics
 import time
 from collections.abc import AsyncIterator, Callable
@@ -15,7 +18,9 @@ from agent.journal import InboxMessage
 from agent.session.steps import from_record
 from agent.types import Outcome
 from tests.agent.arms.durable.conftest import Said
-from tests.agent.arms.loop.conftest import Attempts, Died
+from tests.agent.arms.loop.conftest import Attempts, Died, Mortal
+
+SPAWN = multiprocessing.get_context("spawn")
 
 TURNS = 10
 REPLIES: list[Said] = [
@@ -97,6 +102,49 @@ async def test_a_chat_goes_on_after_a_death_at_any_row(tmp_path: Path, rows: int
     assert (found.status, found.patch) == (wanted.status, wanted.patch)
     assert history(killed) == history(whole)
     assert [message.n for message in killed.journal.inbox("a").read()] == [*range(1, TURNS + 1)]
+
+
+def be_killed(folder: str, workspace: str, rows: int) -> None:
+    """Talk until so many rows of the journal are written, and be killed by a signal."""
+
+    def row(log: Mortal) -> None:
+        if log.rows_left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        object.__setattr__(log, "rows_left", (log.rows_left or 0) - 1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Mortal, "_row", row)
+        attempts = Attempts(Path(folder))
+        attempts.workspaces._name = workspace  # the conversation names its folder
+        asyncio.run(talk(attempts, rows))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, list[Any]]:
+    """Return the outcome and the history of a chat that nothing disturbs."""
+    attempts = Attempts(tmp_path_factory.mktemp("whole"))
+    return asyncio.run(talk(attempts)), history(attempts)
+
+
+@pytest.mark.slow
+@pytest.mark.full
+@pytest.mark.parametrize("rows", range(ROWS))
+def test_a_chat_goes_on_after_sigkill_at_any_row(
+    tmp_path: Path, whole: tuple[Outcome, list[Any]], rows: int
+) -> None:
+    """The next process finds the lease of a dead one and its work tree, and buys nothing twice."""
+    attempts = Attempts(tmp_path)
+    given = (str(tmp_path), attempts.workspaces._name, rows)
+    process = SPAWN.Process(target=be_killed, args=given)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    before = answered(attempts)
+    found = asyncio.run(talk(attempts))
+    assert len(attempts.model.asked) == 2 * TURNS - before
+    assert (found.status, found.patch) == (whole[0].status, whole[0].patch)
+    assert history(attempts) == whole[1]
+    assert [message.n for message in attempts.journal.inbox("a").read()] == [*range(1, TURNS + 1)]
 
 
 @pytest.mark.full
