@@ -11,8 +11,9 @@ import pytest
 from agent.errors import InfrastructureError, Interrupted
 from agent.models.protocol import ModelReply, ModelRequest
 from agent.ptc.tool import program_uses
+from agent.session.log import Entry
 from tests.agent.arms.durable.conftest import RoleModel, Said
-from tests.agent.arms.loop.conftest import DONE, Attempts
+from tests.agent.arms.loop.conftest import DONE, Attempts, Mortal
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -113,8 +114,18 @@ await asyncio.gather(fails(), goes_on())
     assert (outcome.status, outcome.patch) == ("submitted", "")
 
 
-async def test_nothing_begins_after_a_failure_that_is_not_caught(attempts: Attempts) -> None:
-    """Calls that wait for their turn in the workspace are called off, as are those after them."""
+async def test_nothing_begins_after_a_failure_that_is_not_caught(
+    attempts: Attempts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls that wait for their turn are called off, however long the journal takes meanwhile."""
+    append = Mortal.append
+
+    async def late(self: Mortal, step: Entry, result: bytes, **costs: Any) -> None:
+        if step.kind == "event":
+            await asyncio.sleep(0.5)
+        await append(self, step, result, **costs)
+
+    monkeypatch.setattr(Mortal, "append", late)
     code = """
 import asyncio
 async def goes_on(name):
