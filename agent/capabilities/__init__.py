@@ -5,8 +5,9 @@ own, define a `Capability` in a module of yours and name it as `module:NAME` in 
 """
 
 from agent.capabilities.base import Agent, Capability, Native
+from agent.errors import Retryable, ToolFailed
 from agent.tools.results import ToolResult
-from agent.tools.tool import Arguments, Refused, Tool, ToolSettings
+from agent.tools.tool import Arguments, Refused, Tool, ToolSettings, Value
 
 __all__ = [
     "Agent",
@@ -14,7 +15,10 @@ __all__ = [
     "Capability",
     "Native",
     "Refused",
+    "Retryable",
     "Tool",
+    "ToolFailed",
     "ToolResult",
     "ToolSettings",
+    "Value",
 ]

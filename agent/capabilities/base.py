@@ -11,7 +11,7 @@ from agent.errors import InvalidSpec
 from agent.session.session import Session
 from agent.tools import Protection, Toolbox
 from agent.tools.results import ToolResult
-from agent.tools.tool import TEXT, Arguments, Tool, ToolSettings, Value
+from agent.tools.tool import TEXT, Arguments, Refused, Tool, ToolSettings, Value
 from agent.types import Task
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ class Native:
     name: str
     arguments: type[Arguments]
     run: Callable[["Agent", Session, Any], Awaitable[ToolResult]]
-    """Receives the agent that uses it, a scope of its own, and the arguments."""
+    """Receives the agent that uses it, a scope of its own, and the arguments. Raises `Refused` if
+    the model's request is impossible, and `ToolFailed` if the attempt cannot continue."""
     changes_files: bool = False
     """True if it may change the workspace of the agent."""
     value: Value | None = TEXT
@@ -48,6 +49,14 @@ class Capability:
     """A paragraph for the system message."""
 
 
+@dataclass
+class Begun:
+    """The number of subagents that began, in this run of the attempt and in earlier ones."""
+
+    number: int | None = None
+    """None until one begins that no earlier run has recorded."""
+
+
 @dataclass(frozen=True)
 class Crew:
     """The settings and limits that all agents of an attempt share."""
@@ -62,6 +71,7 @@ class Crew:
     """Returns capabilities by their names."""
     slots: dict[int, asyncio.Semaphore] = field(default_factory=dict)
     """Limits on the subagents of each depth at the same time. A parent holds none of these."""
+    begun: Begun = field(default_factory=Begun)
 
 
 @dataclass(frozen=True)
@@ -103,7 +113,10 @@ class Agent:
 
     def _helper(self, native: Native) -> Helper:
         async def help_(asked: Any, scope: Session) -> ToolResult:
-            return await native.run(self, scope, asked)
+            try:
+                return await native.run(self, scope, asked)
+            except Refused as refusal:
+                return ToolResult(str(refusal), ok=False)
 
         return Helper(native.name, native.arguments, help_, native.changes_files, native.value)
 

@@ -71,15 +71,20 @@ async def spawn(agent: Agent, session: Session, asked: Spawn) -> ToolResult:
 
 
 async def _admitted(agent: Agent, session: Session, kind: str) -> _Admission:
-    """Return whether a subagent may begin, by the limits on depth and number."""
-    limits = agent.crew.delegation
-    begun = sum(not each["refused"] for each in session.events("spawn"))
+    """Return whether a subagent may begin, by the limits on depth and number.
+
+    Those that begin at the same time are counted here, before their events are on record.
+    """
+    limits, begun = agent.crew.delegation, agent.crew.begun
+    if begun.number is None:
+        begun.number = sum(not each["refused"] for each in session.events("spawn"))
     if kind not in limits.kinds:
         return _Admission(f"there is no agent {kind!r}; the kinds are {', '.join(limits.kinds)}")
     if agent.depth >= limits.depth:
         return _Admission(f"subagents may be nested {limits.depth} deep, so do this yourself")
-    if begun >= limits.in_all:
+    if begun.number >= limits.in_all:
         return _Admission(f"all {limits.in_all} subagents have been used, so do this yourself")
+    begun.number += 1
     return _Admission("")
 
 

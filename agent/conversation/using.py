@@ -67,6 +67,8 @@ class _Reply:
         """True if an earlier run recorded which call ended the others."""
         self._gates = [Gate(is_open=not self._is_ended) for _ in works]
         self._tasks: dict[int, asyncio.Task[ToolResult]] = {}
+        self._ends = asyncio.Event()
+        """Set when a call ends, also while others are still to be started."""
 
     async def carried_out(self) -> Used:
         """Carry out all calls, until they have ended or one of them ends the others."""
@@ -74,6 +76,7 @@ class _Reply:
         if recorded is not None:
             self._gates[recorded].open()
         starting = asyncio.create_task(self._start())
+        starting.add_done_callback(lambda _: self._ends.set())
         try:
             failed = await self._first_failure(starting, recorded)
             error = None if failed is None else await self._call_off(failed)
@@ -96,6 +99,7 @@ class _Reply:
             earlier = changing if work.is_native and not work.changes_files else []
             task = asyncio.create_task(self._run(number, list(earlier)))
             self._tasks[number] = task
+            task.add_done_callback(lambda _: self._ends.set())
             if not work.is_native:
                 await asyncio.wait({task})
             elif work.changes_files:
@@ -108,13 +112,20 @@ class _Reply:
             await asyncio.wait(earlier)
         if not work.is_native and self._session.next_recorded is None:
             await gate.passed()
-        return await work.run(gate)
+        try:
+            return await work.run(gate)
+        except Exception:
+            if not self._is_ended:
+                for each in self._gates:
+                    each.hold()
+            raise
 
     async def _first_failure(
         self, starting: "asyncio.Task[None]", recorded: int | None
     ) -> int | None:
         """Wait until a call fails, or the `recorded` one. Return its number; None if none does."""
         while True:
+            self._ends.clear()
             for number, task in self._tasks.items():
                 if task.done() and recorded in (None, number):
                     if _error(task):
@@ -123,10 +134,9 @@ class _Reply:
                         recorded = None
                         for gate in self._gates:
                             gate.open()
-            waited = [task for task in (starting, *self._tasks.values()) if not task.done()]
-            if not waited:
+            if all(task.done() for task in (starting, *self._tasks.values())):
                 return None
-            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            await self._ends.wait()
 
     async def _call_off(self, failed: int) -> BaseException | None:
         """Let nothing further begin, and record a known end. Return the error to raise."""

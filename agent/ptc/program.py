@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, cast
 
@@ -57,15 +57,19 @@ async def run(
     scope: Session,
     bounds: Bounds,
     most_calls: int,
+    on_crash: Callable[[], None] = lambda: None,
 ) -> Ended:
     """Run a program, or replay it.
+
+    `on_crash` is called when the interpreter died, before that is recorded. If it raises an error,
+    the end is not recorded, and a later run continues the program.
 
     Raises:
         AgentError: a call ended the line of work, and nothing further of the program begins.
         DivergenceError: the program does not wait for the calls that it waited for before.
     """
     async with interpreter.running(stubs(functions.values()), bounds) as running:
-        program = _Program(functions, use, scope, running, most_calls)
+        program = _Program(functions, use, scope, running, most_calls, on_crash)
         try:
             return await program.run(code)
         except asyncio.CancelledError:
@@ -85,12 +89,14 @@ class _Program:
         scope: Session,
         running: Running,
         most_calls: int,
+        on_crash: Callable[[], None],
     ) -> None:
         self._functions = functions
         self._use = use
         self._scope = scope
         self._running = running
         self._most_calls = most_calls
+        self._on_crash = on_crash
         self._gate = Gate(is_open=False)
         self._tasks: list[asyncio.Task[Settled]] = []
         self._going: set[int] = set()
@@ -99,6 +105,8 @@ class _Program:
         self._numbers: dict[int, int] = {}
         self._stops = 0
         """Stops after which it was continued."""
+        self._is_catching_up = False
+        """True while it waits for calls that are to be given now, whatever else has failed."""
 
     async def run(self, code: str) -> Ended:
         stop = await self._running.begin(code)
@@ -156,7 +164,22 @@ class _Program:
         self._numbers[called.id] = number
         self._names.append(called.name)
         self._going.add(number)
-        self._tasks.append(asyncio.create_task(self._use(called.name, given, scope)))
+        self._tasks.append(asyncio.create_task(self._carried_out(called.name, given, scope)))
+
+    async def _carried_out(self, name: str, given: dict[str, Any], scope: Session) -> Settled:
+        """Carry out a call. If it fails, no step begins until the program knows of that."""
+        try:
+            settled = await self._use(name, given, scope)
+        except Exception:
+            self._hold()
+            raise
+        if "exc_type" in settled:
+            self._hold()
+        return settled
+
+    def _hold(self) -> None:
+        if not self._is_catching_up:
+            self._gate.hold()
 
     async def _given(self, waiting: Waiting) -> list[tuple[int, int]]:
         """Return the calls whose results the program is given now: their ids and their numbers.
@@ -179,8 +202,17 @@ class _Program:
         )
         if known is not None and known.copied and not self._recorded:
             self._gate.open()  # a fork knew the order before it had the results
-        await self._have_ended(given)
+        await self._catch_up(given)
         return [(ids[number], number) for number in given]
+
+    async def _catch_up(self, given: Sequence[int]) -> None:
+        """Wait for calls that a fork is to be given. A failure of others comes after them."""
+        if all(self._tasks[number].done() for number in given):
+            return
+        self._is_catching_up = True
+        self._gate.release()
+        await self._have_ended(given)
+        self._is_catching_up = False
 
     async def _first(self, numbers: Mapping[int, int]) -> None:
         """Wait until one of these calls has ended.
@@ -196,6 +228,7 @@ class _Program:
                     await self._pass_on(number, error)
             if any(self._tasks[number].done() for number in numbers):
                 return
+            self._gate.release()  # it is given no failure now
             going = [self._tasks[number] for number in self._going]
             await asyncio.wait(going, return_when=asyncio.FIRST_COMPLETED)
 
@@ -225,6 +258,8 @@ class _Program:
             error = _error(task)
             if error is not None and not isinstance(error, CalledOff):
                 raise error
+        if isinstance(stop, Failed) and stop.is_crash and not self._recorded:
+            self._on_crash()
         return await self._scope.event("end", self._place, _known(self._ended(stop)), Ended)
 
     async def stop(self) -> None:

@@ -13,7 +13,7 @@ from agent.conversation.offering import use_tool
 from agent.errors import InfrastructureError
 from agent.ptc.limits import Programs
 from agent.ptc.stubs import Function, stubs
-from agent.ptc.values import as_text
+from agent.ptc.values import as_json, as_text
 from agent.session.session import Session
 from agent.session.steps import ActionResult, Step
 from agent.tools import Toolbox, ToolResult
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from agent.ptc.program import Ended
 
 NAME = "run_ptc"
-
-_CRASHES_IN_A_ROW = 2
 
 _RESULT = TypeAdapter(ToolResult)
 
@@ -43,7 +41,8 @@ class ProgramTool:
         self._tools = {tool.name: tool for tool in toolbox.tools}
         self._helpers = {each.name: each for each in helpers if each.value is not None}
         self._limits = limits
-        self._crashes = 0
+        self._has_crashed = False
+        """True if the interpreter died in the last program."""
 
     @property
     def helper(self) -> Helper:
@@ -86,15 +85,22 @@ class ProgramTool:
             limits.output_kb * 1000,
         )
         ended = await program.run(
-            asked.code, self._functions, self._use, session, bounds, limits.calls
+            asked.code,
+            self._functions,
+            self._use,
+            session,
+            bounds,
+            limits.calls,
+            self._check_crash,
         )
-        self._count_crashes(is_crash=ended.status == "crashed")
+        self._has_crashed = ended.status == "crashed"
         return _shown(ended, limits.output_kb * 1000, _uses(session.steps, session.name, r"(\d+)"))
 
-    def _count_crashes(self, *, is_crash: bool) -> None:
-        self._crashes = self._crashes + 1 if is_crash else 0
-        if self._crashes >= _CRASHES_IN_A_ROW:
+    def _check_crash(self) -> None:
+        """Refuse the second crash in a row, before it is recorded: it would end every retry."""
+        if self._has_crashed:
             raise InfrastructureError("the interpreter of programs died twice in a row")
+        self._has_crashed = True
 
     async def _use(self, name: str, arguments: dict[str, Any], scope: Session) -> dict[str, Any]:
         """Carry out a call of a program. Return its value, or the exception that it raises."""
@@ -140,7 +146,7 @@ def _settled(result: ToolResult, value: Value) -> dict[str, Any]:
     if result.tests is not None and result.timed_out:
         return {"exc_type": "TimeoutError", "message": result.output[-1000:]}
     if result.ok or result.exit_code is not None:
-        return {"return_value": value.of(result)}
+        return {"return_value": as_json(value.of(result))}
     kind = "RuntimeError" if result.undone else "ValueError"
     return {"exc_type": kind, "message": result.output}
 

@@ -17,15 +17,33 @@ class Gate:
     """
 
     def __init__(self, *, is_open: bool = True) -> None:
-        self._decided = asyncio.Event()
+        self._is_open = is_open
+        self._is_held = False
         self._reason = ""
+        self._decided = asyncio.Event()
         self._running: set[asyncio.Future[Any]] = set()
-        if is_open:
+        self._decide()
+
+    def _decide(self) -> None:
+        if self._reason or (self._is_open and not self._is_held):
             self._decided.set()
+        else:
+            self._decided.clear()
 
     def open(self) -> None:
         """Let live steps begin."""
-        self._decided.set()
+        self._is_open = True
+        self._decide()
+
+    def hold(self) -> None:
+        """Let nothing more begin until it is known whether a failure calls everything off."""
+        self._is_held = True
+        self._decide()
+
+    def release(self) -> None:
+        """End a hold: the failure calls nothing off."""
+        self._is_held = False
+        self._decide()
 
     def close(self, reason: str) -> None:
         """Let nothing more begin, and end the steps in flight that cost nothing.
@@ -33,7 +51,7 @@ class Gate:
         Model calls in flight finish and are recorded, because they are paid.
         """
         self._reason = self._reason or reason
-        self._decided.set()
+        self._decide()
         for task in list(self._running):
             task.cancel()
 
@@ -47,7 +65,8 @@ class Gate:
         Raises:
             CalledOff: nothing more may begin.
         """
-        await self._decided.wait()
+        while not self._decided.is_set():  # it may be held before this wakes up
+            await self._decided.wait()
         self.check()
 
     def check(self) -> None:

@@ -156,9 +156,9 @@ class Line:
         if known is not None and known.result is not None:
             step = self._replayed(known, request)
         else:
-            for gate in self.gates:
-                await gate.passed()
+            await self._passed()
             async with self._turn(request):
+                await self._passed()  # the step before it may have failed
                 self._may_go_on()
                 entry = self._entry(seq, request)
                 step = await self._reused(entry) or await self._live(entry, request)
@@ -215,6 +215,15 @@ class Line:
             return
         async with self.bench.turn:
             yield
+
+    async def _passed(self) -> None:
+        """Wait until a live step may begin.
+
+        Raises:
+            CalledOff: a gate of the scope was closed.
+        """
+        for gate in self.gates:
+            await gate.passed()
 
     def _may_go_on(self) -> None:
         """Check that a live step may begin.

@@ -61,6 +61,19 @@ async def test_a_known_end_of_one_call_ends_the_others_in_every_run(attempts: At
     assert all(step.replayed for step in attempts.session.steps)
 
 
+async def test_nothing_of_a_reply_begins_after_a_known_end(attempts: Attempts) -> None:
+    """Later calls of the reply and the next steps of subagents are called off."""
+    scripts: dict[str, Any] = {
+        "loop": [[*spawn("reader", "reader"), ("broken", {}), FIX, FIX, *spawn("reader")], DONE],
+        "reader": [LOOK],
+    }
+    outcome = await attempts.run(scripts, TOOLS, subagents={"kinds": KINDS})
+    assert (outcome.status, outcome.patch) == ("gave_up", "")
+    begun = [step for step in attempts.recorded if step.scope and "reply" not in step.scope]
+    [broken] = [step for step in begun if step.kind == "action"]
+    assert max(step.ordinal for step in begun) == broken.ordinal
+
+
 @pytest.mark.parametrize("steps", [3, 6, 9])
 async def test_a_stop_during_subagents_makes_no_further_call(
     attempts: Attempts, steps: int

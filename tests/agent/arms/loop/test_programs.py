@@ -11,8 +11,9 @@ import pytest
 from agent.errors import InfrastructureError, Interrupted
 from agent.models.protocol import ModelReply, ModelRequest
 from agent.ptc.tool import program_uses
+from agent.session.log import Entry
 from tests.agent.arms.durable.conftest import RoleModel, Said
-from tests.agent.arms.loop.conftest import DONE, Attempts
+from tests.agent.arms.loop.conftest import DONE, Attempts, Mortal
 
 pytestmark = pytest.mark.sampled(2)
 
@@ -113,6 +114,51 @@ await asyncio.gather(fails(), goes_on())
     assert (outcome.status, outcome.patch) == ("submitted", "")
 
 
+async def test_nothing_begins_after_a_failure_that_is_not_caught(
+    attempts: Attempts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls that wait for their turn are called off, however long the journal takes meanwhile."""
+    append = Mortal.append
+
+    async def late(self: Mortal, step: Entry, result: bytes, **costs: Any) -> None:
+        if step.kind == "event":
+            await asyncio.sleep(0.5)
+        await append(self, step, result, **costs)
+
+    monkeypatch.setattr(Mortal, "append", late)
+    code = """
+import asyncio
+async def goes_on(name):
+    for n in range(9):
+        await read(path=name)
+await asyncio.gather(read(path="no.py"), goes_on("calc.py"), goes_on("tests"))
+"""
+    told = await result(attempts, code)
+    assert told.endswith("0 calls done, 1 failed (read), 2 cancelled (read x 2)")
+    assert attempts.session is not None
+    uses = program_uses(attempts.session.steps, "work")
+    assert [use.name for use in uses] == ["read"]
+
+
+async def test_what_waits_for_a_failure_goes_on_if_it_is_caught(attempts: Attempts) -> None:
+    """It does so whether the program waits for the call that failed, or for others first."""
+    code = """
+import asyncio
+async def tries(first):
+    failing = read(path="no.py")
+    if first:
+        await first
+    try:
+        await failing
+    except ValueError:
+        return (await run_command("echo on"))["output"]
+await asyncio.gather(tries(None), tries(run_command("sleep 0.1; echo off")))
+"""
+    told = await result(attempts, code)
+    assert told.splitlines()[0] == 'value: ["on\\n", "on\\n"]'
+    assert told.endswith("3 calls done, 2 failed (read x 2)")
+
+
 async def test_a_failure_that_is_caught_leaves_the_others_running(attempts: Attempts) -> None:
     """As in asyncio, a caught failure ends nothing else."""
     code = """
@@ -171,10 +217,9 @@ async def test_a_stop_passes_through_a_program(attempts: Attempts) -> None:
 KILL = "for n in range(3):\n    await run_command('true')\n    x = [i for i in range(300_000)]\n"
 
 
-async def test_an_interpreter_that_is_killed_is_reported_once(
-    attempts: Attempts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The model learns that the interpreter died. If it dies again, that is infrastructure."""
+@pytest.fixture
+def deadly(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Let the worker of every program be killed at its first call. An undo ends that."""
     from agent.ptc import interpreter
 
     begin = interpreter.Running.begin
@@ -185,6 +230,12 @@ async def test_an_interpreter_that_is_killed_is_reported_once(
         return stop
 
     monkeypatch.setattr(interpreter.Running, "begin", killed)
+    return monkeypatch
+
+
+@pytest.mark.usefixtures("deadly")
+async def test_an_interpreter_that_is_killed_is_reported_once(attempts: Attempts) -> None:
+    """The model learns that the interpreter died. If it dies again, that is infrastructure."""
     once: dict[str, Any] = {"loop": [ptc(KILL), [("read", {"path": "calc.py"})], DONE]}
     outcome = await attempts.run(once, TOOLS)
     assert outcome.status == "submitted"
@@ -192,17 +243,18 @@ async def test_an_interpreter_that_is_killed_is_reported_once(
 
 
 async def test_an_interpreter_that_dies_twice_in_a_row_is_infrastructure(
-    attempts: Attempts, monkeypatch: pytest.MonkeyPatch
+    attempts: Attempts, deadly: pytest.MonkeyPatch
 ) -> None:
-    """Two programs in a row without an interpreter say nothing about the patch."""
-    from agent.ptc import interpreter
-
-    async def killed(self: interpreter.Running, code: str) -> Any:
-        return interpreter.Failed("the interpreter died", is_crash=True)
-
-    monkeypatch.setattr(interpreter.Running, "begin", killed)
-    with pytest.raises(InfrastructureError, match="died twice in a row"):
-        await attempts.run({"loop": [ptc("1"), ptc("1"), DONE]}, TOOLS)
+    """Two programs that die say nothing about the patch. A retry continues the second one."""
+    scripts: dict[str, Any] = {"loop": [ptc(KILL), ptc(KILL), DONE]}
+    for _ in range(2):
+        with pytest.raises(InfrastructureError, match="died twice in a row"):
+            await attempts.run(scripts, TOOLS)
+    deadly.undo()
+    outcome = await attempts.run(scripts, TOOLS)
+    assert (outcome.status, len(attempts.model.asked)) == ("submitted", 1)
+    *_, last = attempts.told()
+    assert last.endswith("3 calls done")
 
 
 async def test_the_uses_of_tools_in_programs_are_known(attempts: Attempts) -> None:

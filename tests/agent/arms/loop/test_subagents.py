@@ -93,6 +93,27 @@ async def test_a_subagent_that_recurses_for_ever_is_stopped(
     assert len(refusals) == 1
 
 
+@pytest.mark.parametrize("is_program", [False, True])
+async def test_subagents_that_begin_at_the_same_time_are_limited(
+    attempts: Attempts, is_program: bool
+) -> None:
+    """No more begin than are allowed in all, also if one reply or one program asks for many."""
+    code = """
+import asyncio
+async def asks():
+    try:
+        return (await spawn(agent="scout", task="look"))["status"]
+    except ValueError:
+        return "refused"
+sorted(await asyncio.gather(*[asks() for _ in range(6)]))
+"""
+    asked: Said = [("run_ptc", {"code": code})] if is_program else spawn(*["scout"] * 6)
+    await solve(attempts, {"loop": [asked, DONE], "scout": [DONE]}, in_all=4)
+    assert sum(request.role == "scout" for request in attempts.model.asked) == 4
+    told = "".join(attempts.told())
+    assert told.count("refused" if is_program else "all 4 subagents have been used") == 2
+
+
 async def test_the_failure_of_a_subagent_is_seen_by_its_parent(attempts: Attempts) -> None:
     """A child without a report and a kind that is not declared are results, not ends."""
     scripts = {
