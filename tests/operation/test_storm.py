@@ -95,12 +95,14 @@ def test_nothing_changes_but_the_bill(
     with ExitStack() as stack:
         stack.callback(crew.end)
         running = begin(on_postgres, name="storm", **declared)
+        stack.callback(kill_all, running)
         wait_until(lambda: done(on_postgres, "storm") > 0, 600)
         with on_postgres.worker(
             *["--limit", "1", "--name", "misplaced"],
             DURABENCH_DATABASE_URL=f"sqlite:///{tmp_path / 'other.sqlite'}",
         ):
             wait_until(lambda: "misplaced" in online(on_postgres))
+            assert done(on_postgres, "storm") < CELLS
             began_at = time.monotonic()
             for kill in range(KILLS):
                 time.sleep(max(0.0, began_at + (kill + 1) * EVERY_S - time.monotonic()))
@@ -118,6 +120,7 @@ def test_nothing_changes_but_the_bill(
             if running.returncode == 0:
                 break
             running = begin(on_postgres, name="storm", **declared)
+            stack.callback(kill_all, running)
         expect(on_postgres, running)
     assert not (tmp_path / "other.sqlite").exists()
     after_storm, asked = results(on_postgres, "storm", SKILLED), simulation.calls.copy()
