@@ -60,11 +60,13 @@ _TAKE = update(queue).where(*_ROW).values(holder=bindparam("by"))
 _HELD = *_OPEN, queue.c.holder == bindparam("by")
 _GIVE_BACK = update(queue).where(*_HELD, queue.c.name == bindparam("of_name")).values(holder="")
 _GIVE_BACK_ALL = update(queue).where(*_HELD).values(holder="")
-_END = (
-    update(queue)
-    .where(*_HELD, queue.c.name == bindparam("of_name"))
-    .values(ended_as=bindparam("as_end"), result=bindparam("with_result"), ended_at=clock())
-)
+_AS_ENDED = {
+    "ended_as": bindparam("as_end"),
+    "result": bindparam("with_result"),
+    "ended_at": clock(),
+}
+_END = update(queue).where(*_HELD, queue.c.name == bindparam("of_name")).values(_AS_ENDED)
+_END_FOR_GOOD = update(queue).where(*_OPEN, queue.c.name == bindparam("of_name")).values(_AS_ENDED)
 
 
 @dataclass(frozen=True)
@@ -152,9 +154,18 @@ class Queue:
         """Free all work of a holder that has not ended."""
         self._change(_GIVE_BACK_ALL, by=holder)
 
-    def end(self, name: str, holder: str, ended_as: str, result: str) -> None:
-        """End held work. Do nothing if another worker has taken it."""
-        self._change(_END, of_name=name, by=holder, as_end=ended_as, with_result=result)
+    def end(
+        self, name: str, holder: str, ended_as: str, result: str, *, is_final: bool = False
+    ) -> None:
+        """End work. If another worker has taken it, do nothing unless the result is final.
+
+        A worker that lost its lease on a slow machine may still have done the work.
+        """
+        values = {"of_name": name, "as_end": ended_as, "with_result": result}
+        if is_final:
+            self._change(_END_FOR_GOOD, **values)
+        else:
+            self._change(_END, by=holder, **values)
 
     def holders(self) -> dict[str, str]:
         """Return the worker of each lease that holds work, by the name of the lease."""

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from agent.journal import Journal, Queue
@@ -147,7 +148,8 @@ class Queued:
         return True
 
     async def end(self, cell: Cell, end: End, result: str) -> None:
-        await asyncio.to_thread(self._queue.end, cell_name(cell), self._holder, end, result)
+        finish = partial(self._queue.end, is_final=end == "done")
+        await asyncio.to_thread(finish, cell_name(cell), self._holder, end, result)
         self._let_go()
 
     async def give_back(self, cell: Cell) -> None:

@@ -1,8 +1,8 @@
 """Stop a run without losing calls that are being paid for.
 
-The first Ctrl-C or SIGTERM, or a pause or cancellation on a Prefect server, lets the calls and
-commands in flight finish and be recorded; no new ones start. Work that is still running after
-`Timings.stop_grace_s` is cut off. A second signal cuts off everything at once.
+The first Ctrl-C or SIGTERM, or a pause, cancellation or other end on a Prefect server, lets the
+calls and commands in flight finish and be recorded; no new ones start. Work that is still running
+after `Timings.stop_grace_s` is cut off. A second signal cuts off everything at once.
 """
 
 import asyncio
@@ -38,7 +38,8 @@ async def graceful_stop() -> AsyncIterator[Stop]:
         Interrupted: the flow was stopped, or was still running `Timings.stop_grace_s` after the
             stop request.
         Pause: the flow run was paused and has stopped; on resume it is run again from the top.
-        Abort: the flow run of a deployment was cancelled; it has stopped and is Cancelled.
+        Abort: the flow run of a deployment was cancelled or given up; it has stopped and keeps that
+            state.
     """
     stop = Stop()
     try:
@@ -101,7 +102,7 @@ def _signals(stop: Stop, asked: Callable[[], None]) -> Iterator[None]:
 
 @asynccontextmanager
 async def _watched(stop: Stop, asked: Callable[[], None]) -> AsyncIterator[None]:
-    """Ask to stop when the flow run is paused or cancelled, even before the block was entered."""
+    """Ask to stop when the flow run is paused or ended, even before the block was entered."""
     run = _flow_run()
     if run is None:
         yield
@@ -123,12 +124,15 @@ async def _watch(client: PrefectClient, run: UUID, stop: Stop, asked: Callable[[
 
 
 async def _look(client: PrefectClient, run: UUID, stop: Stop, asked: Callable[[], None]) -> None:
-    """Ask to stop if the flow run was paused or cancelled. Ignore an unreachable server."""
+    """Ask to stop if the flow run was paused or ended. Ignore an unreachable server."""
     with suppress(httpx.HTTPError, ObjectNotFound):
         found = await client.read_flow_run(run)
         state = found.state
         if state is None or not (
-            state.is_paused() or state.is_cancelling() or state.is_cancelled()
+            state.is_paused()
+            or state.is_cancelling()
+            or state.is_cancelled()
+            or _is_given_up(found, state)
         ):
             return
         if state.is_paused() and found.deployment_id is not None:
@@ -138,6 +142,15 @@ async def _look(client: PrefectClient, run: UUID, stop: Stop, asked: Callable[[]
             f"{(state.name or state.type.value).lower()}: calls in flight are finished and recorded"
         )
         asked()
+
+
+def _is_given_up(run: FlowRun, state: State[Any]) -> bool:
+    """Return True if the flow run of a deployment was ended from outside, as if it were dead.
+
+    Prefect would kill this process minutes later, when it renews its slot of the deployment's
+    limit. Calls in flight would be lost.
+    """
+    return run.deployment_id is not None and state.is_final()
 
 
 async def _suspend(client: PrefectClient, run: FlowRun, paused: State[Any]) -> None:
@@ -156,7 +169,7 @@ async def _end_as(state: State[Any]) -> None:
     """Leave the flow run in the requested state.
 
     Raises:
-        Pause, Abort: the flow run was paused or cancelled. Not raised without a deployment, because
+        Pause, Abort: the flow run was paused or ended. Not raised without a deployment, because
             the flow run could not be resumed; the command then says how to continue.
     """
     run = _flow_run()
@@ -166,14 +179,20 @@ async def _end_as(state: State[Any]) -> None:
         if run.deployment_id is not None:
             raise Pause(state=state) from None
         return
+    if state.is_final() and not state.is_cancelled():
+        raise _abort("the flow run was given up", state) from None
     cancelled: State[Any] = Cancelled(message="Everything in flight was finished and recorded.")
     with suppress(httpx.HTTPError):
         async with get_client() as client:
             await client.set_flow_run_state(run.id, cancelled, force=True)
     if run.deployment_id is not None:
-        aborted = Abort("the flow run was cancelled")
-        aborted.state = cancelled  # type: ignore[attr-defined]  # the engine reads it
-        raise aborted from None
+        raise _abort("the flow run was cancelled", cancelled) from None
+
+
+def _abort(why: str, state: State[Any]) -> Abort:
+    aborted = Abort(why)
+    aborted.state = state  # type: ignore[attr-defined]  # the engine reads it
+    return aborted
 
 
 def _flow_run() -> FlowRun | None:

@@ -5,6 +5,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.bench import (
     cells,
@@ -26,6 +27,7 @@ from tests.bench import (
     service,
     trajectories,
 )
+from tests.bench.cells import INSTANCES
 from tests.bench.timing import Bound, Ratio
 
 BENCHES: dict[str, Callable[..., Sequence[Bound | Ratio]]] = {
@@ -60,19 +62,39 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=3, help="how often each is measured")
     parser.add_argument("--model", help="of chat: a LiteLLM model string; 204 short calls")
     parser.add_argument("--api-base", help="of chat: URL of the model's API")
+    parser.add_argument(
+        "--cells",
+        nargs="+",
+        type=_number_of_cells,
+        help="of growth: sizes of its runs instead of those that the promises are about",
+    )
     arguments = parser.parse_args()
     if (arguments.model or arguments.api_base) and "chat" not in arguments.which:
         parser.error("--model and --api-base are options of chat: name it")
-    real = {"model": arguments.model, "api_base": arguments.api_base}
+    if arguments.cells and "growth" not in arguments.which:
+        parser.error("--cells is an option of growth: name it")
+    options: dict[str, dict[str, Any]] = {
+        "chat": {"model": arguments.model, "api_base": arguments.api_base},
+        "growth": {"cells": arguments.cells} if arguments.cells else {},
+    }
     measured: list[Bound | Ratio] = []
     for name in arguments.which or BENCHES:
         with tempfile.TemporaryDirectory(prefix="durabench-bench-") as folder:
             print(f"{name}:", flush=True)
-            options = real if name == "chat" else {}
-            measured += BENCHES[name](Path(folder), pairs=arguments.pairs, **options)
+            own = options.get(name, {})
+            measured += BENCHES[name](Path(folder), pairs=arguments.pairs, **own)
     for figure in measured:
         print(figure)
     return 0 if all(figure.holds for figure in measured) else 1
+
+
+def _number_of_cells(text: str) -> int:
+    """Return a number of cells that arms of ten instances with equal repeats make up."""
+    cells = int(text)
+    arms = -(-cells // growth.CELLS_OF_AN_ARM)
+    if cells < 1 or cells % (INSTANCES * arms):
+        raise argparse.ArgumentTypeError(f"{cells} is no multiple of {INSTANCES * max(arms, 1)}")
+    return cells
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ Every cell is an attempt that changes nothing, with its verdict. The cells run i
 workers. Then the finished experiment is run again, in both ways.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.bench import metering
@@ -17,40 +18,45 @@ SIZES = {1_000: 10.0, 10_000: 60.0}
 CELLS_OF_AN_ARM = 1_000
 """Ten instances, a hundred times each."""
 
-WINDOW = 2_000
-"""Cells at the beginning and at the end of the large run, whose cost is compared."""
-WARM = 1_000
-"""Cells before the first of them."""
+WINDOW = 0.2
+"""Share of the cells at the beginning and at the end of the large run, whose cost is compared."""
+WARM = 0.1
+"""Share of the cells before the first of them."""
 GROWTH = 1.10
 
 
-def run(folder: Path, pairs: int) -> list[Bound]:
-    """Measure each size once.
+def run(folder: Path, pairs: int, cells: Sequence[int] = tuple(SIZES)) -> list[Bound]:
+    """Measure each number of cells once, and compare the cells of the last run.
 
-    A mean over thousands of cells needs no repetition, so `pairs` is ignored.
+    A mean over thousands of cells needs no repetition, so `pairs` is ignored. Nothing is promised
+    for numbers that are not in `SIZES`.
+
+    Raises:
+        RuntimeError: the last run was too short to compare its cells.
     """
     with metering.workers(folder) as setup:
         figures = []
-        for cells, again_s in SIZES.items():
-            spent = _measured(setup, cells, "distributed")
-            figures += [_again(setup, cells, how, again_s) for how in ("distributed", "local")]
+        for each in cells:
+            spent = _measured(setup, each, "distributed")
+            figures += [_again(setup, each, how) for how in ("distributed", "local")]
         return [*_growth(spent), *figures]
 
 
 def _measured(setup: Setup, cells: int, execution: str) -> Spent:
+    count = -(-cells // CELLS_OF_AN_ARM)
     arms: list[dict[str, object]] = [
-        {"name": f"null-{number}", "agent": "null"} for number in range(cells // CELLS_OF_AN_ARM)
+        {"name": f"null-{number}", "agent": "null"} for number in range(count)
     ]
     return measured(setup, of_cells(f"growth-{cells}", arms, cells, execution), cells)
 
 
-def _again(setup: Setup, cells: int, execution: str, limit_s: float) -> Bound:
+def _again(setup: Setup, cells: int, execution: str) -> Bound:
     """Run a finished experiment again."""
     spent = _measured(setup, cells, execution)
     return Bound(
         f"a finished experiment of {cells:,} cells again, {execution}",
         spent.wall_s,
-        limit_s,
+        SIZES.get(cells),
         "s",
         f"{spent.cpu_s:.1f} s of processor time, {spent.peak_bytes / 2**20:.0f} MiB",
     )
@@ -58,13 +64,16 @@ def _again(setup: Setup, cells: int, execution: str, limit_s: float) -> Bound:
 
 def _growth(spent: Spent) -> list[Bound]:
     """Return the growth of each resource from the first cells to the last ones of a run."""
-    late = spent.looks[-1].done
-    ends = [(WARM, WARM + WINDOW), (late - WINDOW, late)]
+    late, warm, window = spent.looks[-1].done, int(WARM * spent.cells), int(WINDOW * spent.cells)
+    ends = [(warm, warm + window), (late - window, late)]
     (first, last), memory = (
         [[spent.after(done) for done in end] for end in ends],
-        [spent.after(WARM), spent.looks[-1]],
+        [spent.after(warm), spent.looks[-1]],
     )
-    told = f"cells {first[0].done:,} to {first[1].done:,} against the last {WINDOW:,}"
+    if any(begin.done == end.done for begin, end in (first, last)):
+        raise RuntimeError(f"{spent.cells} cells are too few: they end between two looks at them")
+    told = f"cells {first[0].done:,} to {first[1].done:,} against the last {window:,}"
+    limit = GROWTH if spent.cells in SIZES else None
     figures = []
     for what, unit in (("cpu_s", "processor time"), ("server_cpu_s", "server's"), ("at_s", "time")):
         early_ms, late_ms = (
@@ -75,7 +84,7 @@ def _growth(spent: Spent) -> list[Bound]:
             Bound(
                 f"growth of the {unit} of a cell over {WORKERS} workers",
                 late_ms / early_ms,
-                GROWTH,
+                limit,
                 "×",
                 f"{told}: {early_ms:.1f} ms, {late_ms:.1f} ms",
             )
@@ -86,9 +95,9 @@ def _growth(spent: Spent) -> list[Bound]:
             Bound(
                 f"growth of the memory of a {what}",
                 late_bytes / early,
-                GROWTH,
+                limit,
                 "×",
-                f"{early / 2**20:.0f} MiB after {WARM:,} cells, then {late_bytes / 2**20:.0f} MiB",
+                f"{early / 2**20:.0f} MiB after {warm:,} cells, then {late_bytes / 2**20:.0f} MiB",
             )
         )
     return figures

@@ -110,14 +110,20 @@ def one_process(folder: Path) -> Iterator[Setup]:
 
 @contextmanager
 def workers(folder: Path) -> Iterator[Setup]:
-    """Yield a server with workers, with everything on PostgreSQL."""
+    """Yield a server with workers, with everything on PostgreSQL.
+
+    Raises:
+        RuntimeError: the server could not be prepared.
+    """
     _adopt_orphans()
     with ExitStack() as stack:
         database = stack.enter_context(PostgresServer())
         own = database.create_database("asyncpg")
         server = stack.enter_context(PrefectServer(folder, PREFECT_API_DATABASE_CONNECTION_URL=own))
         server.environment["DURABENCH_DATABASE_URL"] = database.create_database()
-        server.run("durabench", "setup")
+        done = server.run("durabench", "setup")
+        if done.returncode:
+            raise RuntimeError(f"setup failed: {done.stderr}")
         server.prefect("deploy", "--all")
         polls = {"PREFECT_WORKER_QUERY_SECONDS": "2"}  # as flows/operation/README.md says
         pids = [stack.enter_context(server.worker(**polls)).pid for _ in range(WORKERS)]

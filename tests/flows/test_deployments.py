@@ -30,7 +30,7 @@ from flows.shard import shard
 from flows.solve import solve
 from flows.storage import bindings, report_files
 from flows.storage.lake import Lake
-from tests.operation.running import shards, wait_until
+from tests.operation.running import online, shards, wait_until
 from tests.servers.prefect_server import ROOT, PrefectServer
 
 FLOWS = {
@@ -321,7 +321,7 @@ def test_a_slot_for_benchmarks_and_one_for_cells_suffice(deployed: PrefectServer
         server.worker(*benchmarks, **polls),
         server.worker("--work-queue", "cells", "--limit", "1", **polls),
     ):
-        wait_until(lambda: _online(server) == 2)
+        wait_until(lambda: len(online(server)) == 2)
         ordered = ["deployment", "run", "benchmark/benchmark", "--watch"]
         server.prefect(*ordered, "--param", "experiment=queued")
     lake = Lake.existing(server.environment["DURABENCH_LAKE"])
@@ -331,21 +331,18 @@ def test_a_slot_for_benchmarks_and_one_for_cells_suffice(deployed: PrefectServer
     assert len(shards(server, "queued")) == 1
 
 
-def _online(server: PrefectServer) -> int:
-    found = server.post("/work_pools/durabench/workers/filter", {})
-    return sum(worker["status"] == "ONLINE" for worker in found)
-
-
 @pytest.mark.sampled(6)
 @pytest.mark.slow
 def test_flows_are_served_without_a_work_pool(deployed: PrefectServer) -> None:
-    """Deployments of a pool are served only on request, and then run in this process."""
+    """Deployments of a pool are served only on request, and then run in this process.
+
+    So do the shards of a distributed benchmark.
+    """
     refused = deployed.run("durabench", "serve-flows")
     assert refused.returncode == 2
     assert "benchmark/benchmark belongs to work pool durabench" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
-    experiment = {
-        "name": "served",
+    cells = {
         "environment": "host",
         "select": {"sample": 1},
         "arms": [{"name": "null", "agent": "null"}],
@@ -354,14 +351,18 @@ def test_flows_are_served_without_a_work_pool(deployed: PrefectServer) -> None:
     try:
         wait_until(lambda: "serving benchmark/benchmark" in deployed.printed(serving))
         wait_until(lambda: _pool(deployed, "benchmark/benchmark") is None)
-        parameters = json.dumps({"experiment": experiment})
-        ordered = ["deployment", "run", "benchmark/benchmark", "--watch", "--params", parameters]
-        deployed.prefect(*ordered)
+        for execution in ("local", "distributed"):
+            experiment = {"name": f"served-{execution}", "execution": execution, **cells}
+            parameters = json.dumps({"experiment": experiment})
+            ordered = ["deployment", "run", "benchmark/benchmark", "--watch"]
+            deployed.prefect(*ordered, "--params", parameters)
     finally:
         serving.send_signal(signal.SIGINT)
         assert serving.wait(60) == 0
     lake = Lake.existing(deployed.environment["DURABENCH_LAKE"])
-    assert [arm.planned for arm in report_files.read(lake, "served").arms] == [1]
+    for name in ("served-local", "served-distributed"):
+        assert [arm.resolved for arm in report_files.read(lake, name).arms] == [0]
+        assert len(lake.rows("evaluations", name)) == 1
     assert deployed.get("/deployments/name/benchmark/smoke")["paused"] is True
 
 

@@ -154,6 +154,12 @@ def done(server: PrefectServer, name: str) -> int:
     return len(Lake.existing(server.environment["DURABENCH_LAKE"]).rows("evaluations", name))
 
 
+def online(server: PrefectServer) -> set[str]:
+    """Return the names of the workers that are online."""
+    found = server.post("/work_pools/durabench/workers/filter", {})
+    return {worker["name"] for worker in found if worker["status"] == "ONLINE"}
+
+
 def order(server: PrefectApi, name: str, parameters: dict[str, Any]) -> str:
     """Create a flow run of a deployment, as the UI does, and return its id."""
     [deployment] = [each for each in server.post("/deployments/filter", {}) if each["name"] == name]

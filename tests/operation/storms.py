@@ -1,8 +1,10 @@
 """Experiments whose programs or database are interrupted: their arms and their results."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
+from agent.journal import Journal
 from flows.storage.lake import Lake
 from tests.servers.prefect_server import PrefectServer
 
@@ -44,3 +46,10 @@ def results(
         for unit in lake.units("attempts", "*", name, arm)
         for row in lake.read("attempts", name, arm, unit)
     }
+
+
+def continued_at(journal: Journal, attempt_id: str, lost: str) -> datetime | None:
+    """Return when another worker than the lost one took an attempt and continued it, else None."""
+    later = [each for each in journal.tenures(attempt_id) if each.worker != lost]
+    has_ended = journal.outcome(attempt_id) is not None
+    return next((each.began_at for each in later if each.steps or has_ended), None)

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -42,7 +42,9 @@ from tests.operation.running import (
     states,
     wait_until,
 )
+from tests.operation.storms import arms
 from tests.servers.prefect_server import PrefectServer
+from tests.servers.simulated_server import Simulation
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -118,7 +120,10 @@ def test_a_run_can_be_watched(server: PrefectServer) -> None:
     [instance] = {cell.instance_id for cell in report(server, "seen").cells}
     cells = {f"{arm} · {instance}" for arm in ("mini", "null")}
     of_cells = wait_until(partial(completed, server, [run["id"] for run in of_run], 4))
-    assert {task["name"] for task in of_cells} == cells | {f"grade {cell}" for cell in cells}
+    said = {task["name"]: task["state"]["message"] for task in of_cells}
+    assert said.keys() == cells | {f"grade {cell}" for cell in cells}
+    assert re.fullmatch(r"submitted · \d+ calls · \$0\.\d+", said[f"mini · {instance}"])
+    assert re.match(r"resolved, fail-to-pass (\d+) of \1, ", said[f"grade mini · {instance}"])
     # A process sends its last records after its flow run has ended.
     told = [rf"\[./2\] {arm} · {instance}: (un)?resolved" for arm in ("mini", "null")]
     assert all_logged(server, [benchmark["id"]], told)
@@ -161,6 +166,39 @@ def test_two_schedulers_share_the_cells(server: PrefectServer) -> None:
     assert [row["outcome"] for row in attempts] == ["submitted"] * 4
     assert all(row["billed_usd"] == pytest.approx(row["cost_usd"]) for row in attempts)
     assert resolved(server, "shared") == {"mini": 2, "null": 0}
+
+
+@pytest.mark.sampled(9)
+@pytest.mark.usefixtures("workers")
+def test_two_benchmarks_share_the_workers(
+    server: PrefectServer, simulation: Simulation, api_base: str
+) -> None:
+    """Two experiments at once on one pool: their cells overlap in time, and no call is repeated."""
+    skills = {"left": "0.5", "right": "1.0"}
+    both = [
+        begin(
+            server,
+            name=name,
+            arms=arms(api_base, [skill]),
+            select={"sample": 6},
+            concurrency=2,
+        )
+        for name, skill in skills.items()
+    ]
+    for each in both:
+        expect(server, each)
+    assert resolved(server, "right") == {"skill-1.0": 6}
+    assert set(simulation.calls.values()) == {1}
+    (left, right) = (spans(server, name) for name in skills)
+    assert min(left)[0] < max(end for _, end in right)
+    assert min(right)[0] < max(end for _, end in left)
+
+
+def spans(server: PrefectServer, name: str) -> list[tuple[datetime, datetime]]:
+    """Return when each attempt of an experiment began and ended."""
+    rows = Lake.existing(server.folder / "lake").rows("attempts", name)
+    began = [(row["started_at"], timedelta(seconds=row["duration_s"])) for row in rows]
+    return [(start, start + duration) for start, duration in began]
 
 
 @pytest.mark.sampled(9)

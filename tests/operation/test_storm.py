@@ -1,8 +1,10 @@
 """Everything that can fail around three workers, within a minute and a half."""
 
 import signal
+import subprocess
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from tests.operation.running import (
     expect,
     kill_all,
     kill_below,
+    online,
     start_worker,
     wait_until,
 )
@@ -37,7 +40,7 @@ RUNS = 3
 
 
 class Crew:
-    """Three workers, and what happens to them."""
+    """Three workers, each with a service manager, and what happens to them."""
 
     def __init__(self, server: PrefectServer) -> None:
         self._server = server
@@ -55,6 +58,18 @@ class Crew:
             stopped.wait(timeout=60)
         finally:
             kill_all(stopped)
+
+    def restart_ended(self) -> None:
+        """Start workers again that have given up, as Prefect's do without a server."""
+        self._workers = [
+            start_worker(self._server) if each.poll() is not None else each
+            for each in self._workers
+        ]
+
+    def sees_the_end(self, running: "subprocess.Popen[bytes]") -> bool:
+        """Keep the workers running. Return True if a program has ended."""
+        self.restart_ended()
+        return running.poll() is not None
 
     def end(self) -> None:
         for worker in self._workers:
@@ -80,11 +95,15 @@ def test_nothing_changes_but_the_bill(
     with ExitStack() as stack:
         stack.callback(crew.end)
         running = begin(on_postgres, name="storm", **declared)
+        stack.callback(kill_all, running)
         wait_until(lambda: done(on_postgres, "storm") > 0, 600)
-        began_at = time.monotonic()
         with on_postgres.worker(
-            "--limit", "1", DURABENCH_DATABASE_URL=f"sqlite:///{tmp_path / 'other.sqlite'}"
+            *["--limit", "1", "--name", "misplaced"],
+            DURABENCH_DATABASE_URL=f"sqlite:///{tmp_path / 'other.sqlite'}",
         ):
+            wait_until(lambda: "misplaced" in online(on_postgres))
+            assert done(on_postgres, "storm") < CELLS
+            began_at = time.monotonic()
             for kill in range(KILLS):
                 time.sleep(max(0.0, began_at + (kill + 1) * EVERY_S - time.monotonic()))
                 crew.kill_below(kill)
@@ -95,10 +114,13 @@ def test_nothing_changes_but_the_bill(
                     on_postgres.start()
                 elif kill == 3:
                     crew.stop(kill + 1)
+                crew.restart_ended()
         for _ in range(RUNS):
-            if running.wait(timeout=900) == 0:
+            wait_until(partial(crew.sees_the_end, running), 900)
+            if running.returncode == 0:
                 break
             running = begin(on_postgres, name="storm", **declared)
+            stack.callback(kill_all, running)
         expect(on_postgres, running)
     assert not (tmp_path / "other.sqlite").exists()
     after_storm, asked = results(on_postgres, "storm", SKILLED), simulation.calls.copy()

@@ -80,15 +80,19 @@ def test_work_that_is_given_back_is_free(queue: Queue) -> None:
 def test_work_of_a_dead_worker_is_free_when_its_lease_has_expired(
     journal: Journal, queue: Queue
 ) -> None:
-    """The next holder knows that it was lost, and the old holder cannot end it."""
+    """The next holder knows that it was lost, and the old holder can end it only for good."""
     queue.take("one")
     assert queue.holders() == {"one": "one/1-1"}
     journal.expire("one", "one/1-1")
     assert queue.take("other") == Taken("w0", was_lost=True)
-    queue.end("w0", "one", "done", "resolved")
+    queue.end("w0", "one", "budget", "stopped")
     queue.give_back("w0", "one")
     assert queue.left() == 6
     assert queue.holders() == {"other": "other/1-1"}
+    queue.end("w0", "one", "done", "resolved", is_final=True)
+    queue.end("w0", "other", "budget", "stopped")
+    [ended] = queue.ended()
+    assert ended == Ended("w0", "done", "resolved", ended.at)
 
 
 def test_work_of_a_silent_worker_is_claimable_before_it_is_free(

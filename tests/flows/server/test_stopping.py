@@ -9,9 +9,9 @@ import pytest
 from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
-from prefect.exceptions import Pause
+from prefect.exceptions import Abort, Pause
 from prefect.flow_engine import run_flow_async
-from prefect.states import Paused
+from prefect.states import Crashed, Paused
 
 from agent.errors import Interrupted
 from flows.server.stopping import graceful_stop
@@ -85,6 +85,27 @@ async def test_a_run_that_was_paused_in_place_begins_anew_when_it_is_resumed(
         resumed = (await client.read_flow_run(run.id)).state
         assert resumed is not None
         assert resumed.is_scheduled()
+        await client.delete_deployment(deployment)
+
+
+async def test_a_run_that_was_given_up_stops(set_timings: Callable[..., None]) -> None:
+    """A flow run that is marked as Crashed although its process lives stops and stays Crashed."""
+    set_timings(pause_poll_s=0.05)
+    async with get_client() as client:
+        flow_id = await client.create_flow(waiting)
+        deployment = await client.create_deployment(flow_id, "given-up")
+        run = await client.create_flow_run_from_deployment(deployment)
+        running = asyncio.create_task(run_flow_async(waiting, flow_run=run))
+        async with asyncio.timeout(60):
+            while not _is_running((await client.read_flow_run(run.id)).state):
+                await asyncio.sleep(0.05)
+            crashed = Crashed(message="No heartbeat.")
+            await client.set_flow_run_state(run.id, crashed, force=True)
+            with pytest.raises(Abort):
+                await running
+        left = (await client.read_flow_run(run.id)).state
+        assert left is not None
+        assert (left.name, left.message) == ("Crashed", "No heartbeat.")
         await client.delete_deployment(deployment)
 
 

@@ -1,0 +1,84 @@
+"""A benchmark that is paused, cancelled and resumed at random moments."""
+
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import samples
+from tests.operation.running import declared, order, resolved, state, wait_until
+from tests.operation.storms import arms, results
+from tests.operation.test_no_call_after_a_stop import CANCELLING, lake_is_still
+from tests.operation.test_pausing import SUSPENDED
+from tests.servers.prefect_server import PrefectServer
+from tests.servers.simulated_server import Simulation
+
+pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+SKILLED = ["0.5", "1.0"]
+INSTANCES = 15
+STOPS = 6
+
+LONGEST_S = 12.0
+"""A stop comes this long after a flow run has begun, at the latest: shards work by then."""
+
+PAUSED = {
+    "type": "PAUSED",
+    "state_details": {"pause_reschedule": False, "pause_timeout": "2099-01-01T00:00:00Z"},
+}
+"""Prefect's other pause, which expects the process to wait."""
+
+STOPPED = {"PAUSED", "CANCELLED"}
+ENDED = {"COMPLETED", "FAILED", "CRASHED"}
+
+
+@pytest.mark.usefixtures("workers")
+@pytest.mark.parametrize("execution", ["local", "distributed"])
+def test_stops_at_random_moments_change_nothing(
+    server: PrefectServer, simulation: Simulation, api_base: str, tmp_path: Path, execution: str
+) -> None:
+    """No call is repeated or lost, and every cell has the result of an undisturbed run."""
+    here = server.apart(tmp_path)
+    lake = tmp_path / "lake"
+    simulation.latency_s = 1.0
+    rng = random.Random(f"{samples.number()} {execution}")
+    content: dict[str, Any] = {
+        "arms": arms(api_base, SKILLED),
+        "select": {"sample": INSTANCES},
+        "concurrency": 4,
+    }
+    name = f"stops-{execution}"
+    stopped = declared(name=name, execution=execution, **content)
+    parameters = {"experiment": stopped, "lake": str(lake)}
+    run, made = order(server, "benchmark", parameters), []
+    for _ in range(STOPS):
+        wait_until(lambda: state(server, run) in {"RUNNING", *ENDED})  # noqa: B023
+        time.sleep(rng.uniform(0, LONGEST_S))
+        asked = rng.choice([SUSPENDED, PAUSED, CANCELLING])
+        if state(server, run) in ENDED:
+            break
+        server.post(f"/flow_runs/{run}/set_state", {"state": asked})
+        wait_until(lambda: state(server, run) in STOPPED | ENDED)  # noqa: B023
+        wait_until(lambda: lake_is_still(lake))
+        made.append(asked["type"])
+        if state(server, run) == "PAUSED":
+            server.post(f"/flow_runs/{run}/resume", {})
+        else:
+            run = order(server, "benchmark", parameters)
+    wait_until(lambda: state(server, run) in ENDED, 600)
+    assert state(server, run) == "COMPLETED"
+    print(f"{execution}: {', '.join(made)}")
+    assert len(made) >= 3
+    after_stops, asked_for = results(here, name, SKILLED), simulation.calls.copy()
+    assert set(asked_for.values()) == {1}
+
+    simulation.calls.clear()
+    simulation.latency_s = 0.0
+    calm = declared(name="undisturbed", execution="local", **content)
+    run = order(server, "benchmark", {"experiment": calm, "lake": str(lake)})
+    wait_until(lambda: state(server, run) in ENDED, 600)
+    assert resolved(here, "undisturbed")["skill-1.0"] == INSTANCES
+    assert after_stops == results(here, "undisturbed", SKILLED)
+    assert asked_for == simulation.calls
