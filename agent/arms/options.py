@@ -248,7 +248,7 @@ class StagedOptions(ArmOptions):
     approval: Approval | None = Field(
         default=None,
         description="plan: a person approves the subtasks before they are built; patch: the change "
-        "before it is submitted; null: nobody does",
+        "before it is submitted; null: neither",
     )
     limits: AgentLimits = Field(default_factory=AgentLimits, description="limits of one attempt")
     timeouts: ToolTimeouts = Field(default_factory=ToolTimeouts, description="of single tools")

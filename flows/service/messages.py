@@ -84,7 +84,7 @@ async def sent(
         try:
             await asked(waking.carried_on(service.client, attempt, done.n, service.lake))
         except InfrastructureError as error:
-            raise Problem(503, f"the message is sent, and nobody carries it on: {error}") from None
+            raise Problem(503, f"the message is sent, but no worker is asked: {error}") from None
     return {
         "id": done.id,
         "n": done.n,

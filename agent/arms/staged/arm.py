@@ -118,7 +118,7 @@ async def _until_approved(work: _Work, staff: Staff, session: Session) -> None:
 async def _revised(work: _Work, staff: Staff, heard: list[InboxMessage], session: Session) -> str:
     """Change the best change into what people want. Return what they are shown.
 
-    If no other change comes of it, the one before stays the best.
+    If it makes no other change, the one before stays the best.
     """
     chosen, before, why = work.best, work.not_approved, ""
     work.not_approved = len(work.verified)

@@ -77,7 +77,7 @@ async def test_a_rejected_patch_is_not_published(forge: Forge, lake_path: str) -
 
 
 async def test_a_step_waits_for_the_answer_to_its_arm(forge: Forge, lake_path: str) -> None:
-    """Steps that do not depend on it go on, and its answer continues the run."""
+    """Steps that do not depend on it continue, and its answer continues the run."""
     steps = [
         {"name": "fix", "task": "Fix it.", "arm": "careful"},
         {"name": "notes", "task": "Write notes.", "arm": "quick"},

@@ -29,7 +29,7 @@ pytestmark = [
 ]
 
 WAIT = "touch /tmp/begun; until test -e /tmp/go; do sleep 0.2; done"
-"""What a step does until it was searched."""
+"""The work of a step until it was searched."""
 
 SEARCH = "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; env; git config --list; git remote -v"
 

@@ -85,7 +85,7 @@ def test_another_worker_continues_what_a_killed_one_had(
     service: Service, forge: Forge, tmp_path: Path
 ) -> None:
     """A job and a pipeline each end with one branch and one pull request. Nothing is bought twice,
-    and whoever follows the job stays connected."""
+    and a follower of the job stays connected."""
     marks = [tmp_path / "job", tmp_path / "step"]
     submitted = {
         **HOST,
@@ -142,7 +142,7 @@ def test_another_worker_continues_what_a_killed_one_had(
 def test_a_socket_outlives_a_restart_of_the_prefect_server(
     service: Service, forge: Forge, tmp_path: Path
 ) -> None:
-    """Steps go on meanwhile, and the one connection has all of them and the end."""
+    """Steps continue meanwhile, and the one connection has all of them and the end."""
     begun, go = tmp_path / "begun", tmp_path / "go"
     command = f"touch {begun}; until test -e {go}; do sleep 0.2; done; {REPAIR}"
     content = {**HOST, "source": NAME, "task": "Add.", "arms": [arm("able", command)]}

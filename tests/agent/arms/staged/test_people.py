@@ -168,5 +168,5 @@ async def test_a_death_after_the_decision_buys_nothing_twice(attempts: Attempts,
         await solve(attempts, "patch", dies_after=rows, repair=repair)
     before = sum(s.kind == "model" and s.result is not None for s in attempts.journal.steps("a"))
     assert await solve(attempts, "patch", repair=repair) is None
-    assert len(attempts.model.asked) == 6 - before
+    assert len(attempts.model.asked) == 7 - before
     assert "NOTES.md" in about(attempts)
