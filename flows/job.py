@@ -142,7 +142,7 @@ async def _carried_out(prepared: Prepared, row: Row, store: Lake, *, approved: b
     """Solve, verify and publish. Return the last row of the job, which is written in any case."""
     async with graceful_stop() as stop, swept(store):
         row = await solved(prepared, row, store, stop)
-    if row["state"] == "waiting":
+    if row["state"] in ("waiting", "cancelled"):
         return row
     if prepared.request.approve and not approved:
         row = await decided_on(row, store)
@@ -175,6 +175,9 @@ async def solved(prepared: Prepared, row: Row, store: Lake, stop: Stop) -> Row:
             row = _chosen(prepared, row, candidates, store)
             stop.check()
     except Waiting as error:
+        stored = await asyncio.to_thread(rows.read, store, row["job_id"])
+        if stored is not None and stored["state"] == "cancelled":
+            return stored
         asks = await asyncio.to_thread(asking, store, row["job_id"])
         return rows.update(store, row, state="waiting", detail=in_a_line(asks) or str(error))
     except Exception as error:

@@ -192,3 +192,27 @@ def test_a_job_is_answered_over_http(service: Service, forge: Forge) -> None:
     said = service.get(f"/jobs/{job_id}/messages")["messages"]
     assert "[approve] fine by me" in [each["text"] for each in said]
     assert len(forge.pulls[NAME]) == 1
+
+
+def test_a_job_that_begins_again_without_a_decision_publishes_nothing(
+    service: Service, forge: Forge
+) -> None:
+    """To lose a worker is no approval. The approval that follows continues it."""
+    arms = [arm("able", REPAIR)]
+    content = {**HOST, "source": NAME, "task": "Add, please.", "arms": arms, "approve": True}
+    worker = start_worker(service.server)
+    try:
+        asked = service.post("/submit", content)
+        path = f"/flow_runs/{asked['flow_run_id']}"
+        wait_until(lambda: service.server.get(path)["state"]["type"] == "PAUSED", 400)
+        again = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}}
+        service.server.post(f"{path}/set_state", again)
+        wait_until(lambda: service.server.get(path)["state"]["type"] == "COMPLETED", 400)
+        waiting = service.get(f"/status/{asked['id']}")
+        assert (waiting["state"], forge.pulls[NAME]) == ("waiting", []), waiting
+        service.post(f"/jobs/{asked['id']}/approve")
+        done = service.wait_for(asked["id"], "done", "failed", "crashed", seconds=400)
+    finally:
+        kill_all(worker)
+    assert done["state"] == "done", done
+    assert len(forge.pulls[NAME]) == 1
