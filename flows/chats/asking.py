@@ -53,8 +53,10 @@ def open_attempts(lake: Lake, job_id: str) -> list[Attempt]:
 
 
 def all_attempts(lake: Lake, job_id: str) -> list[Attempt]:
-    """Return the attempts of a job whose steps are there, by arm. Pruned ones have none."""
-    return [each.attempt for each in _watched(lake, job_id) if each.steps]
+    """Return the attempts of a job whose steps were not pruned, by arm."""
+    journal = existing_journal(lake)
+    every = [each.attempt for each in _watched(lake, job_id)]
+    return [each for each in every if journal and journal.pruned_at(each.attempt_id) is None]
 
 
 def _watched(lake: Lake, job_id: str) -> list[Watched]:
