@@ -17,7 +17,7 @@ from flows.storage.lake import Lake
 from tests.flows.jobs.conftest import NAME, REPAIR, arm, request
 from tests.servers.forge import Forge
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(3)]
 
 RUN = {"calls": [{"tool": "run_command", "arguments": {"command": REPAIR}}]}
 DONE = {"calls": [{"tool": "answer", "arguments": {"summary": "adds", "status": "done"}}]}

@@ -137,9 +137,9 @@ async def test_a_flow_run_without_heartbeats_is_crashed(server: PrefectServer) -
         return made
 
     dead, finished = run_with_heartbeat(None), run_with_heartbeat("Completed")
+    job, paused = (run_with_heartbeat(final, settings.JOB_TAG) for final in (None, PAUSED))
     wait_until(lambda: server.get(f"/flow_runs/{dead}")["state_type"] == "CRASHED")
     assert "No heartbeat" in server.get(f"/flow_runs/{dead}")["state"]["message"]
-    job, paused = (run_with_heartbeat(final, settings.JOB_TAG) for final in (None, PAUSED))
     wait_until(lambda: server.get(f"/flow_runs/{job}")["state_type"] == "SCHEDULED")
     assert server.get(f"/flow_runs/{job}")["state"]["name"] == "AwaitingRetry"
     assert server.get(f"/flow_runs/{paused}")["state_type"] == "RUNNING"
