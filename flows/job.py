@@ -12,9 +12,10 @@ from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.states import Completed
 
-from agent.errors import BudgetExhausted, Interrupted
+from agent.errors import BudgetExhausted, Interrupted, Waiting
 from eval.digests import canonical_digest
 from eval.types import Instance
+from flows.chats.asking import asking, in_a_line
 from flows.errors import GateFailed, IncompleteRun
 from flows.experiments.cells import Cell, Place
 from flows.experiments.plan import declare
@@ -30,7 +31,7 @@ from flows.server import approving
 from flows.server.artifacts import artifact_key
 from flows.server.caching import kept, result_of, result_storage
 from flows.server.forge_tokens import forge_token
-from flows.server.given import name_run
+from flows.server.given import check_beginnings, name_run
 from flows.server.job_runs import name_of
 from flows.server.logs import run_log
 from flows.server.stopping import graceful_stop
@@ -92,6 +93,7 @@ async def job(request: Request, lake: str | None = None, *, approved: bool = Fal
         IncompleteRun: a budget is exhausted; run again with a larger one to continue.
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
+    check_beginnings()
     request = _identified(request)
     store = Lake.open(lake)
     await name_run(name_of(request.job_id))
@@ -140,6 +142,8 @@ async def _carried_out(prepared: Prepared, row: Row, store: Lake, *, approved: b
     """Solve, verify and publish. Return the last row of the job, which is written in any case."""
     async with graceful_stop() as stop, swept(store):
         row = await solved(prepared, row, store, stop)
+    if row["state"] in ("waiting", "cancelled"):
+        return row
     if prepared.request.approve and not approved:
         row = await decided_on(row, store)
         if row["state"] != "running":
@@ -160,7 +164,7 @@ async def decided_on(row: Row, store: Lake) -> Row:
 
 
 async def solved(prepared: Prepared, row: Row, store: Lake, stop: Stop) -> Row:
-    """Solve and verify a job. Return its row with the best patch.
+    """Solve and verify a job. Return its row with the best patch, or waiting for a person.
 
     Raises:
         GateFailed, IncompleteRun, Interrupted: as in `job`. The row says why.
@@ -170,6 +174,12 @@ async def solved(prepared: Prepared, row: Row, store: Lake, stop: Stop) -> Row:
             candidates = await _candidates(prepared, place, store, stop)
             row = _chosen(prepared, row, candidates, store)
             stop.check()
+    except Waiting as error:
+        stored = await asyncio.to_thread(rows.read, store, row["job_id"])
+        if stored is not None and stored["state"] == "cancelled":
+            return stored
+        asks = await asyncio.to_thread(asking, store, row["job_id"])
+        return rows.update(store, row, state="waiting", detail=in_a_line(asks) or str(error))
     except Exception as error:
         ended = {"state": "failed"} if isinstance(error, GateFailed) else {}
         rows.update(store, row, detail=str(error), **ended)
@@ -202,6 +212,7 @@ async def _candidates(prepared: Prepared, place: Place, store: Lake, stop: Stop)
 
     Raises:
         IncompleteRun: every arm has exhausted a budget.
+        Waiting: an arm waits for a person, and nothing else is wrong with any.
     """
     experiment, instance = prepared.experiment, prepared.instance
     await asyncio.to_thread(journals.claim, store, experiment.name)
@@ -214,7 +225,7 @@ async def _candidates(prepared: Prepared, place: Place, store: Lake, stop: Stop)
     failed = [each for each in ended if isinstance(each, BaseException)]
     others = [each for each in failed if not isinstance(each, BudgetExhausted)]
     if others:
-        raise others[0]
+        raise min(others, key=lambda error: isinstance(error, Waiting))
     if len(failed) == len(cells):
         raise IncompleteRun(f"{failed[0]}; run again with a larger --budget to continue")
     return [each for each in ended if isinstance(each, Candidate)]
@@ -307,5 +318,7 @@ async def show(row: Row, store: Lake) -> None:
 
 
 def summary(row: Row) -> str:
+    if row["verdict"] is None:
+        return f"{row['state']} · {row['detail']}"
     where = row["pull_request"] or row["branch"] or "patch"
     return f"{row['state']} · {row['verdict']} · {where}"

@@ -38,7 +38,7 @@ from flows.pipelines.definition import Pipeline, PipelineStep
 from flows.pipelines.templates import MissingOutput
 from flows.server import approving
 from flows.server.forge_tokens import forge_token
-from flows.server.given import name_run
+from flows.server.given import check_beginnings, name_run
 from flows.server.logs import run_log
 from flows.server.pipeline_runs import name_of
 from flows.server.stopping import graceful_stop
@@ -76,6 +76,7 @@ async def pipeline(
         IncompleteRun: a budget is exhausted; continue with a larger one.
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
+    check_beginnings()
     store, run = Lake.open(lake), run or _new_id()
     await name_run(name_of(definition.name, run))
     async with forge_token(definition):
@@ -99,6 +100,8 @@ async def _carried_out(work: "_Run", row: Row, *, approved: bool) -> Row:
     """Run all steps, judge the whole and publish it. Return the last row of the run."""
     store, row = work.store, await _made(work, row)
     while waiting := work.names("waiting"):
+        if work.asking:
+            return row
         decision = await approving.decided("-".join(["steps", *waiting]), row["detail"])
         if decision is None:
             return row
@@ -131,8 +134,7 @@ async def _made(work: "_Run", row: Row) -> Row:
             row = work.noted(row)
             work.check()
             if waiting := work.names("waiting"):
-                detail = f"the patch of step {', '.join(waiting)} waits for approval"
-                return rows.update(store, row, state="waiting", detail=detail)
+                return rows.update(store, row, state="waiting", detail=work.why_it_waits(waiting))
             return await _whole(work, row, place)
     except Exception as error:
         ended = {"state": "failed"} if isinstance(error, GateFailed) else {}
@@ -191,6 +193,8 @@ class _Run:
     """Errors that are no failures of steps, such as broken infrastructure."""
     is_stopped: bool = False
     """True if no further step may begin."""
+    asking: set[str] = field(default_factory=set)
+    """Steps with an attempt that waits for a person. A message to it continues the run."""
 
     @property
     def id(self) -> str:
@@ -257,6 +261,10 @@ class _Run:
         begun = {"run": self.id, "step": step.name, "flow_run_id": flow_run_id()}
         row = self.rows[step.name] = rows.update(self.store, row, state="running", **begun)
         row = self.rows[step.name] = await solved(prepared, row, self.store, stop)
+        self.asking.discard(step.name)
+        if row["state"] == "waiting":
+            self.asking.add(step.name)
+            return "waiting"
         if step.approval and step.name not in self.approved:
             waits = {"state": "waiting", "detail": "the patch waits for approval"}
             self.rows[step.name] = rows.update(self.store, row, **waits)
@@ -280,6 +288,15 @@ class _Run:
     def names(self, state: StepState) -> list[str]:
         """Return the names of the steps in a state."""
         return [step.name for step in self.definition.ordered if self.states[step.name] == state]
+
+    def why_it_waits(self, waiting: list[str]) -> str:
+        """Return what the steps that wait need of a person, in one line."""
+        patches = [name for name in waiting if name not in self.asking]
+        said = [f"the patch of step {', '.join(patches)} waits for approval"] if patches else []
+        asked = [
+            f"step {name}: {self.rows[name]['detail']}" for name in waiting if name in self.asking
+        ]
+        return "; ".join([*said, *asked])
 
     def noted(self, row: Row) -> Row:
         """Write costs and states of all steps into the row of the run. Return the new row."""

@@ -245,6 +245,11 @@ class StagedOptions(ArmOptions):
     verifications: int = Field(
         default=5, ge=1, le=50, description="verifications; each but the last leads to a repair"
     )
+    approval: Approval | None = Field(
+        default=None,
+        description="plan: a person approves the subtasks before they are built; patch: the change "
+        "before it is submitted; null: neither",
+    )
     limits: AgentLimits = Field(default_factory=AgentLimits, description="limits of one attempt")
     timeouts: ToolTimeouts = Field(default_factory=ToolTimeouts, description="of single tools")
     protect_tests: bool = Field(

@@ -5,7 +5,7 @@ replay reads at the same places. A conversation without messages has no such ste
 """
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -153,6 +153,12 @@ def decision(messages: Sequence[InboxMessage]) -> Decision:
 def told(messages: Sequence[InboxMessage]) -> str:
     """Return the texts of messages."""
     return "\n\n".join(message.text for message in messages)
+
+
+def said_by(heard: Iterable[InboxMessage]) -> dict[str, Any]:
+    """Return the texts of messages as a fact of a role; no fact without a text."""
+    texts = [message.text for message in heard if message.text.strip()]
+    return {"said_by_people": texts} if texts else {}
 
 
 def dismissed(message: InboxMessage) -> Dismissed:

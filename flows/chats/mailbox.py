@@ -107,7 +107,15 @@ class Mailbox:
         """
         sender = f"{getpass.getuser()}@{socket.gethostname()}"
         name = message_id or secrets.token_hex(8)
-        return messages.send(self.journal, self.attempt, InboxMessage(name, kind, text, sender))
+        return self.pass_on(InboxMessage(name, kind, text, sender))
+
+    def pass_on(self, message: InboxMessage) -> InboxMessage:
+        """Send a message of a given sender. Return it as it was sent first.
+
+        Raises:
+            MessageRefused: as for `send`.
+        """
+        return messages.send(self.journal, self.attempt, message)
 
     def received(self) -> list[InboxMessage]:
         """Return all messages, in order."""

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from agent.arms import ARMS
+from flows.chats.asking import Asking, asking
 from flows.cli import pipelines, running
 from flows.display import terminal
 from flows.errors import UsageError
@@ -82,7 +83,7 @@ def run(asked: Request, lake: str | None, *, approved: bool = False) -> None:
         )
     row = rows.read(Lake.existing(lake), job_id)
     assert row is not None, "the flow wrote it"
-    _ended(row, asked)
+    _ended(row, asked, asking(Lake.existing(lake), job_id))
 
 
 def show(job: str, lake: str | None, *, patch: bool) -> None:
@@ -132,6 +133,12 @@ def approve(job: str, lake: str | None) -> None:
     row = rows.found(Lake.existing(lake), job)
     if row["state"] != "waiting":
         raise UsageError(f"job {row['job_id']} does not wait for approval: it is {row['state']}")
+    for each in asking(Lake.existing(lake), row["job_id"]):
+        raise UsageError(
+            f"arm {each.attempt.arm} of job {row['job_id']} waits for a person's {each.wanted}: "
+            f"see `durabench history {each.attempt.attempt_id[:12]}`, and answer with "
+            f"`durabench {'approve' if each.wanted == 'approval' else 'send'}`"
+        )
     if asyncio.run(approving.approve(row["flow_run_id"])):
         terminal.show(f"job {row['job_id']} is approved; a worker continues it")
         return
@@ -183,7 +190,16 @@ async def _cancel_run(row: Row) -> bool:
         return await job_runs.cancel(client, UUID(row["flow_run_id"]))
 
 
-def _ended(row: Row, asked: Request) -> None:
+def _ended(row: Row, asked: Request, asks: list[Asking]) -> None:
+    for each in asks:
+        attempt, command = each.attempt, "approve" if each.wanted == "approval" else "send"
+        terminal.show(each.about)
+        terminal.show(
+            f"arm {attempt.arm} waits for a person's {each.wanted}: "
+            f"`durabench {command} {attempt.attempt_id[:12]}`, then the same command again"
+        )
+    if asks:
+        return
     verdict = (row["verdict"] or "").replace("_", " ")
     terminal.show(f"job {row['job_id']}: {row['state']}, {verdict}: {row['reason']}")
     if row["state"] == "waiting":

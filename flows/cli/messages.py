@@ -57,7 +57,7 @@ def _carry_on(mailbox: Mailbox, sent: InboxMessage, lake: Lake, *, wait: bool) -
     """Have an attempt without a worker read a message."""
     from flows.server.waking import woken
 
-    flow_run = asyncio.run(woken(mailbox.attempt_id, sent.n))
+    flow_run = asyncio.run(woken(mailbox.attempt, sent.n, lake))
     if flow_run is not None:
         show(f"sent; a worker carries it on in flow run {flow_run}")
         if wait:

@@ -34,13 +34,18 @@ def check_hears(attempt: Attempt) -> None:
     Raises:
         MessageRefused: it does not.
     """
-    agent = agent_of(attempt)
-    if agent not in ARMS or not ARMS[agent].hears:
+    if not hears(attempt):
         *others, last = (name for name, arm in ARMS.items() if arm.hears)
         raise MessageRefused(
-            f"attempt {attempt.attempt_id} is of agent {agent}, whose conversation is its own: "
-            f"only {', '.join(others)} and {last} hear messages"
+            f"attempt {attempt.attempt_id} is of agent {agent_of(attempt)}, whose conversation is "
+            f"its own: only {', '.join(others)} and {last} hear messages"
         )
+
+
+def hears(attempt: Attempt) -> bool:
+    """Return True if the agent of an attempt hears messages."""
+    agent = agent_of(attempt)
+    return agent in ARMS and ARMS[agent].hears
 
 
 def agent_of(attempt: Attempt) -> str:

@@ -51,6 +51,19 @@ class PipelineSchedule(BaseModel):
     cron: str = Field(description="five fields, such as `0 4 * * 1`")
     timezone: str = Field(default="UTC", description="such as Europe/Berlin")
 
+    @model_validator(mode="after")
+    def _is_a_schedule(self) -> Self:
+        from prefect.client.schemas.schedules import CronSchedule
+
+        try:
+            CronSchedule(cron=self.cron, timezone=self.timezone)
+        except ValueError:
+            raise ValueError(
+                f"{self.cron!r} in {self.timezone!r} is no schedule: write five fields, such as "
+                "`0 4 * * 1`, and a time zone such as Europe/Berlin"
+            ) from None
+        return self
+
 
 class Pipeline(JobSettings):
     """Steps on one repository. The settings are those of a job, and hold for each step."""
@@ -74,7 +87,13 @@ class Pipeline(JobSettings):
         arms = {arm.name for arm in self.arms}
         for step in self.steps:
             _check_names(step, set(names), arms)
-        _ = self.ordered
+            if not step.task.strip():
+                raise ValueError(f"the task of step {step.name} is empty: say what to do")
+        if (length := len(self.statement)) > MOST_CHARACTERS:
+            raise ValueError(
+                f"the tasks have {length:,} characters together, and at most {MOST_CHARACTERS:,} "
+                "are allowed"
+            )
         for step in self.steps:
             self._check_templates(step)
         return self

@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from flows.jobs.request import MOST_CHARACTERS
+
 KEYS = {
     "summary": "what the step's arm says about its work",
     "patch": "its change, as a diff",
@@ -21,7 +23,7 @@ _USE = re.compile(r"(?P<step>[A-Za-z0-9_-]+)\.output\.(?P<key>[A-Za-z0-9_-]+)")
 
 
 class MissingOutput(Exception):
-    """A step left no output of that name. The step that uses it fails."""
+    """A step left no output that its task could use. The step that uses it fails."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,8 @@ def filled(task: str, outputs: Mapping[str, Mapping[str, str | None]]) -> str:
     """Return a task with outputs in place of its templates.
 
     Raises:
-        MissingOutput: a step has no such output, such as one that failed.
+        MissingOutput: a step has no such output, such as one that failed, or the task is too long
+            with it.
     """
 
     def output(found: re.Match[str]) -> str:
@@ -64,4 +67,10 @@ def filled(task: str, outputs: Mapping[str, Mapping[str, str | None]]) -> str:
             raise MissingOutput(f"step {use.step} left no {use.key}, which its task needs")
         return value
 
-    return _TEMPLATE.sub(output, task)
+    whole = _TEMPLATE.sub(output, task)
+    if len(whole) > MOST_CHARACTERS:
+        raise MissingOutput(
+            f"its task has {len(whole):,} characters with the outputs of other steps, and at most "
+            f"{MOST_CHARACTERS:,} are allowed"
+        )
+    return whole

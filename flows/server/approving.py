@@ -13,16 +13,18 @@ from prefect.exceptions import ObjectNotFound, Pause
 from prefect.flow_runs import aresume_flow_run, asuspend_flow_run
 from prefect.input import RunInput
 from prefect.settings import PREFECT_API_URL
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from flows.server.stopping import sign_off
 
 
 class Approval(RunInput):
-    """The decision on a patch that waits."""
+    """The decision on a patch that waits.
+
+    It has no default: Prefect takes one for the decision if a flow run begins again without any.
+    """
 
     approve: bool = Field(
-        default=True,
         description="true: publish it, or let other steps build on it; false: cancel the job",
     )
 
@@ -30,7 +32,8 @@ class Approval(RunInput):
 async def decided(key: str, question: str) -> bool | None:
     """Return a person's decision, or None if the flow run cannot wait for one.
 
-    The same key is asked once. `question` is shown above the form, in Markdown.
+    The same key is asked once. `question` is shown above the form, in Markdown. A flow run that
+    begins again without a decision, such as one whose worker was killed, cannot wait again.
 
     Raises:
         Pause: the flow run of a deployment is suspended now.
@@ -45,6 +48,8 @@ async def decided(key: str, question: str) -> bool | None:
     except Pause:
         sign_off()  # as late as possible: a heartbeat after it would begin the watch anew
         raise
+    except ValidationError:
+        return None
     return bool(answer.approve)
 
 

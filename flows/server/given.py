@@ -7,7 +7,7 @@ from pathlib import Path
 from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
 
-from flows.errors import UsageError
+from flows.errors import IncompleteRun, UsageError
 from flows.experiments.declaration import Experiment, from_yaml, load, parse
 
 _VARIABLE = re.compile(r"[a-zA-Z0-9_-]+")
@@ -34,6 +34,24 @@ async def declared(given: Experiment | str) -> Experiment:
     source = f"Variable {given}"
     content = from_yaml(found.value, source) if isinstance(found.value, str) else found.value
     return parse(content, source)
+
+
+MOST_BEGINNINGS = 50
+"""Beginnings of a flow run. A job whose work kills each worker would begin again without an end."""
+
+
+def check_beginnings() -> None:
+    """Check that the process of the current flow run did not die all the time.
+
+    Raises:
+        IncompleteRun: it did.
+    """
+    context = FlowRunContext.get()
+    run = context.flow_run if context else None
+    if run is not None and run.run_count > MOST_BEGINNINGS:
+        raise IncompleteRun(
+            f"it was begun {run.run_count} times: see why its workers die, then submit it again"
+        )
 
 
 async def name_run(name: str) -> None:

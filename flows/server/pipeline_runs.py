@@ -42,8 +42,10 @@ async def order(client: PrefectClient, deployment: UUID, key: str | None) -> str
 
 async def resume(
     client: PrefectClient, definition: Pipeline, run: str, key: str, **approved: Any
-) -> None:
-    """Order the continuation of a run. `approved` are the flow's parameters about approval.
+) -> FlowRun:
+    """Order the continuation of a run. Return its flow run.
+
+    `approved` are the flow's parameters about approval.
 
     Raises:
         InfrastructureError: the flow is not deployed.
@@ -55,7 +57,7 @@ async def resume(
             "--all` in a clone"
         )
     content = definition.model_dump(mode="json", exclude_none=True)
-    await client.create_flow_run_from_deployment(
+    return await client.create_flow_run_from_deployment(
         found.id,
         parameters={"definition": content, "run": run, **approved},
         name=name_of(definition.name, run),

@@ -21,6 +21,7 @@ from prefect.client.schemas.schedules import CronSchedule
 from flows.errors import UsageError
 from flows.pipelines.definition import Pipeline, parse
 from flows.server.deployments import find_deployment
+from flows.server.settings import JOB_TAG
 from flows.server.setup import reach_server
 
 FLOW = "pipeline"
@@ -54,7 +55,7 @@ async def deploy(pipeline: Pipeline) -> UUID:
             flow_id=model.flow_id,
             name=pipeline.name,
             description=pipeline.title or f"Pipeline {pipeline.name} on {pipeline.source}.",
-            tags=["durabench", TAG],
+            tags=[JOB_TAG, TAG],
             parameters={**model.parameters, "definition": pipeline.model_dump(mode="json")},
             schedules=[DeploymentScheduleCreate(schedule=each, active=True) for each in schedules],
             work_pool_name=model.work_pool_name,

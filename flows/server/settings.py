@@ -18,6 +18,10 @@ QUEUES = (CELLS_QUEUE, BENCHMARKS_QUEUE)
 A benchmark waits for its cells. On a worker of its own, it takes no slot that its cells need.
 """
 
+JOB_TAG = "durabench-job"
+"""Tag of deployments whose dead flow runs begin again. They have no other tag: those with the tag
+`durabench` become Crashed."""
+
 DEPLOYMENTS = (
     "benchmark/benchmark",
     "benchmark/smoke",

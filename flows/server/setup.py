@@ -22,7 +22,7 @@ from agent.timings import timings
 from flows.errors import UsageError
 from flows.server import events
 from flows.server.first_contact import contact
-from flows.server.settings import CELLS, POOL, QUEUES, as_lines, missing_lines
+from flows.server.settings import CELLS, JOB_TAG, POOL, QUEUES, as_lines, missing_lines
 from flows.server.stopping import PAUSED
 
 DEFAULT_CELLS = 64
@@ -31,6 +31,7 @@ BROKEN_CELLS, BROKEN_S = 20, 600.0
 """This many infrastructure failures within this many seconds mean a systematic problem."""
 
 _TAG = "prefect.tag.durabench"
+_JOB_TAG = f"prefect.tag.{JOB_TAG}"
 _SIGNS_OF_LIFE = {PAUSED} | {
     f"prefect.flow-run.{name}"
     for name in ["heartbeat", "Completed", "Failed", "Crashed", "Cancelled"]
@@ -86,7 +87,11 @@ async def set_up(wanted: SetupRequest) -> list[str]:
 
 async def _made(client: PrefectClient, wanted: SetupRequest) -> list[str]:
     pool_id, lines = await _pool(client)
-    automations = [crash_zombies(wanted.zombie_s), pause_the_pool(pool_id)]
+    automations = [
+        crash_zombies(wanted.zombie_s),
+        begin_dead_jobs_again(wanted.zombie_s),
+        pause_the_pool(pool_id),
+    ]
     if wanted.notify:
         automations.append(await _notification(client, wanted.notify))
     lines += await _queues(client)
@@ -113,18 +118,7 @@ def crash_zombies(zombie_s: float) -> AutomationCore:
     return AutomationCore(
         name="durabench: dead flow runs are Crashed",
         description="Flow runs with the tag durabench that stopped sending heartbeats.",
-        trigger=EventTrigger(
-            # Not triggered by Running: two events per flow run are more than Prefect's SQLite can
-            # handle. The benchmark detects dead cells itself.
-            after={"prefect.flow-run.heartbeat"},
-            expect=_SIGNS_OF_LIFE,
-            match={"prefect.resource.id": "prefect.flow-run.*"},
-            match_related={"prefect.resource.id": _TAG, "prefect.resource.role": "tag"},
-            for_each={"prefect.resource.id"},
-            posture=Posture.Proactive,
-            threshold=1,
-            within=timedelta(seconds=zombie_s),
-        ),
+        trigger=_silence(_TAG, zombie_s),
         actions=[
             ChangeFlowRunState(
                 name=None,
@@ -133,6 +127,42 @@ def crash_zombies(zombie_s: float) -> AutomationCore:
                 message=f"No heartbeat for {zombie_s:.0f} seconds: its process is gone.",
             )
         ],
+    )
+
+
+def begin_dead_jobs_again(zombie_s: float) -> AutomationCore:
+    """Return the automation that gives a job to another worker if its process died silently.
+
+    Nothing is bought twice: the job continues from its rows and its journal.
+    """
+    return AutomationCore(
+        name="durabench: dead jobs begin again",
+        description=f"Flow runs with the tag {JOB_TAG} that stopped sending heartbeats.",
+        trigger=_silence(_JOB_TAG, zombie_s),
+        actions=[
+            ChangeFlowRunState(
+                name="AwaitingRetry",
+                force=False,
+                state=StateType.SCHEDULED,
+                message=f"No heartbeat for {zombie_s:.0f} seconds: another worker continues.",
+            )
+        ],
+    )
+
+
+def _silence(tag: str, zombie_s: float) -> EventTrigger:
+    """Return the trigger for flow runs with a tag whose heartbeats ceased."""
+    return EventTrigger(
+        # Not triggered by Running: two events per flow run are more than Prefect's SQLite can
+        # handle. The benchmark detects dead cells itself.
+        after={"prefect.flow-run.heartbeat"},
+        expect=_SIGNS_OF_LIFE,
+        match={"prefect.resource.id": "prefect.flow-run.*"},
+        match_related={"prefect.resource.id": tag, "prefect.resource.role": "tag"},
+        for_each={"prefect.resource.id"},
+        posture=Posture.Proactive,
+        threshold=1,
+        within=timedelta(seconds=zombie_s),
     )
 
 

@@ -11,6 +11,7 @@ services          what the routes work with
 submitting        the body of a request as a job
 board             the state of jobs, from Prefect and the lake
 orders            submit, cancel, approve and revise jobs
+messages          what people say to jobs, and what is said to them
 results           what a job left
 feed              the steps of jobs while they work
 routes            JSON

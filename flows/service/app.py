@@ -19,6 +19,7 @@ from flows.errors import Mismatch, UsageError
 from flows.service import (
     experiment_pages,
     live,
+    messages,
     pages,
     pipeline_pages,
     pipelines,
@@ -64,7 +65,7 @@ def create(lake: Lake, limits: Limits) -> FastAPI:
     # The pages of the documentation would load their scripts from another host.
     app = FastAPI(title="Durabench", lifespan=opened, docs_url=None, redoc_url=None)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
-    for each in (routes, pipelines, live, pages, pipeline_pages, experiment_pages):
+    for each in (routes, messages, pipelines, live, pages, pipeline_pages, experiment_pages):
         app.include_router(each.router)
     for error in (Problem, RequestValidationError, HTTPException, Exception, *_KNOWN):
         app.add_exception_handler(error, _answer)

@@ -6,11 +6,13 @@ from typing import Any
 from uuid import UUID
 
 from agent.errors import InfrastructureError
+from flows.chats.asking import Asking, asking, in_a_line
 from flows.errors import UsageError
 from flows.jobs import rows
 from flows.jobs.request import Request
 from flows.pipelines import runs
 from flows.server import approving, job_runs, pipeline_runs
+from flows.service import messages
 from flows.service.board import JobStatus, asked
 from flows.service.problems import Problem, not_found
 from flows.service.services import Service
@@ -37,8 +39,13 @@ async def approve(service: Service, job: JobStatus) -> None:
         Problem: the job does not wait for approval.
     """
     row = await service.board.row(job.id)
+    if asks := await asyncio.to_thread(asking, service.lake, job.id):
+        await _approve_attempt(service, job, asks)
+        return
     if row is None or job.state != "waiting":
         raise Problem(409, f"job {job.id} does not wait for approval: it is {job.state}")
+    if row["pipeline"]:
+        await asyncio.to_thread(_check_no_step_asks, service.lake, row)
     if await asked(approving.approve(row["flow_run_id"])):
         return
     # Approving twice orders one continuation.
@@ -48,6 +55,33 @@ async def approve(service: Service, job: JobStatus) -> None:
     else:
         wanted = request(json.loads(row["request"]) | {"id": job.id})
         await _ordered(service, wanted, key=key, approved=True)
+
+
+async def _approve_attempt(service: Service, job: JobStatus, asks: list[Asking]) -> None:
+    """Approve the plan or the patch of the only attempt that waits for it.
+
+    Raises:
+        Problem: it waits for something else, or several wait.
+    """
+    if len(asks) > 1 or asks[0].wanted != "approval":
+        raise Problem(409, f"{in_a_line(asks)}: answer with POST /jobs/{job.id}/messages")
+    message = messages.Message(kind="approve", arm=asks[0].attempt.arm)
+    await messages.sent(service, job, message)
+
+
+def _check_no_step_asks(lake: Lake, row: Row) -> None:
+    """Check that no step of a run waits for an answer, which is not an approval of the run.
+
+    Raises:
+        Problem: one does.
+    """
+    steps = runs.steps_of(lake, runs.pipeline_of(row), row["job_id"])
+    for name, step in steps.items():
+        if asks := asking(lake, step["job_id"]):
+            raise Problem(
+                409,
+                f"step {name}: {in_a_line(asks)}: answer with POST /jobs/{step['job_id']}/messages",
+            )
 
 
 async def _approve_part(service: Service, row: Row, key: str) -> None:
@@ -112,14 +146,15 @@ async def _ordered(
 
 
 def spent(lake: Lake, job: JobStatus) -> dict[str, Any]:
-    """Return the calls and the cost of a job so far, by its attempts in the journal."""
+    """Return the calls and the cost of a job so far, and what its attempts wait for."""
     journal = existing_journal(lake)
     attempts = journal.progress(experiment_of(job.id)) if journal else []
     calls = sum(each.calls for each in attempts)
     unpriced = sum(each.unpriced_calls for each in attempts)
     cost = sum(each.cost_usd for each in attempts)
     known = job.cost_usd if job.cost_usd is not None or unpriced else cost
-    return {"calls": calls, "unpriced_calls": unpriced, "cost_usd": known}
+    asks = [] if job.is_final else [each.as_json() for each in asking(lake, job.id)]
+    return {"calls": calls, "unpriced_calls": unpriced, "cost_usd": known, "asks": asks}
 
 
 def lake_problem(lake: Lake) -> str:

@@ -7,12 +7,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from prefect.utilities.urls import url_for
+from pydantic import ValidationError
 
+from flows.experiments.declaration import in_one_line
 from flows.jobs.request import MOST_CHARACTERS
-from flows.service import forms, orders, results, showing
+from flows.service import forms, messages, orders, results, showing
 from flows.service.board import JobStatus
 from flows.service.feed import Event, read_steps
 from flows.service.guard import COOKIE, cookie_of
+from flows.service.messages import Message
 from flows.service.problems import Problem, not_found
 from flows.service.rendering import page, style
 from flows.service.services import Service, Used
@@ -135,11 +138,14 @@ def _job_page(service: Service, job: JobStatus, row: Row | None) -> HTMLResponse
     steps = read_steps(service.lake, job.id)
     left, evidence = row or {}, results.evidence(row)
     patch = left.get("patch") or ""
+    spent = orders.spent(service.lake, job)
     return page(
         "job",
         JOBS,
         job=job,
-        spent=orders.spent(service.lake, job) if job.is_final else _spent(steps),
+        spent=spent if job.is_final else _spent(steps),
+        asks=spent["asks"],
+        hearing=messages.hearing(service.lake, job),
         run_url=url_for("flow-run", obj_id=job.flow_run_id) if job.flow_run_id else None,
         runs=showing.runs(evidence),
         warnings=(evidence or {}).get("warnings") or [],
@@ -183,6 +189,19 @@ async def cancel(job_id: str, service: Used) -> RedirectResponse:
 async def approve(job_id: str, service: Used) -> RedirectResponse:
     """Publish a job's patch, and show the job."""
     await orders.approve(service, await service.board.status(job_id))
+    return RedirectResponse(f"{JOBS}/{job_id}", 303)
+
+
+@router.post("/ui/jobs/{job_id}/messages")
+async def say(request: Request, job_id: str, service: Used) -> RedirectResponse:
+    """Send a message to a job, and show the job."""
+    given = forms.fields(request.headers.get("content-type", ""), await request.body())
+    content = {name: values[-1] for name, values in given.items() if values[-1]}
+    try:
+        message = Message.model_validate(content)
+    except ValidationError as error:
+        raise Problem(422, in_one_line(error)) from None
+    await messages.sent(service, await service.board.status(job_id), message)
     return RedirectResponse(f"{JOBS}/{job_id}", 303)
 
 

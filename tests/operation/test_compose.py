@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from eval.base_image import BASE_IMAGE, ensure_base
@@ -110,9 +111,27 @@ def team(tmp_path: Path, docker_client: Any) -> Iterator[Team]:
         made.type(f"docker image rm --force {name} {name}-postgres {name}-base")
 
 
+def check_service(team: Team) -> None:
+    """Wait until the service reaches Prefect and the lake. Check that it wants its token."""
+    url = f"http://{team.environment['ADDRESS']}:8200"
+
+    def is_healthy() -> bool:
+        try:
+            return httpx.get(f"{url}/health", timeout=30).is_success
+        except httpx.TransportError:
+            return False
+
+    wait_until(is_healthy, 180)
+    assert httpx.get(f"{url}/jobs", timeout=30).status_code == 401
+    allowed = httpx.get(f"{url}/jobs", headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30)
+    assert allowed.json() == {"total": 0, "jobs": []}
+
+
 def test_the_commands_of_the_page_start_a_server_and_workers(team: Team) -> None:
-    """Workers of the compose file run the smoke benchmark, and a worker elsewhere runs a cell."""
+    """Workers of the compose file run the smoke benchmark, the service answers, and a worker
+    elsewhere runs a cell."""
     team.type(UP)
+    check_service(team)
     found = team.type(DOCTOR)
     assert "ok       lake s3://durabench/lake" in found
     assert "SQLite" not in found

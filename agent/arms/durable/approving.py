@@ -1,8 +1,6 @@
 """Approvals: a person decides about the plan before the work, or about the change after it."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TypeVar
 
 from agent.arms.durable import full, lean
 from agent.arms.durable.answers import Contract, Scouting
@@ -10,40 +8,13 @@ from agent.arms.durable.contract import write_contract
 from agent.arms.durable.lean import LeanState
 from agent.arms.durable.outcome import WorkflowStatus
 from agent.arms.durable.scouting import scout
-from agent.arms.durable.state import State, said_by
+from agent.arms.durable.state import State
+from agent.conversation.approving import until_decided
 from agent.conversation.exchanges import Limits
-from agent.conversation.person import Decision, Dismissed, Person, decision
+from agent.conversation.person import Decision, Dismissed, said_by
 from agent.journal import InboxMessage
 from agent.session.session import Session
 from agent.types import Outcome, Task
-
-T = TypeVar("T")
-
-
-async def until_decided(
-    made: T,
-    make: Callable[[T, Session], Awaitable[T]],
-    shown: Callable[[T], str],
-    heard: list[InboxMessage],
-    session: Session,
-) -> tuple[T, Decision]:
-    """Let a person decide about what was made, and make another one as long as they want that.
-
-    `make` receives the last one. `heard` is filled with what the person says, and `session` is a
-    scope of its own. Return what they approved or rejected, with the decision.
-
-    Raises:
-        Dismissed: they ended the attempt.
-        Waiting: there is no decision yet; the next message resumes the attempt.
-    """
-    person = Person(session, heard=heard)
-    number = 0
-    while True:
-        decided = decision(await person.answer(number, "approval", shown(made)))
-        if decided.kind != "revise":
-            return made, decided
-        number += 1
-        made = await make(made, session.scope(f"made-{number}"))
 
 
 async def approved_plan(state: LeanState, session: Session) -> tuple[Scouting | None, Decision]:

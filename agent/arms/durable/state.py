@@ -15,6 +15,7 @@ from agent.arms.durable.profile import CommonProfile, FullProfile
 from agent.checks import Baseline
 from agent.conversation.exchanges import Limits
 from agent.conversation.limits import Meter
+from agent.conversation.person import said_by
 from agent.journal import InboxMessage, TreeRef
 from agent.tools import TestRun, ToolSettings
 from agent.tools.naming import known_test_files
@@ -263,12 +264,6 @@ class State(Evidence):
     def _anchor(self) -> dict[str, str] | None:
         anchor = self.reproduction.anchor
         return {"path": anchor.path, "output": anchor.output} if anchor else None
-
-
-def said_by(heard: Iterable[InboxMessage]) -> dict[str, Any]:
-    """Return the texts of messages as a fact of a role; no fact without a text."""
-    texts = [message.text for message in heard if message.text.strip()]
-    return {"said_by_people": texts} if texts else {}
 
 
 def _last(result: StepResult | None) -> dict[str, Any] | None:

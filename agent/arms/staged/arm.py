@@ -1,6 +1,6 @@
 """The staged arm: explore, plan, build each subtask, then verify and repair."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.arms.options import StagedOptions
@@ -12,10 +12,13 @@ from agent.capabilities.base import Crew
 from agent.capabilities.declared import Delegation
 from agent.capabilities.registry import load
 from agent.checks import debugging
+from agent.conversation.approving import until_decided
 from agent.conversation.limits import LimitReached, Meter
+from agent.conversation.person import Dismissed
 from agent.errors import OutOfTime, ToolFailed
+from agent.journal import InboxMessage
 from agent.ptc.limits import Programs
-from agent.session.session import Session
+from agent.session.session import BASE, Session
 from agent.tools import Protection, ToolSettings
 from agent.types import Outcome, OutcomeStatus, Task
 
@@ -33,11 +36,13 @@ class _Work:
     """The reports of the agents of the subtasks."""
     repaired: list[str] = field(default_factory=list)
     verified: list[Verified] = field(default_factory=list)
+    not_approved: int = 0
+    """Number of changes, the first ones, that a person did not approve."""
 
     @property
     def best(self) -> Verified | None:
         """The change with the fewest failures, of several the latest; None before the first."""
-        changes = [each for each in self.verified if each.patch]
+        changes = [each for each in self.verified[self.not_approved :] if each.patch]
         return min(reversed(changes), key=lambda each: len(each.failures), default=None)
 
 
@@ -47,7 +52,16 @@ async def solve(task: Task, session: Session, options: StagedOptions) -> Outcome
     Raises:
         BudgetExhausted: the next call could cost more than is left; a later run resumes.
         InfrastructureError: a model, a tool or a workspace failed.
+        Waiting: a person has not answered yet; the next message resumes the attempt.
     """
+    outcome = await _ended(task, session, options)
+    if options.approval == "patch" and outcome.status != "submitted":
+        report = {**(outcome.report or {}), "prediction_emitted": False}
+        return replace(outcome, patch="", report=report)  # it was not approved
+    return outcome
+
+
+async def _ended(task: Task, session: Session, options: StagedOptions) -> Outcome:
     limit_s = options.time_limit_s and options.time_limit_s * _WORKING_SHARE
     work, staff = _Work(), Staff(_crew(task, session, options), options)
     try:
@@ -73,11 +87,61 @@ def _crew(task: Task, session: Session, options: StagedOptions) -> Crew:
 
 async def _carry_out(work: _Work, staff: Staff, session: Session) -> None:
     work.findings = await stages.explore(staff, session.scope("explore"))
-    work.plan = await stages.plan(staff, work.findings, session.scope("plan"))
+    work.plan, approval = await stages.plan(staff, work.findings, session.scope("plan"))
     for number in range(len(work.plan.subtasks)):
         scope = session.scope(f"build-{number + 1}")
-        work.built.append(await stages.build(staff, work.findings, work.plan, number, scope))
+        work.built.append(
+            await stages.build(staff, work.findings, work.plan, number, approval, scope)
+        )
     await _verify_and_repair(work, staff, session)
+    if staff.options.approval == "patch" and work.best is not None:
+        await _until_approved(work, staff, session.scope("approval"))
+
+
+async def _until_approved(work: _Work, staff: Staff, session: Session) -> None:
+    """Let a person decide about the best change, and change it as long as they want that.
+
+    Raises:
+        Dismissed: they rejected it or ended the attempt.
+        Waiting: there is no decision yet; the next message resumes the attempt.
+    """
+    heard: list[InboxMessage] = []
+
+    async def make(_: str, scope: Session) -> str:
+        return await _revised(work, staff, heard, scope)
+
+    _, decided = await until_decided(_shown(work.best), make, str, heard, session)
+    if decided.kind == "reject":
+        raise Dismissed(decided.why)
+
+
+async def _revised(work: _Work, staff: Staff, heard: list[InboxMessage], session: Session) -> str:
+    """Change the best change into what people want. Return what they are shown.
+
+    If it makes no other change, the one before stays the best.
+    """
+    chosen, before, why = work.best, work.not_approved, ""
+    work.not_approved = len(work.verified)
+    try:
+        await session.scope("restart").take(chosen.tree if chosen else BASE)
+        patch = chosen.patch if chosen else ""
+        work.repaired.append(await stages.revise(staff, patch, heard, session.scope("revise")))
+        await _verify_and_repair(work, staff, session)
+    except Dismissed:
+        raise
+    except LimitReached as error:
+        why = f"It could not be changed further: {error}.\n\n"
+    if work.best is None:
+        work.not_approved = before
+    return f"{why}{_shown(work.best)}"
+
+
+def _shown(change: Verified | None) -> str:
+    """Return a change as text for a person, with the checks that reject it."""
+    if change is None:
+        return "No file was changed."
+    failed = ["These checks reject it:", *(f"- {each}" for each in change.failures), ""]
+    return "\n".join([*(failed if change.failures else []), change.patch])
 
 
 async def _verify_and_repair(work: _Work, staff: Staff, session: Session) -> None:

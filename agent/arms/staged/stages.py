@@ -10,9 +10,10 @@ from agent.arms.staged.verification import Verified
 from agent.capabilities.base import Agent, Crew
 from agent.capabilities.working import A, Report, conversation
 from agent.checks import debugging
-from agent.conversation.conversation import prompt_beside
+from agent.conversation.conversation import Conversation, prompt_beside
 from agent.conversation.exchanges import Exchange
-from agent.conversation.person import Person
+from agent.conversation.person import Dismissed, Person, said_by
+from agent.journal import InboxMessage
 from agent.session.session import Session
 from agent.tools.rendering import head_and_tail
 
@@ -36,9 +37,9 @@ class Staff:
     crew: Crew
     options: StagedOptions
 
-    def agent(self, stage: Stage, more: str = "") -> Agent:
-        """Return the agent of a stage. `more` is appended to its prompt."""
-        prompt = f"{prompt_beside(__file__, stage)}\n{more}".strip()
+    def agent(self, stage: Stage, more: str = "", prompt: str = "") -> Agent:
+        """Return the agent of a stage. `more` is appended to its prompt, or to another one."""
+        prompt = f"{prompt_beside(__file__, prompt or stage)}\n{more}".strip()
         rounds: int = getattr(self.options.rounds, stage)
         return Agent(self.crew, stage, self.crew.load(_CAPABILITIES[stage]), rounds, prompt)
 
@@ -46,9 +47,14 @@ class Staff:
         self, agent: Agent, facts: Mapping[str, Any], answer: type[A], session: Session
     ) -> Exchange[A]:
         """Let the agent of a stage work until it answers. People may write to it meanwhile."""
+        return await self.talk(agent, facts, answer, session).until_answer()
+
+    def talk(
+        self, agent: Agent, facts: Mapping[str, Any], answer: type[A], session: Session
+    ) -> Conversation[A]:
+        """Open the conversation of the agent of a stage."""
         task = {"task": self.crew.task.statement, "stage": agent.role}
-        talk = conversation(agent, {**task, **facts}, answer, session, Person(session))
-        return await talk.until_answer()
+        return conversation(agent, {**task, **facts}, answer, session, Person(session))
 
 
 async def explore(staff: Staff, session: Session) -> Findings | None:
@@ -58,25 +64,63 @@ async def explore(staff: Staff, session: Session) -> Findings | None:
     return exchange.answer
 
 
-async def plan(staff: Staff, findings: Findings | None, session: Session) -> SubtaskPlan:
-    """Return the plan. Without a valid one, the whole task is its only subtask."""
-    agent = staff.agent("plan")
-    exchange = await staff.answered(agent, {"findings": _shown(findings)}, SubtaskPlan, session)
-    return exchange.answer or SubtaskPlan(
-        subtasks=[Subtask(title="the whole task", instructions="Do what the task says.")]
+async def plan(
+    staff: Staff, findings: Findings | None, session: Session
+) -> tuple[SubtaskPlan, dict[str, Any]]:
+    """Return the plan, with what a person said who approved it as a fact for the builders.
+
+    Without a valid plan, the whole task is its only subtask.
+
+    Raises:
+        Dismissed: a person rejected the plan or ended the attempt.
+        Waiting: there is no decision yet; the next message resumes the attempt.
+    """
+    talk = staff.talk(staff.agent("plan"), {"findings": _shown(findings)}, SubtaskPlan, session)
+    while True:
+        made = (await talk.until_answer()).answer or SubtaskPlan(
+            subtasks=[Subtask(title="the whole task", instructions="Do what the task says.")]
+        )
+        if staff.options.approval != "plan":
+            return made, {}
+        decided = await talk.decided(_as_text(made))
+        if decided.kind == "reject":
+            raise Dismissed(decided.why)
+        if decided.kind == "approve":
+            return made, {"approved_with": decided.text} if decided.text.strip() else {}
+
+
+def _as_text(plan: SubtaskPlan) -> str:
+    """Return a plan as text for a person."""
+    return "\n\n".join(
+        f"{number}. {each.title}\n{each.instructions}"
+        for number, each in enumerate(plan.subtasks, 1)
     )
 
 
 async def build(
-    staff: Staff, findings: Findings | None, plan: SubtaskPlan, number: int, session: Session
+    staff: Staff,
+    findings: Findings | None,
+    plan: SubtaskPlan,
+    number: int,
+    approval: Mapping[str, Any],
+    session: Session,
 ) -> str:
-    """Build a subtask. Return what its agent reports."""
+    """Build a subtask. Return what its agent reports. `approval` is the second result of `plan`."""
     agent, subtask = staff.agent("build"), plan.subtasks[number]
     facts = {
         "findings": _shown(findings),
         "plan": [each.title for each in plan.subtasks],
+        **approval,
         "subtask": subtask.model_dump(),
     }
+    exchange = await staff.answered(agent, facts, Report, session)
+    return exchange.answer.summary if exchange.answer else f"no report: {exchange.end}"
+
+
+async def revise(staff: Staff, patch: str, heard: Sequence[InboxMessage], session: Session) -> str:
+    """Change a patch into what people want. Return what the agent reports."""
+    agent = staff.agent("repair", prompt="revise")
+    facts = {**said_by(heard), "diff": head_and_tail(patch, _SHOWN_DIFF)}
     exchange = await staff.answered(agent, facts, Report, session)
     return exchange.answer.summary if exchange.answer else f"no report: {exchange.end}"
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from agent.capabilities.base import Crew
 from agent.checks import checked, tests_covering
+from agent.journal import TreeRef
 from agent.models.patches import parse
 from agent.paths import is_test_module
 from agent.session.session import BASE, Session
@@ -17,6 +18,8 @@ class Verified:
     """A change and what its tests say."""
 
     patch: str
+    tree: TreeRef
+    """The work tree with the change."""
     tests: tuple[str, ...] = ()
     """The tests that were run; none if the repository has none for it."""
     failures: tuple[str, ...] = ()
@@ -41,12 +44,12 @@ async def verify(crew: Crew, session: Session, number: int) -> Verified:
     """
     patch = await session.diff()
     if not patch:
-        return Verified(patch, failures=("nothing was changed",))
+        return Verified(patch, session.tree, failures=("nothing was changed",))
     async with session.branch(f"verify-{number}", BASE) as fresh:
-        return await _verified(crew, patch, fresh)
+        return await _verified(crew, patch, session.tree, fresh)
 
 
-async def _verified(crew: Crew, patch: str, fresh: Session) -> Verified:
+async def _verified(crew: Crew, patch: str, tree: TreeRef, fresh: Session) -> Verified:
     files = parse(patch)
     added = [file.name for file in files if file.old_path is None and is_test_module(file.name)]
     tests, new = _EVERYTHING, tuple[str, ...]()
@@ -54,6 +57,6 @@ async def _verified(crew: Crew, patch: str, fresh: Session) -> Verified:
         changed = sorted({path for file in files for path in file.paths if path not in added})
         tests, new = tuple(await tests_covering(changed, fresh)), tuple(added)
     if not tests and not new:
-        return Verified(patch)
+        return Verified(patch, tree)
     found = await checked(patch, tests, crew.tools, crew.protection, fresh, new)
-    return Verified(patch, found.tests, found.failures, found.output)
+    return Verified(patch, tree, found.tests, found.failures, found.output)

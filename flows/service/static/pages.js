@@ -87,13 +87,13 @@ function follow(log) {
       const event = JSON.parse(data);
       if (event.type === "step") add(event);
       if (event.type === "status" && state !== event.job.state) {
-        if (state) renewed(["facts", "evidence", "patch", "attempts"]);
+        if (state) renewed(["facts", "asks", "evidence", "patch", "attempts"]);
         state = event.job.state;
       }
       if (event.type === "end") {
         ended = true;
         connection.textContent = "The job has ended.";
-        renewed(["facts", "evidence", "patch", "attempts"]);
+        renewed(["facts", "asks", "evidence", "patch", "attempts"]);
       }
     };
     socket.onclose = () => {

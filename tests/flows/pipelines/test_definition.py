@@ -59,6 +59,11 @@ USES = "Use {{steps.a-1.output.summary}}."
         ),
         ([step("a", arm="other")], "step a names arm 'other': the arms are mini"),
         ([step("a b")], "steps.0.name: String should match pattern"),
+        ([step("a", task=" \n")], "the task of step a is empty: say what to do"),
+        (
+            [step("a", task="x" * 60_000), step("b", task="x" * 60_000)],
+            "the tasks have 120,017 characters together, and at most 100,000 are allowed",
+        ),
         ([step("a", on_failure="retry")], "steps.0.on_failure: Input should be 'stop' or 'cont"),
         ([], "steps: List should have at least 1 item"),
     ],
@@ -72,6 +77,24 @@ def test_a_definition_that_cannot_run_is_refused_in_one_line(
     assert str(refused.value).startswith("p.yaml: ")
     assert problem in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [{"cron": "every day"}, {"cron": "61 4 * * *"}, {"cron": "0 4 * * *", "timezone": "Mars"}],
+)
+def test_a_schedule_that_is_none_is_refused(schedule: dict[str, str]) -> None:
+    """The server would refuse it only when the definition is deployed."""
+    with pytest.raises(UsageError, match="is no schedule: write five fields") as refused:
+        pipeline(step("a"), schedule=schedule)
+    assert "\n" not in str(refused.value)
+    assert pipeline(step("a"), schedule={"cron": "0 4 * * 1", "timezone": "Europe/Berlin"})
+
+
+def test_outputs_that_make_a_task_too_long_fail_its_step() -> None:
+    """A patch may be long, which a definition cannot know."""
+    with pytest.raises(MissingOutput, match="has 100,012 characters with the outputs of other"):
+        templates.filled(USES, {"a-1": {"summary": "x" * 100_007}})
 
 
 def test_a_step_further_up_may_be_used() -> None:

@@ -23,6 +23,7 @@ from flows.operation import prefect_checks
 from flows.server import settings, setup
 from flows.server.settings import CELLS
 from flows.server.setup import SetupRequest
+from flows.server.stopping import PAUSED
 from flows.storage import journals
 from tests.flows.conftest import trial
 from tests.operation import running as programs
@@ -76,7 +77,7 @@ def test_setup_is_idempotent_and_keeps_the_choices_of_the_operator(bare: Prefect
     priorities = {queue["name"]: queue["priority"] for queue in queues}
     assert priorities["cells"] < priorities["benchmarks"]
     made = automations(server)
-    assert [automation["enabled"] for automation in made] == [True, False]
+    assert [automation["enabled"] for automation in made] == [True, True, False]
     assert server.get("/work_pools/durabench")["type"] == "process"
     assert server.get(f"/v2/concurrency_limits/{CELLS}")["limit"] == 7
 
@@ -90,7 +91,7 @@ def test_setup_is_idempotent_and_keeps_the_choices_of_the_operator(bare: Prefect
     assert third.stdout == (
         f"updated  global concurrency limit {CELLS}: 9 cells at the same time\n"
     )
-    assert [automation["enabled"] for automation in automations(server)] == [True, True]
+    assert all(automation["enabled"] for automation in automations(server))
     assert server.get(f"/v2/concurrency_limits/{CELLS}")["limit"] == 9
     server.patch(f"/automations/{pause['id']}", {"enabled": False})
 
@@ -102,30 +103,32 @@ async def test_a_changed_automation_is_updated(
     await setup.set_up(SetupRequest(zombie_s=60))
     lines = await setup.set_up(SetupRequest())
     assert [line for line in lines if line.startswith("updated")] == [
-        "updated  automation 'durabench: dead flow runs are Crashed'"
+        "updated  automation 'durabench: dead flow runs are Crashed'",
+        "updated  automation 'durabench: dead jobs begin again'",
     ]
     within = {automation["trigger"].get("within") for automation in automations(server)}
     assert timings().heartbeat_silence_s in within
 
 
 async def test_a_flow_run_without_heartbeats_is_crashed(server: PrefectServer) -> None:
-    """A flow run whose heartbeats cease becomes Crashed; one that has reported its end does not."""
+    """A flow run whose heartbeats cease becomes Crashed, and that of a job begins again. One that
+    has reported its end does not."""
     await setup.set_up(SetupRequest(zombie_s=10))
     flow = server.post("/flows/", {"name": "solve"})["id"]
 
-    def run_with_heartbeat(final: str | None) -> str:
+    def run_with_heartbeat(final: str | None, tag: str = "durabench") -> str:
         state = {"type": "RUNNING"}
-        asked = {"flow_id": flow, "tags": ["durabench"], "state": state}
+        asked = {"flow_id": flow, "tags": [tag], "state": state}
         made: str = server.post("/flow_runs/", asked)["id"]
         for name in filter(None, ["heartbeat", final]):
             send(
                 server,
                 Event(
-                    event=f"prefect.flow-run.{name}",
+                    event=PAUSED if name == PAUSED else f"prefect.flow-run.{name}",
                     resource={"prefect.resource.id": f"prefect.flow-run.{made}"},
                     related=[
                         {
-                            "prefect.resource.id": "prefect.tag.durabench",
+                            "prefect.resource.id": f"prefect.tag.{tag}",
                             "prefect.resource.role": "tag",
                         }
                     ],
@@ -134,8 +137,12 @@ async def test_a_flow_run_without_heartbeats_is_crashed(server: PrefectServer) -
         return made
 
     dead, finished = run_with_heartbeat(None), run_with_heartbeat("Completed")
+    job, paused = (run_with_heartbeat(final, settings.JOB_TAG) for final in (None, PAUSED))
     wait_until(lambda: server.get(f"/flow_runs/{dead}")["state_type"] == "CRASHED")
     assert "No heartbeat" in server.get(f"/flow_runs/{dead}")["state"]["message"]
+    wait_until(lambda: server.get(f"/flow_runs/{job}")["state_type"] == "SCHEDULED")
+    assert server.get(f"/flow_runs/{job}")["state"]["name"] == "AwaitingRetry"
+    assert server.get(f"/flow_runs/{paused}")["state_type"] == "RUNNING"
     assert server.get(f"/flow_runs/{finished}")["state_type"] == "RUNNING"
     await setup.set_up(SetupRequest())
 

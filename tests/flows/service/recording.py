@@ -5,7 +5,8 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from agent.journal import Attempt, FreeStep, Journal, Lease, Reservation
+from agent.journal import Attempt, FreeStep, Journal, Lease, Reservation, Wanted
+from agent.journal.inbox import Inbox
 from agent.models.protocol import ModelReply, Usage
 from agent.session.steps import canonical, digest, encode
 from agent.workspaces.protocol import CommandResult
@@ -87,12 +88,27 @@ def with_experiment(lake: Path) -> None:
 class Worker:
     """The journal of a lake, written as an attempt of a job does."""
 
-    def __init__(self, lake: Path, job_id: str, arm: str = "mini") -> None:
+    def __init__(self, lake: Path, job_id: str, arm: str = "mini", agent: str = "mini") -> None:
         self._journal: Journal = journals.open_journal(Lake.open(str(lake)))
-        attempt = Attempt(f"{job_id}-{arm}", f"job-{job_id}", arm, "demo-1", 0, "{}")
+        self.attempt_id = f"{job_id}-{arm}"
+        spec = json.dumps({"agent": agent})
+        attempt = Attempt(self.attempt_id, f"job-{job_id}", arm, "demo-1", 0, spec)
         self._journal.start(attempt)
-        self._lease: Lease = self._journal.acquire(attempt.attempt_id, f"w/{job_id}-{arm}", 3600)
+        self._lease: Lease = self._journal.acquire(self.attempt_id, f"w/{job_id}-{arm}", 3600)
         self._made = 0
+
+    @property
+    def inbox(self) -> Inbox:
+        """The messages to the attempt."""
+        return self._journal.inbox(self.attempt_id)
+
+    def asks(self, wanted: Wanted, about: str) -> None:
+        """Wait for a person, as an attempt does that asks."""
+        self.inbox.begin_wait(self._lease, wanted, about, after=0)
+
+    def gives_back(self) -> None:
+        """Release the attempt."""
+        self._journal.release(self._lease)
 
     def command(self, text: str) -> None:
         """Record a command and its output."""

@@ -1,0 +1,70 @@
+"""The attempts of a job that wait for a person, and what for."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from agent.journal import Attempt, Wanted
+from agent.journal.watching import Watched
+from flows.storage.job_names import experiment_of
+from flows.storage.journals import existing_journal
+from flows.storage.lake import Lake
+
+MOST_CHARACTERS = 4_000
+
+
+@dataclass(frozen=True)
+class Asking:
+    """An attempt that waits for a person."""
+
+    attempt: Attempt
+    wanted: Wanted
+    about: str
+    """The question, the plan or the patch that needs a reaction."""
+    since: datetime
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON, with a long text cut off."""
+        return {
+            "arm": self.attempt.arm,
+            "attempt": self.attempt.attempt_id,
+            "wanted": self.wanted,
+            "about": self.about[:MOST_CHARACTERS],
+            "since": self.since.isoformat(timespec="milliseconds"),
+        }
+
+
+def asking(lake: Lake, job_id: str) -> list[Asking]:
+    """Return the attempts of a job that wait for a person, by arm."""
+    journal = existing_journal(lake)
+    if journal is None:
+        return []
+    found = []
+    for attempt in open_attempts(lake, job_id):
+        wait = journal.inbox(attempt.attempt_id).wait()
+        if wait is not None and not wait.is_answered:
+            found.append(Asking(attempt, wait.wanted, wait.about, wait.since))
+    return found
+
+
+def open_attempts(lake: Lake, job_id: str) -> list[Attempt]:
+    """Return the attempts of a job that have begun and not ended, by arm."""
+    return [each.attempt for each in _watched(lake, job_id) if not each.has_ended]
+
+
+def all_attempts(lake: Lake, job_id: str) -> list[Attempt]:
+    """Return the attempts of a job whose steps were not pruned, by arm."""
+    journal = existing_journal(lake)
+    every = [each.attempt for each in _watched(lake, job_id)]
+    return [each for each in every if journal and journal.pruned_at(each.attempt_id) is None]
+
+
+def _watched(lake: Lake, job_id: str) -> list[Watched]:
+    journal = existing_journal(lake)
+    every = journal.watching.attempts([experiment_of(job_id)]) if journal else []
+    return sorted(every, key=lambda watched: watched.attempt.arm)
+
+
+def in_a_line(asks: list[Asking]) -> str:
+    """Return what these attempts wait for, as the reason why their job waits."""
+    return "; ".join(f"arm {each.attempt.arm} waits for a person's {each.wanted}" for each in asks)
