@@ -33,6 +33,10 @@ _BARE_TEST = re.compile(r"^(async )?def test_\w*\(", re.MULTILINE)
 _READ_TESTS = 50
 """Test files that are searched for the library that they use."""
 
+_PIP = "python -m pip install"
+_NEWER_PIP = f"{_PIP} --upgrade 'pip>=25.1' && "
+"""The first pip that knows dependency groups is newer than the one of Python 3.12 and before."""
+
 PYTEST = Suite("pytest", "python -m pytest -q -rfE -p no:cacheprovider", "observed")
 UNITTEST = Suite("unittest", "python -m unittest -v", "observed")
 DJANGO_ITSELF = Suite("Django's runtests.py", "python tests/runtests.py", "observed")
@@ -48,7 +52,7 @@ def python(files: Files) -> Parts | None:
         return None
     suite, why = _suite(files, tests)
     return Parts(
-        install=_install(files),
+        install=_install(files, suite),
         build=None,
         tests=suite,
         lint=tuple(_lint(files)),
@@ -103,8 +107,11 @@ def _first(files: Files, tests: list[str], pattern: re.Pattern[str]) -> str:
     return next(found, "")
 
 
-def _install(files: Files) -> str | None:
-    """Return the command that installs the project and what its tests need."""
+def _install(files: Files, suite: Suite | None) -> str | None:
+    """Return the command that installs the project and what its tests need.
+
+    The test program is named too, because many projects expect it to be there.
+    """
     needed = [f"-r {name}" for name in _REQUIREMENTS if name in files.paths]
     document = _toml(files, "pyproject.toml")
     project = document.get("project") or {}
@@ -115,7 +122,11 @@ def _install(files: Files) -> str | None:
         needed.append(f"-e '.[{','.join(chosen)}]'" if chosen else "-e .")
         groups = _table(document.get("dependency-groups"))
         needed += [f"--group {name}" for name in _EXTRAS if name in groups][:2]
-    return f"python -m pip install {' '.join(needed)}" if needed else None
+    needed += [program for program in ("pytest", "tox") if suite and suite.name == program]
+    if not needed:
+        return None
+    has_groups = any(each.startswith("--group") for each in needed)
+    return f"{_NEWER_PIP if has_groups else ''}{_PIP} {' '.join(needed)}"
 
 
 def _lint(files: Files) -> Iterator[str]:

@@ -20,7 +20,7 @@ async def run_suite(workspace: Workspace, suite: Suite, timeout_s: float) -> Tes
         WorkspaceError: the shell is gone.
     """
     if suite.results == "observed":
-        settings = ToolSettings(runner=suite.runner, test_timeout_s=timeout_s)
+        settings = ToolSettings(runner=suite.observed, test_timeout_s=timeout_s)
         return await run_paths(workspace, settings, [])
     mark = secrets.token_hex(16)
     done = await workspace.run(

@@ -43,6 +43,19 @@ DEVCONTAINER = """{
             Recipe(dockerfile="docker/Dockerfile", install="make deps"),
         ),
         ({".devcontainer.json": '{"image": "theirs"}'}, None, Recipe(base="theirs")),
+        (
+            {".devcontainer.json": '{"image": "a", "postCreateCommand": ["npm", "i", "a b"]}'},
+            None,
+            Recipe(base="a", install="npm i 'a b'"),
+        ),
+        (
+            {
+                ".devcontainer.json": '{"image": "a", '
+                '"postCreateCommand": {"one": "make a || true", "two": ["make", "b"]}}'
+            },
+            None,
+            Recipe(base="a", install="{ make a || true; } && { make b; }"),
+        ),
     ],
 )
 def test_the_first_known_base_is_used(

@@ -115,8 +115,13 @@ def test_a_project_without_tests_has_no_test_command(project: Project) -> None:
                 "[dependency-groups]\ntest = []",
                 "requirements.txt": "",
             },
+            "python -m pip install --upgrade 'pip>=25.1' && "
             "python -m pip install -r requirements.txt -e '.[dev]' --group test",
         ),
+        ({"setup.py": "", "conftest.py": ""}, "python -m pip install -e . pytest"),
+        ({"test_a.py": "def test_a(): pass"}, "python -m pip install pytest"),
+        ({"setup.py": "", "tox.ini": "[testenv]"}, "python -m pip install -e . tox"),
+        ({"setup.py": "", "tests/test_a.py": "import unittest"}, "python -m pip install -e ."),
         ({"a.py": ""}, None),
         ({"package.json": "{}", "yarn.lock": "", ".yarnrc.yml": ""}, "yarn install --immutable"),
         ({"package.json": "{}"}, "npm install"),
@@ -125,7 +130,8 @@ def test_a_project_without_tests_has_no_test_command(project: Project) -> None:
     indirect=["project"],
 )
 def test_the_install_command_has_what_tests_need(project: Project, install: str | None) -> None:
-    """Extras, groups and requirements of tests are installed, with the lock file's manager."""
+    """Extras, groups and requirements of tests, the test program, and a pip that knows groups; for
+    Node.js the lock file's manager."""
     assert project.install == install
 
 

@@ -93,6 +93,21 @@ async def test_a_report_cannot_contradict_the_exit_code(tmp_path: Path) -> None:
     assert done.problem == "the exit code is 3, although no test failed"
 
 
+async def test_a_custom_command_of_a_known_runner_is_observed(tmp_path: Path) -> None:
+    """Its tests are named, and code that ends the process with 0 is no pass."""
+    files = {"test_a.py": "def test_good(): pass", "test_b.py": "import os\nos._exit(0)"}
+    chosen = await run(files, tmp_path / "chosen", custom("python -m pytest -q test_a.py"))
+    assert (chosen.exit_code, chosen.passed, chosen.problem) == (0, ["test_a.py::test_good"], "")
+    ended = await run(files, tmp_path / "ended", custom("pytest -q"))
+    assert (ended.exit_code, ended.passed) == (0, [])
+    assert ended.problem
+
+
+def test_a_custom_command_takes_no_further_tests() -> None:
+    """It may choose tests, so an arm that runs it gets all of those."""
+    assert not custom("pytest tests/unit").runner.takes_paths
+
+
 async def test_of_a_custom_command_the_exit_code_counts(tmp_path: Path) -> None:
     """No tests are named, and the exit code is the command's own."""
     done = await run({"a": ""}, tmp_path, custom("echo 'test a ... ok'; exit 7"))
