@@ -124,6 +124,16 @@ def test_a_project_without_tests_has_no_test_command(project: Project) -> None:
         ({"setup.py": "", "tests/test_a.py": "import unittest"}, "python -m pip install -e ."),
         ({"a.py": ""}, None),
         ({"package.json": "{}", "yarn.lock": "", ".yarnrc.yml": ""}, "yarn install --immutable"),
+        (
+            {"package.json": '{"packageManager": "pnpm@9.1.0+sha1.aa"}', "pnpm-lock.yaml": ""},
+            "{ command -v pnpm >/dev/null || npm install --global pnpm@9.1.0; } && "
+            "pnpm install --frozen-lockfile",
+        ),
+        (
+            {"package.json": '{"packageManager": "bun@1; rm -rf /"}', "bun.lock": ""},
+            "{ command -v bun >/dev/null || npm install --global bun; } && "
+            "bun install --frozen-lockfile",
+        ),
         ({"package.json": "{}"}, "npm install"),
         (package("jest"), "npm ci"),
     ],
