@@ -119,6 +119,18 @@ def test_a_project_without_tests_has_no_test_command(project: Project) -> None:
             "python -m pip install -r requirements.txt -e '.[dev]' --group test",
         ),
         ({"setup.py": "", "conftest.py": ""}, "python -m pip install -e . pytest"),
+        (
+            {
+                "pyproject.toml": "[project]\noptional-dependencies = {test = []}\n"
+                "[dependency-groups]\ndev = []",
+                "uv.lock": "",
+                "requirements.txt": "",
+                "conftest.py": "",
+            },
+            "python -m pip install uv && uv export -q --frozen --no-hashes --extra test "
+            '--group dev -o "${TMPDIR:-/tmp}/locked.txt" && '
+            'python -m pip install -r "${TMPDIR:-/tmp}/locked.txt" pytest',
+        ),
         ({"test_a.py": "def test_a(): pass"}, "python -m pip install pytest"),
         ({"setup.py": "", "tox.ini": "[testenv]"}, "python -m pip install -e . tox"),
         ({"setup.py": "", "tests/test_a.py": "import unittest"}, "python -m pip install -e ."),
@@ -150,7 +162,7 @@ def test_the_install_command_has_what_tests_need(project: Project, install: str 
     [
         (
             {"pyproject.toml": "[tool.ruff]\n[tool.mypy]\nfiles = ['a.py']", "a.py": ""},
-            ("ruff check --output-format concise .", "mypy"),
+            ("ruff check --no-fix --output-format concise .", "mypy"),
         ),
         ({".flake8": "", "mypy.ini": "[mypy]", "a.py": ""}, ("flake8 .", "mypy .")),
         (

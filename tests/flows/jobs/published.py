@@ -29,7 +29,7 @@ _FOLDER = Path(tempfile.gettempdir()) / f"durabench-test-published-{os.getuid()}
 PYTHON = "3.12"
 PIP = "pip==25.0.1"
 """The pip of that Python's official image."""
-BACKENDS = ("pip>=25.1", "setuptools<81", "wheel", "flit_core<4")
+BACKENDS = ("pip>=25.1", "uv", "setuptools<81", "wheel", "flit_core<4")
 
 
 def from_pypi(release: str) -> Path:
@@ -82,10 +82,13 @@ def python_image(client: DockerClient, repository: Path, install: str) -> Iterat
         packages = local / "lib" / f"python{PYTHON}" / "site-packages"
         pip = [str(_python()), "-m", "pip", "-q"]
         _run(*pip, "install", "--target", str(packages), PIP, folder=context)
-        wheels = context / "files" / "wheels"
+        wheels, folder = context / "files" / "wheels", str(context)
         _run(*pip, "download", "-d", str(wheels), *BACKENDS, folder=context)
-        wanted = shlex.split(install.rpartition("&&")[2])[4:]
-        given = [word for word in wanted if word != "-e"]
+        prepare, _, last = install.rpartition(" && ")
+        if "uv export" in prepare:
+            _run("bash", "-ec", prepare.rpartition(" && ")[2], folder=repository, TMPDIR=folder)
+        wanted = [word for word in shlex.split(last)[4:] if word != "-e"]
+        given = [word.replace("${TMPDIR:-/tmp}", folder) for word in wanted]
         _run(*pip, "wheel", "-w", str(wheels), *given, folder=repository)
         build("RUN ldconfig\nENV PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels PIP_ROOT_USER_ACTION=ignore")
         yield name
@@ -178,9 +181,10 @@ def _need(program: str) -> str:
     return found
 
 
-def _run(*command: str, folder: Path) -> None:
+def _run(*command: str, folder: Path, **variables: str) -> None:
     """Run a program, or skip the test if it fails: an index does not deliver."""
-    environment = {**os.environ, "PYENV_VERSION": PYTHON}
+    path = f"{_FOLDER}/python/bin:{os.environ['PATH']}"
+    environment = {**os.environ, "PYENV_VERSION": PYTHON, "PATH": path, **variables}
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
