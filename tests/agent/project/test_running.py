@@ -1,5 +1,6 @@
 """The real test programs of this machine, in host workspaces."""
 
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping
@@ -83,6 +84,16 @@ async def test_a_suite_that_does_not_run_proves_nothing(tmp_path: Path) -> None:
     suite = Suite("node --test", "true >$durabench_report", "tap")
     done = await run({"a": ""}, tmp_path, suite)
     assert done.problem == "the output has no TAP plan (exit code 0)"
+
+
+async def test_an_old_mocha_prints_its_report(tmp_path: Path) -> None:
+    """As mocha 8.1.1 does, behind what tests print and before what npm adds."""
+    report = '{\n  "stats": {\n    "suites": 1\n  },\n  "passes": [{"fullTitle": "sum good"}],\n'
+    report += '  "failures": [{"fullTitle": "sum bad"}]\n}'
+    printed = f"> mocha --reporter json\n{{noise}}\n{report}\nnpm ERR! Test failed.\n"
+    command = f"printf '%s' {shlex.quote(printed)}; : $durabench_report; (exit 1)"
+    done = await run({"a": ""}, tmp_path, Suite("mocha", command, "mocha"))
+    assert (done.passed, done.failed, done.problem) == ([" sum good"], [" sum bad"], "")
 
 
 async def test_a_report_cannot_contradict_the_exit_code(tmp_path: Path) -> None:
