@@ -25,7 +25,7 @@ from flows.storage.job_names import experiment_of
 from flows.storage.lake import Lake, Row
 
 _UNUSUAL = re.compile(r"[^A-Za-z0-9_.-]+")
-"""What the name of a folder may have and the id of an instance may not."""
+"""Characters of folder names that ids of instances may not have."""
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,7 @@ def _decides(change: Change, command: str) -> bool:
 
 
 def _words(command: str) -> set[str]:
-    """Return the words of a command, as far as the shell's quotes can be read."""
+    """Return the words of a command. Quotes count unless one is left open."""
     try:
         words = shlex.split(command)
     except ValueError:

@@ -76,7 +76,7 @@ class SshServer:
     def agent(self) -> Iterator[dict[str, str]]:
         """Yield the variables of a user whose agent has the key. Its file is removed.
 
-        The user's own settings of ssh are not read, because they are those of whoever runs tests.
+        The settings of ssh of the user who runs the tests are not read.
         """
         sock, key = self._folder / "agent", self._folder / "user"
         running = subprocess.Popen(["ssh-agent", "-D", "-a", sock], stdout=subprocess.DEVNULL)

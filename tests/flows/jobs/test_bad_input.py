@@ -1,4 +1,4 @@
-"""What `durabench job` refuses: one line, exit code 2, and nothing half-done."""
+"""Refusals of `durabench job`: one line, exit code 2, and nothing half-done."""
 
 from collections.abc import Callable
 from pathlib import Path

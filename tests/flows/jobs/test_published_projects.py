@@ -137,7 +137,7 @@ def ready(project: Published, client: DockerClient) -> Iterator[tuple[Path, dict
         match project.kind:
             case "go":
                 if shutil.which("go") is None:
-                    pytest.skip("there is no go on this machine")
+                    pytest.skip("this machine has no Go")
                 made: Any = nullcontext("")
             case "node":
                 made = published.node_image(client, repository, found.install)
