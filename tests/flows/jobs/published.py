@@ -87,8 +87,7 @@ def python_image(client: DockerClient, repository: Path, install: str) -> Iterat
         prepare, _, last = install.rpartition(" && ")
         if "uv export" in prepare:
             _run("bash", "-ec", prepare.rpartition(" && ")[2], folder=repository, TMPDIR=folder)
-        wanted = [word for word in shlex.split(last)[4:] if word != "-e"]
-        given = [word.replace("${TMPDIR:-/tmp}", folder) for word in wanted]
+        given = [word.replace("${TMPDIR:-/tmp}", folder) for word in shlex.split(last)[4:]]
         _run(*pip, "wheel", "-w", str(wheels), *given, folder=repository)
         build("RUN ldconfig\nENV PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels PIP_ROOT_USER_ACTION=ignore")
         yield name
