@@ -6,6 +6,7 @@ chosen by the kind of the project. An image is built once for its ingredients.
 
 import json
 import re
+import shlex
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -45,6 +46,15 @@ RUN git config --system --add safe.directory '*' \\
 WORKDIR /testbed
 """
 
+
+_INSTALL = """\
+exec bash -lc '
+IFS=:; for folder in $PATH; do [[ :$1: == *":$folder:"* ]] || added+=$folder:; done; unset IFS
+PATH=$added$1; eval "$2"' bash "$PATH" "$1"
+"""
+"""Runs a command in a login shell. There PATH begins with what the profile adds, and then is that
+of the image. Debian's profile alone resets it, and images of Go and Rust have folders of their own.
+"""
 
 _LATER = """\
 FROM {base}
@@ -109,8 +119,7 @@ def _devcontainer(files: Readable) -> Recipe | None:
         declared = json.loads(_TRAILING_COMMA.sub(r"\1", text))
     except ValueError:
         raise DatasetError(f"{path} is not JSON: name an image with --image") from None
-    install = declared.get("postCreateCommand")
-    install = install if isinstance(install, str) else None
+    install = _commands(declared.get("postCreateCommand"))
     if isinstance(declared.get("image"), str):
         return Recipe(base=declared["image"], install=install)
     build = declared.get("build") or {}
@@ -120,6 +129,23 @@ def _devcontainer(files: Readable) -> Recipe | None:
     folder = PurePosixPath(path).parent
     context = _inside(folder / str(build.get("context", ".")))
     return Recipe(dockerfile=_inside(folder / dockerfile), context=context, install=install)
+
+
+def _commands(given: Any) -> str | None:
+    """Return a command of a devcontainer for a shell; None if it has none.
+
+    It is a line for a shell, the words of one command, or several of both by name.
+    """
+    match given:
+        case str():
+            return given or None
+        case [*words] if words and all(isinstance(word, str) for word in words):
+            return shlex.join(words)
+        case dict():
+            found = (_commands(each) for each in given.values())
+            return " && ".join(f"{{ {each}; }}" for each in found if each) or None
+        case _:
+            return None
 
 
 def _inside(path: PurePosixPath) -> str:
@@ -193,7 +219,7 @@ def _build(
     git.pack(mirror, commit, context / "base.bundle")
     text = _DOCKERFILE.format(base=base, name=git.NAME, email=git.EMAIL)
     if install:
-        text += f"RUN {json.dumps(['bash', '-lc', install])}\n"
+        text += f"RUN {json.dumps(['bash', '-c', _INSTALL, 'bash', install])}\n"
     (context / "Dockerfile").write_text(text, encoding="utf-8")
     build_image(client, context, name, {LABEL: "job", DIGEST_LABEL: name.rpartition(":")[2]})
 

@@ -17,6 +17,9 @@ _LOCKS = {
     "npm-shrinkwrap.json": ("npm", "npm ci"),
     "package-lock.json": ("npm", "npm ci"),
 }
+_NOT_WITH_NODE = ("pnpm", "bun")
+"""Package managers that official images of Node.js lack."""
+
 _NO_TESTS = "no test specified"
 _SHELL_SYNTAX = re.compile(r"[;&|<>$`]")
 _PROGRAM = re.compile(r"^(?:npx )?(?:[A-Z_]+=\S+ )*(?P<name>jest|vitest|mocha|node)\b(?P<rest>.*)")
@@ -28,6 +31,8 @@ def node(files: Files) -> Parts | None:
         return None
     package = _package(files)
     lock, (manager, install) = _manager(files)
+    if manager in _NOT_WITH_NODE:
+        install = f"{_brought(manager, package)} && {install}"
     scripts = _texts(package.get("scripts"))
     return Parts(
         install=install,
@@ -47,6 +52,16 @@ def _manager(files: Files) -> tuple[str, tuple[str, str]]:
                 return lock, ("yarn", "yarn install --immutable")
             return lock, manager
     return "", ("npm", "npm install")
+
+
+def _brought(manager: str, package: dict[str, Any]) -> str:
+    """Return the command that installs a package manager if it is missing.
+
+    The release is the one that `packageManager` names, without its hash.
+    """
+    named = str(package.get("packageManager", "")).partition("+")[0]
+    release = named if re.fullmatch(rf"{manager}@[\w.-]+", named) else manager
+    return f"{{ command -v {manager} >/dev/null || npm install --global {release}; }}"
 
 
 def _suite(manager: str, script: str) -> Suite | None:

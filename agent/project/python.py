@@ -33,6 +33,14 @@ _BARE_TEST = re.compile(r"^(async )?def test_\w*\(", re.MULTILINE)
 _READ_TESTS = 50
 """Test files that are searched for the library that they use."""
 
+_PIP = "python -m pip install"
+_NEWER_PIP = f"{_PIP} --upgrade 'pip>=25.1' && "
+"""The first pip that knows dependency groups is newer than the one of Python 3.12 and before."""
+
+_LOCKED_FILE = '-r "${TMPDIR:-/tmp}/locked.txt"'
+_LOCKED = f"{_PIP} uv && uv export -q --frozen --no-hashes %s -o {_LOCKED_FILE[3:]} && "
+"""Exports the releases that a lock file of uv names. Newer ones may break the tests."""
+
 PYTEST = Suite("pytest", "python -m pytest -q -rfE -p no:cacheprovider", "observed")
 UNITTEST = Suite("unittest", "python -m unittest -v", "observed")
 DJANGO_ITSELF = Suite("Django's runtests.py", "python tests/runtests.py", "observed")
@@ -48,7 +56,7 @@ def python(files: Files) -> Parts | None:
         return None
     suite, why = _suite(files, tests)
     return Parts(
-        install=_install(files),
+        install=_install(files, suite),
         build=None,
         tests=suite,
         lint=tuple(_lint(files)),
@@ -103,25 +111,38 @@ def _first(files: Files, tests: list[str], pattern: re.Pattern[str]) -> str:
     return next(found, "")
 
 
-def _install(files: Files) -> str | None:
-    """Return the command that installs the project and what its tests need."""
-    needed = [f"-r {name}" for name in _REQUIREMENTS if name in files.paths]
+def _install(files: Files, suite: Suite | None) -> str | None:
+    """Return the command that installs the project and what its tests need.
+
+    The test program is named too, because many projects expect it to be there.
+    """
+    programs = [program for program in ("pytest", "tox") if suite and suite.name == program]
     document = _toml(files, "pyproject.toml")
-    project = document.get("project") or {}
+    extras = _of_tests((document.get("project") or {}).get("optional-dependencies"))
+    groups = [f"--group {name}" for name in _of_tests(document.get("dependency-groups"))]
+    if "uv.lock" in files.paths:
+        options = " ".join([*(f"--extra {name}" for name in extras), *groups])
+        return f"{_LOCKED % options}{' '.join([_PIP, _LOCKED_FILE, *programs])}"
+    needed = [f"-r {name}" for name in _REQUIREMENTS if name in files.paths]
     is_package = "setup.py" in files.paths or "build-system" in document or "project" in document
     if is_package:
-        extras = _table(project.get("optional-dependencies"))
-        chosen = [name for name in _EXTRAS if name in extras][:2]
-        needed.append(f"-e '.[{','.join(chosen)}]'" if chosen else "-e .")
-        groups = _table(document.get("dependency-groups"))
-        needed += [f"--group {name}" for name in _EXTRAS if name in groups][:2]
-    return f"python -m pip install {' '.join(needed)}" if needed else None
+        needed += [f"-e '.[{','.join(extras)}]'" if extras else "-e .", *groups]
+    needed += programs
+    if not needed:
+        return None
+    has_groups = any(each in needed for each in groups)
+    return f"{_NEWER_PIP if has_groups else ''}{_PIP} {' '.join(needed)}"
+
+
+def _of_tests(table: Any) -> list[str]:
+    """Return the names of extras or groups that tests need, two at most."""
+    return [name for name in _EXTRAS if name in _table(table)][:2]
 
 
 def _lint(files: Files) -> Iterator[str]:
     tools = _table(_toml(files, "pyproject.toml").get("tool"))
     if "ruff" in tools or {"ruff.toml", ".ruff.toml"} & files.paths:
-        yield "ruff check --output-format concise ."
+        yield "ruff check --no-fix --output-format concise ."
     ini = {name: _ini(files, name) for name in ("setup.cfg", "tox.ini")}
     if ".flake8" in files.paths or any("flake8" in each for each in ini.values()):
         yield "flake8 ."

@@ -153,8 +153,12 @@ def _tail(path: str) -> str:
     return path
 
 
+_MOCHA_BEGINS = '{\n  "stats": {'
+"""The beginning of mocha's report, behind what tests printed."""
+
+
 def _mocha(text: str) -> Named:
-    document = _document(text)
+    document = _document(text[max(text.rfind(_MOCHA_BEGINS), 0) :], is_last=False)
 
     def names(kind: str) -> list[str]:
         return [
@@ -204,9 +208,10 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
                 continue
 
 
-def _document(text: str) -> dict[str, Any]:
+def _document(text: str, *, is_last: bool = True) -> dict[str, Any]:
+    """Return the JSON object in a text. `is_last` is False if other text may follow it."""
     try:
-        document = json.loads(text)
+        document = json.loads(text) if is_last else json.JSONDecoder().raw_decode(text)[0]
     except ValueError:
         raise Unreadable("the runner wrote no JSON report") from None
     if not isinstance(document, dict):

@@ -20,7 +20,7 @@ async def run_suite(workspace: Workspace, suite: Suite, timeout_s: float) -> Tes
         WorkspaceError: the shell is gone.
     """
     if suite.results == "observed":
-        settings = ToolSettings(runner=suite.runner, test_timeout_s=timeout_s)
+        settings = ToolSettings(runner=suite.observed, test_timeout_s=timeout_s)
         return await run_paths(workspace, settings, [])
     mark = secrets.token_hex(16)
     done = await workspace.run(
@@ -31,7 +31,7 @@ async def run_suite(workspace: Workspace, suite: Suite, timeout_s: float) -> Tes
     if done.timed_out:
         problem = f"the tests took longer than {timeout_s:.0f} s and were ended"
     elif suite.results != "exit code":
-        named, problem = _read(suite, report if suite.writes_a_report else output, done.exit_code)
+        named, problem = _read(suite, _results(suite, output, report), done.exit_code)
     return TestRun(
         command=suite.command,
         exit_code=done.exit_code,
@@ -53,6 +53,13 @@ def _command(suite: Suite, mark: str) -> str:
         f'printf "\\n%s\\n" {mark}\n'
         'cat "$durabench_report"; rm -f "$durabench_report"; exit $code'
     )
+
+
+def _results(suite: Suite, output: str, report: str) -> str:
+    """Return the text with the results. Mocha before 9.2 prints them and writes no report."""
+    if suite.results == "mocha" and not report.strip():
+        return output
+    return report if suite.writes_a_report else output
 
 
 def _read(suite: Suite, text: str, exit_code: int) -> tuple[Named, str]:

@@ -1,6 +1,6 @@
 """The tests of a project: a command, and the format of its results."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from agent.runners import TestRunner, runner_of
@@ -13,6 +13,9 @@ Format = Literal["observed", "unittest", "go", "cargo", "jest", "mocha", "tap", 
 -json`. `cargo`: text of `cargo test`. `jest`: JSON of jest or vitest. `mocha`: its JSON. `tap`: the
 Test Anything Protocol. `exit code`: no single test is known.
 """
+
+_NAMED = "command"
+"""The name of a suite that a user named. Its command may choose tests, so it takes no others."""
 
 REPORT = "$durabench_report"
 """The place in a command for the path of the file to which the runner writes its results."""
@@ -31,10 +34,15 @@ class Suite:
     @property
     def runner(self) -> TestRunner:
         """The runner of single test files. Without observation, the command runs all tests."""
-        if self.results == "observed":
-            return runner_of(f"{self.command} {{paths}}")
+        if self.results == "observed" and self.name != _NAMED:
+            return self.observed
         nowhere = f"{REPORT.removeprefix('$')}=/dev/null; " if self.writes_a_report else ""
         return TestRunner(f"{nowhere}{self.command}")
+
+    @property
+    def observed(self) -> TestRunner:
+        """The runner behind the command, with an observer if that program has one."""
+        return runner_of(f"{self.command} {{paths}}")
 
     @property
     def writes_a_report(self) -> bool:
@@ -43,5 +51,11 @@ class Suite:
 
 
 def custom(command: str) -> Suite:
-    """Return the suite of a command that a user named: only its exit code counts."""
-    return Suite("command", command, "exit code")
+    """Return the suite of a command that a user named.
+
+    A runner with an observer is observed. Of any other command, only the exit code counts. So does
+    that of `python3`, because observers are started with `python`.
+    """
+    suite = Suite(_NAMED, command, "observed")
+    is_known = suite.observed.adapter != "summary" and "python3" not in command
+    return suite if is_known else replace(suite, results="exit code")

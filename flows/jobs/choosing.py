@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from flows.jobs.verification import Verdict
 from flows.storage.lake import Row
@@ -26,23 +27,27 @@ class Candidate:
 def best(candidates: Iterable[Candidate]) -> Candidate | None:
     """Return the best patch: verified, then accepted by its own arm, then cheaper.
 
-    Of patches that prove nothing, one with fewer failing tests is better. An empty patch is none.
+    Of patches that prove nothing, one with fewer failing tests is better, where existing tests
+    count as they are at the base commit. An empty patch is none.
     """
     return min((each for each in candidates if each.patch.strip()), key=_rank, default=None)
 
 
-def _rank(candidate: Candidate) -> tuple[int, int, bool, float, str]:
+def _rank(candidate: Candidate) -> tuple[int, int, bool, bool, float, str]:
+    evidence = json.loads(candidate.evidence)
+    shown = _failing(evidence["after"])
+    real = _failing(evidence["with_old_tests"]) if evidence["with_old_tests"] else shown
     cost = candidate.attempt["cost_usd"]
     return (
         ("verified", "not_verified", "regressed").index(candidate.verdict),
-        _failing(candidate),
+        max(real, shown),
+        real > shown,
         candidate.attempt["agent_verdict"] != "accepted",
         math.inf if cost is None else cost,
         candidate.arm,
     )
 
 
-def _failing(candidate: Candidate) -> int:
-    """Return the number of tests that fail with the patch; 0 if none were run."""
-    run = json.loads(candidate.evidence)["after"]
+def _failing(run: dict[str, Any] | None) -> int:
+    """Return the number of tests that failed in a run; 0 if there was none."""
     return len(run["failed"]) + len(run["errors"]) if run else 0

@@ -1,6 +1,7 @@
 """The repository of a job, its project and image, and the experiment that solves its task."""
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ from flows.jobs.request import forge as own_forge
 from flows.jobs.verification import Checks
 from flows.storage.job_names import experiment_of
 from flows.storage.lake import Lake, Row
+
+_UNUSUAL = re.compile(r"[^A-Za-z0-9_.-]+")
+"""Characters of folder names that ids of instances may not have."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ def prepare(request: Request, lake: Lake, within: Prepared | None = None) -> Pre
     )
     command, runner = (checks.suite.command, checks.suite.runner) if checks else ("", None)
     instance = repositories.instance(
-        f"{source.name.rpartition('/')[2]}-{request.job_id}",
+        f"{_UNUSUAL.sub('-', source.name.rpartition('/')[2])}-{request.job_id}",
         source,
         row["base_commit"],
         row["statement"],

@@ -1,5 +1,6 @@
 """Tests of a repository before and after a patch, each in a fresh workspace, and the verdict."""
 
+import shlex
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -14,7 +15,9 @@ from flows.experiments.cells import Place
 
 Verdict = Literal["verified", "regressed", "not_verified"]
 
-_TEST_PROGRAMS = ("Makefile", "GNUmakefile", "makefile", "package.json")
+_MAKEFILES = ("Makefile", "GNUmakefile", "makefile")
+"""Files that say what the test command does, also new ones: make prefers GNUmakefile to others."""
+_TEST_PROGRAMS = ("package.json", ".npmrc")
 """Further files that say what the test command does."""
 
 _KEPT_CHARACTERS = 4_000
@@ -101,7 +104,8 @@ async def after(instance: Instance, place: Place, checks: Checks, patch: str) ->
             await workspace.apply(patch)
         except ValueError as error:
             return asdict(After(None, str(error)))
-        protected = [change.path for change in await workspace.changes() if _decides(change)]
+        command = checks.suite.command
+        protected = [c.path for c in await workspace.changes() if _decides(c, command)]
         state = await _state(workspace, checks)
     if not protected:
         return asdict(After(state))
@@ -112,16 +116,26 @@ async def after(instance: Instance, place: Place, checks: Checks, patch: str) ->
     return asdict(After(state, "", old, tuple(protected)))
 
 
-def _decides(change: Change) -> bool:
+def _decides(change: Change, command: str) -> bool:
     """Return True if a change could make existing tests pass without a repair.
 
-    A new test file cannot.
+    A new test file cannot. A program that the test command names can.
     """
-    path = change.path
+    path, name = change.path, change.path.rpartition("/")[2]
+    if is_test_support(path) or name in _MAKEFILES:
+        return True
     if change.status == "added":
-        return is_test_support(path) or shadows_a_module(path)
-    name = path.rpartition("/")[2]
-    return is_test_file(path) or is_test_support(path) or name in _TEST_PROGRAMS
+        return shadows_a_module(path)
+    return is_test_file(path) or name in _TEST_PROGRAMS or path in _words(command)
+
+
+def _words(command: str) -> set[str]:
+    """Return the words of a command. Quotes count unless one is left open."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    return {word.removeprefix("./") for word in words}
 
 
 async def _state(workspace: Workspace, checks: Checks) -> State:
@@ -178,21 +192,33 @@ def decide(base: State, patched: After) -> tuple[Verdict, str]:
         return "not_verified", f"at the base commit, the tests prove nothing: {first.problem}"
     if lost := regressions(first, last):
         return "regressed", _some(lost)
-    if first.exit_code != 0 or first.failed or first.errors:
-        return "not_verified", _red_before(first, last)
     old = patched.with_old_tests
-    if old is not None and (lost := regressions(first, old)):
+    if old is not None and (lost := _only_as_changed(first, last, old)):
         changed = _some(list(patched.changed_tests))
         return (
             "not_verified",
             f"existing tests pass only as the patch changes them ({changed}): {_some(lost)}",
         )
+    if first.exit_code != 0 or first.failed or first.errors:
+        return "not_verified", _red_before(first, last)
     counted = (
         f"{_count(last.passed)} {'passes' if len(last.passed) == 1 else 'pass'}"
         if last.passed
         else "the command ends with exit code 0"
     )
     return "verified", counted
+
+
+def _only_as_changed(first: TestRun, last: TestRun, old: TestRun) -> list[str]:
+    """Return what fails with the tests of the base commit, and not as the patch has them.
+
+    Tests that failed before the patch count, too, if it made them pass by changing them.
+    """
+    if lost := regressions(first, old):
+        return lost
+    failing = {*first.failed, *first.errors}
+    unrepaired = [name for name in (*old.failed, *old.errors) if name in failing]
+    return [f"{name} still fails" for name in unrepaired if name in last.passed]
 
 
 def _red_before(first: TestRun, last: TestRun) -> str:

@@ -1,6 +1,8 @@
 """Worker processes, forked from a process that has already imported all modules."""
 
 import multiprocessing
+from collections.abc import Callable
+from typing import Any
 
 from agent.arms import ArmKind
 from tests.durability import crashing
@@ -10,18 +12,28 @@ PATIENCE_S = 300
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
-    ["tests.durability.crashing", "tests.durability.pausing", "tests.durability.spending"]
+    [
+        "tests.durability.crashing",
+        "tests.durability.pausing",
+        "tests.durability.spending",
+        "tests.flows.jobs.dying",
+    ]
 )
 
 
 def run_attempt(
     setting: Setting, environment: str, last: str | None, arm: ArmKind = "mini"
 ) -> int | None:
-    """Run an attempt in a new process, killed at point `last`, and return its exit code.
+    """Run an attempt in a new process, killed at point `last`, and return its exit code."""
+    return run(crashing.run, setting, environment, last, arm)
+
+
+def run(function: Callable[..., object], *arguments: Any) -> int | None:
+    """Run a function in a new process, and return its exit code.
 
     The code is None if the process did not end in time; it is then killed.
     """
-    process = FORKS.Process(target=crashing.run, args=(setting, environment, last, arm))
+    process = FORKS.Process(target=function, args=arguments)
     process.start()
     process.join(timeout=PATIENCE_S)
     exit_code = process.exitcode

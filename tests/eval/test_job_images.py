@@ -43,6 +43,19 @@ DEVCONTAINER = """{
             Recipe(dockerfile="docker/Dockerfile", install="make deps"),
         ),
         ({".devcontainer.json": '{"image": "theirs"}'}, None, Recipe(base="theirs")),
+        (
+            {".devcontainer.json": '{"image": "a", "postCreateCommand": ["npm", "i", "a b"]}'},
+            None,
+            Recipe(base="a", install="npm i 'a b'"),
+        ),
+        (
+            {
+                ".devcontainer.json": '{"image": "a", '
+                '"postCreateCommand": {"one": "make a || true", "two": ["make", "b"]}}'
+            },
+            None,
+            Recipe(base="a", install="{ make a || true; } && { make b; }"),
+        ),
     ],
 )
 def test_the_first_known_base_is_used(
@@ -72,12 +85,15 @@ def test_an_image_has_the_repository_and_what_was_installed_once(
     tmp_path: Path, docker_client: Any
 ) -> None:
     """The own Dockerfile is the base, /testbed is at the commit without a remote, and a second
-    call builds nothing."""
-    dockerfile = f"FROM {BASE_IMAGE}\nCOPY marker /marker\n"
-    with_files({"Dockerfile": dockerfile, "marker": "own"})(tmp_path / "repo")
+    call builds nothing. Programs on the image's PATH are found while it is built."""
+    dockerfile = f"FROM {BASE_IMAGE}\nCOPY marker /marker\nCOPY tool /opt/own/tool\n"
+    path = "RUN chmod 755 /opt/own/tool\nENV PATH=/opt/own:$PATH\n"
+    tool = "#!/bin/sh\nprintf '%s\\n' again >/installed\n"
+    files = {"Dockerfile": f"{dockerfile}{path}", "marker": "own", "tool": tool}
+    with_files(files)(tmp_path / "repo")
     git.git(tmp_path / "repo", "config", "uploadpack.allowAnySHA1InWant", "true")
     commit = git.git(tmp_path / "repo", "rev-parse", "HEAD")
-    made_by = Recipe(dockerfile="Dockerfile", install="echo again >>/installed")
+    made_by = Recipe(dockerfile="Dockerfile", install="tool")
     name = job_images.name_of(commit, made_by)
     try:
         made = job_images.ensure(docker_client, tmp_path / "repo", commit, made_by)

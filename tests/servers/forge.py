@@ -28,6 +28,8 @@ class Forge:
         self.folder = folder
         self.token = TOKEN
         self.may_write = True
+        self.may_open = True
+        """False if the token opens no pull requests."""
         self.is_private = False
         self.issues: dict[tuple[str, int], dict[str, Any]] = {}
         self.pulls: dict[str, list[dict[str, Any]]] = {}
@@ -174,7 +176,8 @@ class _Handler(BaseHTTPRequestHandler):
         if given and given.split()[-1] != forge.token:
             self._send(401, {"message": "Bad credentials"})
             return
-        if self.command != "GET" and (not given or not forge.may_write):
+        may = given and forge.may_write and forge.may_open
+        if self.command != "GET" and not may:
             self._send(403, {"message": "Resource not accessible by personal access token"})
             return
         found = re.fullmatch(r"/repos/(?P<name>[^/]+/[^/]+)(?P<rest>/.*)?", path)

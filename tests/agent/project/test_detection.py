@@ -115,17 +115,45 @@ def test_a_project_without_tests_has_no_test_command(project: Project) -> None:
                 "[dependency-groups]\ntest = []",
                 "requirements.txt": "",
             },
+            "python -m pip install --upgrade 'pip>=25.1' && "
             "python -m pip install -r requirements.txt -e '.[dev]' --group test",
         ),
+        ({"setup.py": "", "conftest.py": ""}, "python -m pip install -e . pytest"),
+        (
+            {
+                "pyproject.toml": "[project]\noptional-dependencies = {test = []}\n"
+                "[dependency-groups]\ndev = []",
+                "uv.lock": "",
+                "requirements.txt": "",
+                "conftest.py": "",
+            },
+            "python -m pip install uv && uv export -q --frozen --no-hashes --extra test "
+            '--group dev -o "${TMPDIR:-/tmp}/locked.txt" && '
+            'python -m pip install -r "${TMPDIR:-/tmp}/locked.txt" pytest',
+        ),
+        ({"test_a.py": "def test_a(): pass"}, "python -m pip install pytest"),
+        ({"setup.py": "", "tox.ini": "[testenv]"}, "python -m pip install -e . tox"),
+        ({"setup.py": "", "tests/test_a.py": "import unittest"}, "python -m pip install -e ."),
         ({"a.py": ""}, None),
         ({"package.json": "{}", "yarn.lock": "", ".yarnrc.yml": ""}, "yarn install --immutable"),
+        (
+            {"package.json": '{"packageManager": "pnpm@9.1.0+sha1.aa"}', "pnpm-lock.yaml": ""},
+            "{ command -v pnpm >/dev/null || npm install --global pnpm@9.1.0; } && "
+            "pnpm install --frozen-lockfile",
+        ),
+        (
+            {"package.json": '{"packageManager": "bun@1; rm -rf /"}', "bun.lock": ""},
+            "{ command -v bun >/dev/null || npm install --global bun; } && "
+            "bun install --frozen-lockfile",
+        ),
         ({"package.json": "{}"}, "npm install"),
         (package("jest"), "npm ci"),
     ],
     indirect=["project"],
 )
 def test_the_install_command_has_what_tests_need(project: Project, install: str | None) -> None:
-    """Extras, groups and requirements of tests are installed, with the lock file's manager."""
+    """Extras, groups and requirements of tests, the test program, and a pip that knows groups; for
+    Node.js the lock file's manager."""
     assert project.install == install
 
 
@@ -134,7 +162,7 @@ def test_the_install_command_has_what_tests_need(project: Project, install: str 
     [
         (
             {"pyproject.toml": "[tool.ruff]\n[tool.mypy]\nfiles = ['a.py']", "a.py": ""},
-            ("ruff check --output-format concise .", "mypy"),
+            ("ruff check --no-fix --output-format concise .", "mypy"),
         ),
         ({".flake8": "", "mypy.ini": "[mypy]", "a.py": ""}, ("flake8 .", "mypy .")),
         (

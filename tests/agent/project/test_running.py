@@ -1,5 +1,6 @@
 """The real test programs of this machine, in host workspaces."""
 
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping
@@ -85,12 +86,37 @@ async def test_a_suite_that_does_not_run_proves_nothing(tmp_path: Path) -> None:
     assert done.problem == "the output has no TAP plan (exit code 0)"
 
 
+async def test_an_old_mocha_prints_its_report(tmp_path: Path) -> None:
+    """As mocha 8.1.1 does, behind what tests print and before what npm adds."""
+    report = '{\n  "stats": {\n    "suites": 1\n  },\n  "passes": [{"fullTitle": "sum good"}],\n'
+    report += '  "failures": [{"fullTitle": "sum bad"}]\n}'
+    printed = f"> mocha --reporter json\n{{noise}}\n{report}\nnpm ERR! Test failed.\n"
+    command = f"printf '%s' {shlex.quote(printed)}; : $durabench_report; (exit 1)"
+    done = await run({"a": ""}, tmp_path, Suite("mocha", command, "mocha"))
+    assert (done.passed, done.failed, done.problem) == ([" sum good"], [" sum bad"], "")
+
+
 async def test_a_report_cannot_contradict_the_exit_code(tmp_path: Path) -> None:
     """A program that fails without a failed test is no pass."""
     text = "'TAP version 13\\nok 1 - a\\n1..1\\n'"
     suite = Suite("node --test", f"printf {text} >$durabench_report; (exit 3)", "tap")
     done = await run({"a": ""}, tmp_path, suite)
     assert done.problem == "the exit code is 3, although no test failed"
+
+
+async def test_a_custom_command_of_a_known_runner_is_observed(tmp_path: Path) -> None:
+    """Its tests are named, and code that ends the process with 0 is no pass."""
+    files = {"test_a.py": "def test_good(): pass", "test_b.py": "import os\nos._exit(0)"}
+    chosen = await run(files, tmp_path / "chosen", custom("python -m pytest -q test_a.py"))
+    assert (chosen.exit_code, chosen.passed, chosen.problem) == (0, ["test_a.py::test_good"], "")
+    ended = await run(files, tmp_path / "ended", custom("pytest -q"))
+    assert (ended.exit_code, ended.passed) == (0, [])
+    assert ended.problem
+
+
+def test_a_custom_command_takes_no_further_tests() -> None:
+    """It may choose tests, so an arm that runs it gets all of those."""
+    assert not custom("pytest tests/unit").runner.takes_paths
 
 
 async def test_of_a_custom_command_the_exit_code_counts(tmp_path: Path) -> None:

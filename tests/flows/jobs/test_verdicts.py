@@ -76,6 +76,18 @@ GREEN = run(passed="a b")
             "existing tests pass only as the patch changes them (test_a.py): b fails",
         ),
         (GREEN, after(GREEN, GREEN), "verified", "2 tests pass"),
+        (
+            run(1, passed="a", failed="b"),
+            after(run(passed="a b"), run(1, passed="a", failed="b")),
+            "not_verified",
+            "existing tests pass only as the patch changes them (test_a.py): b still fails",
+        ),
+        (
+            run(1, passed="a", failed="b c"),
+            after(run(1, passed="a c", failed="b"), run(1, passed="a c", failed="b")),
+            "not_verified",
+            "1 test failed at the base commit, not repaired: b",
+        ),
     ],
 )
 def test_a_verdict_needs_tests_before_and_after(
@@ -95,19 +107,30 @@ def test_only_new_lines_of_linters_are_warnings() -> None:
 
 
 def candidate(
-    arm: str, verdict: Verdict, judged: str | None, cost: float | None, failed: int = 0
+    arm: str,
+    verdict: Verdict,
+    judged: str | None,
+    cost: float | None,
+    failed: int = 0,
+    old: int | None = None,
 ) -> Candidate:
     """Return the patch of an arm."""
     attempt = {"agent_verdict": judged, "cost_usd": cost}
-    after = {"failed": ["test"] * failed, "errors": []}
-    evidence = json.dumps({"after": None if verdict == "regressed" else after})
+    runs = {"after": failed, "with_old_tests": old}
+    evidence = json.dumps(
+        {
+            name: None if count is None else {"failed": ["test"] * count, "errors": []}
+            for name, count in runs.items()
+        }
+    )
     return Candidate(arm, "diff", attempt, verdict, "", (), evidence)
 
 
 def test_verified_then_accepted_then_cheaper_wins() -> None:
     """An unknown cost is no low cost, and an empty patch is no patch.
 
-    Of patches that prove nothing, one that leaves fewer tests red wins.
+    Of patches that prove nothing, one that leaves fewer tests red wins. To change red tests until
+    they pass is no advantage.
     """
     ordered = [
         candidate("f", "verified", "accepted", 2.0),
@@ -115,11 +138,13 @@ def test_verified_then_accepted_then_cheaper_wins() -> None:
         candidate("d", "verified", None, None),
         candidate("c", "not_verified", "accepted", 0.1),
         candidate("b", "not_verified", "rejected", 0.1),
-        candidate("a2", "not_verified", "accepted", 0.1, failed=1),
+        candidate("a3", "not_verified", "rejected", 0.9, failed=1),
+        candidate("a2", "not_verified", "accepted", 0.1, failed=0, old=1),
+        candidate("a1", "not_verified", "accepted", 0.1, failed=2),
         candidate("a", "regressed", "accepted", 0.1),
     ]
     while ordered:
         found = best(reversed(ordered))
         assert found is not None
         assert found.arm == ordered.pop(0).arm
-    assert best([Candidate("a", "", {}, "not_verified", "", (), '{"after": null}')]) is None
+    assert best([Candidate("a", "", {}, "not_verified", "", (), "{}")]) is None

@@ -1,0 +1,155 @@
+"""Refusals of `durabench job`: one line, exit code 2, and nothing half-done."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from flows.cli.app import app
+from flows.storage.lake import Lake
+from tests.flows.jobs.conftest import NAME, REPAIR, arm
+from tests.servers.forge import Forge
+
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow]
+
+TASK = "Add, don't subtract."
+REFUSES = (
+    "#!/bin/sh\necho 'error: GH006: Protected branch update failed for refs/heads/x.' >&2\nexit 1\n"
+)
+
+
+def refused(lake: str, source: str, *options: str, arms: Path) -> str:
+    """Return the one line of a refused job."""
+    command = ["job", source, TASK, "-x", str(arms), "-e", "host", "--lake", lake, *options]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 2, done.output
+    [line] = [line for line in done.stderr.splitlines() if line]
+    assert line.startswith("durabench: ")
+    return line
+
+
+@pytest.fixture
+def arms(tmp_path: Path) -> Path:
+    """Write an experiment with one arm that repairs the project. Return its path."""
+    path = tmp_path / "arms.yaml"
+    path.write_text(yaml.safe_dump({"name": "arms", "arms": [arm("repair", REPAIR)]}))
+    return path
+
+
+def dirty(forge: Forge) -> str:
+    """Return the path of a work tree with a change."""
+    work = forge.folder / "work" / NAME
+    (work / "calc.py").write_text("changed\n")
+    return str(work)
+
+
+def without_tests(forge: Forge) -> str:
+    """Return a repository in which no test command is detected."""
+    forge.add("octo/bare", {"a.txt": "1\n"})
+    return "octo/bare"
+
+
+def on_no_forge(forge: Forge) -> str:
+    """Return the path of a repository that was cloned from nowhere."""
+    work = forge.folder / "work" / NAME
+    forge.git(NAME, "-C", str(work), "remote", "remove", "origin")
+    return str(work)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    ("source", "options", "said"),
+    [
+        (lambda forge: "octo/none", (), "there is no repository"),
+        (lambda forge: "/no/such/folder", (), "there is no such folder"),
+        (lambda forge: NAME, ("--ref", "none"), "no branch, tag or commit 'none'"),
+        (dirty, (), "1 changed files that are not committed"),
+        (without_tests, (), "no test command is detected"),
+        (on_no_forge, (), "is on no forge"),
+        (lambda forge: f"{forge.url}/{NAME}/issues/9", (), "the forge has no issue"),
+    ],
+)
+def test_what_cannot_begin_leaves_nothing(
+    source: Callable[[Forge], str],
+    options: tuple[str, ...],
+    said: str,
+    forge: Forge,
+    lake_path: str,
+    arms: Path,
+) -> None:
+    """There is no row of a job, nothing was bought, and the repository is as it was."""
+    place, before = source(forge), forge.branches(NAME)
+    assert said in refused(lake_path, place, "--pr", *options, arms=arms)
+    lake = Lake.existing(lake_path)
+    assert lake.all_shared("jobs") == []
+    assert lake.experiments() == []
+    assert (forge.branches(NAME), forge.pulls[NAME]) == (before, [])
+
+
+def reading_token(forge: Forge) -> Callable[[], None]:
+    """Let the token only read. Return what gives it all rights."""
+    forge.may_write = False
+    return lambda: setattr(forge, "may_write", True)
+
+
+def token_of_git(forge: Forge) -> Callable[[], None]:
+    """Let the token push, but open no pull request. Return what gives it all rights."""
+    forge.may_open = False
+    return lambda: setattr(forge, "may_open", True)
+
+
+def protected(forge: Forge) -> Callable[[], None]:
+    """Protect all branches. Return what ends that."""
+    hook = forge.path(NAME) / "hooks" / "update"
+    hook.write_text(REFUSES)
+    hook.chmod(0o755)
+    return hook.unlink
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    ("refuse", "said"),
+    [
+        (reading_token, "set DURABENCH_FORGE_TOKEN to a token that may write"),
+        (token_of_git, "set DURABENCH_FORGE_TOKEN to a token that may"),
+        (protected, "protects the branch durabench/"),
+    ],
+)
+def test_what_cannot_be_published_continues_when_it_can(
+    refuse: Callable[[Forge], Callable[[], None]],
+    said: str,
+    forge: Forge,
+    lake_path: str,
+    arms: Path,
+) -> None:
+    """There is no pull request. The patch is kept, and the next call buys nothing again."""
+    allow = refuse(forge)
+    assert said in refused(lake_path, NAME, "--pr", arms=arms)
+    lake = Lake.existing(lake_path)
+    [row] = lake.all_shared("jobs")
+    assert (row["verdict"], row["pull_request"], forge.pulls[NAME]) == ("verified", None, [])
+    assert said in row["detail"]
+    allow()
+    command = ["job", NAME, TASK, "-x", str(arms), "-e", "host", "--lake", lake_path, "--pr"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert [len(forge.pulls[NAME]), len(forge.branches(NAME))] == [1, 2]
+    assert len(lake.rows("llm_calls", f"job-{row['job_id']}")) == 1
+
+
+def test_a_branch_with_other_commits_is_left_as_it_is(
+    forge: Forge, lake_path: str, arms: Path
+) -> None:
+    """The line names the branch, and there is no pull request."""
+    first = CliRunner().invoke(
+        app, ["job", NAME, TASK, "-x", str(arms), "-e", "host", "--lake", lake_path]
+    )
+    assert first.exit_code == 0, first.output
+    [row] = Lake.existing(lake_path).all_shared("jobs")
+    branch = f"durabench/add-don-t-subtract-{row['job_id']}"
+    forge.git(NAME, "branch", branch, "main")
+    assert f"the branch {branch} has other commits" in refused(lake_path, NAME, "--pr", arms=arms)
+    assert forge.branches(NAME)[branch] == forge.branches(NAME)["main"]
+    assert forge.pulls[NAME] == []

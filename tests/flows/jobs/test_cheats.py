@@ -1,0 +1,127 @@
+"""A patch that passes tests in any way but by being right is never verified."""
+
+import shutil
+
+import pytest
+
+from flows.errors import GateFailed
+from flows.job import job
+from flows.storage.lake import Lake, Row
+from tests.flows.jobs.conftest import BREAK, FILES, NAME, REPAIR, request
+from tests.servers.forge import Forge
+
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(6)]
+
+CHECK = "from calc import add; assert add(0, 0) == 0"
+MADE = {"calc.py": FILES["calc.py"], "Makefile": f"test:\n\tpython3 -c '{CHECK}'\n"}
+SCRIPT = {"calc.py": FILES["calc.py"], "check.sh": f"python3 -c '{CHECK}'\n"}
+NODE = {
+    "calc.js": "exports.add = (a, b) => a - b;\n",
+    "package.json": '{"scripts": {"test": "node --test"}}',
+    "calc.test.js": "const {add} = require('./calc.js');\nconst assert = require('assert');\n"
+    "require('node:test')('zero', () => assert.strictEqual(add(0, 0), 0));\n",
+}
+BREAK_JS = "sed -i 's/a - b/a - b + 1/' calc.js"
+IMPOSSIBLE = {
+    **FILES,
+    "test_red.py": "from calc import add\n\ndef test_red():\n    assert 1 == 2\n",
+}
+"""A project with a test that no code can pass."""
+
+
+async def judged(
+    forge: Forge, lake_path: str, files: dict[str, str], *commands: str, verify: str = "auto"
+) -> Row:
+    """Return the row of a job on a project with these files, with an arm for each command."""
+    forge.add("octo/cheated", files)
+    try:
+        await job(request(*commands, source="octo/cheated", verify=verify), lake_path)
+    except GateFailed:
+        assert forge.pulls["octo/cheated"] == []
+    [row] = Lake.existing(lake_path).all_shared("jobs")
+    return row
+
+
+@pytest.mark.parametrize(
+    ("files", "cheat", "verdict", "said"),
+    [
+        (FILES, f"{BREAK}; git rm -q test_calc.py", "regressed", "prove nothing"),
+        (FILES, f"{BREAK}; echo 'import os; os._exit(0)' >>calc.py", "regressed", "prove nothing"),
+        (
+            FILES,
+            f"{BREAK}; printf '[pytest]\\naddopts = --co' >pytest.ini",
+            "regressed",
+            "",
+        ),
+        (
+            FILES,
+            f"{BREAK}; printf 'import calc\\ncalc.add = lambda a, b: a + b\\n' >conftest.py",
+            "not_verified",
+            "existing tests pass only as the patch changes them (conftest.py)",
+        ),
+        (
+            MADE,
+            f"{BREAK}; printf 'test:\\n\\ttrue\\n' >GNUmakefile",
+            "not_verified",
+            "existing tests pass only as the patch changes them (GNUmakefile)",
+        ),
+        (
+            NODE,
+            f"{BREAK_JS}; sed -i 's/node --test/true/' package.json",
+            "regressed",
+            "",
+        ),
+        (
+            NODE,
+            f"{BREAK_JS}; sed -i 's/, 0)/, 1)/' calc.test.js",
+            "not_verified",
+            "existing tests pass only as the patch changes them (calc.test.js)",
+        ),
+    ],
+)  # fmt: skip
+async def test_a_cheat_is_not_verified(
+    files: dict[str, str], cheat: str, verdict: str, said: str, forge: Forge, lake_path: str
+) -> None:
+    """The function is broken, and the tests are deleted, cut short, replaced or adapted."""
+    if files is NODE and shutil.which("npm") is None:
+        pytest.skip("npm is not on this machine")
+    row = await judged(forge, lake_path, files, cheat)
+    assert row["verdict"] == verdict, row["reason"]
+    assert said in row["reason"]
+
+
+async def test_a_program_that_the_user_named_counts_as_it_was(forge: Forge, lake_path: str) -> None:
+    """A patch that makes the script of `--verify` pass anything proves nothing."""
+    cheat = f"{BREAK}; echo true >check.sh"
+    row = await judged(forge, lake_path, SCRIPT, cheat, verify="sh ./check.sh")
+    assert row["verdict"] == "not_verified"
+    assert "only as the patch changes them (check.sh)" in row["reason"]
+
+
+async def test_a_task_that_only_a_cheat_could_pass_is_not_verified(
+    forge: Forge, lake_path: str
+) -> None:
+    """A test that no code can pass is red before, and its change is named."""
+    row = await judged(forge, lake_path, IMPOSSIBLE, "sed -i 's/1 == 2/1 == 1/' test_red.py")
+    assert row["verdict"] == "not_verified"
+    assert "only as the patch changes them (test_red.py)" in row["reason"]
+    assert "test_red still fails" in row["reason"]
+
+
+async def test_an_honest_patch_wins_over_a_cheat_where_tests_were_red(
+    forge: Forge, lake_path: str
+) -> None:
+    """Neither can be verified, and changing the red test is no advantage."""
+    cheat = "sed -i 's/1 == 2/1 == 1/' test_red.py"
+    row = await judged(forge, lake_path, IMPOSSIBLE, cheat, REPAIR)
+    assert (row["arm"], row["verdict"]) == ("arm-1", "not_verified")
+    assert "1 test failed at the base commit, not repaired: test_red.py" in row["reason"]
+
+
+async def test_a_job_whose_arms_all_cheat_names_the_tests(forge: Forge, lake_path: str) -> None:
+    """The report says that nothing is verified, and which tests the patch changes."""
+    cheat = f"{BREAK}; sed -i 's/== 0/== 1/' test_calc.py"
+    await job(request(cheat, f"{cheat}; touch more.txt"), lake_path)
+    [pull] = forge.pulls[NAME]
+    assert "**Verification: not verified**" in pull["body"]
+    assert "(test_calc.py)" in pull["body"]

@@ -1,0 +1,73 @@
+"""A job that is killed between any two of its steps leads to one branch and one pull request.
+
+The process is killed with SIGKILL at each point, and the same job runs again. The points are
+divided among several tests, one of which is in the sample.
+"""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from flows.storage.lake import Lake
+from tests.durability.processes import run
+from tests.flows.jobs import dying
+from tests.flows.jobs.conftest import NAME, REPAIR, request
+from tests.flows.jobs.dying import Doomed
+from tests.samples import Share, shares
+from tests.servers.forge import Forge
+
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.timeout(600)]
+
+IN_FLIGHT = ("after call 0", "before record 0")
+"""Points at which the model has answered and the journal does not know it."""
+
+
+def doomed(folder: Path, name: str) -> Doomed:
+    """Return a job that repairs the project and opens a pull request, with a lake of its own."""
+    from prefect.settings import PREFECT_API_URL
+
+    own = folder / name
+    own.mkdir()
+    environment = {**os.environ, "PREFECT_API_URL": PREFECT_API_URL.value() or ""}
+    asked = request(REPAIR, task=f"Add, don't subtract: {name}.")
+    return Doomed(asked.model_dump_json(), own / "lake", environment)
+
+
+def check(job: Doomed, forge: Forge, point: str) -> None:
+    """Check that a job has ended as if nothing had happened."""
+    lake = Lake.existing(job.lake)
+    [row] = lake.all_shared("jobs")
+    assert (row["state"], row["verdict"]) == ("done", "verified"), point
+    found = [pull for pull in forge.pulls[NAME] if pull["head"]["ref"] == row["branch"]]
+    assert [pull["html_url"] for pull in found] == [row["pull_request"]], point
+    assert forge.branches(NAME)[row["branch"]] == row["commit"], point
+    assert forge.git(NAME, "rev-list", "--count", f"main..{row['branch']}") == "1", point
+    assert len(lake.places("attempts", "*")) == 1, point
+    calls = len(job.calls.read_text().splitlines())
+    assert calls == 1 or (calls == 2 and point in IN_FLIGHT), point
+
+
+@pytest.mark.parametrize("share", [pytest.param(each, marks=each.marks) for each in shares(24)])
+def test_a_death_between_any_two_steps_changes_nothing(
+    share: Share, forge: Forge, tmp_path: Path
+) -> None:
+    """Each job has one branch with one commit, one pull request and one attempt.
+
+    Only a call whose answer was in flight is bought again.
+    """
+    undisturbed = doomed(tmp_path, "undisturbed")
+    assert run(dying.run, undisturbed, None) == 0
+    check(undisturbed, forge, "")
+    passed = undisturbed.points.read_text().splitlines()
+    points = share.of([*IN_FLIGHT[1:], *(each for each in passed if each.startswith("after"))])
+    assert {*IN_FLIGHT} <= {*passed}
+    for point in points:
+        job = doomed(tmp_path, point.replace(" ", "-"))
+        assert run(dying.run, job, point) == -signal.SIGKILL, point
+        assert run(dying.run, job, None) == 0, point
+        check(job, forge, point)
+    branches = len(points) + 2  # with the default branch, and that of the undisturbed job
+    assert len(forge.branches(NAME)) == branches
+    assert len(forge.pulls[NAME]) == branches - 1
