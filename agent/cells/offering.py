@@ -150,7 +150,7 @@ def _warnings(cell: NotebookCell) -> list[str]:
     lines = [
         f"`{shown(name)}` is made again by this cell wherever it is used: {place[1:]}."
         for name, place in places
-        if is_unstored(place) and not is_unstored(cell.record.reads.get(name))
+        if place and is_unstored(place) and not is_unstored(cell.record.reads.get(name))
     ]
     if cell.state == "stale":
         lines.append("It used what stale cells left: run them, and this cell, with cell_replay.")

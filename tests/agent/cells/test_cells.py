@@ -152,6 +152,13 @@ async def test_what_makes_something_again_finds_what_it_needs(host: Talk) -> Non
     assert "ran again first, because their variables were lost" in result.output
 
 
+async def test_a_cell_that_forks_can_make_something_again(host: Talk) -> None:
+    """Only its own process runs the cell that reads it."""
+    await host.run("import os; child = os.fork(); rows = (each for each in 'ab')")
+    assert await host.run("open('data.txt', 'a').write(next(rows)); None") == ""
+    assert await host.run("open('data.txt').read()") == "'1 2 3\\na'"
+
+
 async def test_what_is_not_made_again_is_said_where_it_is_used(host: Talk) -> None:
     """The other variables of the cell are kept."""
     once = "import os\nif not os.path.exists('once'): rows = (i for i in '1')"
