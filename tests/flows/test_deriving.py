@@ -134,6 +134,7 @@ async def test_a_derived_cell_alone_solves_its_base_first(lake_path: str) -> Non
     assert not Lake.existing(lake_path).units("evaluations", f"{by_arm['lean']}-*")
 
 
+@pytest.mark.full
 async def test_a_base_that_was_interrupted_is_continued_first(lake_path: str) -> None:
     """A cell whose base was killed half-way resumes that, and buys none of its calls again."""
     base, strict = (attempt_key(deriving.cell(arm))[:32] for arm in ("lean", "strict"))

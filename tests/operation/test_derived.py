@@ -13,7 +13,7 @@ from tests.operation.running import begin, expect
 from tests.servers import openai_server as api
 from tests.servers.prefect_server import PrefectServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(3), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.full, pytest.mark.timeout(900)]
 
 AGENT = "tests.flows.ablated:solve"
 """It makes two calls, and a third one with the setting `check`."""
@@ -69,10 +69,7 @@ def told(row: dict[str, Any]) -> tuple[Any, ...]:
     return (*(row[name] for name in columns), *(round(row[name], 9) for name in amounts))
 
 
-@pytest.mark.parametrize(
-    "isolation",
-    ["none", pytest.param("process", marks=pytest.mark.full)],
-)
+@pytest.mark.parametrize("isolation", ["none", "process"])
 @pytest.mark.usefixtures("workers")
 def test_workers_derive_as_one_process_does(
     server: PrefectServer, model: api.OpenAIServer, isolation: str
