@@ -30,7 +30,7 @@ from agent.types import Outcome
 from flows.errors import IncompleteRun
 from flows.experiments import endings, records, workspaces
 from flows.experiments.ancestry import alone_in_folder, origin_of, reuse_of
-from flows.experiments.cell_state import CellStates, submission
+from flows.experiments.cell_state import CellStates, is_solved, submission
 from flows.experiments.cells import Cell
 from flows.experiments.declaration import Experiment
 from flows.experiments.keys import attempt_key, is_cached, origins
@@ -320,7 +320,7 @@ async def solve_only(cell: Cell, lake: Lake, *, stop: Stop) -> str:
     key = attempt_key(cell)
     async with AsyncExitStack() as alone:
         if not await asyncio.to_thread(is_cached, "attempt", key, lake):
-            if cell.base is not None:
+            if cell.base is not None and not await asyncio.to_thread(is_solved, cell.base, lake):
                 await solve_only(cell.base, lake, stop=stop)
             journal = await asyncio.to_thread(open_journal, lake)
             # The task would raise LeaseHeld as well, but count as failed.

@@ -12,6 +12,7 @@ from tests.reports.lake_fixture import LakeBuilder
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+NOTEBOOK_OF_ABLATIONS = ROOT / "notebooks" / "ablation.ipynb"
 DEMO = ROOT / "lake"
 """The lake that `make demo` creates."""
 
@@ -49,6 +50,61 @@ def test_a_notebook_runs_on_a_lake_that_says_little(
 def test_a_notebook_runs_on_the_demo_lake(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A notebook runs on the lake of the README's demo."""
     assert any(run_all(path, DEMO, "bundled", monkeypatch))
+
+
+ABLATION = {"durable": None, "plain": "durable", "strict": "durable", "rival": None}
+"""Arms, with those that they derive from."""
+RESOLVED = {"durable": 8, "plain": 6, "strict": 8, "rival": 5}
+"""By arm, how many of ten instances it resolves, the first ones."""
+
+
+@pytest.mark.slow
+def test_the_ablation_compares_each_arm_with_its_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says what sharing saved, what each part changes, and which cells a part decides."""
+    lake = LakeBuilder(tmp_path)
+    instances = [f"i{number}" for number in range(10)]
+    for order, (arm, base) in enumerate(ABLATION.items()):
+        lake.declare([arm], instances, arm_order=order, derived_from=base)
+    for number, instance in enumerate(instances):
+        for arm, base in ABLATION.items():
+            shared = {"base_attempt_id": f"{base}-{instance}", "reused_calls": 2}
+            lake.cell(
+                arm,
+                instance,
+                "resolved" if number < RESOLVED[arm] else "unresolved",
+                attempt_id=f"{arm}-{instance}",
+                model_calls=4,
+                cost_usd=0.4,
+                billed_usd=0.2 if base else 0.4,
+                **({**shared, "reused_usd": 0.2} if base else {}),
+            )
+    outputs = run_all(NOTEBOOK_OF_ABLATIONS, lake.root, "trial", monkeypatch)
+    assert not [each for output in outputs for each in output if each["output_type"] == "error"]
+    _, saved, effects, figure, variances, decided = (
+        " ".join(each["data"].get("text/plain", "") for each in output if "data" in each)
+        for output in outputs
+    )
+    lines = {arm: row(effects, arm) for arm in ABLATION if arm in effects}
+    assert list(lines) == ["durable", "plain", "strict", "rival"]
+    assert "-20.0" in lines["plain"]
+    assert "-30.0" in lines["rival"]
+    assert "0.0" in lines["strict"]
+    assert "durable" in row(saved, "plain")
+    assert "rival" not in saved
+    assert figure
+    assert "rival" in variances
+    named = [f"{arm}-i{number}" for arm in ABLATION for number in range(10)]
+    assert [name for name in named if name in decided] == [
+        *("durable-i5", "durable-i6", "durable-i7", "plain-i6", "plain-i7"),
+        *("rival-i5", "rival-i6", "rival-i7"),
+    ]
+
+
+def row(table: str, name: str) -> str:
+    """Return the line of a table that holds a name."""
+    return next(line for line in table.splitlines() if name in line)
 
 
 @named

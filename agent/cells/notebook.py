@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agent.cells.records import NOT_RUN, CellRecord, Look
-from agent.cells.running import Kernel
+from agent.cells.records import NOT_RUN, CellRecord, Look, is_unstored
+from agent.cells.running import Kernel, Maker
 from agent.graph import ExecutionStateGraph, State
 from agent.session.session import Session
 from agent.tools.tool import Refused
@@ -27,6 +27,8 @@ class NotebookCell:
     code: str
     state: State = "pending"
     record: CellRecord = NOT_RUN
+    ran: str = ""
+    """The code of that run."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,30 @@ class Notebook:
             found |= cell.record.writes
         return {name: place for name, place in found.items() if place is not None}
 
+    def unstored(self, number: int) -> dict[str, int]:
+        """Return the variables before a cell that cannot be stored, with their last writers."""
+        found: dict[str, int] = {}
+        for cell in self.cells[: number - 1]:
+            for name, place in cell.record.writes.items():
+                found.pop(name, None)
+                if is_unstored(place):
+                    found[name] = cell.number
+        return found
+
+    def _makers(self, numbers: Iterable[int]) -> list[Maker]:
+        """Return the cells that can make again what cannot be stored, with all that they need."""
+        found: dict[int, Maker] = {}
+        todo = set(numbers)
+        while todo:
+            cell = self.cell(todo.pop())
+            read = {name: place for name, place in cell.record.reads.items() if place is not None}
+            unstored = {n: maker for n, maker in self.unstored(cell.number).items() if n in read}
+            found[cell.number] = Maker(
+                cell=cell.number, code=cell.ran, variables=read, unstored=unstored
+            )
+            todo |= set(unstored.values()) - found.keys()
+        return [found[number] for number in sorted(found)]
+
     def graph(self) -> ExecutionStateGraph:
         """Return the graph of the cells, by the variables and files of their last runs."""
         made = ExecutionStateGraph()
@@ -169,8 +195,11 @@ class Notebook:
         keeps_files = self._keeps_files and not is_lost
         rerun = Rerun(cell, before)
         record = await self._ran(session, cell, keeps_files=keeps_files)
-        while record.lost:
-            again = {self.writer(name, cell) for name in record.lost} - {None}
+        while record.lost or record.lost_by:
+            again = {self.writer(name, cell) for name in record.lost}
+            for maker, names in record.lost_by.items():
+                again |= {self.writer(name, self.cell(maker)) for name in names}
+            again -= {None}
             if not again or len(done) >= _RUNS_PER_CELL * len(self.cells):
                 record = CellRecord(ended="the variables of the cells before it are lost at once")
                 break
@@ -183,12 +212,16 @@ class Notebook:
         done.append(rerun)
 
     async def _ran(self, session: Session, cell: NotebookCell, *, keeps_files: bool) -> CellRecord:
+        cell.ran = cell.code
+        unstored = self.unstored(cell.number)
         return await self._kernel.run(
             session,
             cell=cell.number,
             code=cell.code,
             variables=self.before(cell.number),
             keeps_files=keeps_files,
+            unstored=unstored,
+            makers=[maker.model_dump() for maker in self._makers(unstored.values())],
         )
 
     def _settle(self, cell: NotebookCell, record: CellRecord) -> None:

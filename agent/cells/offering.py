@@ -8,6 +8,7 @@ from pydantic import Field
 
 from agent.cells.diagnosis import diagnosis, listed, shown
 from agent.cells.notebook import Notebook, NotebookCell, Rerun
+from agent.cells.records import is_unstored
 from agent.conversation.conversation import prompt_beside
 from agent.conversation.exchanges import Helper
 from agent.session.session import Session
@@ -21,7 +22,6 @@ PROMPT = prompt_beside(__file__)
 _SHOWN_AGAIN = 2_000
 """Maximum length of the output of a cell that ran again, in characters."""
 _LINE_CHARS = 60
-_ADVICE = "Make it in the cell that uses it, or in a function that this cell calls."
 
 
 class CellRun(Arguments):
@@ -148,9 +148,9 @@ def _ending(notebook: Notebook, cell: NotebookCell) -> list[str]:
 def _warnings(cell: NotebookCell) -> list[str]:
     places = sorted(cell.record.writes.items())
     lines = [
-        f"`{shown(name)}` was not kept: {place[1:]}. {_ADVICE}"
+        f"`{shown(name)}` is made again by this cell wherever it is used: {place[1:]}."
         for name, place in places
-        if place and place.startswith("!")
+        if place and is_unstored(place) and not is_unstored(cell.record.reads.get(name))
     ]
     if cell.state == "stale":
         lines.append("It used what stale cells left: run them, and this cell, with cell_replay.")

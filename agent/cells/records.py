@@ -9,6 +9,11 @@ None: read, but no cell had written it; or deleted. A name with `@` is a class t
 """
 
 
+def is_unstored(place: str | None) -> bool:
+    """Return True for the place of what cannot be stored."""
+    return place is not None and place.startswith("!")
+
+
 class CellFailure(BaseModel):
     """The error that ended a cell."""
 
@@ -42,6 +47,8 @@ class CellRecord(BaseModel):
     """The work tree after it, if it started programs."""
     lost: list[str] = []
     """Variables that it needs and the store no longer has. Nothing else is set then."""
+    lost_by: dict[int, list[str]] = {}
+    """The same for cells that run again within it, by their numbers."""
     changed: list[str] = []
     """Files that the step changed, as for any tool."""
     put_back: list[str] = []

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from agent.cells.records import CellRecord, Look
 from agent.conversation.offering import use_tool
@@ -21,7 +21,7 @@ from agent.workspaces import Workspace
 from agent.workspaces.protocol import CommandResult
 
 _INSIDE = Path(__file__).with_name("inside")
-_PARTS = ("watching", "values", "heap", "kernel")
+_PARTS = ("watching", "values", "heap", "making", "kernel")
 _TOO_OLD = 86
 _NOT_FOUND = 127
 _KEPT_BYTES = 8 * 2**20
@@ -45,6 +45,18 @@ kernel.main(given)
 """
 
 
+class Maker(Arguments):
+    """A cell that runs again within another one, for what it left and cannot be stored."""
+
+    cell: int
+    code: str
+    """As of its last run."""
+    variables: dict[str, str]
+    """Places of what it read then."""
+    unstored: dict[str, int]
+    """Those of them that cannot be stored, with the numbers of their makers."""
+
+
 class _Cell(Arguments):
     """Run a cell."""
 
@@ -54,6 +66,10 @@ class _Cell(Arguments):
     """Places of the variables that cells before it have left."""
     keeps_files: bool = True
     """False to recover lost variables: changes of the work tree are undone."""
+    unstored: dict[str, int] = Field(default_factory=dict)
+    """Those of the variables that cannot be stored, with the numbers of their makers."""
+    makers: list[Maker] = Field(default_factory=list)
+    """These cells, and those that they need in turn."""
 
 
 class _Look(Arguments):
@@ -75,6 +91,9 @@ class Kernel:
 
     async def run(self, session: Session, **arguments: Any) -> CellRecord:
         """Run a cell. The arguments are those of `_Cell`."""
+        for name in ("unstored", "makers"):
+            if not arguments.get(name):  # so that the request is that of earlier releases
+                arguments.pop(name, None)
         result = await use_tool(session, self._toolbox, "cell", arguments)
         record = _parsed(CellRecord, result) or CellRecord(ended=result.output)
         files = {"changed": result.changed, "put_back": result.put_back}
@@ -104,6 +123,8 @@ async def _run(workspace: Workspace, settings: ToolSettings, asked: _Cell) -> To
         "cell": asked.cell,
         "code": asked.code,
         "variables": asked.variables,
+        "unstored": asked.unstored,
+        "makers": [maker.model_dump() for maker in asked.makers],
         "needs": needs(asked.code),
     }
     record = await _record(workspace, settings, given)
@@ -111,7 +132,8 @@ async def _run(workspace: Workspace, settings: ToolSettings, asked: _Cell) -> To
         await workspace.restore(before)
     if record.programs:
         record = record.model_copy(update={"tree": await workspace.tree()})
-    return ToolResult(record.model_dump_json(exclude_defaults=True), ok=not record.failed)
+    text = record.model_dump_json(exclude_defaults=True)
+    return ToolResult(text, ok=not record.failed, read=sorted(record.files_read))
 
 
 def needs(code: str) -> list[str]:

@@ -1,6 +1,7 @@
 """The graph of an attempt: which recorded step uses what another one left."""
 
 import json
+import posixpath
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +17,8 @@ def graph_of(
 
     A step reads the conversation of its scope (`talk:`), that of the scope around it where it is
     the first, and those inside it that ended before it. Work in the workspace reads the work tree
-    (`tree:`) and the files that it names (`file:`); a call reads its `model:` and `prompt:`.
+    (`tree:`) and the files that it reported or named (`file:`); a call reads its `model:` and
+    `prompt:`. In a folder, which ends in a slash, it reads every file.
     """
     flows = _Flows(ExecutionStateGraph())
     for step in sorted(steps, key=lambda step: step.ordinal):
@@ -50,9 +52,8 @@ class _Flows:
             duration_s=step.duration_s or 0.0,
         )
         sources: dict[str, set[str]] = {}
-        for name in reads:
-            if name in self.writers:
-                sources.setdefault(self.writers[name], set()).add(name)
+        for name in (each for read in reads for each in self._written(read)):
+            sources.setdefault(self.writers[name], set()).add(name)
         for source, names in sources.items():
             self.made.add_edge(source, here, names)
         if step.result is not None:
@@ -71,7 +72,14 @@ class _Flows:
         began_at = step.inputs.began_at
         if began_at is not None:
             reads.append(f"tree:{began_at.tree}")
-        return reads + [f"file:{path}" for path in _named(step)]
+        return reads + [f"file:{path}" for path in _reported(step, "read") or _named(step)]
+
+    def _written(self, read: str) -> list[str]:
+        """Return what a step wrote of what another one reads."""
+        if not (read.startswith("file:") and read.endswith("/")):
+            return [read] if read in self.writers else []
+        inside = "file:" if read == "file:./" else read
+        return [name for name in self.writers if name.startswith(inside)]
 
     def _outer_with_steps(self, scope: str) -> str:
         outer = scope.rpartition("/")[0]
@@ -92,7 +100,7 @@ def _writes(step: RecordedStep) -> list[str]:
     writes = [f"talk:{step.scope}"]
     if step.tree is not None:
         writes.append(f"tree:{step.tree.tree}")
-    return writes + [f"file:{path}" for path in _changed(step)]
+    return writes + [f"file:{path}" for path in _reported(step, "changed")]
 
 
 def _request(step: RecordedStep) -> dict[str, Any]:
@@ -113,13 +121,13 @@ def _named(step: RecordedStep) -> Sequence[str]:
         return []
     paths = arguments.get("paths")
     given = [arguments.get("path"), *(paths if isinstance(paths, list) else ())]
-    return [path for path in given if isinstance(path, str)]
+    return [posixpath.normpath(path) for path in given if isinstance(path, str) and path]
 
 
-def _changed(step: RecordedStep) -> Sequence[str]:
-    """Return the paths that a tool reported to have changed."""
+def _reported(step: RecordedStep, what: str) -> Sequence[str]:
+    """Return the paths that a tool reported to have `read` or `changed`."""
     if step.kind != "action" or step.result is None:
         return []
     content = json.loads(step.result.decode("utf-8", "surrogatepass")).get("content")
-    changed = content.get("changed") if isinstance(content, dict) else None
-    return [path for path in changed if isinstance(path, str)] if isinstance(changed, list) else []
+    paths = content.get(what) if isinstance(content, dict) else None
+    return [path for path in paths if isinstance(path, str)] if isinstance(paths, list) else []

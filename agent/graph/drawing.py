@@ -1,6 +1,7 @@
 """A graph as text: an indented list, or a Mermaid flowchart."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 from agent.graph.state import ExecutionStateGraph, Node
 
@@ -11,6 +12,8 @@ _LABEL_CHARS = 60
 def as_tree(graph: ExecutionStateGraph) -> str:
     """Return a line per step, indented by scope: state, place, label, cost and what it uses.
 
+    With a step that it uses, the line has the files that this one left; after `reads`, others.
+
     `~` marks a stale step, `!` a failed one, `…` one without a result.
     """
     used: dict[str, list[str]] = defaultdict(list)
@@ -20,10 +23,13 @@ def as_tree(graph: ExecutionStateGraph) -> str:
         scope = _scope(node.id)
         before[node.id] = latest.get(scope, "")
         latest[scope] = node.id
-    for source, target, _ in graph.edges:
-        if source != before[target]:  # that one is the line above it
-            used[target].append(source)
-    return "\n".join(_line(node, used[node.id]) for node in graph.nodes)
+    unwritten = {node.id: _files(node.reads) for node in graph.nodes}
+    for source, target, carried in graph.edges:
+        files = _files(carried)
+        unwritten[target] = [path for path in unwritten[target] if path not in files]
+        if files or source != before[target]:  # that one is the line above it
+            used[target].append(f"{source} ({', '.join(files)})" if files else source)
+    return "\n".join(_line(node, used[node.id], unwritten[node.id]) for node in graph.nodes)
 
 
 def as_mermaid(graph: ExecutionStateGraph) -> str:
@@ -42,11 +48,18 @@ def as_mermaid(graph: ExecutionStateGraph) -> str:
     return "\n".join(lines)
 
 
-def _line(node: Node, used: list[str]) -> str:
+def _files(names: Iterable[str]) -> list[str]:
+    return sorted(name.removeprefix("file:") for name in names if name.startswith("file:"))
+
+
+def _line(node: Node, used: list[str], unwritten: list[str]) -> str:
     depth = "  " * (_scope(node.id).count("/") + 1 if _scope(node.id) else 0)
     cost = "" if not node.cost_usd else f"  ${node.cost_usd:.4f}"
     uses = f"  uses {', '.join(used)}" if used else ""
-    return f"{_MARKS[node.state]} {depth}{node.id:<4} {_short(node.label)}{cost}{uses}".rstrip()
+    reads = f"  reads {_short(', '.join(unwritten))}" if unwritten else ""
+    wrote = f"  wrote {_short(', '.join(files))}" if (files := _files(node.writes)) else ""
+    line = f"{_MARKS[node.state]} {depth}{node.id:<4} {_short(node.label)}{cost}"
+    return f"{line}{uses}{reads}{wrote}".rstrip()
 
 
 def _scope(step: str) -> str:

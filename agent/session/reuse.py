@@ -61,7 +61,10 @@ class Rules:
         return cls(**json.loads(text))
 
     def forbids(self, request: bytes) -> bool:
-        """Return True if the request of a step holds a command that is always run again."""
+        """Return True if the request of a step holds a command that is always run again.
+
+        The code of a cell counts as one.
+        """
         if not self.never:
             return False
         asked = json.loads(request.decode("utf-8", "surrogatepass"))
@@ -69,7 +72,8 @@ class Rules:
         if isinstance(arguments, str):
             command = arguments
         else:
-            command = (arguments if isinstance(arguments, dict) else asked).get("command") or ""
+            named = arguments if isinstance(arguments, dict) else asked
+            command = str(named.get("command") or named.get("code") or "")
         return any(re.search(pattern, command) for pattern in self.never)
 
 

@@ -18,6 +18,7 @@ from agent.workspaces import Workspace
 _TIMEOUT_S = 60.0
 _LINE_CHARS = 500
 _MOST_LINES = 50
+_PLACE = re.compile(r"(.+?):\d+[-: ]")
 
 # Search all files that git does not ignore, in path order, whatever git's settings are.
 _GREP = (
@@ -72,14 +73,15 @@ async def read(workspace: Workspace, settings: ToolSettings, asked: Read) -> Too
         raise Refused(str(error)) from error
     found = lines(decode(content, asked.path).content)
     if not found:
-        return ToolResult(f"{asked.path} is an empty file")
+        return ToolResult(f"{asked.path} is an empty file", read=[path])
     start, end = asked.start or 1, min(asked.end or len(found), len(found))
     if start > end:
         last = asked.end or "the end"
         raise Refused(f"{asked.path} has {len(found)} lines; from {start} to {last} there are none")
     width = len(str(end))
     shown = [f"{n:>{width}}\t{line}" for n, line in enumerate(found[start - 1 : end], start)]
-    return ToolResult("\n".join([f"{asked.path}, lines {start} to {end} of {len(found)}", *shown]))
+    head = f"{asked.path}, lines {start} to {end} of {len(found)}"
+    return ToolResult("\n".join([head, *shown]), read=[path])
 
 
 async def _folder(workspace: Workspace, name: str, path: str) -> ToolResult:
@@ -92,14 +94,16 @@ async def _folder(workspace: Workspace, name: str, path: str) -> ToolResult:
     listed = await workspace.run(command, timeout_s=_TIMEOUT_S)
     if listed.exit_code:
         raise Refused(f"there is no file {name}; search for its name, or read its folder")
-    return ToolResult(f"{name} is a folder with\n{listed.output or 'nothing in it'}")
+    text = f"{name} is a folder with\n{listed.output or 'nothing in it'}"
+    return ToolResult(text, read=[f"{path}/"])
 
 
 async def search(workspace: Workspace, settings: ToolSettings, asked: Search) -> ToolResult:
     """Return `path:line:text` for every match. Long lines are cut."""
     path = await confined(workspace, asked.path)
     found = await _matching(workspace, asked.pattern, path)
-    return ToolResult("\n".join(found) or f"no line in {asked.path} matches {asked.pattern}")
+    text = "\n".join(found) or f"no line in {asked.path} matches {asked.pattern}"
+    return ToolResult(text, read=_files(found))
 
 
 async def _matching(workspace: Workspace, pattern: str, path: str) -> list[str]:
@@ -115,6 +119,11 @@ async def _matching(workspace: Workspace, pattern: str, path: str) -> list[str]:
     if found.exit_code > 1:
         raise Refused(f"cannot search for {pattern}: {found.output.strip()}")
     return [_cut(line) for line in found.output.splitlines()]
+
+
+def _files(found: Iterable[str]) -> list[str]:
+    """Return the files of lines such as `src/io.py:12: …`."""
+    return sorted({place[1] for line in found if (place := _PLACE.match(line))})
 
 
 def _cut(line: str) -> str:
@@ -155,8 +164,8 @@ async def _listed(workspace: Workspace, found: Iterable[str], kind: str, symbol:
 
     The index finds nothing for names that are not Python's, for example.
     """
-    if listed := "\n".join(found):
-        return ToolResult(listed)
+    if known := list(found):
+        return ToolResult("\n".join(known), read=_files(known))
     unknown = f"no {kind} of {symbol} is known"
     name = re.split(r"[.:/#]", symbol)[-1]
     standing = await _matching(workspace, rf"(?<!\w)\Q{name}\E(?!\w)", ".") if name else []
@@ -165,7 +174,8 @@ async def _listed(workspace: Workspace, found: Iterable[str], kind: str, symbol:
     left_out = len(standing) - _MOST_LINES
     more = [f"[... {left_out} more; search for the name]"] if left_out > 0 else []
     head = f"{unknown}; the name stands in these lines:"
-    return ToolResult("\n".join([head, *standing[:_MOST_LINES], *more]))
+    shown = standing[:_MOST_LINES]
+    return ToolResult("\n".join([head, *shown, *more]), read=_files(shown))
 
 
 READING = (

@@ -57,3 +57,7 @@ class ToolResult:
     """True if the use left no repository, so that everything was put back."""
     retries: int = 0
     """Uses before this one that failed for a reason that passed."""
+    read: list[str] = field(default_factory=list)
+    """Files that the result shows, relative to the root, and listed folders, which end in a slash.
+
+    Empty for commands and tests, which may read every file."""

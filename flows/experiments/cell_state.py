@@ -45,6 +45,14 @@ def submission(cell: Cell, attempt_id: str, lake: Lake) -> Submission:
     )
 
 
+def is_solved(cell: Cell, lake: Lake) -> bool:
+    """Return True if the attempt at a cell has ended and all of it is in the lake."""
+    key = attempt_key(cell)
+    tables = ("attempts", "predictions")
+    is_written = all(lake.has(table, *cell.partition, key[:32]) for table in tables)
+    return is_written and is_cached("attempt", key, lake)
+
+
 class CellStates:
     """The states of cells according to a lake.
 
@@ -102,12 +110,9 @@ class CellStates:
         return found.place if found is not None else None
 
     def _cell(self, cell: Cell, here: str | None, *, grade: bool) -> Finished | None:
-        key = attempt_key(cell)
-        attempt_id = key[:32]
-        tables = ("attempts", "predictions")
-        is_written = all(self.lake.has(table, *cell.partition, attempt_id) for table in tables)
-        if not (is_written and is_cached("attempt", key, self.lake)):
+        if not is_solved(cell, self.lake):
             return None
+        attempt_id = attempt_key(cell)[:32]
         if grade:
             patch = submission(cell, attempt_id, self.lake)
             return self._verdict(patch, here, twice=cell.experiment.audit)

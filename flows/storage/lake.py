@@ -6,6 +6,7 @@ renamed, or uploaded in one request. The row in `attempts` is written after all 
 attempt, so an attempt listed there is complete.
 """
 
+import json
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -145,6 +146,15 @@ class Lake:
     def has_result(self, name: str) -> bool:
         """Return True if Prefect has a cached result under that name."""
         return self._is_there(self.results / name)
+
+    def result(self, name: str) -> Any:
+        """Return the JSON value of Prefect's cached result under that name; None without one."""
+        with self.reading():
+            try:
+                stored = json.loads((self.results / name).read_bytes())
+                return json.loads(stored["result"])
+            except (FileNotFoundError, ValueError, KeyError, TypeError):
+                return None
 
     def read(
         self,

@@ -1,9 +1,12 @@
 """Derived arms in real runs: what is shared, bought, billed and credited, also after a kill."""
 
+import signal
+import tempfile
 from typing import Any
 
 import pytest
 
+from agent.journal import Journal
 from flows.benchmark import benchmark
 from flows.errors import IncompleteRun
 from flows.experiments.declaration import Experiment
@@ -11,9 +14,12 @@ from flows.experiments.keys import attempt_key
 from flows.experiments.plan import prepare
 from flows.experiments.records import journaled
 from flows.operation import pruning
+from flows.server import caching
 from flows.solve import solve
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
+from tests.durability import deriving
+from tests.durability.processes import FORKS, PATIENCE_S
 from tests.flows.conftest import Finished, trial
 
 pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(4)]
@@ -23,6 +29,9 @@ SAME = {"name": "same", "from": "lean", "options": {"profile": {"repairs": 3}}}
 """It asks for the same, as no change is rejected."""
 STRICT = {"name": "strict", "from": "lean", "options": {"profile": {"review": "always"}}}
 """It asks for one more thing, behind everything else."""
+HALF = 9
+"""The journal write after which the base is killed: it has some answers, and no patch."""
+AFTER = {"before": False}
 
 
 def derived(*arms: dict[str, Any], **content: Any) -> Experiment:
@@ -53,6 +62,33 @@ async def test_only_what_differs_is_bought(finished: Finished, lake_path: str) -
     assert accounts["strict"].credited_usd == pytest.approx(
         accounts["lean"].billed_usd + accounts["strict"].billed_usd
     )
+
+
+async def test_a_cell_in_which_nothing_changed_is_one_task_run(
+    finished: Finished, lake_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The base is finished and the patch is graded, so that only the attempt is one."""
+    lake = await finished.copy(derived(), lake_path)
+    begun: list[str] = []
+
+    async def counted(task: Any, *given: Any, **options: Any) -> Any:
+        begun.append(task.name)
+        return await caching.result_of(task, *given, **options)
+
+    for module in ("flows.solve", "flows.grade"):
+        monkeypatch.setattr(f"{module}.result_of", counted)
+    declared = derived(SAME)
+    await benchmark(declared, lake_path)
+    assert begun == ["attempt"]
+    by_arm = await ids(declared, lake_path)
+    verdicts = [
+        {name: row[name] for name in ("outcome", "started_at", "patch_sha256")}
+        for arm in ("lean", "same")
+        for unit in lake.units("evaluations", f"{by_arm[arm]}-*")
+        for row in lake.read("evaluations", "trial", arm, unit)
+    ]
+    assert len(verdicts) == 2
+    assert verdicts[0] == verdicts[1]
 
 
 async def test_the_lake_and_the_report_say_what_is_shared(
@@ -96,6 +132,35 @@ async def test_a_derived_cell_alone_solves_its_base_first(lake_path: str) -> Non
     assert journal.account(by_arm["strict"]).calls_billed == 1
     assert journal.account(by_arm["lean"]).calls_billed > 1
     assert not Lake.existing(lake_path).units("evaluations", f"{by_arm['lean']}-*")
+
+
+@pytest.mark.full
+async def test_a_base_that_was_interrupted_is_continued_first(lake_path: str) -> None:
+    """A cell whose base was killed half-way resumes that, and buys none of its calls again."""
+    base, strict = (attempt_key(deriving.cell(arm))[:32] for arm in ("lean", "strict"))
+    killed = FORKS.Process(
+        target=deriving.run, args=(lake_path, tempfile.gettempdir(), "lean", HALF), kwargs=AFTER
+    )
+    killed.start()
+    killed.join(PATIENCE_S)
+    assert killed.exitcode == -signal.SIGKILL
+    journal = open_journal(Lake.existing(lake_path))
+    bought = calls(journal, base)
+    assert bought
+    assert journal.outcome(base) is None
+    declared = deriving.cell("strict").experiment
+    assert await solve(declared, deriving.INSTANCE, "strict", lake=lake_path) == "resolved"
+    assert bought.items() < calls(journal, base).items()
+    account = journal.account(base)
+    assert account.calls_credited == len(calls(journal, base))
+    assert account.calls_billed - account.calls_credited <= 1  # one may have been in flight
+    assert journal.account(strict).calls_billed == 1
+
+
+def calls(journal: Journal, attempt_id: str) -> dict[str, bytes]:
+    """Return the answers of an attempt's model calls, by their places."""
+    steps = journal.steps(attempt_id)
+    return {step.place: step.result for step in steps if step.kind == "model" and step.result}
 
 
 async def test_a_base_that_was_pruned_meanwhile_is_told_in_one_line(

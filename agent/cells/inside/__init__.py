@@ -1,4 +1,4 @@
 """Text that runs in interpreters of workspaces, from Python 3.8 on. It is never imported here.
 
-`watching`, `values`, `heap` and `kernel` are one program, in this order.
+`watching`, `values`, `heap`, `making` and `kernel` are one program, in this order.
 """

@@ -1,7 +1,8 @@
 """The variables of the cells before, each loaded when it is first read.
 
 A place is the digest of stored bytes, or `!` and the reason why nothing is stored. Variables that
-share an object which can change are stored together, so that they still share it afterwards.
+share an object which can change are stored together, so that they still share it afterwards. What
+cannot be stored is made again, with all else that its cell made, by another run of that cell.
 """
 
 import builtins
@@ -57,16 +58,21 @@ class Namespace(dict):
 class Heap:
     """Variables and classes of cells, and what was read of them."""
 
-    def __init__(self, folder, state, cell):
+    def __init__(self, folder, state, cell, unstored=None, makers=None):
+        """Hold the state before a cell. `unstored` are the makers of what cannot be stored."""
         self.folder = folder
         self.state = state
         self.cell = cell
+        self.unstored = unstored or {}
+        self.makers = makers
         self.namespace = Namespace(self)
+        self.made = {}
         self.reads = {}
         self.settled = set()
         self.lost = []
         self.loaded = {}
         self.classes = {}
+        self.offered = {}
         self._keys = {}
 
     def read(self, name):
@@ -82,27 +88,86 @@ class Heap:
             if name not in self.settled:
                 self.reads.setdefault(name, None)
             raise KeyError(name)
-        self._check(name, place)
-        self.load(name, place)
+        if place.startswith("!"):
+            self.make(name)
+        else:
+            self.reads[name] = place
+            self.load(name, place)
         return self.namespace[name]
 
     def load(self, name, place):
         """Bind the variables that were stored together with this one."""
-        values = self._unpickled(name, place)
+        values = self.made.get(place) or self._unpickled(name, place)
         self.loaded[place] = name
-        for each, value in values.items():
-            if self.state.get(each) == place and each not in self.settled:
-                self.reads[each] = place
-                self.settled.add(each)
-                if each not in self.namespace:
-                    self.namespace[each] = value
+        self._bind({each: v for each, v in values.items() if self.state.get(each) == place})
+
+    def make(self, name):
+        """Bind what cannot be stored, and all else that its cell made and that cannot be.
+
+        Raises:
+            NotKept: it was not made again.
+            Lost: what its cell needs is gone.
+        """
+        values = self._made_with(name)
+        if name not in values:
+            self.reads[name] = self.state[name]
+            raise self._not_kept(name)
+        maker = self.unstored[name]
+        self._bind({each: v for each, v in values.items() if self.unstored.get(each) == maker})
+
+    def _bind(self, values):
+        for name, value in values.items():
+            if name not in self.settled:
+                self.reads[name] = self.state[name]
+                self.settled.add(name)
+                if name not in self.namespace:
+                    self.namespace[name] = value
+
+    def _made_with(self, name):
+        """Return the variables that the cell of a variable or class makes in another run."""
+        maker = self.makers and self.makers.run(self.unstored.get(name), self)
+        if not maker:
+            return {}
+        for key, kind in maker.classes.items():
+            own = self.unstored.get(key) == maker.cell
+            if own or self.state.get(key, "!") == maker.places.get(key):
+                self.offered.setdefault(key, kind)
+        for place, names in maker.stored.items():
+            if place not in self.loaded and all(self.state.get(each) == place for each in names):
+                self.made[place] = {each: maker.values[each] for each in names}
+        return maker.values
+
+    def keep(self):
+        """Keep what a cell made that has run to make it again. What can be stored is stored."""
+        self.values = {name: self.namespace[name] for name in filter(is_variable, self.namespace)}
+        self.places = {}
+        self.stored = {}
+        for names, data in self._groups()[0].items():
+            place = self._store(data)
+            self.places.update(dict.fromkeys(names, place))
+            if names <= self.values.keys():
+                self.stored[place] = names
+
+    def with_classes_of(self, other):
+        """Know the classes of another heap that are the same here. Return this heap."""
+        for key, kind in other.classes.items():
+            if key in self.state and self.state[key] == other.state.get(key):
+                self.add_class(key, kind)
+        return self
 
     def class_of(self, key):
         """Return a class that a cell before defined."""
         if key not in self.classes:
             place = self.state.get(key, "!its cell does not define it any more")
-            self._check(key, place)
-            self._unpickled(key, place)
+            self.reads[key] = place
+            if place.startswith("!") and key not in self.offered:
+                self._made_with(key)
+            if key in self.offered:
+                self.add_class(key, self.offered[key])
+            elif place.startswith("!"):
+                raise self._not_kept(key)
+            else:
+                self._unpickled(key, place)
         return self.classes[key]
 
     def add_class(self, key, kind):
@@ -113,6 +178,10 @@ class Heap:
     def key_of(self, kind):
         """Return the key of a class that a cell defined, or None for any other class."""
         known = self._keys.get(id(kind))
+        if known is None:
+            known = next((key for key, each in self.offered.items() if each is kind), None)
+            if known is not None:
+                self.class_of(known)
         if known is None and kind.__module__ == "__main__":
             known = "%s@%d" % (kind.__qualname__, self.cell)
             while known in self.classes:
@@ -127,10 +196,9 @@ class Heap:
             return False
         return not os.path.exists(os.path.join(self.folder, place))
 
-    def _check(self, name, place):
-        self.reads[name] = place
-        if place.startswith("!"):
-            raise NotKept("%s was not kept: %s. %s" % (name.partition("@")[0], place[1:], ADVICE))
+    def _not_kept(self, name):
+        reason = self.reads[name][1:]
+        return NotKept("%s was not kept: %s. %s" % (name.partition("@")[0], reason, ADVICE))
 
     def _unpickled(self, name, place):
         try:
@@ -176,7 +244,7 @@ class Heap:
         for place, name in self.loaded.items():
             again.load(name, place)
         for key in self.classes:
-            if self.state.get(key):
+            if not self.state.get(key, "!").startswith("!"):
                 again.class_of(key)
         return again._groups()[0]
 

@@ -4,7 +4,6 @@ import ast
 import importlib.util
 import json
 import os
-import sys
 
 OPAQUE = frozenset(["dir", "eval", "exec", "globals", "locals", "vars"])
 """Functions by which a cell may read any variable without naming it."""
@@ -18,11 +17,7 @@ def main(given):
     """Run the cell and write its record to standard output, behind a mark."""
     process, channel = os.getpid(), os.dup(1)
     record = carried_out(given, process)
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError, AttributeError):
-            pass
+    flush()
     if os.getpid() == process:
         left = ("\n%s %s\n" % (given["mark"], json.dumps(record))).encode()
         while left:
@@ -36,14 +31,15 @@ def carried_out(given, process):
     if given["code"] is None:
         return {"files": {path: file_digest(files.root + path) for path in given["files"]}}
     folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", "durabench-cells")
-    heap = Heap(folder, given["variables"], given["cell"])
+    makers = Makers(given["makers"], run, files)
+    heap = Heap(folder, given["variables"], given["cell"], given["unstored"], makers)
     name = "<cell %d>" % given["cell"]
     files.watch()
     error = run(heap, given["code"], name, given["needs"])
     if os.getpid() != process:  # a child that the cell forked
         return {}
-    if heap.lost:
-        return {"lost": sorted(set(heap.lost))}
+    if heap.lost or makers.lost:
+        return {"lost": sorted(set(heap.lost)), "lost_by": makers.lost}
     files.add_modules()
     read, programs = dict(files.read), files.starts_programs
     told = None if error is None else told_of(error, name, given["code"])
@@ -72,7 +68,8 @@ def run(heap, code, name, needs=()):
         heap.lost += [each for each in needs if heap.is_lost(each)]
         if heap.lost:
             return None
-        for each in bypassing(heap, tree):
+        unstored = [each for each in needs if each in heap.unstored]
+        for each in [*unstored, *bypassing(heap, tree)]:
             bind(heap, each)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         exec(compile(tree, name, "exec", dont_inherit=True), heap.namespace)

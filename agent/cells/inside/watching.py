@@ -1,5 +1,6 @@
 """The files of the repository that a cell reads and writes, seen by an audit hook."""
 
+import contextlib
 import hashlib
 import os
 import sys
@@ -20,6 +21,23 @@ def file_digest(path):
         return None
 
 
+def put_back(path, content):
+    """Give a file the content that it had; None if there was none."""
+    try:
+        if content is None:
+            os.remove(path)
+            return
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+        try:
+            os.ftruncate(descriptor, 0)
+            while content:
+                content = content[os.write(descriptor, content) :]
+        finally:
+            os.close(descriptor)
+    except OSError:  # its folder is gone
+        pass
+
+
 class WatchedFiles:
     """The files under a root that were opened since the watch began."""
 
@@ -29,6 +47,7 @@ class WatchedFiles:
         self.written = set()
         self.starts_programs = False
         self._looking = None
+        self._before = None
 
     def watch(self):
         """Begin to watch. It cannot be ended."""
@@ -45,11 +64,33 @@ class WatchedFiles:
         elif event in PROGRAMS:
             self.starts_programs = True
 
+    @contextlib.contextmanager
+    def undone(self):
+        """Note nothing that happens in a block, and put the files back that it writes.
+
+        The files stay the same ones: a handle that is open still works on its file.
+        """
+        outer, noted = self._before, (dict(self.read), set(self.written), self.starts_programs)
+        self._before = {}
+        try:
+            yield
+        finally:
+            self._looking = threading.get_ident()
+            try:
+                for inside, content in self._before.items():
+                    put_back(os.path.join(self.root, inside), content)
+            finally:
+                self._looking = None
+            self._before = outer
+            self.read, self.written, self.starts_programs = noted
+
     def _opened(self, path, mode, flags):
         inside = self._inside(path)
         if inside is None:
             return
         writes = isinstance(flags, int) and flags & WRITING
+        if writes:
+            self._keep(inside)
         reads = not writes or (flags & os.O_RDWR and not flags & os.O_TRUNC)
         if reads:
             self.reads(inside)
@@ -59,7 +100,23 @@ class WatchedFiles:
     def _changed(self, path):
         inside = self._inside(path)
         if inside is not None:
+            self._keep(inside)
             self.written.add(inside)
+
+    def _keep(self, inside):
+        """Keep the content of a file that is about to change, if that will be undone."""
+        if self._before is None or inside in self._before:
+            return
+        self._looking = threading.get_ident()
+        try:
+            with open(os.path.join(self.root, inside), "rb") as stream:
+                self._before[inside] = stream.read()
+        except FileNotFoundError:
+            self._before[inside] = None
+        except OSError:  # no file
+            pass
+        finally:
+            self._looking = None
 
     def _inside(self, path):
         """Return a path relative to the root, or None for a file that is none of the sources."""

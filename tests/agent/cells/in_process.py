@@ -30,15 +30,25 @@ class InProcess(running.Kernel):
         self.ran: list[int] = []
 
     async def run(self, session: Session | None, **given: Any) -> CellRecord:
-        heap = program().Heap(str(self.folder), given["variables"], given["cell"])
+        unwatched = program().WatchedFiles("/")
+        makers = program().Makers(given["makers"], _unseen, unwatched)
+        heap = program().Heap(
+            str(self.folder), given["variables"], given["cell"], given["unstored"], makers
+        )
         name = f"<cell {given['cell']}>"
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             error = program().run(heap, given["code"], name, running.needs(given["code"]))
-        if heap.lost:
-            return CellRecord(lost=sorted(set(heap.lost)))
+        if heap.lost or makers.lost:
+            return CellRecord(lost=sorted(set(heap.lost)), lost_by=makers.lost)
         self.ran.append(given["cell"])
         told = None if error is None else program().told_of(error, name, given["code"])
         writes = heap.writes()
         return CellRecord.model_validate(
             {"output": printed.getvalue(), "error": told, "reads": heap.reads, "writes": writes}
         )
+
+
+def _unseen(*given: Any) -> Any:
+    """Run a cell for another one. Its output goes nowhere."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        return program().run(*given)

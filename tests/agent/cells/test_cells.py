@@ -107,22 +107,67 @@ async def test_a_replay_stops_at_a_failure(host: Talk) -> None:
     assert replayed.output.endswith("still stale: cell 3")
 
 
-async def test_what_cannot_be_kept_is_said_where_it_is_made_and_where_it_is_used(
-    host: Talk,
-) -> None:
-    """The result says what to do, and the other variables of the cell are kept."""
-    made = await host.use("cell_run", code="rows = (i for i in range(3)); kept = 1")
-    assert "`rows` was not kept: a value of type generator cannot be stored" in made.output
-    assert "NotKept: rows was not kept" in await host.fail("next(rows)")
-    assert await host.run("kept") == "1"
+async def test_what_cannot_be_stored_is_made_again(host: Talk) -> None:
+    """A generator continues where the cells before have left it, also after an edit of one."""
+    made = await host.use("cell_run", code="k = 10; rows = (i + k for i in range(9)); kept = 1")
+    assert "`rows` is made again by this cell wherever it is used: a value of type gen" in (
+        made.output
+    )
+    assert await host.run("next(rows)") == "10"
+    assert await host.run("k = 20; next(rows)") == "21"
+    assert await host.run("next(rows), kept") == "(22, 1)"
+    await host.use("cell_edit", cell=2, code="next(rows), next(rows)")
+    assert await host.ran() == [2, 3, 4]
+    assert host.notebook.cells[3].record.output == "(23, 1)\n"
     large = await host.use("cell_run", code="large = bytes(300_000_000)")
     assert "(it takes more than 256 MB)" in large.output
+    assert await host.run("len(large)") == "300000000"
+
+
+async def test_a_cell_that_makes_something_again_is_neither_seen_nor_heard(host: Talk) -> None:
+    """It prints nothing, and leaves files as they are. An open file continues where it was."""
+    await host.run(
+        "import threading; open('data.txt', 'w').write('made'); lock = threading.Lock()"
+        "\nprint('loud')\nlog = open('log.txt', 'w'); print('one', file=log, flush=True)"
+    )
+    await host.shell("echo mine >data.txt")
+    assert await host.run("lock.acquire(); print('two', file=log, flush=True)") == ""
+    assert await host.run("lock.locked()") == "True"
+    await host.shell('test "$(cat data.txt log.txt)" = "$(printf "mine\\none\\ntwo")"')
+    assert host.notebook.cells[1].record.files_read == {}
+
+
+async def test_what_makes_something_again_finds_what_it_needs(host: Talk) -> None:
+    """It has the variables and the classes that it had, also from a store that was lost."""
+    await host.run("n = 2")
+    await host.run("class Kind(type): pass\nclass Odd(metaclass=Kind): size = n\nodd = Odd()")
+    await host.run("rows = (each for each in range(n)); odds = [odd]")
+    await host.run("n = 7")
+    assert await host.run("isinstance(odd, Odd), odds[0] is odd, list(rows)") == (
+        "(True, True, [0, 1])"
+    )
+    await host.shell("rm -r $TMPDIR/durabench-cells")
+    result = await host.use("cell_run", code="list(rows), odd.size, n")
+    assert result.output.splitlines()[-1] == "([], 2, 7)"
+    assert "ran again first, because their variables were lost" in result.output
+
+
+async def test_a_cell_that_forks_can_make_something_again(host: Talk) -> None:
+    """Only its own process runs the cell that reads it."""
+    await host.run("import os; child = os.fork(); rows = (each for each in 'ab')")
+    assert await host.run("open('data.txt', 'a').write(next(rows)); None") == ""
+    assert await host.run("open('data.txt').read()") == "'1 2 3\\na'"
+
+
+async def test_what_is_not_made_again_is_said_where_it_is_used(host: Talk) -> None:
+    """The other variables of the cell are kept."""
+    once = "import os\nif not os.path.exists('once'): rows = (i for i in '1')"
+    await host.run(f"{once}\nkept = open('once', 'w').write('')")
+    assert "NotKept: rows was not kept: a value of type generator" in await host.fail("next(rows)")
+    assert await host.run("kept") == "0"
     odd = "class Odd:\n  def __reduce__(self): raise ValueError('\\ud800\\0')\nodd = Odd()"
-    assert "`odd` was not kept" in (await host.use("cell_run", code=odd)).output
+    assert "`odd` is made again" in (await host.use("cell_run", code=odd)).output
     await host.run("globals()[1] = globals()['\\0'] = open(b'\\xff', 'w').write('')")
-    await host.use("cell_edit", cell=1, code="def rows(): return (i for i in range(3))")
-    assert await host.ran() == [1, 2]
-    assert await host.run("next(rows())") == "0"
 
 
 async def test_a_new_cell_says_that_it_used_what_stale_cells_left(host: Talk) -> None:
@@ -182,6 +227,16 @@ async def test_a_cell_may_fork_print_much_and_leave_threads(host: Talk) -> None:
     )
 
 
+@pytest.mark.full
+async def test_a_cell_may_print_a_gigabyte() -> None:
+    """Its result has head and tail, and the variables from before are there for the next cell."""
+    async with on_host(limit_s=300) as talk:
+        await talk.run("kept = 1")
+        shown = await talk.run("import sys\nfor _ in range(2**14): sys.stdout.write('x' * 2**16)")
+        assert len(shown) < 60_000
+        assert await talk.run("kept") == "1"
+
+
 async def test_a_cell_that_never_ends_is_ended() -> None:
     """Its time limit is that of commands."""
     async with on_host(limit_s=1) as talk:
@@ -230,9 +285,10 @@ async def test_cells_that_always_delete_the_store_end(host: Talk) -> None:
 
 
 async def test_a_store_that_cannot_be_written_is_a_clear_result(host: Talk) -> None:
-    """Cells run, and say that nothing is kept."""
-    await host.run(f"{STORE}; open(store, 'w').close(); a = 1")
-    assert "NotKept: a was not kept: it cannot be written" in await host.fail("a")
+    """Cells run, and each cell makes again what it reads."""
+    made = await host.use("cell_run", code=f"{STORE}; open(store, 'w').close(); a = 1")
+    assert "`a` is made again by this cell wherever it is used: it cannot be written" in made.output
+    assert await host.run("a") == "1"
 
 
 async def test_a_recovered_cell_that_left_something_else_makes_others_stale(host: Talk) -> None:

@@ -40,6 +40,7 @@ class Box:
     def __init__(self, held): self.held = held
     def grow(self): return self.size + len(self.held) + n
 box = Box(xs)
+rows = (each * m for each in (4, 5, 6, 7))
 """
 
 OTHERS = st.one_of(
@@ -63,6 +64,12 @@ OTHERS = st.one_of(
             "print(eval('m + n'))",
             "def h():\n  return [eval('m'), zs]",
             "print(h())",
+            "print(next(rows, None))",
+            "rows = (each + n for each in range(m, m + 9))",
+            "again = rows",
+            "print([next(each, 0) for each in (rows, again)])",
+            "def rest(): return list(rows)",
+            "print(rest())",
         ]
     ),
     st.builds("box = Box({0})".format, lists),

@@ -75,8 +75,33 @@ def test_a_graph_is_drawn_as_list_and_flowchart() -> None:
     made.mark_stale("2")
     lines = as_tree(made).splitlines()
     assert lines[0] == '  0    model "<b>"  $0.5000'
-    assert lines[3] == '    branch/1 action "<b>"  uses 1'
-    assert lines[4].startswith("~ 2")
+    assert lines[1] == '  1    action "<b>"  reads a.py  wrote a.py'
+    assert lines[3] == '    branch/1 action "<b>"  uses 1 (a.py)'
+    assert lines[4] == '~ 2    action "<b>"  uses branch/1  reads b.py'
     chart = as_mermaid(made)
     assert '    s4["2 action &quot;&lt;b&gt;&quot;"]:::stale' in chart
     assert "    s1 -->|file, tree| s3" in chart
+
+
+def test_files_are_those_that_tools_reported() -> None:
+    """A tool says what it read, whatever it was asked for; a folder stands for all in it."""
+    wrote = {"content": {"changed": ["src/a.py", "b.py"]}}
+    found = {"content": {"changed": [], "read": ["src/a.py"]}}
+    made = graph_of(
+        [
+            step(1, "0", tool("run_command", command="make"), wrote, tree=EDITED),
+            step(2, "one/0", tool("search", pattern="x", path="."), found, at=EDITED),
+            step(3, "two/0", tool("read", path="src"), {"content": {"read": ["src/"]}}, at=EDITED),
+            step(4, "all/0", tool("read", path="."), {"content": {"read": ["./"]}}, at=EDITED),
+            step(5, "old/0", tool("read", path="./src/../b.py"), {"content": {}}, at=EDITED),
+        ]
+    )
+    edges = {
+        target: {each for each in carried if "file" in each} for _, target, carried in made.edges
+    }
+    assert edges == {
+        "one/0": {"file:src/a.py"},
+        "two/0": {"file:src/a.py"},
+        "all/0": {"file:src/a.py", "file:b.py"},
+        "old/0": {"file:b.py"},
+    }

@@ -162,6 +162,77 @@ async def test_a_fork_that_was_killed_goes_on(family: Family) -> None:
     assert family.journal.account("fork").calls_credited == 2
 
 
+OUTER = ("date +%s%N", "cat {outside}", "cat ignored.txt")
+"""Commands that depend on the time, on a file elsewhere, and on a file that git ignores."""
+
+
+@pytest.mark.parametrize(
+    ("never", "anew"),
+    [
+        ([], ""),
+        ([r"^date\b"], "time"),
+        (["outside"], "outside"),
+        (["cat .*ignored"], "ignored"),
+        ([r"^date\b", "cat "], "time outside ignored"),
+    ],
+    ids=["none", "time", "outside", "ignored", "all"],
+)
+async def test_what_is_outside_of_the_tree_is_seen_only_by_commands_that_are_never_reused(
+    tmp_path: Path, never: list[str], anew: str
+) -> None:
+    """All others have the results of the parent, although they would have others today.
+
+    What is run again begins at the tree, in a new workspace without ignored files.
+    """
+    outside = tmp_path / "outside.txt"
+    outside.write_text("before\n")
+
+    async def look(session: Session) -> list[str]:
+        make = "echo ignored.txt > .gitignore; echo kept > ignored.txt"
+        await session.run(make, timeout_s=10)
+        commands = [command.format(outside=outside) for command in OUTER]
+        return [(await session.run(command, timeout_s=10)).output for command in commands]
+
+    family = Family(tmp_path / "other")
+    async with family.session("parent") as session:
+        before = await look(session)
+    assert before[1:] == ["before\n", "kept\n"]
+    outside.write_text("after\n")
+    family.workspaces.opened.clear()
+    async with family.session("fork", rules=Rules(never=never)) as session:
+        after = await look(session)
+    names = ("time", "outside", "ignored")
+    differ = [name for name, one, other in zip(names, before, after, strict=True) if one != other]
+    assert differ == anew.split()
+    assert family.workspaces.opened == ([""] if anew else [])
+    if "outside" in anew:
+        assert after[1] == "after\n"
+    if "ignored" in anew:
+        assert "No such file" in after[2]
+    assert {seq for _, seq in family.copied("fork")} == {
+        0,
+        *(n for n, name in enumerate(names, 1) if name not in anew),
+    }
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"command": "date"},
+        {"action": "tool", "tool": "run_command", "arguments": {"command": "x; date"}},
+        {"action": "tool", "tool": "run_command", "arguments": '{"command": "date"}'},
+        {"action": "tool", "tool": "cell", "arguments": {"cell": 1, "code": "import date"}},
+    ],
+    ids=["command", "tool", "text", "cell"],
+)
+def test_a_pattern_is_for_commands_and_cells(request_: dict[str, Any]) -> None:
+    """Other arguments of tools, such as paths, are no commands."""
+    assert Rules(never=["date"]).forbids(json.dumps(request_).encode())
+    assert not Rules(never=["^today"]).forbids(json.dumps(request_).encode())
+    other = {"action": "tool", "tool": "read", "arguments": {"path": "date"}}
+    assert not Rules(never=["date"]).forbids(json.dumps(other).encode())
+
+
 async def test_steps_of_a_journal_of_old_never_answer(family: Family) -> None:
     """Without the tree at which they began, steps answer nothing."""
     old = [
