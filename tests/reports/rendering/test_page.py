@@ -14,7 +14,8 @@ from reports.rendering.answers import answers
 from reports.rendering.drawing import ARM_COLOURS
 from reports.rendering.figures import draw_resolution
 from reports.rendering.leading import describe
-from reports.rendering.page import MARKS, render
+from reports.rendering.marks import MARKS
+from reports.rendering.page import render
 from reports.types import STATES
 from tests.reports.lake_fixture import LakeBuilder
 
