@@ -21,7 +21,7 @@ def report(lake: LakeBuilder) -> Report:
 
 
 def test_the_page_is_the_same(lake: LakeBuilder) -> None:
-    """What is drawn from the early report makes the page of the whole one."""
+    """Figures of the early report make the same page as those of the whole one."""
     fill(lake, 3, 12, priced=True)
     drawing = Apart()
     try:

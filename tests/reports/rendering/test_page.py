@@ -144,6 +144,9 @@ def test_a_huge_experiment_has_a_bounded_page(
     assert "3 more rows are not listed here" in html
     assert "and 4 more that only b resolved" in html
     assert "b alone resolves 5 cells, a alone 0." in html
+    # Without steps there is nothing to link to, and no column for it.
+    assert "its trajectory" not in html
+    assert '<td colspan="4" class="quiet">and 4 more' in html
 
 
 def test_the_same_lake_gives_the_same_page(two_arms: LakeBuilder) -> None:
