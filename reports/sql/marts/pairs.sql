@@ -1,51 +1,33 @@
 -- Grain: one ordered pair of declared arms (baseline, candidate), over the cells (instance ×
 -- repeat) that are planned in both. Costs only over pairs of which both are fully known.
-with cells as (
-    select
-        arm,
-        position,
-        instance_id,
-        instance_position,
-        repeat,
-        state = 'resolved' as is_resolved,
-        case when is_cost_complete then cost_usd end as cost_usd
-    from marts.cells
-),
-
-arms as (
-    select distinct arm, position from cells
-),
-
-places as (
+with places as (
     select
         instance_id,
         repeat,
         row_number() over (order by min(instance_position), instance_id, repeat) as place
-    from cells
+    from marts.cells
     group by instance_id, repeat
 ),
 
--- All arms have the same places, those that they do not plan included, so that the inner product
--- of two lists is a sum over pairs of cells. A join of all cells with each other takes many times
--- as long.
+-- All arms have the same places, those that they do not plan included.
 placed as (
     select
-        arms.arm,
-        arms.position,
+        arm,
+        position,
         list(
             {
-                'resolved': coalesce(is_resolved, false)::double,
-                'failed': coalesce(not is_resolved, false)::double,
-                'first': (is_resolved is not null and repeat = 0)::double,
-                'priced': (cost_usd is not null)::double,
-                'cost': coalesce(cost_usd, 0)
+                'resolved': coalesce(state = 'resolved', false)::double,
+                'failed': coalesce(state <> 'resolved', false)::double,
+                'first': (state is not null and repeat = 0)::double,
+                'priced': coalesce(is_cost_complete, false)::double,
+                'usd': case when is_cost_complete then cost_usd else 0 end
             }
             order by place
         ) as cells
-    from arms
+    from staging.experiments
     cross join places
-    left join cells using (arm, instance_id, repeat)
-    group by arms.arm, arms.position
+    left join marts.cells using (arm, position, instance_id, repeat)
+    group by arm, position
 ),
 
 lists as (
@@ -56,10 +38,11 @@ lists as (
         [cell.failed for cell in cells] as failed,
         [cell.first for cell in cells] as first,
         [cell.priced for cell in cells] as priced,
-        [cell.cost for cell in cells] as cost
+        [cell.usd for cell in cells] as usd
     from placed
 ),
 
+-- A product of two lists is a sum over pairs of cells, many times faster than a join of all cells.
 final as (
     select
         baseline.arm as baseline,
@@ -72,8 +55,8 @@ final as (
         list_inner_product(baseline.failed, candidate.failed)::bigint as neither,
         list_inner_product(baseline.first, candidate.first)::bigint as instances,
         list_inner_product(baseline.priced, candidate.priced)::bigint as priced_pairs,
-        list_inner_product(baseline.cost, candidate.priced) as baseline_cost_usd,
-        list_inner_product(baseline.priced, candidate.cost) as candidate_cost_usd
+        list_inner_product(baseline.usd, candidate.priced) as baseline_cost_usd,
+        list_inner_product(baseline.priced, candidate.usd) as candidate_cost_usd
     from lists as baseline
     inner join lists as candidate on baseline.arm <> candidate.arm
 )
