@@ -136,7 +136,8 @@ def most_telling(cells: "Iterable[Cell]") -> "list[Cell]":
 
 
 def _title(built: "Report") -> str:
-    shown, planned = min(len(built.cells), SHOWN_CELLS), len(built.cells)
+    planned = sum(arm.planned for arm in built.arms)
+    shown = min(planned, SHOWN_CELLS)
     return f"{built.source.experiment}: {shown} of {planned} cells, what needs attention first"
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from reports.estimates import Interval
 
@@ -28,6 +28,19 @@ class InstanceOverlap:
         """Return the overlap of these arms."""
         kept, resolving = ([arm for arm in of if arm in arms] for of in (self.arms, self.resolving))
         return replace(self, arms=kept, resolving=resolving)
+
+
+class Strip(NamedTuple):
+    """One instance and repeat over many arms, each of which is a sign."""
+
+    instance_id: str
+    repeat: int
+    resolved: int
+    """Number of arms that resolved it."""
+    signs: str
+    """Signs of the arms' states, best arm first."""
+    differs: bool
+    """True if exactly one arm of the leading comparison resolved it."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +113,21 @@ class Spread:
 
 
 @dataclass(frozen=True)
+class CostSpread:
+    """The costs above 0 of one arm's cells, those included that are known only in part."""
+
+    arm: str
+    cells: int
+    """Number of cells with a known cost."""
+    least: float
+    middle: float
+    """The upper one of two medians."""
+    most: float
+    dots: tuple[float, ...]
+    """All costs in the order of the cells or, of many, some of them evenly by rank."""
+
+
+@dataclass(frozen=True)
 class CallUse:
     """The calls of one arm in one role and phase, over the attempts that count."""
 
@@ -136,6 +164,8 @@ class Breakdowns:
     groups: tuple[GroupRate, ...]
     repeats: tuple[Repeats, ...]
     spreads: tuple[Spread, ...]
+    costs: tuple[CostSpread, ...]
+    """Costs of the arms that have any above 0."""
     calls: tuple[CallUse, ...]
     tools: tuple[ToolUse, ...]
 
@@ -146,6 +176,7 @@ class Breakdowns:
             groups=tuple(one for one in self.groups if one.arm in arms),
             repeats=tuple(one for one in self.repeats if one.arm in arms),
             spreads=tuple(one for one in self.spreads if one.arm in arms),
+            costs=tuple(one for one in self.costs if one.arm in arms),
             calls=tuple(one for one in self.calls if one.arm in arms),
             tools=tuple(one for one in self.tools if one.arm in arms),
         )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reports.analysis.breakdowns import read_breakdowns
+from reports.analysis.breakdowns import read_breakdowns, with_work
 from reports.analysis.budgets import read_budgets
 from reports.analysis.failing import read_failures
 from reports.analysis.harnesses import read_grid
@@ -25,11 +25,15 @@ from reports.analysis.resampled import read_resampled
 from reports.analysis.sharing import read_sharing
 from reports.analysis.spending import read_spending
 from reports.analysis.strata import read_stops, read_strata
+from reports.analysis.strips import read_strips
 from reports.analysis.worth import read_worth
 from reports.errors import ReportError
 from reports.lake import near, open_lake
-from reports.relations import COMPARED, Making, run_audits
+from reports.losses import Failures
+from reports.relations import COMPARED, SUMMED, Making, run_audits
+from reports.rendering.marks import MARKS
 from reports.rendering.notes import write_notes
+from reports.rendering.order import MANY_ARMS
 from reports.rendering.sharing import sharing_notes
 from reports.rendering.trajectories import find_trajectories
 from reports.types import ArmSummary, Pair, Report, Role, Source
@@ -46,11 +50,13 @@ def build(
     candidate: str | None = None,
     *,
     alone: bool = False,
+    early: Callable[[Report], None] = lambda report: None,
 ) -> Report:
     """Build the report of one experiment, complete or not.
 
     `baseline` and `candidate` put another pair of arms first than the declared one. With `alone`
     the report has only the arms of the first pair; their p-values remain adjusted over all pairs.
+    `early` is called with all that a figure shows, while calls and steps are still counted.
     Raise ReportError for a missing lake, an unknown experiment or arm, and an experiment that
     declares nothing.
     """
@@ -65,25 +71,25 @@ def build(
         if alone and pair:
             arms = tuple(arm for arm in arms if arm.name in pair)
             comparisons = comparisons[:1]
-        names = frozenset(arm.name for arm in arms)
-        resampled = read_resampled(connection, *pair) if pair else None
+        names = tuple(arm.name for arm in arms)
+        best_first = sorted(arms, key=lambda arm: -arm.rate)
         worth = read_worth(connection, names)
-        making.wait()
-        cells = tuple(cell for cell in read_cells(connection) if cell.arm in names)
+        making.wait(SUMMED)
         sharing = tuple(one for one in read_sharing(connection) if one.arm in names)
         report = Report(
             source=source,
-            audits=run_audits(connection),
-            notes=(*write_notes(source, arms, comparisons, resampled), *sharing_notes(sharing)),
+            audits=(),
+            notes=(),
             arms=arms,
             comparisons=comparisons,
-            resampled=resampled,
+            resampled=None,
             non_inferiority=judge_margin(source, comparisons[0]) if comparisons else None,
-            cells=cells,
-            failures=read_failures(connection).of(names),
+            cells=(),
+            strips=(),
+            failures=Failures((), ()),
             spending=tuple(one for one in read_spending(connection) if one.arm in names),
             sharing=sharing,
-            breakdowns=read_breakdowns(connection).of(names),
+            breakdowns=read_breakdowns(connection, names),
             worth=worth,
             unknown_costs=tuple(
                 one for one in read_unknown_costs(connection, worth) if one.arm in names
@@ -91,8 +97,23 @@ def build(
             budgets=read_budgets(connection, names),
             strata=read_strata(connection),
             stops=read_stops(connection),
-            grid=read_grid(connection, arms, cells),
+            grid=read_grid(connection, arms),
             trajectories=frozenset(),
+        )
+        early(report)
+        resampled = read_resampled(connection, *pair) if pair else None
+        if len(arms) > MANY_ARMS:
+            strips = read_strips(connection, [arm.name for arm in best_first], pair, MARKS)
+            report = replace(report, strips=strips)
+        making.wait()
+        report = replace(
+            report,
+            audits=run_audits(connection),
+            notes=(*write_notes(source, arms, comparisons, resampled), *sharing_notes(sharing)),
+            resampled=resampled,
+            cells=read_cells(connection, names, pair),
+            failures=read_failures(connection).of(names),
+            breakdowns=with_work(connection, report.breakdowns, names),
         )
     finally:
         making.close()

@@ -43,25 +43,30 @@ COMPARED = (
 )
 """The marts for the numbers of arms and pairs, in order of dependency."""
 
-MARTS = (
-    *COMPARED,
-    "attempt_scopes",
-    "attempt_calls",
+SUMMED = (
     "budget_steps",
     "groups",
     "consistency",
     "spreads",
     "unknown_costs",
-    "call_uses",
-    "tool_uses",
     "order_strata",
     "budget_stops",
-    "failures",
-    "failure_counts",
-    "failure_examples",
     "paid_attempts",
     "spending",
     "sharing",
+)
+"""Further marts that need neither calls nor steps."""
+
+MARTS = (
+    *COMPARED,
+    "attempt_scopes",
+    *SUMMED,
+    "tool_uses",
+    "attempt_calls",
+    "call_uses",
+    "failures",
+    "failure_counts",
+    "failure_examples",
 )
 """All marts, in order of dependency."""
 

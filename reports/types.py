@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from reports.breakdowns import Breakdowns
+from reports.breakdowns import Breakdowns, Strip
 from reports.economics import Budget, Costs, Worth
 from reports.estimates import Estimate as Estimate
 from reports.estimates import Interval as Interval
@@ -399,7 +399,7 @@ class Resampled:
 class Cell(NamedTuple):
     """One planned cell and the attempt that counts for it.
 
-    A report may hold a million of them, so they are tuples.
+    A report may hold many of them, so they are tuples.
     """
 
     arm: str
@@ -482,7 +482,10 @@ class Report:
     non_inferiority: NonInferiority | None
     """Test against the margin. None unless the first comparison is primary and has a margin."""
     cells: tuple[Cell, ...]
-    """Cells by instance, repeat and arm, all in declared order."""
+    """The cells that may be shown one by one, by instance, repeat and arm in declared order: the
+    first ones, those of the leading pair, and those that need attention."""
+    strips: tuple[Strip, ...]
+    """Instances in declared order. Empty for few arms."""
     failures: Failures
     spending: tuple[Spending, ...]
     """Spending by arm, in declared order."""

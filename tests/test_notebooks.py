@@ -8,7 +8,10 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from reports.build import build
+from reports.rendering.drawn import draw_all
 from tests.reports.lake_fixture import LakeBuilder
+from tests.reports.many_arms import fill
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -42,6 +45,27 @@ def test_a_notebook_runs_on_a_lake_that_says_little(
     for arm in ("a", "b"):
         lake.cell(arm, "i1")
     assert any(run_all(path, lake.root, "trial", monkeypatch))
+
+
+@pytest.mark.slow
+@pytest.mark.full
+def test_the_walk_shows_the_figures_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The walk through the question shows every figure of the page, also with long names."""
+    lake = LakeBuilder(tmp_path)
+    fill(lake, 12, 12, priced=True)
+    outputs = run_all(ROOT / "notebooks" / "which_harness.ipynb", lake.root, "trial", monkeypatch)
+    shown = [
+        output["data"].get("text/html", "")
+        for cell in outputs
+        for output in cell
+        if output["output_type"] == "display_data"
+    ]
+    drawn = [each for figures in draw_all(build(lake.root, "trial")).values() for each in figures]
+    assert len(drawn) >= 7
+    for figure in drawn:
+        assert sum(f'aria-labelledby="{figure.name}-alt"' in text for text in shown) == 1
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import typer
 
 from flows.cli.options import LakeOption
 
-_SLOW = ("matplotlib.figure", "matplotlib.backends.backend_svg", "scipy.special", "jinja2")
+_SLOW = ("scipy.special", "jinja2")
 """Libraries that a report needs late."""
 
 
@@ -34,6 +34,7 @@ def report(
     from flows.experiments.diagnosis import insights
     from flows.storage import report_files
     from flows.storage.lake import Lake
+    from reports.rendering.apart import Apart
 
     store = Lake.existing(lake)
     if compare and (baseline or candidate):
@@ -44,17 +45,21 @@ def report(
             "by --baseline and --candidate"
         )
     first, second = compare or (baseline, candidate)
+    drawing = Apart()
     # These libraries take half a second to import; DuckDB queries run meanwhile.
     ahead = Thread(target=lambda: [import_module(name) for name in _SLOW])
     ahead.start()
     gc.disable()  # nearly all objects live until the end; searching them takes a tenth of the time
     try:
         if len(names) == 1:
-            built = report_files.read(store, names[0], first, second, alone=compare is not None)
+            built = report_files.read(
+                store, names[0], first, second, alone=compare is not None, early=drawing.begin
+            )
         else:
-            built = report_files.read_several(store, names, first, second)
-        report_files.write(store, built, compare, insights(store))
+            built = report_files.read_several(store, names, first, second, early=drawing.begin)
+        report_files.write(store, built, compare, insights(store), drawing.figures)
         console.report(store, built, compare)
     finally:
+        drawing.stop()
         ahead.join()
         gc.enable()

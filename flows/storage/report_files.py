@@ -1,6 +1,6 @@
 """Build an experiment's report and write it beside the data, without Prefect."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from reports.analysis.history import History
+    from reports.rendering.drawn import Figures
     from reports.rendering.trajectories import InsightOf
     from reports.types import Report
 
@@ -23,8 +24,11 @@ def read(
     candidate: str | None = None,
     *,
     alone: bool = False,
+    early: "Callable[[Report], None]" = lambda report: None,
 ) -> "Report":
     """Return the report of an experiment as data, with `alone` of two arms only.
+
+    `early` is called as soon as all is known that a figure shows.
 
     Raises:
         ReportError: there is nothing to report on, or the arm does not exist.
@@ -33,7 +37,7 @@ def read(
     from reports.build import build  # DuckDB is slow to import, and most commands do not need it
 
     with lake.reading():
-        return build(lake.root, experiment, baseline, candidate, alone=alone)
+        return build(lake.root, experiment, baseline, candidate, alone=alone, early=early)
 
 
 def read_several(
@@ -41,8 +45,12 @@ def read_several(
     experiments: Sequence[str],
     baseline: str | None = None,
     candidate: str | None = None,
+    *,
+    early: "Callable[[Report], None]" = lambda report: None,
 ) -> "Report":
     """Return the report of several experiments on the instances that all of them plan.
+
+    `early` is called as soon as all is known that a figure shows.
 
     Raises:
         ReportError: they have no common instance or dataset, or the arm does not exist.
@@ -54,7 +62,7 @@ def read_several(
     with TemporaryDirectory(prefix="durabench-report-") as temporary, lake.reading():
         folder = Path(temporary)
         note = combine(lake.root, experiments, folder)
-        built = build(folder, combined_name(experiments), baseline, candidate)
+        built = build(folder, combined_name(experiments), baseline, candidate, early=early)
     return replace(built, notes=(note, *built.notes))
 
 
@@ -104,10 +112,12 @@ def write(
     built: "Report",
     compared: tuple[str, str] | None = None,
     insight_of: "InsightOf" = lambda attempt_id: None,
+    figures: "Callable[[], Figures | None]" = lambda: None,
 ) -> str:
     """Write a report's pages and its Markdown into the lake. Return the Markdown.
 
-    `insight_of` tells what the pages of trajectories show besides the steps.
+    `insight_of` tells what the pages of trajectories show besides the steps. `figures` returns what
+    was drawn elsewhere. What it does not return is drawn here.
 
     The report of two `compared` arms has a folder of its own beside the page of all arms.
 
@@ -130,7 +140,7 @@ def write(
             linked.add(name)
         before = matching(folder, "*.html")
     write_whole(path.with_name("report.md"), text.encode())
-    write_whole(path, page.render(built).encode())
+    write_whole(path, page.render(built, figures()).encode())
     for left in before:
         if left.name not in linked:
             remove(left)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from reports.analysis.paired import read_rows
 from reports.harnesses import HarnessGrid, Interaction, RankAgreement
 from reports.statistics import Bootstrap, kendall_tau, settings_for
-from reports.types import ArmSummary, Cell
+from reports.types import ArmSummary
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -40,7 +40,6 @@ ESTIMATED = 20
 def read_grid(
     connection: DuckDBPyConnection,
     arms: Sequence[ArmSummary],
-    cells: Iterable[Cell],
     bootstrap: Bootstrap | None = None,
 ) -> HarnessGrid | None:
     """Return the grid of the arms that are no controls.
@@ -64,7 +63,7 @@ def read_grid(
     }
     if not any(len(of_both) > 1 for of_both in shared.values()):
         return None
-    resolved = _resolved(cells, placed.values())
+    resolved = _read_resolved(connection, placed.values())
     bootstrap = bootstrap or settings_for(len(next(iter(resolved.values()))))
     found = sorted(
         _interactions(shared, placed, resolved), key=lambda one: -abs(sum(one[2]) / len(one[2]))
@@ -117,16 +116,19 @@ def _labels(keys: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     }
 
 
-def _resolved(cells: Iterable[Cell], arms: Iterable[str]) -> Resolved:
-    wanted = set(arms)
-    verdicts: dict[str, dict[str, list[bool]]] = {arm: defaultdict(list) for arm in sorted(wanted)}
-    for cell in cells:
-        if cell.arm in wanted:
-            verdicts[cell.arm][cell.instance_id].append(cell.state == "resolved")
-    return {
-        arm: {instance: sum(each) / len(each) for instance, each in by_instance.items()}
-        for arm, by_instance in verdicts.items()
-    }
+def _read_resolved(connection: DuckDBPyConnection, arms: Iterable[str]) -> Resolved:
+    shares: dict[str, dict[str, float]] = {arm: {} for arm in sorted(set(arms))}
+    rows = connection.execute(
+        """
+        select arm, instance_id, resolved / planned
+        from marts.arm_instances
+        where arm in (select unnest($1))
+        """,
+        [list(shares)],
+    ).fetchall()
+    for arm, instance, share in rows:
+        shares[arm][instance] = share
+    return shares
 
 
 def _interactions(

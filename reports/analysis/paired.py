@@ -31,7 +31,50 @@ from reports.types import (
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+FIRST_CELLS = 5_000
+"""Number of cells of a report that are shown one by one, whatever they are like."""
+
+TELLING_CELLS = 300
+"""Number of cells that are shown because they need attention."""
+
 _CELLS = """
+    with cells as (
+        select * from marts.cells where arm in (select unnest($arms))
+    ),
+
+    first as (
+        select arm, instance_id, repeat
+        from cells
+        order by instance_position, repeat, position
+        limit $first
+    ),
+
+    telling as (
+        select arm, instance_id, repeat
+        from cells
+        order by
+            state <> 'infrastructure',
+            state not in ('stopped', 'ungraded'),
+            state = 'missing',
+            not is_suspect,
+            coalesce(cost_usd, 0) desc,
+            instance_position,
+            repeat,
+            position
+        limit $telling
+    ),
+
+    chosen as (
+        from first
+        union from telling
+        union (select arm, instance_id, repeat from marts.failure_examples)
+        union (
+            select arm, instance_id, repeat
+            from cells
+            where is_suspect or arm in (select unnest($pair))
+        )
+    )
+
     select
         arm,
         instance_id,
@@ -47,7 +90,8 @@ _CELLS = """
         is_suspect,
         audit_reasons,
         class as failure
-    from marts.cells
+    from cells
+    semi join chosen using (arm, instance_id, repeat)
     left join marts.failures using (arm, instance_id, repeat)
     order by cells.instance_position, repeat, cells.position
 """
@@ -150,12 +194,24 @@ def _adjusted(comparisons: Sequence[Comparison], plan: Plan) -> tuple[Comparison
     )
 
 
-def read_cells(connection: DuckDBPyConnection) -> tuple[Cell, ...]:
-    """Read all planned cells, by instance, repeat and arm in declared order.
+def read_cells(
+    connection: DuckDBPyConnection, arms: Sequence[str], pair: Pair | None
+) -> tuple[Cell, ...]:
+    """Read the planned cells of these arms that may be shown one by one.
 
+    They are the first ones, all of the leading pair and of suspect verdicts, the examples of
+    failures, and those that need attention first: by instance, repeat and arm in declared order.
     Equal texts are held once.
     """
-    cursor = connection.execute(_CELLS)
+    cursor = connection.execute(
+        _CELLS,
+        {
+            "arms": list(arms),
+            "pair": list(pair or ()),
+            "first": FIRST_CELLS,
+            "telling": TELLING_CELLS,
+        },
+    )
     texts: dict[Any, Any] = {}
     reasons = Cell._fields.index("audit_reasons")
     cells: list[Cell] = []

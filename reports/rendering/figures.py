@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from reports.analysis.breakdowns import dots_of
+from reports.breakdowns import CostSpread
 from reports.format import percent, usd
 from reports.losses import PURPOSES, Purpose, Spending
 from reports.rendering.drawing import (
@@ -31,9 +33,6 @@ from reports.types import Report
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.patches import Patch
-
-_DOTS, _ALL_DOTS = 300, 1_200
-"""Maximum number of dots per arm and per figure. More cells are thinned out, evenly by cost."""
 
 _LABELLED = 0.12
 """Minimum width of a part of a bar that has room for its share."""
@@ -98,24 +97,21 @@ def _resolution(report: Report) -> Figure:
 
 
 def _cost_spread(report: Report) -> Figure:
-    costs: dict[str, list[float]] = {arm.name: [] for arm in ranked(report)}
-    for cell in report.cells:
-        if cell.cost_usd is not None:
-            costs[cell.arm].append(cell.cost_usd)
-    costs = {name: paid for name, paid in costs.items() if any(paid)}
-    left_out = [arm.name for arm in ranked(report) if arm.name not in costs]
-    names, position = list(costs), positions(report)
-    most, dots = max(map(len, costs.values())), min(_DOTS, _ALL_DOTS // len(names))
+    paid = {one.arm: one for one in report.breakdowns.costs}
+    costs = [paid[arm.name] for arm in ranked(report) if arm.name in paid]
+    left_out = [arm.name for arm in ranked(report) if arm.name not in paid]
+    names, position = [one.arm for one in costs], positions(report)
+    most, dots = max(one.cells for one in costs), dots_of(len(names))
     shown = "One dot per cell that ran" if most <= dots else f"At most {dots} dots an arm"
     without = f" Not drawn, without a known cost: {some(left_out)}." if left_out else ""
 
     def draw(axes: Axes) -> None:
-        for row, (name, paid) in enumerate(costs.items()):
-            _strip(axes, row, paid, dots, arm_colour(position[name]), band_of(names))
+        for row, one in enumerate(costs):
+            _strip(axes, row, one.dots, arm_colour(position[one.arm]), band_of(names))
         boxes(axes, _cost_boxes(report, names), band_of(names))
         arm_rows(axes, names)
         usd_axis(axes)
-        log_or_linear(axes, [cost for paid in costs.values() for cost in paid])
+        log_or_linear(axes, [end for one in costs for end in (one.least, one.most)])
         axes.grid(visible=True, axis="x")
         axes.set_xlabel("cost of one attempt, USD")
 
@@ -123,9 +119,7 @@ def _cost_spread(report: Report) -> Figure:
         "cost-spread",
         "Distribution of cost per cell",
         f"{shown}; the box spans the middle half, its line is the median." + without,
-        "Cost of single attempts: "
-        + "; ".join(f"{name} {_spread(paid)}" for name, paid in costs.items())
-        + ".",
+        "Cost of single attempts: " + "; ".join(f"{one.arm} {_spread(one)}" for one in costs) + ".",
         height_of(names, 1.5),
         draw,
     )
@@ -142,17 +136,6 @@ def _cost_boxes(report: Report, names: Sequence[str]) -> list[Box]:
         for row, one in found
         if one and one.cells >= 5
     ]  # fmt: skip
-
-
-def _thinned(costs: list[float], dots: int) -> list[float]:
-    """Return at most so many costs, evenly by rank, including the extremes.
-
-    If there are few costs, return all in their own order.
-    """
-    if len(costs) <= dots:
-        return costs
-    order, last = sorted(costs), len(costs) - 1
-    return [order[round(i * last / (dots - 1))] for i in range(dots)]
 
 
 def _spending(report: Report) -> Figure:
@@ -231,14 +214,12 @@ def _pattern(purpose: Purpose, colour: str) -> dict[str, Any]:
     }
 
 
-def _spread(costs: list[float]) -> str:
-    middle = sorted(costs)[len(costs) // 2]
-    return f"from {usd(min(costs))} over {usd(middle)} in the middle to {usd(max(costs))}"
+def _spread(costs: CostSpread) -> str:
+    return f"from {usd(costs.least)} over {usd(costs.middle)} in the middle to {usd(costs.most)}"
 
 
-def _strip(axes: Axes, row: int, costs: list[float], most: int, colour: str, height: float) -> None:
+def _strip(axes: Axes, row: int, dots: Sequence[float], colour: str, height: float) -> None:
     """Draw dots with a fixed jitter."""
-    dots = _thinned(costs, most)
     jitter = [row + 0.43 * height * (2 * ((i * 0.618034) % 1) - 1) for i in range(len(dots))]
     axes.scatter(
         dots,

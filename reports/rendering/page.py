@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from reports.analysis import spending
 from reports.analysis.differences import read_sides
 from reports.analysis.failing import group_failures
+from reports.analysis.paired import FIRST_CELLS
 from reports.analysis.plans import in_words
 from reports.losses import (
     ENDINGS,
@@ -18,48 +19,29 @@ from reports.losses import (
 )
 from reports.rendering import costs
 from reports.rendering.answers import answers
-from reports.rendering.budget_figures import draw_budgets
 from reports.rendering.budgets import budget_section
 from reports.rendering.drawing import colour_index
+from reports.rendering.drawn import Figures, draw_all
 from reports.rendering.effort import effort_section
-from reports.rendering.effort_figures import draw_effort
-from reports.rendering.figures import draw_cost, draw_resolution, draw_spending
 from reports.rendering.harnesses import grid_section
 from reports.rendering.instances import instances_section
 from reports.rendering.leading import describe
 from reports.rendering.markdown import span
+from reports.rendering.marks import MARKS
 from reports.rendering.order import MANY_ARMS, TALL, ranked, ranked_spending
-from reports.rendering.pair_figures import draw_pairs
 from reports.rendering.pairs import pairs_section
 from reports.rendering.sharing import sharing_section
 from reports.rendering.strata import strata_section
 from reports.rendering.templates import environment
 from reports.rendering.trajectories import FOLDER, file_name
 from reports.rendering.worth import worth_section
-from reports.rendering.worth_figures import draw_worth
-from reports.types import STATES, Cell, Report, State
+from reports.types import STATES, Cell, Report
 
-GRID_CELLS = 5_000
+GRID_CELLS = FIRST_CELLS
 """Maximum number of cells in the table of every instance. A browser needs seconds for more."""
-
-STRIP_CELLS = 100_000
-"""Maximum number of cells in the table of many arms, which has one sign for each."""
 
 SUSPECTS = 100
 """Maximum number of suspect verdicts to list with their reasons."""
-
-MARKS: dict[State, str] = {
-    "resolved": "●",
-    "unresolved": "○",
-    "no_patch": "∅",
-    "patch_failed": "✕",
-    "timeout": "◷",
-    "infrastructure": "⚠",
-    "stopped": "$",
-    "ungraded": "…",
-    "missing": "·",
-}
-"""A symbol for every state, so that no state is marked by colour alone."""
 
 TRACES = (
     ("resolved, rate", "marts/cells.sql → marts/arm_states.sql", "evaluations.resolved"),
@@ -132,22 +114,9 @@ class GridRow:
     """True if exactly one arm of the leading comparison resolved it."""
 
 
-@dataclass(frozen=True)
-class Strip:
-    """One instance and repeat over many arms, each of which is a sign."""
-
-    instance_id: str
-    repeat: int
-    resolved: int
-    """Number of arms that resolved it."""
-    signs: str
-    """Signs of the arms' states, best arm first."""
-    differs: bool
-    """True if exactly one arm of the leading comparison resolved it."""
-
-
-def render(report: Report) -> str:
-    """Return the page as HTML text."""
+def render(report: Report, figures: Figures | None = None) -> str:
+    """Return the page as HTML text. Its figures are drawn unless they are given."""
+    drawn = draw_all(report) if figures is None else figures
     leading = describe(report)
     made = environment()
     made.filters.update(
@@ -161,22 +130,14 @@ def render(report: Report) -> str:
         share=spending.share,
     )
     arms = ranked(report)
-    is_compact = len(arms) > MANY_ARMS
-    grid = [] if is_compact else _grid(report, [arm.name for arm in arms])
-    rows = _strips(report, [arm.name for arm in arms]) if is_compact else []
+    grid = [] if len(arms) > MANY_ARMS else _grid(report, [arm.name for arm in arms])
     planned = report.source.instances * report.source.repeats
     suspects = [cell for cell in report.cells if cell.is_suspect]
     return made.get_template("page.html.j2").render(
         report=report,
         answers=answers(report, leading),
         leading=leading,
-        resolution_figures=draw_resolution(report),
-        cost_figures=draw_cost(report),
-        spending_figures=draw_spending(report),
-        worth_figures=draw_worth(report),
-        budget_figures=draw_budgets(report),
-        effort_figures=draw_effort(report),
-        pair_figures=draw_pairs(report),
+        **{f"{section}_figures": each for section, each in drawn.items()},
         sections={
             "worth": worth_section(report),
             "budget": budget_section(report),
@@ -197,8 +158,8 @@ def render(report: Report) -> str:
         failed={arm.name: arm.planned - arm.resolved for arm in report.arms},
         grid=grid,
         grid_left_out=planned - len(grid),
-        rows=rows,
-        rows_left_out=planned - len(rows),
+        rows=report.strips,
+        rows_left_out=planned - len(report.strips),
         suspects=suspects[:SUSPECTS],
         suspects_left_out=max(0, len(suspects) - SUSPECTS),
         colours={arm.name: colour_index(i) for i, arm in enumerate(report.arms)},
@@ -225,16 +186,6 @@ def _grid(report: Report, arms: Sequence[str]) -> list[GridRow]:
         GridRow(*key, tuple(sorted(cells, key=lambda cell: by_arm[cell.arm])), differs)
         for key, cells, differs in _cells_of_instances(report, GRID_CELLS)
     ]
-
-
-def _strips(report: Report, arms: Sequence[str]) -> list[Strip]:
-    """Return the strips of up to `STRIP_CELLS` cells, in declared order of the instances."""
-    strips = []
-    for key, cells, differs in _cells_of_instances(report, STRIP_CELLS):
-        signs = {cell.arm: MARKS[cell.state] for cell in cells}
-        resolved = sum(cell.state == "resolved" for cell in cells)
-        strips.append(Strip(*key, resolved, "".join(signs[arm] for arm in arms), differs))
-    return strips
 
 
 def _cells_of_instances(

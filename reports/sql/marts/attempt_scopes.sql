@@ -1,6 +1,6 @@
 -- Grain: one attempt × role × scope with model calls, with their sums. Only the priced calls have a
 -- cost. Sums of tokens are null if no call has known ones. An answer is cut at the output limit, and
--- empty if it has no output but reasoning.
+-- empty if it has no output but reasoning. An attempt has one arm and one instance.
 with calls as (
     select * from staging.llm_calls
 ),
@@ -8,8 +8,8 @@ with calls as (
 final as (
     select
         attempt_id,
-        arm,
-        instance_id,
+        any_value(arm) as arm,
+        any_value(instance_id) as instance_id,
         role,
         scope,
         count(*) as calls,
@@ -21,7 +21,7 @@ final as (
         sum(cache_read_tokens) as cache_read_tokens,
         sum(output_tokens) as output_tokens
     from calls
-    group by attempt_id, arm, instance_id, role, scope
+    group by attempt_id, role, scope
 )
 
 select * from final

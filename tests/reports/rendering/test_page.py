@@ -14,7 +14,8 @@ from reports.rendering.answers import answers
 from reports.rendering.drawing import ARM_COLOURS
 from reports.rendering.figures import draw_resolution
 from reports.rendering.leading import describe
-from reports.rendering.page import MARKS, render
+from reports.rendering.marks import MARKS
+from reports.rendering.page import render
 from reports.types import STATES
 from tests.reports.lake_fixture import LakeBuilder
 
@@ -143,6 +144,9 @@ def test_a_huge_experiment_has_a_bounded_page(
     assert "3 more rows are not listed here" in html
     assert "and 4 more that only b resolved" in html
     assert "b alone resolves 5 cells, a alone 0." in html
+    # Without steps there is nothing to link to, and no column for it.
+    assert "its trajectory" not in html
+    assert '<td colspan="4" class="quiet">and 4 more' in html
 
 
 def test_the_same_lake_gives_the_same_page(two_arms: LakeBuilder) -> None:

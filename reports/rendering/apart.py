@@ -1,0 +1,66 @@
+"""Figures drawn by a process of their own, while this one reads and counts.
+
+Drawing takes as long as all other Python code of a report, and threads of one process would share
+its lock.
+"""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from importlib import import_module
+
+from reports.breakdowns import Breakdowns
+from reports.rendering.drawn import Figures, draw_all
+from reports.types import Report
+
+_PROGRAM = "import sys; sys.path[:] = {path!r}; from reports.rendering import apart; apart.serve()"
+
+
+class Apart:
+    """A process that draws the figures of one report."""
+
+    def __init__(self) -> None:
+        """Start the process, which imports its libraries at once."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM.format(path=sys.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def begin(self, report: Report) -> None:
+        """Begin to draw the figures of a report. It is called once."""
+        there, self._process.stdin = self._process.stdin, None
+        assert there is not None, "it is a pipe, and this is the first report"
+        with suppress(BrokenPipeError), there:  # `figures` returns None then
+            pickle.dump(_drawable(report), there)
+
+    def figures(self) -> Figures | None:
+        """Wait for the figures, and return them. Return None if the process failed."""
+        drawn, _ = self._process.communicate()
+        return None if self._process.returncode else pickle.loads(drawn)  # noqa: S301
+
+    def stop(self) -> None:
+        """End the process, whatever it does."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe:
+                pipe.close()
+
+
+def serve() -> None:
+    """Draw the figures of a pickled report from standard input to standard output."""
+    import_module("matplotlib.backends.backend_svg")  # while the other process reads
+    report = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
+    pickle.dump(draw_all(report), sys.stdout.buffer)
+
+
+def _drawable(report: Report) -> Report:
+    """Return the report without its longest parts that no figure shows."""
+    spreads, costs = report.breakdowns.spreads, report.breakdowns.costs
+    return replace(report, breakdowns=Breakdowns((), (), (), spreads, costs, (), ()))

@@ -1,0 +1,71 @@
+"""A report of very many cells holds those that it shows, and its numbers are those of all."""
+
+from dataclasses import replace
+
+import pytest
+
+from flows.report import most_telling
+from reports.analysis import breakdowns, paired
+from reports.build import build
+from reports.types import Cell
+from tests.reports.lake_fixture import LakeBuilder
+
+OUTCOMES = ("resolved", "unresolved", "patch_failed")
+
+
+@pytest.fixture
+def three_arms(lake: LakeBuilder) -> LakeBuilder:
+    """Return a lake with two compared arms and a third one that has odd cells at its end."""
+    names = [f"i{n}" for n in range(8)]
+    lake.declare(["a", "b", "c"], names, primary_baseline="a", primary_candidate="b")
+    for number, name in enumerate(names):
+        for place, arm in enumerate(("a", "b", "c")):
+            if (arm, name) == ("c", "i6"):
+                lake.attempt(arm, name, outcome="infrastructure")
+            elif (arm, name) == ("c", "i7"):
+                attempt = lake.attempt(arm, name)
+                lake.predict(arm, name, attempt)
+                lake.evaluate(arm, name, attempt, "resolved", audited_verdict="suspect")
+            else:
+                outcome = OUTCOMES[(number + place) % 3]
+                lake.cell(arm, name, outcome, cost_usd=0.25 * (1 + number))
+    return lake
+
+
+def test_the_cells_are_those_that_are_shown(
+    three_arms: LakeBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are the first ones, the leading pair's, suspects, examples, and what needs attention."""
+    whole = build(three_arms.root, "trial")
+    monkeypatch.setattr(paired, "FIRST_CELLS", 4)
+    monkeypatch.setattr(paired, "TELLING_CELLS", 2)
+    report = build(three_arms.root, "trial")
+    examples = {one.attempt_id for one in whole.failures.examples}
+    telling = most_telling(whole.cells)[:2]
+
+    def is_shown(place: int, cell: Cell) -> bool:
+        is_odd = cell.is_suspect or cell in telling or cell.attempt_id in examples
+        return place < 4 or cell.arm in ("a", "b") or is_odd
+
+    expected = tuple(cell for place, cell in enumerate(whole.cells) if is_shown(place, cell))
+    assert len(whole.cells) == 24
+    assert len(expected) < 24
+    assert report.cells == expected
+    assert replace(report, cells=()) == replace(whole, cells=())
+
+
+def test_of_many_costs_some_are_shown_evenly(
+    lake: LakeBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few costs are in the order of the cells. Of many, the extremes and some between are shown."""
+    costs = [0.7, 0.1, 0.9, 0.3, 0.5]
+    lake.declare(["a"], [f"i{n}" for n in range(5)])
+    for number, cost in enumerate(costs):
+        lake.cell("a", f"i{number}", cost_usd=cost)
+    (all_of_them,) = build(lake.root, "trial").breakdowns.costs
+    assert list(all_of_them.dots) == costs
+    assert (all_of_them.least, all_of_them.middle, all_of_them.most) == (0.1, 0.5, 0.9)
+    monkeypatch.setattr(breakdowns, "DOTS", 3)
+    (some,) = build(lake.root, "trial").breakdowns.costs
+    assert list(some.dots) == [0.1, 0.5, 0.9]
+    assert some.cells == 5
