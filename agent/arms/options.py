@@ -72,7 +72,7 @@ class DurableOptions(ArmOptions):
     approval: Approval | None = Field(
         default=None,
         description="plan: a person approves a plan before the work; patch: the change before it "
-        "is submitted; null: nobody does",
+        "is submitted; null: no approval is needed",
     )
     profile: Profile = Field(
         default_factory=LeanProfile,
@@ -185,7 +185,7 @@ class LoopOptions(ArmOptions):
     approval: Approval | None = Field(
         default=None,
         description="plan: a person approves a plan before files are changed; patch: the change "
-        "before it is submitted; null: nobody does",
+        "before it is submitted; null: no approval is needed",
     )
     rounds: Rounds = Field(default=60, description="model calls of the first agent, per turn")
     roles: dict[str, ModelSpec] = Field(

@@ -160,11 +160,11 @@ def _failed(subject: Subject) -> Finding:
     if row is not None:
         detail = f", {row['detail']}" if row["detail"] else ""
         lines.append(f"The attempt ended as {row['outcome']}{detail}.")
-    return Finding("What failed", tuple(lines))
+    return Finding("Failures", tuple(lines))
 
 
 def _origin_of_lines(subject: Subject, written: Sequence[Written]) -> Finding:
-    title = "Where the lines come from"
+    title = "Origin of the lines"
     if not written:
         return Finding(title, ("The attempt left no changed line.",))
     lines, steps = [], []
@@ -208,7 +208,7 @@ def _is_call(graph: ExecutionStateGraph, place: str) -> bool:
 
 def _evidence(subject: Subject, written: Sequence[Written]) -> Finding:
     """Return the tests that ran on the written lines, and what opened the gates."""
-    title = "What let it pass"
+    title = "Evidence that let it pass"
     last = max((one.step.ordinal for one in written if one.step is not None), default=None)
     lines, steps = [], []
     after = [step for step in subject.steps if last is not None and step.ordinal > last]
@@ -319,7 +319,7 @@ def _message(step: RecordedStep) -> Any:
 
 
 def _difference(subject: Subject, other: Subject | None, found: _Differing | None) -> Finding:
-    title = "What a resolved attempt did otherwise"
+    title = "First difference from a resolved attempt"
     if other is None:
         return Finding(title, ("No other attempt at this instance is resolved.",))
     lines = [f"{other.attempt.arm}, attempt {other.attempt.attempt_id[:12]}, is resolved."]
@@ -337,7 +337,7 @@ def _next(
     subject: Subject, written: Sequence[Written], found: _Differing | None, lake_path: str | None
 ) -> Finding:
     """Return the fork from the call that led to the difference, to the lines, or to the end."""
-    title = "What to try"
+    title = "Forks to try"
     place = _turning_point(subject, written, found)
     if place is None:
         return Finding(title, ("The attempt made no model call that could be made again.",))

@@ -33,7 +33,7 @@ class PipelineStep(BaseModel):
     on_failure: Literal["stop", "continue"] = Field(
         default="stop",
         description="stop: no further step begins and nothing is published; continue: the others "
-        "go on without its change",
+        "continue without its change",
     )
     arm: str | None = Field(
         default=None, description="name of one of the arms; default all of them compete"

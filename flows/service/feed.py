@@ -38,7 +38,7 @@ _log = logging.getLogger("durabench.service")
 
 @dataclass
 class _Job:
-    """What is known of a job that somebody watches."""
+    """The known state of a watched job."""
 
     status: JobStatus
     steps: list[Event] = field(default_factory=list)
@@ -50,13 +50,13 @@ class _Job:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def tell(self) -> None:
-        """Wake everybody who waits for a change."""
+        """Wake all waiters for a change."""
         before, self.changed = self.changed, asyncio.Event()
         before.set()
 
 
 class Feed:
-    """Reads the journal and the states of jobs as long as somebody watches."""
+    """Reads the journal and the states of jobs as long as a socket is open."""
 
     def __init__(self, lake: Lake, board: Board) -> None:
         self._lake, self._board = lake, board

@@ -1,4 +1,4 @@
-"""Who may ask, how often, and how much: the first thing that sees a request.
+"""Checks of who may ask, how often, and how much: the first thing that sees a request.
 
 A request needs the token, as a bearer or in the cookie that the sign-in page sets. On loopback a
 service may have no token. A page of another site cannot use either: its requests carry an origin

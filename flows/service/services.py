@@ -1,4 +1,4 @@
-"""What the routes work with."""
+"""The objects that the routes work with."""
 
 from dataclasses import dataclass
 from typing import Annotated

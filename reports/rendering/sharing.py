@@ -10,7 +10,7 @@ from reports.rendering.sections import Row, Section, Table
 from reports.sharing import Sharing
 from reports.types import Note, Report
 
-TITLE = "What derived arms share"
+TITLE = "Draws that derived arms share"
 
 
 def sharing_section(report: Report) -> Section | None:

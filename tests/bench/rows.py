@@ -1,4 +1,4 @@
-"""Import and report of a table with a million rows, as somebody else's published results."""
+"""Import and report of a table with a million rows, as published results."""
 
 import sys
 from pathlib import Path

@@ -264,7 +264,7 @@ def in_flight(journal: Journal, case: Case) -> set[str]:
 
 
 def ending(case: Case) -> tuple[str | None, list[Any]]:
-    """Return how an attempt ended, what it was told, and the results of its tools in any order.
+    """Return how an attempt ended, its messages, and the results of its tools in any order.
 
     A program numbers its calls as it makes them, and that depends on what ends first.
     """

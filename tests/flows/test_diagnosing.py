@@ -82,9 +82,9 @@ async def test_the_page_of_a_trajectory_draws_the_graph_and_the_diagnosis(lake: 
     for number in range(1, len(steps) + 1):
         assert f'href="#step-{number}"' in failed
         assert f'id="step-{number}"' in failed
-    assert "What a resolved attempt did otherwise" in failed
+    assert "First difference from a resolved attempt" in failed
     assert "durabench fork" in failed
-    assert "What depends on what" in resolved
+    assert "Dependencies of the steps" in resolved
     assert 'id="diagnosis"' not in resolved
 
 

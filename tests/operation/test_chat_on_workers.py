@@ -45,7 +45,7 @@ def chats(server: PrefectServer) -> list[dict[str, Any]]:
 
 
 def test_a_killed_chat_is_continued_by_a_worker(on_postgres: PrefectServer, tmp_path: Path) -> None:
-    """Each message is answered once, no call is bought twice, and nobody is held while it waits."""
+    """Each message is answered once, no call is bought twice, and no worker is busy with it."""
     server = on_postgres.apart(tmp_path / "here", DURABENCH_IDLE_S="2")
     journal = Journal.open(server.environment["DURABENCH_DATABASE_URL"])
     known = {attempt.attempt_id for attempt in journal.find("")}

@@ -1,4 +1,4 @@
-"""How soon cells continue when a worker, the Prefect server or the database is lost."""
+"""Time until cells continue when a worker, the Prefect server or the database is lost."""
 
 import signal
 import time

@@ -1,4 +1,4 @@
-"""What an experiment declares holds in its shards."""
+"""The settings of an experiment hold in its shards."""
 
 from collections import Counter
 

@@ -123,7 +123,7 @@ class PrefectServer(PrefectApi):
         )
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline and self._process.poll() is None:
-            # A short time limit would leave a busy server with requests that nobody waits for.
+            # A short time limit would leave a busy server with abandoned requests.
             with suppress(httpx.TransportError):
                 if httpx.get(f"{self.url}/health", timeout=30).is_success:
                     return

@@ -182,7 +182,7 @@ class Evidence:
 
     @property
     def said(self) -> dict[str, Any]:
-        """What people said so far as a fact of a role; no fact if they said nothing."""
+        """The messages of people as a fact of a role. Empty if there are none."""
         return said_by(self.heard)
 
     @property

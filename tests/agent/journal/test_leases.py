@@ -47,8 +47,8 @@ def test_a_worker_may_replace_its_own_lease(journal: Journal, lease: Lease) -> N
 
 def test_an_unknown_attempt_cannot_be_held(journal: Journal) -> None:
     """Only an attempt that was started can be leased."""
-    with pytest.raises(JournalError, match="no attempt nobody"):
-        journal.acquire("nobody", "first", 300)
+    with pytest.raises(JournalError, match="no attempt missing"):
+        journal.acquire("missing", "first", 300)
 
 
 @pytest.mark.parametrize("write", WRITES)

@@ -166,7 +166,7 @@ def test_a_file_that_stays_locked_is_an_error(
 
 
 def test_a_transaction_that_was_suspended_is_tried_again(tmp_path: Path) -> None:
-    """The server ends a transaction that stands still. The time in it is no wait for the server."""
+    """The server ends an idle transaction. The time in it is no wait for the server."""
     patience_s = 0.2
     found = database.Database(make_url(f"sqlite:///{tmp_path / 'j.db'}"), patience_s)
     tries = 0

@@ -142,7 +142,7 @@ async def test_it_is_written_after_a_while_without_another_step(runs: Runs) -> N
 
 @pytest.mark.usefixtures("held")
 async def test_a_worker_that_lost_its_lease_writes_nothing(runs: Runs) -> None:
-    """The error reaches whoever waits for the end of the attempt."""
+    """The end of the attempt raises the error."""
 
     async def lose_the_lease() -> None:
         async with runs.session() as session:

@@ -131,8 +131,8 @@ async def test_symbols_of_other_languages_are_found_by_text(
     assert (await ask("find_definition", "checkout$"))[1:] == [
         "web/page.js:1:show(cart.total2, checkout$(cart));"
     ]
-    assert await ask("find_callees", "nobody") == [
-        "no callee of nobody is known, and no line has the name"
+    assert await ask("find_callees", "nonesuch") == [
+        "no callee of nonesuch is known, and no line has the name"
     ]
     assert "core.py:1" in (await ask("find_callees", "total"))[0]
     await host.write("web/many.js", b"often();\n" * 99)

@@ -55,7 +55,7 @@ def test_an_invalid_recipe_is_one_line(change: dict[str, object], because: str) 
 
 
 def test_an_unknown_recipe_names_the_known_ones() -> None:
-    fails("agents", "show", "nobody", because="no recipe 'nobody': name one of ")
+    fails("agents", "show", "missing", because="no recipe 'missing': name one of ")
     Path("list.yaml").write_text("- 1")
     fails("agents", "show", "list.yaml", because="not a mapping")
     Path("broken.yaml").write_text("a: [")

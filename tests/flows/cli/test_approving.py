@@ -125,7 +125,7 @@ class Asked:
 
     @property
     def about(self) -> str:
-        """What the attempt waits with; '' if it does not wait."""
+        """The text that the attempt waits with; '' if it does not wait."""
         wait = self.journal.inbox(self.attempt_id).wait()
         return "" if wait is None or wait.is_answered else wait.about
 

@@ -1,4 +1,4 @@
-"""What faults do to an attempt, and the four checks of each."""
+"""Effects of faults on an attempt, and the four checks of each."""
 
 import os
 import subprocess
@@ -129,7 +129,7 @@ def broken(shown: Survived) -> list[str]:
 
 
 def test_the_checks_hold_for_what_they_promise() -> None:
-    """An attempt that went on as it should keeps all four promises."""
+    """An attempt that continued as it should keeps all four promises."""
     assert broken(survived()) == []
 
 

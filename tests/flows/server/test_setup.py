@@ -226,9 +226,9 @@ async def test_each_kind_of_event_is_notified_once(server: PrefectServer) -> Non
 def test_setup_names_what_is_missing(server: PrefectServer, tmp_path: Path) -> None:
     """An unset server address and an unknown block are wrong usage; an unreachable server is
     infrastructure. Each is one line."""
-    unknown = server.run("durabench", "setup", "--notify", "slack-webhook/nobody")
+    unknown = server.run("durabench", "setup", "--notify", "slack-webhook/missing")
     assert (unknown.returncode, unknown.stderr.count("\n")) == (2, 1)
-    assert "no block slack-webhook/nobody" in unknown.stderr
+    assert "no block slack-webhook/missing" in unknown.stderr
     for url, code, words in [("", 2, "PREFECT_API_URL"), ("http://127.0.0.1:9/api", 3, "answer")]:
         environment = {"PREFECT_API_URL": url, "PREFECT_HOME": str(tmp_path)}
         done = server.run("durabench", "setup", **environment)

@@ -1,4 +1,4 @@
-"""Where a job is, by its row in the lake and its flow run."""
+"""The state of a job, by its row in the lake and its flow run."""
 
 from datetime import UTC, datetime
 from typing import Any

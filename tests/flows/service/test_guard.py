@@ -41,7 +41,7 @@ async def test_a_body_reaches_the_application_up_to_its_limit() -> None:
 
 
 async def test_a_body_without_a_length_is_limited_too() -> None:
-    """What counts is what arrives."""
+    """Only the bytes that arrive count."""
 
     async def parts() -> AsyncIterator[bytes]:
         for _ in range(100):
@@ -109,7 +109,7 @@ async def test_a_name_that_was_rebound_to_loopback_is_refused() -> None:
 
 
 async def test_writes_are_limited_by_their_number() -> None:
-    """The answer says when to try again, and reading goes on."""
+    """The answer says when to try again, and reading continues."""
     async with client(writes=2) as asking:
         made = [(await asking.post("/submit")).status_code for _ in range(3)]
         last = await asking.post("/submit")

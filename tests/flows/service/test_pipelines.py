@@ -119,7 +119,7 @@ def test_a_run_has_its_steps_and_one_that_waits_is_approved(
         ({"steps": [{**STEPS[0], "depends_on": ["fix-it"]}]}, "step fix-it depends on itself"),
         ({"steps": [{**STEPS[0], "task": "{{steps.both.output.files}}"}, STEPS[2], STEPS[1]]},
          "step fix-it uses an output of step both, which is not upstream"),
-        ({"arms": ["nobody"]}, "there is no arm 'nobody'"),
+        ({"arms": ["missing"]}, "there is no arm 'missing'"),
         ({"token": "x"}, "the body holds a token"),
         ({"name": "Not a name"}, "name: "),
     ],
@@ -166,7 +166,7 @@ def test_the_pages_of_a_pipeline_draw_its_steps(server: Service, defined: dict[s
 
 
 def test_a_form_defines_a_pipeline(server: Service) -> None:
-    """What is refused is shown again with the reason."""
+    """A refused definition is shown again with the reason."""
     example = page(server, "/ui/new-pipeline")
     assert "simplify-types" in example
     wanted = definition()

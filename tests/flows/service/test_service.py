@@ -93,7 +93,13 @@ def test_a_published_job_is_revised(server: Service) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "options", "status", "said"),
     [
-        ("POST", "/submit", {"json": {**JOB, "arms": ["nobody"]}}, 422, "there is no arm 'nobody'"),
+        (
+            "POST",
+            "/submit",
+            {"json": {**JOB, "arms": ["missing"]}},
+            422,
+            "there is no arm 'missing'",
+        ),
         ("POST", "/submit", {"json": {**JOB, "task": "x" * 5_000_000}}, 413, "the body is longer"),
         ("POST", "/submit", {"content": b"{"}, 415, "send the body as JSON"),
         (

@@ -94,7 +94,7 @@ def test_a_request_becomes_a_pull_request_once_it_is_approved(
 
 
 def test_a_pipeline_runs_and_waits_for_a_step(working: Service, forge: Forge) -> None:
-    """An approved step goes on, and its run has one pull request."""
+    """An approved step continues, and its run has one pull request."""
     definition = {
         "name": "notes",
         "title": "Notes",
@@ -134,7 +134,7 @@ def test_a_job_that_cannot_be_done_says_why(working: Service, tmp_path: Path) ->
 
 
 def test_without_a_prefect_server_requests_say_so(working: Service) -> None:
-    """Nothing is lost, and the service goes on when the server is back."""
+    """Nothing is lost, and the service continues when the server is back."""
     content = {"source": NAME, "task": "x", "arms": [arm("able", REPAIR)], "environment": "host"}
     working.server.stop()
     for method, path, options in (

@@ -278,5 +278,5 @@ async def test_a_failed_installation_leaves_nothing(
 
 
 async def test_an_image_that_is_not_here_says_how_to_get_it() -> None:
-    with pytest.raises(WorkspaceError, match="docker pull durabench-test/nobody"):
-        await installed.volume(Install(image="durabench-test/nobody"))
+    with pytest.raises(WorkspaceError, match="docker pull durabench-test/missing"):
+        await installed.volume(Install(image="durabench-test/missing"))

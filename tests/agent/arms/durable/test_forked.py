@@ -57,13 +57,13 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Change:
-    """What is different in a fork: one of these."""
+    """The difference of a fork: one of these."""
 
     models: Mapping[str, str] = field(default_factory=dict)
     """Names of the models by role."""
     profile: Mapping[str, Any] = field(default_factory=dict)
     prompt: str = ""
-    """What the prompt of the final reviewer says as well."""
+    """A further sentence of the final reviewer's prompt."""
     edited: str = ""
     """The role whose first reply is another one."""
 

@@ -1,4 +1,4 @@
-"""Capabilities of somebody who has read nothing but agent/CAPABILITIES.md."""
+"""Capabilities written from agent/CAPABILITIES.md alone."""
 
 import time
 from typing import Any
@@ -131,7 +131,7 @@ async def test_a_tool_that_cannot_go_on_ends_the_attempt(attempts: Attempts, by:
 
 
 async def test_a_refusal_of_a_native_tool_is_told_once(attempts: Attempts) -> None:
-    """The model reads it, and the attempt goes on."""
+    """The model reads it, and the attempt continues."""
     outcome = await run(attempts, ("timed", {"command": "true", "times": 0}))
     assert (outcome.status, attempts.told()) == ("submitted", ["at least once"])
 

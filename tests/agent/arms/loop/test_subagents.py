@@ -47,7 +47,7 @@ async def test_the_change_of_a_subagent_is_merged_by_its_ref(attempts: Attempts)
         "loop": [
             [("write", {"path": "own.py", "content": "x = 1\n"}), *spawn("worker")],
             LOOK,
-            [("merge", {"ref": "work/spawn-1"}), ("merge", {"ref": "nobody"})],
+            [("merge", {"ref": "work/spawn-1"}), ("merge", {"ref": "missing"})],
             DONE,
         ],
         "worker": [[FIX], DONE],
@@ -117,14 +117,14 @@ sorted(await asyncio.gather(*[asks() for _ in range(6)]))
 async def test_the_failure_of_a_subagent_is_seen_by_its_parent(attempts: Attempts) -> None:
     """A child without a report and a kind that is not declared are results, not ends."""
     scripts = {
-        "loop": [[*spawn("worker"), *spawn("nobody")], DONE],
+        "loop": [[*spawn("worker"), *spawn("missing")], DONE],
         "worker": [LOOK],
     }
     outcome = await solve(attempts, scripts)
     assert outcome.status == "submitted"
     child, unknown = attempts.told()
     assert json.loads(child)["status"] == "out_of_rounds"
-    assert unknown == "there is no agent 'nobody'; the kinds are scout, worker"
+    assert unknown == "there is no agent 'missing'; the kinds are scout, worker"
 
 
 async def test_programs_spawn_subagents_that_run_programs(attempts: Attempts) -> None:
