@@ -33,6 +33,8 @@ class Contact:
     """Returns the same request with lower limits on its cost, the highest first."""
     in_workspace: bool = False
     """True if it may change the workspace, so that it has to be alone there."""
+    in_turn: bool = False
+    """True if it only looks at the workspace, between the steps asked for before and after it."""
     ends_with_turn: bool = False
     """True if it is cut off when a person ends the turn, and the arm handles that."""
     is_foreign: bool = False

@@ -338,12 +338,15 @@ class Session:
     async def current_tree(self) -> TreeRef:
         """Return the work tree after every step that was asked for before, as an event."""
 
-        async def settled() -> str:
-            async with self._bench.turn:
-                self._bench.catch_up()
-                return str(self.tree)
+        async def look(left_s: float) -> Result:
+            self._bench.catch_up()
+            return ActionResult(str(self.tree))
 
-        return TreeRef.parse(await self.event("tree", {}, settled, str))
+        asked, inputs = {"event": "tree"}, self._attempt.origins.of_work(None)
+        contact = Contact("event", canonical(asked), asked, look, inputs=inputs, in_turn=True)
+        result = await self._step(contact)
+        assert isinstance(result, ActionResult)
+        return TreeRef.parse(result.content)
 
     async def diff(self) -> str:
         """Return all differences from the base commit, as a step."""

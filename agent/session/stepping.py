@@ -210,7 +210,7 @@ class Line:
     @asynccontextmanager
     async def _turn(self, request: Contact) -> AsyncIterator[None]:
         """Let steps in one workspace run, and see their changes recorded, one after another."""
-        if not request.in_workspace:
+        if not (request.in_workspace or request.in_turn):
             yield
             return
         async with self.bench.turn:

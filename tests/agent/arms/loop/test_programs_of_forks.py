@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from agent.models.protocol import ModelReply, ModelRequest
+from agent.session.log import JournalLog
 from tests.agent.arms.durable.conftest import RoleModel, Said
 from tests.agent.arms.loop.conftest import DONE, Attempts, Died, bought, check_trees
 
@@ -70,8 +71,21 @@ async def solve(
 
 
 @pytest.mark.slow
-async def test_a_fork_gives_results_in_the_order_of_its_parent(attempts: Attempts) -> None:
-    """Its calls then have the numbers of those of its parent, so that all are reused."""
+@pytest.mark.parametrize("delay_s", [0.0, 0.2])
+async def test_a_fork_gives_results_in_the_order_of_its_parent(
+    attempts: Attempts, delay_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its calls then have the numbers of those of its parent, so that all are reused.
+
+    A slow journal does not let a later step change the tree at which a subagent begins.
+    """
+    flush = JournalLog.flush
+
+    async def flush_later(log: JournalLog) -> None:
+        await asyncio.sleep(delay_s)
+        await flush(log)
+
+    monkeypatch.setattr(JournalLog, "flush", flush_later)
     await solve(attempts, APART)
     fork = attempts.fork()
     await solve(fork, APART)
