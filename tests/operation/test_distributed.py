@@ -119,11 +119,13 @@ def test_a_run_can_be_watched(server: PrefectServer) -> None:
 
     [instance] = {cell.instance_id for cell in report(server, "seen").cells}
     cells = {f"{arm} · {instance}" for arm in ("mini", "null")}
-    of_cells = wait_until(partial(completed, server, [run["id"] for run in of_run], 4))
+    # A patch that another experiment of the lake had graded is not graded again.
+    of_cells = wait_until(partial(completed, server, [run["id"] for run in of_run], len(cells)))
     said = {task["name"]: task["state"]["message"] for task in of_cells}
-    assert said.keys() == cells | {f"grade {cell}" for cell in cells}
+    assert cells <= said.keys() <= cells | {f"grade {cell}" for cell in cells}
     assert re.fullmatch(r"submitted · \d+ calls · \$0\.\d+", said[f"mini · {instance}"])
-    assert re.match(r"resolved, fail-to-pass (\d+) of \1, ", said[f"grade mini · {instance}"])
+    if verdict := said.get(f"grade mini · {instance}"):
+        assert re.match(r"resolved, fail-to-pass (\d+) of \1, ", verdict)
     # A process sends its last records after its flow run has ended.
     told = [rf"\[./2\] {arm} · {instance}: (un)?resolved" for arm in ("mini", "null")]
     assert all_logged(server, [benchmark["id"]], told)
@@ -168,7 +170,7 @@ def test_two_schedulers_share_the_cells(server: PrefectServer) -> None:
     assert resolved(server, "shared") == {"mini": 2, "null": 0}
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.full
 @pytest.mark.usefixtures("workers")
 def test_two_benchmarks_share_the_workers(
     server: PrefectServer, simulation: Simulation, api_base: str

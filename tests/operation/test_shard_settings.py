@@ -11,7 +11,7 @@ from tests.operation.storms import arms
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.simulated_server import Simulation
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.sampled(9)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.full]
 
 
 @pytest.mark.usefixtures("workers")

@@ -227,7 +227,7 @@ def test_an_approval_that_is_never_given_is_waited_for(
     asked.paid_once(2)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.full
 def test_an_approval_outlives_a_crash(declare: Callable[..., str], lake_path: str) -> None:
     """The worker dies after it has read the approval. It is not asked for again."""
     work = (slow(SLOW_S), write("a.txt"), DONE)

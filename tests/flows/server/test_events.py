@@ -148,6 +148,7 @@ async def acts_on_waiting(port: int) -> None:
         )
 
 
+@pytest.mark.full
 async def test_an_attempt_that_waits_is_announced(
     prefect_server: PrefectServer, tmp_path: Path
 ) -> None:
