@@ -44,7 +44,8 @@ async def run_on_workers(
             await shards.tend()
         if stop.requested:
             await shards.cancel()
-            await ends.tell()
+        await ends.tell()  # shards may have ended cells since, and then themselves
+        if stop.requested:
             ends.counts["interrupted"] += len(ends.left)
         else:
             await ends.give_up(*shards.why_none)

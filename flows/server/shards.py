@@ -306,10 +306,10 @@ class Shards:
         state = run.state
         if state is None or state.is_crashed():
             place.crashes += 1
-            self.why_none = ("infrastructure", f"infrastructure: {CRASHES} shards crashed")
             if place.crashes < CRASHES:
                 say(f"{run.name} crashed: its cells continue in other shards")
                 return True
+            self.why_none = ("infrastructure", f"infrastructure: {CRASHES} shards crashed")
         elif state.name == REFUSED:
             place.refusals += 1
             self.why_none = ("misplaced", f"refused: {state.message}")
