@@ -202,3 +202,9 @@ def set_timings() -> Iterator[Callable[..., None]]:
 
         yield set_
     timings.cache_clear()
+
+
+@pytest.fixture
+def idle_at_once(set_timings: Callable[..., None]) -> None:
+    """Make an attempt give everything back as soon as it waits for a person."""
+    set_timings(idle_s=0)

@@ -1,6 +1,7 @@
 """Fixtures: a task and a repository for arms to work on."""
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from agent.arms.options import ArmOptions
 from agent.models.protocol import Model
 from agent.session.session import Session
 from agent.types import Outcome, Task
+from tests.agent.arms.loop.conftest import Attempts
 from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 
@@ -60,3 +62,9 @@ def solve() -> Solver:
             return await ARMS[arm].solve(task, session, options or ARMS[arm].options()), session
 
     return run
+
+
+@pytest.fixture
+def attempts(tmp_path: Path) -> Attempts:
+    """Return a new attempt that several runs share."""
+    return Attempts(tmp_path)

@@ -20,7 +20,7 @@ from tests.servers import openai_server
 from tests.servers.prefect_server import command_line
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect", "idle_at_once")]
 
 SLOW_S = 10
 
@@ -55,12 +55,6 @@ def planned(plans: Sequence[Reply], work: Sequence[Reply]) -> openai_server.Scri
         return calling(call["tool"], **call["arguments"])
 
     return reply
-
-
-@pytest.fixture(autouse=True)
-def _idle_at_once(set_timings: Callable[..., None]) -> None:
-    """Let an attempt give everything back as soon as it waits."""
-    set_timings(idle_s=0)
 
 
 @pytest.fixture(autouse=True)

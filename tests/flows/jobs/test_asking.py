@@ -1,6 +1,5 @@
 """Jobs and steps of pipelines whose arms ask a person."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,16 +16,14 @@ from flows.storage.lake import Lake
 from tests.flows.jobs.conftest import NAME, REPAIR, arm, request
 from tests.servers.forge import Forge
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(3)]
+pytestmark = [
+    pytest.mark.usefixtures("prefect", "idle_at_once"),
+    pytest.mark.slow,
+    pytest.mark.sampled(3),
+]
 
 RUN = {"calls": [{"tool": "run_command", "arguments": {"command": REPAIR}}]}
 DONE = {"calls": [{"tool": "answer", "arguments": {"summary": "adds", "status": "done"}}]}
-
-
-@pytest.fixture(autouse=True)
-def _idle_at_once(set_timings: Callable[..., None]) -> None:
-    """Give an attempt back as soon as it waits."""
-    set_timings(idle_s=0)
 
 
 def careful(name: str) -> dict[str, Any]:

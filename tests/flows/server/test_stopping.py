@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 from prefect import flow
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.objects import State
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.objects import FlowRun
 from prefect.exceptions import Abort, Pause
 from prefect.flow_engine import run_flow_async
 from prefect.states import Crashed, Paused
@@ -57,6 +57,17 @@ async def waiting() -> None:
         stop.check()
 
 
+async def at_work(client: PrefectClient, name: str) -> tuple[FlowRun, "asyncio.Task[object]"]:
+    """Return a flow run of a deployment of `waiting`, when it runs, and the task that runs it."""
+    deployment = await client.create_deployment(await client.create_flow(waiting), name)
+    run = await client.create_flow_run_from_deployment(deployment)
+    running = asyncio.create_task(run_flow_async(waiting, flow_run=run))
+    async with asyncio.timeout(60):
+        while not (await client.read_flow_run(run.id)).state.is_running():
+            await asyncio.sleep(0.05)
+    return run, running
+
+
 async def test_a_run_that_was_paused_in_place_begins_anew_when_it_is_resumed(
     set_timings: Callable[..., None],
 ) -> None:
@@ -64,17 +75,11 @@ async def test_a_run_that_was_paused_in_place_begins_anew_when_it_is_resumed(
     resumed flow run is scheduled instead of Running without a process."""
     set_timings(pause_poll_s=0.05)
     async with get_client() as client:
-        flow_id = await client.create_flow(waiting)
-        deployment = await client.create_deployment(flow_id, "waiting")
-        run = await client.create_flow_run_from_deployment(deployment)
-        running = asyncio.create_task(run_flow_async(waiting, flow_run=run))
-        async with asyncio.timeout(60):
-            while not _is_running((await client.read_flow_run(run.id)).state):
-                await asyncio.sleep(0.05)
-            paused = Paused(timeout_seconds=3600, reschedule=False)
-            await client.set_flow_run_state(run.id, paused)
-            with pytest.raises(Pause):
-                await running
+        run, running = await at_work(client, "waiting")
+        paused = Paused(timeout_seconds=3600, reschedule=False)
+        await client.set_flow_run_state(run.id, paused)
+        with pytest.raises(Pause):
+            await asyncio.wait_for(running, 60)
         left = (await client.read_flow_run(run.id)).state
         assert left is not None
         assert (left.name, left.state_details.pause_timeout) == (
@@ -85,29 +90,19 @@ async def test_a_run_that_was_paused_in_place_begins_anew_when_it_is_resumed(
         resumed = (await client.read_flow_run(run.id)).state
         assert resumed is not None
         assert resumed.is_scheduled()
-        await client.delete_deployment(deployment)
+        await client.delete_deployment(run.deployment_id)
 
 
 async def test_a_run_that_was_given_up_stops(set_timings: Callable[..., None]) -> None:
     """A flow run that is marked as Crashed although its process lives stops and stays Crashed."""
     set_timings(pause_poll_s=0.05)
     async with get_client() as client:
-        flow_id = await client.create_flow(waiting)
-        deployment = await client.create_deployment(flow_id, "given-up")
-        run = await client.create_flow_run_from_deployment(deployment)
-        running = asyncio.create_task(run_flow_async(waiting, flow_run=run))
-        async with asyncio.timeout(60):
-            while not _is_running((await client.read_flow_run(run.id)).state):
-                await asyncio.sleep(0.05)
-            crashed = Crashed(message="No heartbeat.")
-            await client.set_flow_run_state(run.id, crashed, force=True)
-            with pytest.raises(Abort):
-                await running
+        run, running = await at_work(client, "given-up")
+        crashed = Crashed(message="No heartbeat.")
+        await client.set_flow_run_state(run.id, crashed, force=True)
+        with pytest.raises(Abort):
+            await asyncio.wait_for(running, 60)
         left = (await client.read_flow_run(run.id)).state
         assert left is not None
         assert (left.name, left.message) == ("Crashed", "No heartbeat.")
-        await client.delete_deployment(deployment)
-
-
-def _is_running(state: State | None) -> bool:
-    return state is not None and state.is_running()
+        await client.delete_deployment(run.deployment_id)

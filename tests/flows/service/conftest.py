@@ -12,6 +12,8 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from flows.job import job
 from flows.pipeline import pipeline
 from flows.server.settings import POOL
+from tests.flows.jobs.conftest import FILES, NAME
+from tests.servers.forge import Forge
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.service import Service
 
@@ -23,6 +25,14 @@ JOB = {
     "environment": "host",
 }
 """A job that is only submitted."""
+
+
+@pytest.fixture(scope="module")
+def forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
+    """Yield a forge with one project."""
+    with Forge(tmp_path_factory.mktemp("forge")) as forge:
+        forge.add(NAME, FILES)
+        yield forge
 
 
 async def deploy(server: PrefectServer) -> None:

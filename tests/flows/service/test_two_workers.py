@@ -13,7 +13,7 @@ from flows.experiments.workspaces import CACHE_VARIABLE
 from flows.jobs.request import FORGE, TOKEN
 from flows.pipelines import runs
 from flows.storage.lake import Lake
-from tests.flows.jobs.conftest import FILES, NAME, REPAIR, arm
+from tests.flows.jobs.conftest import NAME, REPAIR, arm
 from tests.flows.jobs.test_asking import careful
 from tests.operation.running import QUICK, kill_all, make_ready, start_worker, wait_until
 from tests.servers.forge import Forge
@@ -27,14 +27,6 @@ SILENCE_S = 45.0
 """Longer than the interval of heartbeats, which is 30 seconds."""
 
 HOST = {"environment": "host", "publish": "pull_request"}
-
-
-@pytest.fixture(scope="module")
-def forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
-    """Yield a forge with one project."""
-    with Forge(tmp_path_factory.mktemp("forge")) as forge:
-        forge.add(NAME, FILES)
-        yield forge
 
 
 @pytest.fixture(scope="module")

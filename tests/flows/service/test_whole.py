@@ -11,7 +11,7 @@ from websockets.exceptions import ConnectionClosedOK
 
 from flows.experiments.workspaces import CACHE_VARIABLE
 from flows.jobs.request import FORGE, TOKEN
-from tests.flows.jobs.conftest import FILES, NAME, REPAIR, arm
+from tests.flows.jobs.conftest import NAME, REPAIR, arm
 from tests.operation.running import QUICK, make_ready
 from tests.servers.forge import Forge
 from tests.servers.prefect_server import PrefectServer
@@ -19,14 +19,6 @@ from tests.servers.service import Service
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(900)]
-
-
-@pytest.fixture(scope="module")
-def forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
-    """Yield a forge with one project."""
-    with Forge(tmp_path_factory.mktemp("forge")) as forge:
-        forge.add(NAME, FILES)
-        yield forge
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """People and the durable arm: what they say, ask for otherwise, approve and reject."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,19 +22,9 @@ from tests.agent.arms.durable.conftest import (
 from tests.agent.arms.durable.test_lean import PLAN, work
 from tests.agent.arms.loop.conftest import Attempts, Died
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(4)]
+pytestmark = [pytest.mark.usefixtures("idle_at_once"), pytest.mark.slow, pytest.mark.sampled(4)]
 
 DOCUMENT = ("write", {"path": "NOTES.md", "content": "add adds\n"})
-
-
-@pytest.fixture(autouse=True)
-def _idle_at_once(set_timings: Callable[..., None]) -> None:
-    set_timings(idle_s=0)
-
-
-@pytest.fixture
-def attempts(tmp_path: Path) -> Attempts:
-    return Attempts(tmp_path)
 
 
 async def solve(

@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from agent.arms.loop import arm
 from agent.arms.options import LoopOptions
 from agent.journal import Attempt, Journal, RecordedStep, TreeRef
@@ -38,10 +36,13 @@ class Mortal(JournalLog):
 
     rows_left: int | None = None
 
+    def _die(self) -> None:
+        raise Died
+
     def _row(self) -> None:
         if self.rows_left is not None:
             if self.rows_left == 0:
-                raise Died
+                self._die()
             object.__setattr__(self, "rows_left", self.rows_left - 1)
 
     async def intend(self, call: Entry, ceiling_usd: float | None) -> None:
@@ -58,7 +59,7 @@ class Mortal(JournalLog):
 
     async def reused(self, step: Entry) -> RecordedStep | None:
         if self.rows_left == 0:
-            raise Died
+            self._die()
         known = await super().reused(step)
         if known is not None:
             self._row()
@@ -185,9 +186,3 @@ def check_trees(steps: Iterable[RecordedStep]) -> None:
         began_at = step.inputs.began_at
         assert began_at.tree == trees.setdefault(step.bench, began_at).tree, step.place
         trees[step.bench] = step.tree or began_at
-
-
-@pytest.fixture
-def attempts(tmp_path: Path) -> Attempts:
-    """Return a new attempt."""
-    return Attempts(tmp_path)

@@ -10,6 +10,8 @@ from agent.journal import InboxMessage
 from tests.agent.arms.durable.conftest import FIX, Said, answer
 from tests.agent.arms.loop.conftest import DONE, Attempts
 
+pytestmark = pytest.mark.usefixtures("idle_at_once")
+
 READ: Said = [("read", {"path": "calc.py"})]
 
 
@@ -17,12 +19,6 @@ def send(attempts: Attempts, text: str, kind: str = "say", message_id: str = "")
     """Send a message to the attempt, by default under its text as its id."""
     message = InboxMessage(message_id or f"{kind} {text}", kind, text, "ann")  # type: ignore[arg-type]
     return attempts.journal.inbox("a").send(message)
-
-
-@pytest.fixture(autouse=True)
-def _idle_at_once(set_timings: Callable[..., None]) -> None:
-    """Give an attempt back as soon as it waits."""
-    set_timings(idle_s=0)
 
 
 async def chat(

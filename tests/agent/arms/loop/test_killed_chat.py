@@ -107,13 +107,8 @@ async def test_a_chat_goes_on_after_a_death_at_any_row(tmp_path: Path, rows: int
 def be_killed(folder: str, workspace: str, rows: int) -> None:
     """Talk until so many rows of the journal are written, and be killed by a signal."""
 
-    def row(log: Mortal) -> None:
-        if log.rows_left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        object.__setattr__(log, "rows_left", (log.rows_left or 0) - 1)
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Mortal, "_row", row)
+        patch.setattr(Mortal, "_die", lambda _log: os.kill(os.getpid(), signal.SIGKILL))
         attempts = Attempts(Path(folder))
         attempts.workspaces._name = workspace  # the conversation names its folder
         asyncio.run(talk(attempts, rows))

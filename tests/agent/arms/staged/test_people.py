@@ -1,8 +1,6 @@
 """People and the staged arm: what they approve, reject and want otherwise."""
 
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,19 +14,9 @@ from tests.agent.arms.durable.conftest import FIX, RoleModel, Said, Script, fact
 from tests.agent.arms.loop.conftest import DONE, Attempts, Died
 from tests.agent.arms.staged.test_staged import BREAK, HONEST, TASK, planned, report
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(4)]
+pytestmark = [pytest.mark.usefixtures("idle_at_once"), pytest.mark.slow, pytest.mark.sampled(4)]
 
 DOCUMENT: Said = [("write", {"path": "NOTES.md", "content": "add adds\\n"})]
-
-
-@pytest.fixture(autouse=True)
-def _idle_at_once(set_timings: Callable[..., None]) -> None:
-    set_timings(idle_s=0)
-
-
-@pytest.fixture
-def attempts(tmp_path: Path) -> Attempts:
-    return Attempts(tmp_path)
 
 
 async def solve(

@@ -80,11 +80,6 @@ def report(outcome: Outcome) -> dict[str, Any]:
     return outcome.report
 
 
-@pytest.fixture
-def attempts(tmp_path: Path) -> Attempts:
-    return Attempts(tmp_path)
-
-
 async def test_each_subtask_is_built_and_the_whole_is_verified(attempts: Attempts) -> None:
     """Stages see what earlier ones found, and tests old and new decide on a fresh copy."""
     outcome = await solve(attempts)
