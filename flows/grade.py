@@ -116,8 +116,7 @@ async def graded(submission: Submission, lake: Lake, *, twice: bool) -> Evaluati
     """
     storage = await result_storage(lake)
     first = evaluate.with_options(result_storage=storage)
-    async with _turn(submission, lake, twice=twice):
-        known = await asyncio.to_thread(_known, submission, lake, twice=twice)
+    async with _turn(submission, lake, twice=twice) as known:
         if known is not None:  # a task run would only find that, and costs the server 20 ms
             return await asyncio.to_thread(_taken_over, submission, known, lake)
         where = await result_of(first, submission, lake)
@@ -132,34 +131,32 @@ async def graded(submission: Submission, lake: Lake, *, twice: bool) -> Evaluati
 
 
 @asynccontextmanager
-async def _turn(submission: Submission, lake: Lake, *, twice: bool) -> AsyncIterator[None]:
-    """Serialize gradings with the same verdict key; later ones find the verdict recorded.
+async def _turn(
+    submission: Submission, lake: Lake, *, twice: bool
+) -> AsyncIterator[list[str] | None]:
+    """Serialize gradings with the same verdict key. Yield the recorded verdict as `_known` does.
 
     Raises:
         LeaseHeld: another program is grading it.
     """
     key = verdict_key(submission)
     async with _TURNS.setdefault(key, asyncio.Lock()):
-        is_done = await asyncio.to_thread(_is_graded, submission, lake, twice=twice)
-        journal = None if is_done else await asyncio.to_thread(_journal, lake)
+        known = await asyncio.to_thread(_known, submission, lake, twice=twice)
+        journal = None if known else await asyncio.to_thread(_journal, lake)
         if journal is None:
-            yield
+            yield known
             return
         name = f"verdict-{key}"
         await asyncio.to_thread(journal.offer, name)
         async with held(journal, name):
-            yield
-
-
-def _is_graded(submission: Submission, lake: Lake, *, twice: bool) -> bool:
-    if not is_cached("evaluation", verdict_key(submission), lake):
-        return False
-    return not twice or is_cached("audit", audit_key(submission), lake)
+            # Another program may have graded it meanwhile.
+            yield await asyncio.to_thread(_known, submission, lake, twice=twice)
 
 
 def _known(submission: Submission, lake: Lake, *, twice: bool) -> list[str] | None:
     """Return experiment, arm and unit of the recorded verdict on the same patch, or None."""
-    if not _is_graded(submission, lake, twice=twice):
+    is_graded = is_cached("evaluation", verdict_key(submission), lake)
+    if not is_graded or (twice and not is_cached("audit", audit_key(submission), lake)):
         return None
     where = lake.result(result_name("evaluation", verdict_key(submission)))
     is_there = isinstance(where, list) and lake.has("evaluations", *where)

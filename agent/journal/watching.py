@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, select
 
-from agent.journal import records
+from agent.journal import inbox, records
 from agent.journal.attempts import FIELDS
 from agent.journal.bodies import Bodies
 from agent.journal.database import Database
+from agent.journal.inbox import Wait
 from agent.journal.tables import attempts, steps
 from agent.journal.types import Attempt, RecordedStep
 
@@ -55,6 +56,10 @@ class Watching:
             )
             for row in found
         ]
+
+    def waits(self, names: Collection[str]) -> dict[str, Wait]:
+        """Return what attempts wait for, or have last waited for, by id."""
+        return self._database.read(lambda connection: inbox.waiting(connection, [*names]))
 
     def new_steps(self, attempt_id: str, known: Collection[tuple[str, int]]) -> list[RecordedStep]:
         """Return the steps with a result whose scope and seq are not known yet, as they began."""

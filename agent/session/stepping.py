@@ -319,35 +319,16 @@ class Line:
 
     async def _run(self, request: Contact, left_s: float) -> Result:
         """Run a request. A closed gate ends everything but a model call, which is paid."""
+        run = functools.partial(request.run, left_s)
         if request.kind == "model":
-            return await turns.within_turn(request.run(left_s), self.attempt.turn_end)
+            return await turns.call_within(run, self.attempt.turn_end)
+        turn_end = self.attempt.turn_end if request.ends_with_turn else None
         try:
-            return await gates.run(self.gates, self._within_turn(request, left_s))
+            return await gates.run(self.gates, turns.work_within(run, turn_end))
         except (asyncio.CancelledError, CalledOff, ToolFailed, TurnEnded):
             if request.in_workspace:
                 await self.bench.close()  # the work may have been interrupted at any point
             raise
-
-    async def _within_turn(self, request: Contact, left_s: float) -> Result:
-        """Run a request. If it ends with the turn, cut it off when a person ends that.
-
-        Raises:
-            TurnEnded: it was cut off.
-        """
-        turn_end = self.attempt.turn_end
-        if turn_end is None or not request.ends_with_turn:
-            return await request.run(left_s)
-        working = asyncio.ensure_future(request.run(left_s))
-        ending = asyncio.ensure_future(turn_end.wait())
-        try:
-            await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                return working.result()
-        finally:
-            for task in (working, ending):
-                task.cancel()
-            await asyncio.wait({working, ending})
-        raise TurnEnded("a person ended the turn before this had finished; its changes are lost")
 
     async def _announced(self, entry: Entry, request: Contact) -> Contact:
         """Record that a call is about to be made, and cancel that if the call is not allowed.

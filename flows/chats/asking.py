@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from agent.journal import Attempt, Wanted
+from agent.journal import Attempt, Journal, Wanted
 from agent.journal.watching import Watched
 from flows.storage.job_names import experiment_of
 from flows.storage.journals import existing_journal
@@ -39,29 +39,33 @@ def asking(lake: Lake, job_id: str) -> list[Asking]:
     journal = existing_journal(lake)
     if journal is None:
         return []
-    found = []
-    for attempt in open_attempts(lake, job_id):
-        wait = journal.inbox(attempt.attempt_id).wait()
-        if wait is not None and not wait.is_answered:
-            found.append(Asking(attempt, wait.wanted, wait.about, wait.since))
-    return found
+    at_work = [each.attempt for each in _watched(journal, job_id) if not each.has_ended]
+    waits = journal.watching.waits([attempt.attempt_id for attempt in at_work])
+    return [
+        Asking(attempt, wait.wanted, wait.about, wait.since)
+        for attempt in at_work
+        if (wait := waits.get(attempt.attempt_id)) and not wait.is_answered
+    ]
 
 
 def open_attempts(lake: Lake, job_id: str) -> list[Attempt]:
     """Return the attempts of a job that have begun and not ended, by arm."""
-    return [each.attempt for each in _watched(lake, job_id) if not each.has_ended]
+    journal = existing_journal(lake)
+    every = _watched(journal, job_id) if journal else []
+    return [each.attempt for each in every if not each.has_ended]
 
 
 def all_attempts(lake: Lake, job_id: str) -> list[Attempt]:
     """Return the attempts of a job whose steps were not pruned, by arm."""
     journal = existing_journal(lake)
-    every = [each.attempt for each in _watched(lake, job_id)]
-    return [each for each in every if journal and journal.pruned_at(each.attempt_id) is None]
+    if journal is None:
+        return []
+    every = [each.attempt for each in _watched(journal, job_id)]
+    return [each for each in every if journal.pruned_at(each.attempt_id) is None]
 
 
-def _watched(lake: Lake, job_id: str) -> list[Watched]:
-    journal = existing_journal(lake)
-    every = journal.watching.attempts([experiment_of(job_id)]) if journal else []
+def _watched(journal: Journal, job_id: str) -> list[Watched]:
+    every = journal.watching.attempts([experiment_of(job_id)])
     return sorted(every, key=lambda watched: watched.attempt.arm)
 
 
