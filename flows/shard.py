@@ -10,7 +10,7 @@ from uuid import UUID
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
-from prefect.states import Completed, Crashed, Failed
+from prefect.states import Cancelled, Completed, Crashed, Failed
 
 from flows.cells import How, Ran, run_shard
 from flows.errors import UsageError
@@ -18,6 +18,7 @@ from flows.experiments.cell_state import REFUSED
 from flows.experiments.declaration import Experiment
 from flows.experiments.shares import Part
 from flows.server.processes import ProcessDied, in_process
+from flows.server.shards import was_given_up
 from flows.server.stopping import graceful_stop
 from flows.storage.journals import Home, check_home
 from flows.storage.lake import Lake
@@ -61,6 +62,8 @@ async def shard(
             await asyncio.to_thread(check_home, Lake.existing(lake), home)
         except UsageError as error:
             return Failed(name=REFUSED, message=str(error))
+    if await was_given_up(UUID(flow_run.id)):
+        return Cancelled(message="Another shard had taken its place before it began.")
     part = Part(queue, number - 1, shards, most)
     how = How(concurrency, grade)
     async with graceful_stop() as stop:

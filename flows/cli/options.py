@@ -21,7 +21,9 @@ ModelOption = Annotated[
 ApiBaseOption = Annotated[str | None, typer.Option(help="URL of the model's API, with --model")]
 EnvironmentOption = Annotated[
     Literal["auto", "docker", "host"] | None,
-    typer.Option("--environment", "-e", help="auto: docker if a daemon answers, else host"),
+    typer.Option(
+        "--environment", "-e", help="auto: docker if a daemon answers, else host for bundled tasks"
+    ),
 ]
 DatasetOption = Annotated[
     str,

@@ -5,6 +5,7 @@ parameters, so that it runs on the same work pool.
 """
 
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from prefect.client.orchestration import PrefectClient, get_client
@@ -34,7 +35,26 @@ class Deployed:
     """A definition on the server."""
 
     id: UUID
-    pipeline: Pipeline
+    name: str
+    definition: Any
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Return the parsed definition.
+
+        Raises:
+            UsageError: another version deployed it, and this one cannot read it.
+        """
+        return parse(self.definition, f"pipeline {self.name}")
+
+    @property
+    def problem(self) -> str | None:
+        """Return why this version cannot read the definition, or None."""
+        try:
+            parse(self.definition, f"pipeline {self.name}")
+        except UsageError as error:
+            return str(error)
+        return None
 
 
 async def deploy(pipeline: Pipeline) -> UUID:
@@ -117,7 +137,7 @@ async def deployed() -> list[Deployed]:
             deployment_filter=DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG])),
         )
     return [
-        Deployed(each.id, parse(each.parameters["definition"], f"pipeline {each.name}"))
+        Deployed(each.id, each.name, each.parameters["definition"])
         for each in sorted(found, key=lambda each: each.name)
     ]
 

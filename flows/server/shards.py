@@ -44,6 +44,8 @@ CRASHES = 10
 REFUSALS = 3
 """A place is given up after this many refusals by workers with another lake or journal."""
 
+_GONE = "its process is gone"
+
 _PAGE = 200  # the server's own limit
 
 
@@ -297,7 +299,7 @@ class Shards:
 
     async def _give_up(self, run: FlowRun, why: str) -> None:
         """Mark a flow run as Crashed if its process is gone."""
-        run.state = Crashed(message=f"{why}: its process is gone")
+        run.state = Crashed(message=f"{why}: {_GONE}")
         change = self._client.set_flow_run_state
         await patiently(partial(change, run.id, run.state, force=True))
 
@@ -368,6 +370,13 @@ class Shards:
 def lease_name(run: UUID) -> str:
     """Return the name of the lease that a shard holds while it is alive."""
     return f"shard-{run}"
+
+
+async def was_given_up(run: UUID) -> bool:
+    """Return True if a benchmark has given up a shard, and so begun another in its place."""
+    async with get_client() as client:
+        states = await patiently(partial(client.read_flow_run_states, run))
+    return any(_GONE in (state.message or "") for state in states)
 
 
 async def mark_crashed(run: UUID, why: str) -> None:

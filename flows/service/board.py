@@ -125,7 +125,7 @@ class Board:
             asyncio.to_thread(self._rows.read),
             asked(pipeline_runs.of_deployment(self._client, deployed.id)),
         )
-        name = deployed.pipeline.name
+        name = deployed.name
         own = [row for row in read if row.get("pipeline") and _name_of(row) == name]
         return _merged(own, runs)
 

@@ -16,6 +16,7 @@ from agent.journal import RecordedStep
 from agent.journal.watching import Watched
 from agent.session.steps import from_record
 from agent.timings import timings
+from flows.chats.asking import asking_of
 from flows.display.steps import of_step
 from flows.errors import UsageError
 from flows.service.board import Board, JobStatus
@@ -41,6 +42,8 @@ class _Job:
     """The known state of a watched job."""
 
     status: JobStatus
+    asks: list[Event] = field(default_factory=list)
+    """The attempts that wait for a person."""
     steps: list[Event] = field(default_factory=list)
     known: dict[str, _Known] = field(default_factory=dict)
     """Steps of each attempt that are among `steps`."""
@@ -73,18 +76,18 @@ class Feed:
         """
         job = self._join(known)
         try:
-            sent, shown = 0, job.status
-            yield {"type": "status", "job": shown.as_json()}
+            sent, shown = 0, None
             while True:
-                changed, is_over = job.changed, job.is_over
-                if job.status != shown:
-                    shown = job.status
-                    yield {"type": "status", "job": shown.as_json()}
+                changed, is_over, state = job.changed, job.is_over, job.status.state
+                status = {"type": "status", "job": job.status.as_json(), "asks": job.asks}
+                if status != shown:
+                    shown = status
+                    yield status
                 while sent < len(job.steps):
                     sent += 1
                     yield job.steps[sent - 1]
                 if is_over:
-                    yield {"type": "end", "state": shown.state}
+                    yield {"type": "end", "state": state}
                     return
                 await changed.wait()
         finally:
@@ -131,10 +134,12 @@ class Feed:
 
     async def _read_states(self) -> None:
         found = await self._board.statuses(list(self._jobs))
+        waiting = await asyncio.to_thread(asking_of, self._lake, found.keys())
         for job_id, status in found.items():
             job = self._jobs.get(job_id)
-            if job is not None and job.status != status:
-                job.status = status
+            asks = [] if status.is_final else [each.as_json() for each in waiting[job_id]]
+            if job is not None and (job.status, job.asks) != (status, asks):
+                job.status, job.asks = status, asks
                 job.tell()
 
     async def _read_steps(self) -> None:

@@ -66,7 +66,7 @@ async def define(request: Request) -> Response:
         made = await pipelines.deploy(pipelines.defined(text, _parsed(text)))
     except Problem as problem:
         return _form(text, problem)
-    return RedirectResponse(f"{PIPELINES}/{made.pipeline.name}", 303)
+    return RedirectResponse(f"{PIPELINES}/{made.name}", 303)
 
 
 def _parsed(text: str) -> Any:

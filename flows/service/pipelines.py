@@ -37,8 +37,8 @@ async def define(request: Request) -> dict[str, Any]:
 
 @router.get("/pipelines")
 async def listed() -> dict[str, Any]:
-    """Return the deployed definitions by name."""
-    return {"pipelines": [shown(each) for each in await deployed()]}
+    """Return the deployed definitions by name. One that cannot be read has a problem instead."""
+    return {"pipelines": [_listed(each) for each in await deployed()]}
 
 
 @router.get("/pipelines/{pipeline_id}")
@@ -51,8 +51,8 @@ async def one(pipeline_id: str) -> dict[str, Any]:
 async def delete(pipeline_id: str) -> dict[str, Any]:
     """Delete a definition. Its runs stay in the lake."""
     found = await named(pipeline_id)
-    await asked(pipelines.delete(found.pipeline.name))
-    return {"id": str(found.id), "name": found.pipeline.name, "deleted": True}
+    await asked(pipelines.delete(found.name))
+    return {"id": str(found.id), "name": found.name, "deleted": True}
 
 
 @router.post("/pipelines/{pipeline_id}/run", status_code=202)
@@ -114,9 +114,10 @@ async def deploy(pipeline: Pipeline) -> Deployed:
         Problem: the flows are not deployed, or the Prefect server refuses it.
     """
     try:
-        return Deployed(await asked(pipelines.deploy(pipeline)), pipeline)
+        deployment_id = await asked(pipelines.deploy(pipeline))
     except UsageError as error:
         raise Problem(422, str(error)) from None
+    return Deployed(deployment_id, pipeline.name, pipeline.model_dump(mode="json"))
 
 
 async def deployed() -> list[Deployed]:
@@ -131,7 +132,7 @@ async def named(given: str) -> Deployed:
         Problem: there is no such pipeline.
     """
     for each in await deployed():
-        if given in (each.pipeline.name, str(each.id)):
+        if given in (each.name, str(each.id)):
             return each
     raise not_found(f"pipeline {given!r}")
 
@@ -140,11 +141,19 @@ async def order(service: Service, pipeline_id: str, key: str | None) -> str:
     """Order a run of a definition. Return its id.
 
     Raises:
-        Problem: there is no such pipeline.
+        Problem: there is no such pipeline, or this version cannot read it.
     """
     found = await named(pipeline_id)
+    if found.problem:
+        raise Problem(422, found.problem)
     once = f"run-{key}" if key else None
     return await asked(pipeline_runs.order(service.client, found.id, once))
+
+
+def _listed(found: Deployed) -> dict[str, Any]:
+    if found.problem:
+        return {"id": str(found.id), "name": found.name, "problem": found.problem}
+    return shown(found)
 
 
 def shown(found: Deployed) -> dict[str, Any]:

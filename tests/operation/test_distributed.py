@@ -17,6 +17,7 @@ import pytest
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterTags
 from prefect.client.schemas.objects import State
+from prefect.flow_engine import run_flow_async
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Cancelled, Completed, Failed, Pending, Running
 
@@ -26,6 +27,7 @@ from flows.experiments.plan import prepare
 from flows.server.order import Order
 from flows.server.settings import CELLS
 from flows.server.shards import Shards, lease_name
+from flows.shard import shard
 from flows.storage import journals
 from flows.storage.lake import Lake
 from tests.operation.running import (
@@ -335,7 +337,8 @@ def tagged(name: str) -> FlowRunFilter:
 async def test_a_flow_run_that_stays_pending_is_replaced(
     server: PrefectServer, set_timings: Callable[..., None], tmp_path: Path
 ) -> None:
-    """A flow run that stays pending is marked as crashed and replaced."""
+    """A flow run that stays pending is marked as crashed and replaced. If it begins after all, it
+    takes no cells."""
     set_timings(pending_s=1e-6)
     with temporary_settings({PREFECT_API_URL: server.url}):
         async with get_client() as client:
@@ -349,6 +352,12 @@ async def test_a_flow_run_that_stays_pending_is_replaced(
             assert (await client.read_flow_run(first)).state.is_crashed()
             second = only(shards)
             assert second != first
+            late = await client.read_flow_run(first)
+            given = {**late.parameters, "home": None}
+            ended = await run_flow_async(
+                shard, flow_run=late, parameters=given, return_type="state"
+            )
+            assert (ended.is_cancelled(), shards.queue.left()) == (True, 4)
             again = await opened(server, client, "pending", tmp_path)
             await begin_four(again)
             assert only(again) == second

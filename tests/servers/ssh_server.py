@@ -27,7 +27,9 @@ StrictModes no
 UsePAM no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
+SetEnv SHLVL=2
 """
+"""With this `SHLVL`, bash does not read the user's .bashrc, which may take minutes."""
 
 _CLIENT = """\
 UserKnownHostsFile {folder}/known

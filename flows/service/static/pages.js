@@ -86,9 +86,10 @@ function follow(log) {
     socket.onmessage = ({data}) => {
       const event = JSON.parse(data);
       if (event.type === "step") add(event);
-      if (event.type === "status" && state !== event.job.state) {
-        if (state) renewed(["facts", "asks", "evidence", "patch", "attempts"]);
-        state = event.job.state;
+      if (event.type === "status") {
+        const now = JSON.stringify([event.job.state, event.asks]);
+        if (state && state !== now) renewed(["facts", "asks", "evidence", "patch", "attempts"]);
+        state = now;
       }
       if (event.type === "end") {
         ended = true;

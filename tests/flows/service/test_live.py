@@ -43,6 +43,19 @@ def test_steps_arrive_while_the_job_works_and_the_end_closes_the_socket(server: 
     assert server.get("/status/1000000001")["cost_usd"] == 0.25
 
 
+def test_a_question_of_an_attempt_is_a_change(server: Service) -> None:
+    """Whoever follows a job that goes on sees that one of its arms waits for a person."""
+    filed(server.lake, "1000000002")
+    worker = Worker(server.lake, "1000000002")
+    with server.follow("1000000002") as socket:
+        assert received(socket, "status")["asks"] == []
+        worker.asks("approval", "the patch")
+        event = received(socket, "status")
+        [asks] = event["asks"]
+        assert (asks["arm"], asks["wanted"], asks["about"]) == ("mini", "approval", "the patch")
+        assert event["job"]["state"] == "running"
+
+
 @pytest.mark.sampled(2)
 def test_fifty_sockets_get_the_same(server: Service) -> None:
     """On one job and on ten, and each gets the steps of its own."""

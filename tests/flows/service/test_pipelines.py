@@ -14,6 +14,7 @@ from flows.pipelines.definition import Pipeline
 from flows.storage.lake import Lake
 from tests.flows.service.recording import DONE
 from tests.flows.service.test_service import page
+from tests.servers.prefect_server import PrefectServer
 from tests.servers.service import Service
 
 pytestmark = pytest.mark.sampled(3)
@@ -73,6 +74,24 @@ def test_a_definition_is_deployed_listed_and_deleted(server: Service) -> None:
     answer = server.client.delete(f"/pipelines/{made['id']}")
     assert answer.json() == {"id": made["id"], "name": wanted["name"], "deleted": True}
     assert server.refusal("GET", f"/pipelines/{made['id']}")[0] == 404
+
+
+def test_a_definition_of_another_version_hides_no_other(
+    server: Service, prefect_server: PrefectServer, defined: dict[str, Any]
+) -> None:
+    """The lists say why it cannot be read, a request for it is refused, and it can be deleted."""
+    old = server.post("/pipelines", definition())
+    content = {name: value for name, value in old.items() if name not in ("id", "layers")}
+    given = {"definition": {**content, "retired": True}}
+    unchecked = {"parameters": given, "enforce_parameter_schema": False}
+    prefect_server.patch(f"/deployments/{old['id']}", unchecked)
+    listed = {each["name"]: each for each in server.get("/pipelines")["pipelines"]}
+    assert listed[defined["name"]] == defined
+    assert listed[old["name"]]["problem"].startswith(f"pipeline {old['name']}: retired")
+    assert "retired" in page(server, "/ui/pipelines")
+    status, message = server.refusal("POST", f"/pipelines/{old['id']}/run")
+    assert (status, message) == (422, listed[old["name"]]["problem"])
+    assert server.client.delete(f"/pipelines/{old['name']}").status_code == 200
 
 
 def test_a_run_is_ordered_and_listed(server: Service, defined: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """A loop arm on a small repository, with a model that follows a script for each role."""
 
 import copy
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -167,9 +168,14 @@ class Attempts:
 def results(steps: Iterable[RecordedStep]) -> list[tuple[bytes, bytes | None]]:
     """Return the requests and results of all tools, in any order.
 
-    A program numbers its calls as it makes them, and that depends on what ends first.
+    A program numbers its calls as it makes them, and that depends on what ends first. So does the
+    tree at which a subagent begins, which is left out.
     """
-    return sorted((step.request, step.result) for step in steps if step.kind == "action")
+    return sorted(
+        (re.sub(rb'"since":"[^"]*"', b"", step.request), step.result)
+        for step in steps
+        if step.kind == "action"
+    )
 
 
 def bought(steps: Iterable[RecordedStep]) -> set[tuple[str, int]]:
