@@ -140,8 +140,8 @@ def test_the_log_of_a_job_grows_also_after_a_restart(browser: Browser, server: S
     browser.wait_for(f"{steps} == 3")
     filed(server.lake, job_id, **DONE)
     browser.wait_for("document.querySelectorAll('#patch .added').length == 1")
+    browser.wait_for("document.getElementById('connection').textContent == 'The job has ended.'")
     assert browser.value(steps) == 3
-    assert "The job has ended." in browser.value("document.getElementById('connection').innerText")
 
 
 def test_a_run_shows_its_states_as_they_change(browser: Browser, server: Service) -> None:

@@ -44,7 +44,7 @@ def test_steps_arrive_while_the_job_works_and_the_end_closes_the_socket(server: 
 
 
 def test_a_question_of_an_attempt_is_a_change(server: Service) -> None:
-    """Whoever follows a job that goes on sees that one of its arms waits for a person."""
+    """A follower of a running job sees that one of its arms waits for a person."""
     filed(server.lake, "1000000002")
     worker = Worker(server.lake, "1000000002")
     with server.follow("1000000002") as socket:
