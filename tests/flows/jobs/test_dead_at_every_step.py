@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from flows.experiments.workspaces import CACHE_VARIABLE
 from flows.storage.lake import Lake
 from tests.durability.processes import run
 from tests.flows.jobs import dying
@@ -25,12 +26,19 @@ IN_FLIGHT = ("after call 0", "before record 0")
 
 
 def doomed(folder: Path, name: str) -> Doomed:
-    """Return a job that repairs the project and opens a pull request, with a lake of its own."""
+    """Return a job that repairs the project and opens a pull request.
+
+    Its lake and its mirror are its own, so that every job passes the same points.
+    """
     from prefect.settings import PREFECT_API_URL
 
     own = folder / name
     own.mkdir()
-    environment = {**os.environ, "PREFECT_API_URL": PREFECT_API_URL.value() or ""}
+    environment = {
+        **os.environ,
+        "PREFECT_API_URL": PREFECT_API_URL.value() or "",
+        CACHE_VARIABLE: str(own / "cache"),
+    }
     asked = request(REPAIR, task=f"Add, don't subtract: {name}.")
     return Doomed(asked.model_dump_json(), own / "lake", environment)
 
