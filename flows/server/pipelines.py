@@ -5,6 +5,7 @@ parameters, so that it runs on the same work pool.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -38,7 +39,7 @@ class Deployed:
     name: str
     definition: Any
 
-    @property
+    @cached_property
     def pipeline(self) -> Pipeline:
         """Return the parsed definition.
 
@@ -51,7 +52,7 @@ class Deployed:
     def problem(self) -> str | None:
         """Return why this version cannot read the definition, or None."""
         try:
-            parse(self.definition, f"pipeline {self.name}")
+            _ = self.pipeline
         except UsageError as error:
             return str(error)
         return None

@@ -78,16 +78,16 @@ class Feed:
         try:
             sent, shown = 0, None
             while True:
-                changed, is_over, state = job.changed, job.is_over, job.status.state
-                status = {"type": "status", "job": job.status.as_json(), "asks": job.asks}
-                if status != shown:
-                    shown = status
-                    yield status
+                changed, is_over = job.changed, job.is_over
+                status, asks = job.status, job.asks
+                if (status, asks) != shown:
+                    shown = (status, asks)
+                    yield {"type": "status", "job": status.as_json(), "asks": asks}
                 while sent < len(job.steps):
                     sent += 1
                     yield job.steps[sent - 1]
                 if is_over:
-                    yield {"type": "end", "state": state}
+                    yield {"type": "end", "state": status.state}
                     return
                 await changed.wait()
         finally:

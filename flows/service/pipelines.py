@@ -151,9 +151,10 @@ async def order(service: Service, pipeline_id: str, key: str | None) -> str:
 
 
 def _listed(found: Deployed) -> dict[str, Any]:
-    if found.problem:
-        return {"id": str(found.id), "name": found.name, "problem": found.problem}
-    return shown(found)
+    try:
+        return shown(found)
+    except UsageError as error:
+        return {"id": str(found.id), "name": found.name, "problem": str(error)}
 
 
 def shown(found: Deployed) -> dict[str, Any]:
