@@ -16,8 +16,10 @@ import gc
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,6 +27,7 @@ from hypothesis import HealthCheck, settings
 from agent.timings import timings
 from tests import samples
 from tests.servers.postgres import PostgresServer, require_postgres
+from tests.servers.prefect_home import copy_home, migrated, shared_homes
 from tests.timing import as_variables
 
 REQUIRE_DOCKER = "DURABENCH_REQUIRE_DOCKER"
@@ -63,6 +66,14 @@ settings.load_profile("any machine")
 
 TIMEOUT_S = 300.0
 """The time limit of a test that has none of its own, as in pyproject.toml."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let all processes of the test run share what Prefect's homes begin with."""
+    if not hasattr(config, "workerinput"):
+        homes = ExitStack()
+        homes.enter_context(shared_homes())
+        config.add_cleanup(homes.close)
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are deselected by their marks
@@ -172,13 +183,19 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def prefect() -> Iterator[None]:
+def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Run a real Prefect server with its own database, once per test process."""
     # Commands set this before they import Prefect, which configures logging only once.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
-    from prefect.testing.utilities import prefect_test_harness
+    from prefect.testing import utilities
 
-    with prefect_test_harness(server_startup_timeout=120):
+    folder = tmp_path_factory.mktemp("harness")
+    copy_home("migrated", migrated, folder / "home")
+    (folder / "home/prefect.db").rename(folder / "prefect-test.db")  # its name in the harness
+    with (
+        mock.patch.object(utilities, "mkdtemp", return_value=str(folder)),
+        utilities.prefect_test_harness(server_startup_timeout=120),
+    ):
         yield
 
 

@@ -33,6 +33,7 @@ _REPOSITORY = "repo"
 _STREAM_BYTES = 2**20
 _END_TIMEOUT_S = 5.0
 _KILL_ROUNDS = 100
+_INTERRUPTS = (signal.SIGINT, signal.SIGQUIT)
 
 
 class HostWorkspace(ShellWorkspace):
@@ -130,7 +131,7 @@ class _Folder:
                 cwd=self.path,
                 start_new_session=True,
                 limit=_STREAM_BYTES,
-                preexec_fn=heed_interrupts,
+                preexec_fn=heed_interrupts(),
             )
         except FileNotFoundError as error:
             raise WorkspaceError(
@@ -230,13 +231,19 @@ def _path() -> str:
     return f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
 
 
-def heed_interrupts() -> None:
-    """Restore the default handling of interrupts.
+def heed_interrupts() -> Callable[[], None] | None:
+    """Return what a new process does to heed interrupts, or None if it does so anyway.
 
-    Background processes of a shell ignore interrupts, and all commands would inherit that.
+    Background processes of a shell ignore interrupts, and all commands would inherit that. A
+    process that has to do something first is forked with all memory of this one, which takes long.
     """
-    for number in (signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_DFL)
+    ignored = [each for each in _INTERRUPTS if signal.getsignal(each) is signal.SIG_IGN]
+
+    def restore() -> None:
+        for number in ignored:
+            signal.signal(number, signal.SIG_DFL)
+
+    return restore if ignored else None
 
 
 def _environment(folder: Path) -> dict[str, str]:

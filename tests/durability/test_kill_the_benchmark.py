@@ -16,9 +16,15 @@ from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests import samples
 from tests.servers import openai_server as api
+from tests.servers.prefect_home import copy_home, migrated
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.sampled(4)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.sampled(2),
+    pytest.mark.turn(5),
+]
 
 CELLS, AT_ONCE = 12, 4
 PATIENCE_S = 300
@@ -37,6 +43,7 @@ TURNS = [
 @pytest.fixture
 def experiment(tmp_path: Path) -> Path:
     """Declare one arm on twelve bundled instances on the host."""
+    copy_home("migrated", migrated, tmp_path / "prefect")
     path = tmp_path / "kill.yaml"
     content = {
         "name": "kill",

@@ -7,7 +7,7 @@ import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.server.setup import SetupRequest, set_up
-from tests.operation.running import QUICK, Workers, make_ready
+from tests.operation.running import QUICK, Workers
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import PrefectServer
@@ -24,9 +24,8 @@ PENDING_S = 60.0
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
     """Yield a server that is prepared as by an operator. Each test uses its own experiment name."""
-    with PrefectServer(tmp_path_factory.mktemp("installation")) as made:
+    with PrefectServer.prepared(tmp_path_factory.mktemp("installation")) as made:
         made.environment |= {**QUICK, "OPENAI_API_KEY": "throw-away"}
-        make_ready(made)
         yield made
 
 

@@ -28,13 +28,6 @@ IN_FLIGHT = 3
 """Maximum number of concurrent flow runs of a worker."""
 
 
-def make_ready(server: PrefectServer) -> None:
-    """Prepare a server as an operator would."""
-    done = server.run("durabench", "setup")
-    assert done.returncode == 0, done.stderr
-    server.prefect("deploy", "--all")
-
-
 class Workers:
     """Workers that tests share, suspended by a signal while no test needs them.
 

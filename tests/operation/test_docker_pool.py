@@ -17,14 +17,13 @@ from tests.operation.running import (
     begin,
     declared,
     expect,
-    make_ready,
     order,
     resolved,
     state,
     states,
     wait_until,
 )
-from tests.servers.prefect_server import ROOT, PrefectServer
+from tests.servers.prefect_server import ROOT, PrefectServer, make_ready
 
 pytestmark = [
     pytest.mark.docker,

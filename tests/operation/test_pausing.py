@@ -13,7 +13,12 @@ from flows.storage.lake import Lake
 from tests.operation.running import declared, order, state, states, wait_until
 from tests.servers.prefect_server import PrefectServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.sampled(10)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.sampled(2),
+    pytest.mark.turn(3),
+]
 
 SUSPENDED = {
     "type": "PAUSED",

@@ -12,7 +12,12 @@ from tests.servers.object_store import ObjectStore
 from tests.servers.postgres import PostgresServer
 from tests.servers.prefect_server import PrefectServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.sampled(5)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.sampled(5),
+    pytest.mark.turn(0),
+]
 
 
 @pytest.fixture

@@ -1,16 +1,16 @@
 """A real Prefect server with its own home folder on a free loopback port, and workers for it.
 
-with PrefectServer(folder) as server:
-    server.prefect("deploy", "--all")
-    with server.worker():
-        ...
+with PrefectServer.prepared(folder) as server, server.worker():
+    ...
 """
 
 import copy
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,11 +22,12 @@ import httpx
 from agent.workspaces.host import heed_interrupts
 from flows.server.settings import as_lines
 from tests.servers.postgres import free_port
+from tests.servers.prefect_home import copy_home, merge_log, migrated
 from tests.timing import as_variables
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S, STOP_S = 600.0, 20.0
-"""A first start takes 12 s of processor time, which is minutes on an overloaded machine."""
+"""A start takes 6 s of processor time, which is minutes on an overloaded machine."""
 
 PATIENT = as_variables(server_answer_s=60.0, doctor_check_s=180.0)
 """Time limits of programs that have to reach the server on a busy machine."""
@@ -90,7 +91,7 @@ class PrefectServer(PrefectApi):
         own = {name: value for name, value in os.environ.items() if name != "PREFECT_LOGGING_LEVEL"}
         self.environment = {
             **own,
-            "PREFECT_HOME": str(folder / "prefect"),
+            "PREFECT_HOME": str(self.home),
             "PREFECT_API_URL": self.url,
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
             "DURABENCH_LAKE": str(folder / "lake"),
@@ -102,8 +103,22 @@ class PrefectServer(PrefectApi):
         self._process: subprocess.Popen[bytes] | None = None
         self._logs: dict[int, Path] = {}
 
+    @classmethod
+    def prepared(cls, folder: Path) -> "PrefectServer":
+        """Return a server after `durabench setup` and `prefect deploy --all`."""
+        server = cls(folder)
+        copy_home("prepared", _prepare, server.home)
+        return server
+
+    @property
+    def home(self) -> Path:
+        """Return the folder of the server's database, unless that is on PostgreSQL."""
+        return self.folder / "prefect"
+
     def __enter__(self) -> "PrefectServer":
         self.folder.mkdir(parents=True, exist_ok=True)
+        if not self.home.exists():
+            copy_home("migrated", migrated, self.home)
         try:
             self.start()
         except BaseException:
@@ -197,6 +212,22 @@ class PrefectServer(PrefectApi):
             _end(running, signal.SIGTERM)
 
 
+def make_ready(server: PrefectServer) -> None:
+    """Prepare a server as an operator would."""
+    done = server.run("durabench", "setup")
+    assert done.returncode == 0, done.stderr
+    server.prefect("deploy", "--all")
+
+
+def _prepare(home: Path) -> None:
+    """Make the home of a prepared server."""
+    with tempfile.TemporaryDirectory() as folder:
+        with PrefectServer(Path(folder)) as server:
+            make_ready(server)
+        merge_log(server.home)
+        shutil.copytree(server.home, home)
+
+
 def command_line(name: str, *arguments: str) -> list[str]:
     return [str(Path(sys.executable).with_name(name)), *arguments]
 
@@ -211,7 +242,7 @@ def _start(command: list[str], environment: dict[str, str], log: Path) -> "subpr
             stdout=output,
             stderr=output,
             start_new_session=True,
-            preexec_fn=heed_interrupts,
+            preexec_fn=heed_interrupts(),
         )
 
 

@@ -4,11 +4,12 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import stat
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -214,3 +215,19 @@ async def test_without_bash_the_error_is_clear(
         await opened()
     assert not caught.value.retryable
     assert entries(temporary) == []
+
+
+@pytest.fixture
+def in_background() -> Iterator[None]:
+    """Ignore interrupts, as the background processes of a shell do."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("in_background")
+async def test_commands_of_a_background_process_heed_interrupts(temporary: Path) -> None:
+    """An interrupt ends a command, although the process that opened the workspace ignores it."""
+    workspace = await opened()
+    assert await sh(workspace, "sh -c 'kill -INT $$; echo ignored'; echo $?") == "130\n"
+    await workspace.close()

@@ -120,7 +120,7 @@ async def real_server(root: Path) -> AsyncIterator[Shell]:
         stderr=DEVNULL,
         env={"PATH": "/opt/own tools/bin:/usr/bin:/bin", "HOME": str(root)},
         start_new_session=True,
-        preexec_fn=heed_interrupts,
+        preexec_fn=heed_interrupts(),
     )
     assert process.stdin is not None
     assert process.stdout is not None

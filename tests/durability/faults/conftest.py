@@ -13,6 +13,7 @@ from tests.durability.faults.program import (
     results,
 )
 from tests.servers.openai_server import OpenAIServer
+from tests.servers.prefect_home import copy_home, migrated
 
 
 @pytest.fixture
@@ -30,11 +31,10 @@ def model_server(answers: CountedAnswers) -> Iterator[OpenAIServer]:
 
 @pytest.fixture(scope="session")
 def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the variable that names the folder of Prefect's database.
-
-    All programs share the folder, because creating the database takes 10 s.
-    """
-    return {"PREFECT_HOME": str(tmp_path_factory.mktemp("prefect"))}
+    """Return the variable that names the folder of Prefect's database, which all programs share."""
+    home = tmp_path_factory.mktemp("prefect") / "home"
+    copy_home("migrated", migrated, home)
+    return {"PREFECT_HOME": str(home)}
 
 
 @pytest.fixture(scope="session")

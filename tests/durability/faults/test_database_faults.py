@@ -23,7 +23,12 @@ from tests.servers.openai_server import OpenAIServer
 from tests.servers.postgres import PostgresServer
 from tests.timing import as_variables
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.sampled(16)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.sampled(4),
+    pytest.mark.turn(6),
+]
 
 CALLS = len(HOST_INSTANCES) * len(TURNS)
 PATIENCE_S = 30

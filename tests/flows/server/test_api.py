@@ -13,6 +13,7 @@ import yaml
 from agent.timings import Timings
 from flows.server import api
 from tests.operation.running import below
+from tests.servers.prefect_home import copy_home, migrated
 from tests.servers.prefect_server import ROOT
 
 HEARTBEATS = "PREFECT_FLOWS_HEARTBEAT_FREQUENCY"
@@ -43,6 +44,7 @@ def test_a_command_has_one_server(tmp_path: Path) -> None:
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")
     }
+    copy_home("migrated", migrated, tmp_path / "prefect")
     running = subprocess.Popen(
         [program, "debug", "durabench__quillet-1", "-e", "host", "--lake", str(tmp_path / "lake")],
         env={**environment, "PREFECT_HOME": str(tmp_path / "prefect")},

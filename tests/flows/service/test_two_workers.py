@@ -15,7 +15,7 @@ from flows.pipelines import runs
 from flows.storage.lake import Lake
 from tests.flows.jobs.conftest import NAME, REPAIR, arm
 from tests.flows.jobs.test_asking import careful
-from tests.operation.running import QUICK, kill_all, make_ready, start_worker, wait_until
+from tests.operation.running import QUICK, kill_all, start_worker, wait_until
 from tests.servers.forge import Forge
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.service import Service
@@ -33,7 +33,7 @@ HOST = {"environment": "host", "publish": "pull_request"}
 def service(tmp_path_factory: pytest.TempPathFactory, forge: Forge) -> Iterator[Service]:
     """Yield a service whose Prefect server has no worker so far."""
     folder = tmp_path_factory.mktemp("whole")
-    with PrefectServer(folder) as server:
+    with PrefectServer.prepared(folder) as server:
         server.environment |= {
             **QUICK,
             **as_variables(heartbeat_silence_s=SILENCE_S, idle_s=0),
@@ -41,7 +41,6 @@ def service(tmp_path_factory: pytest.TempPathFactory, forge: Forge) -> Iterator[
             TOKEN: forge.token,
             CACHE_VARIABLE: str(folder / "cache"),
         }
-        make_ready(server)
         with Service(server) as service:
             yield service
 

@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosedOK
 from flows.experiments.workspaces import CACHE_VARIABLE
 from flows.jobs.request import FORGE, TOKEN
 from tests.flows.jobs.conftest import NAME, REPAIR, arm
-from tests.operation.running import QUICK, make_ready
+from tests.operation.running import QUICK
 from tests.servers.forge import Forge
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.service import Service
@@ -25,9 +25,8 @@ pytestmark = [pytest.mark.full, pytest.mark.slow, pytest.mark.timeout(900)]
 def working(tmp_path_factory: pytest.TempPathFactory, forge: Forge) -> Iterator[Service]:
     """Yield a service whose Prefect server has a worker. Only the worker has the forge's token."""
     folder = tmp_path_factory.mktemp("whole")
-    with PrefectServer(folder) as server:
+    with PrefectServer.prepared(folder) as server:
         server.environment |= QUICK
-        make_ready(server)
         variables = {
             FORGE: forge.url,
             TOKEN: forge.token,
