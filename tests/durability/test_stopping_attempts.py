@@ -27,7 +27,7 @@ from tests.durability import crashing
 from tests.durability.conftest import CountingServer
 from tests.servers import openai_server as api
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
 LATENCY_S = 0.2
 LATE_S = 0.5

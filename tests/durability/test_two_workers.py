@@ -20,7 +20,7 @@ from tests.durability.processes import FORKS
 from tests.samples import Share
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(3)]
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(5)]
 
 CALLS = len(crashing.COMMANDS)
 ATTEMPT = attempt_key(crashing.cell("host"))[:32]

@@ -15,7 +15,7 @@ import pytest
 from eval import upstream as module
 from eval.upstream import checkout, upstream
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
 TASKS = Path(module.__file__).parent / "tasks"
 IDS = sorted(path.parent.name for path in TASKS.glob("tasks/*/task.yaml"))

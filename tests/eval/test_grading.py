@@ -10,7 +10,7 @@ from eval import grading
 from eval.grading import grade, grading_key
 from eval.types import Instance
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 MakeInstance = Callable[..., Instance]
 

@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.docker,
     pytest.mark.slow,
     pytest.mark.usefixtures("prefect"),
-    pytest.mark.sampled(3),
+    pytest.mark.sampled(5),
 ]
 
 MakeInstance = Callable[..., Instance]

@@ -8,7 +8,7 @@ import pytest
 
 from eval.history import inspect
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 COMMIT = "echo later >> calc.py && git commit -qam later"
 BACK = "git reset -q --hard HEAD~ && rm -f .git/ORIG_HEAD"

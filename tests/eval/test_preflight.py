@@ -15,7 +15,7 @@ from eval.preflight import check, preflight_key
 from eval.types import Instance, Shell
 from tests.eval.containers import output_of
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.sampled(3)]
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.sampled(5)]
 
 MakeInstance = Callable[..., Instance]
 

@@ -15,7 +15,7 @@ from eval import upstream as module
 from eval.errors import RepositoryError
 from eval.upstream import bundle, checkout, series, upstream
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 TASKS = Path(module.__file__).parent / "tasks"
 METADATA = [yaml.safe_load(path.read_text()) for path in sorted(TASKS.glob("tasks/*/task.yaml"))]

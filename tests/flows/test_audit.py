@@ -16,7 +16,7 @@ from reports.relations import open_marts
 from tests.flows.conftest import Finished
 from tests.suspect import HOOK
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(2)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(4)]
 
 FIRST, SECOND = instances.load("bundled")[:2]
 

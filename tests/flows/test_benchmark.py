@@ -19,7 +19,7 @@ from flows.storage import report_files
 from flows.storage.lake import Lake
 from tests.flows.conftest import Finished, trial
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(3)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(5)]
 
 
 def rows(lake_path: str, table: str) -> list[dict[str, Any]]:

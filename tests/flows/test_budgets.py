@@ -10,7 +10,7 @@ from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.flows.conftest import trial
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(3)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(5)]
 
 ARMS = [
     {"name": "able", "agent": "mini", "model": {"provider": "simulated", "skill": 1}},

@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.usefixtures("prefect"),
     pytest.mark.slow,
     pytest.mark.timeout(600),
-    pytest.mark.sampled(4),
+    pytest.mark.sampled(6),
 ]
 
 LATENCY_S = 0.2

@@ -20,7 +20,7 @@ from reports.analysis.paired import read_rows
 from reports.relations import open_marts
 from tests.flows.conftest import Finished, trial
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(3)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(5)]
 
 PRIMARY = {"baseline": "null", "candidate": "gold"}
 FAMILY = [{"baseline": "gold", "candidate": "again"}]

@@ -22,7 +22,7 @@ from tests.durability import deriving
 from tests.durability.processes import FORKS, PATIENCE_S
 from tests.flows.conftest import Finished, trial
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(4)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(6)]
 
 LEAN = {"name": "lean", "agent": "durable"}
 SAME = {"name": "same", "from": "lean", "options": {"profile": {"repairs": 3}}}

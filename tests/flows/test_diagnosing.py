@@ -14,7 +14,7 @@ from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.flows.conftest import Finished, trial
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(2)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(4)]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from flows.experiments.cells import Place, Submission
 from flows.grade import grade, graded
 from flows.storage.lake import Lake
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(2)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(4)]
 
 INSTANCE = instances.load("bundled")[0]
 

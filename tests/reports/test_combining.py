@@ -12,7 +12,7 @@ from reports.errors import ReportError
 from reports.rendering import history as rendering
 from tests.reports.lake_fixture import NOON, LakeBuilder
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 
 def experiment(root: Path, name: str, resolved: dict[str, bool], **declared: Any) -> None:

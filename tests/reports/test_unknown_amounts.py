@@ -14,7 +14,7 @@ from reports.types import Report
 from reports.unknown_costs import Imputed
 from tests.reports.lake_fixture import LakeBuilder, attempt_row
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 MINUS = "\N{MINUS SIGN}"

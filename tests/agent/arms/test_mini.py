@@ -10,7 +10,7 @@ from agent.errors import InfrastructureError, ModelError
 from agent.models.protocol import ModelInfo, ModelReply, ModelRequest
 from tests.agent.arms.conftest import SUBMISSION, Solver
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 SUBMIT = [{"command": command} for command in SUBMISSION]
 

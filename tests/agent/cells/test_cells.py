@@ -4,7 +4,7 @@ import pytest
 
 from tests.agent.cells.conftest import Talk, on_host
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(2)]
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(4)]
 
 
 async def test_variables_functions_and_classes_are_there_for_later_cells(host: Talk) -> None:

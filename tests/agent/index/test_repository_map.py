@@ -19,7 +19,7 @@ from agent.index.symbols import SymbolIndex
 from agent.models.chat import tokens
 from eval.upstream import checkout
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 PROJECT = Path(__file__).parents[3]
 TASKS = PROJECT / "eval" / "tasks" / "tasks"

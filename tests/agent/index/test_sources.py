@@ -12,7 +12,7 @@ from agent.workspaces import CommandResult, DockerWorkspace, HostWorkspace, Work
 from tests.agent.containers import image_of
 from tests.agent.repositories import by_script
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 REPOSITORY = r"""
 set -e

@@ -13,7 +13,7 @@ from agent.errors import FencedError, JournalError, LeaseHeld
 from agent.journal import Attempt, Journal, Lease
 from tests.agent.journal.workers import WRITES, intend, intend_and_hang, record
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(2)]
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(4)]
 
 SPAWN = multiprocessing.get_context("spawn")
 

@@ -20,7 +20,7 @@ from tests.agent.journal.workers import (
     spend_in_process,
 )
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 SPAWN = multiprocessing.get_context("spawn")
 THE_LIMITS = (

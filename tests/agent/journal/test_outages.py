@@ -17,7 +17,7 @@ from agent.journal import Journal, Lease, commits, database, ledger
 from tests.agent.journal.workers import attempt, budget, intend, record, write_until_full
 from tests.servers.postgres import PostgresServer, free_port
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
 SPAWN = multiprocessing.get_context("spawn")
 

@@ -17,7 +17,7 @@ from agent.models.spec import LiteLLMSpec
 from tests.agent.journal.pacers import take_turns
 from tests.servers import openai_server as api
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 SPAWN = multiprocessing.get_context("spawn")
 PER_S = 5.0

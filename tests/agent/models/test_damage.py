@@ -11,7 +11,7 @@ from agent.models.damage import damage
 from agent.models.patches import parse, render, renumbered
 from tests.agent.models.patch_cases import CASES, Case, make, tree_after
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 REAL = Path(__file__).parents[4] / "shared" / "data" / "swebench"
 

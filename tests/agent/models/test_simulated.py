@@ -16,7 +16,7 @@ from agent.models.spec import SimulatedSpec
 from agent.types import Task
 from tests.agent.models.patch_cases import CASES, Case, make, tree_after
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
 BASH: dict[str, Any] = {"type": "function", "function": {"name": "bash", "parameters": {}}}
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && cat patch.txt"

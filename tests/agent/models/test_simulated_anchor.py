@@ -19,7 +19,7 @@ from tests.agent.models.patch_cases import CASES, Case
 from tests.agent.models.role_talk import Call, Talk, talk
 from tests.agent.models.simulations import Tree, simulated
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
 BRIEF = {"anchor_path": "tests/unit/test_anchor.py", "regression_tests": ["tests/test_a.py"]}
 SEEDS = range(6)

@@ -10,7 +10,7 @@ from tests.agent.models.patch_cases import CASES, Case
 from tests.agent.models.role_talk import talk
 from tests.agent.models.simulations import Tree, simulated
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
 ONE = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a = 1\n+a = 2\n"
 TWO = ONE + ONE.replace("x.py", "y.py")

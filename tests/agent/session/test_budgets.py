@@ -20,7 +20,7 @@ from agent.session.log import JournalLog
 from agent.session.session import Session
 from tests.agent.workspaces_on_host import HostWorkspaces
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 ASK = ModelRequest([{"role": "user", "content": "?"}])
 CELLS = 8

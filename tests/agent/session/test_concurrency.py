@@ -14,7 +14,7 @@ from agent.session.session import Session
 from agent.workspaces.protocol import Workspace
 from tests.agent.session.runs import ASK, Runs, text
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 Work = Callable[[Workspace], Awaitable[list[str]]]
 

@@ -14,7 +14,7 @@ from agent.session.session import BASE, Session
 from agent.workspaces.protocol import Workspace
 from tests.agent.session.runs import ASK, Runs, scripted, text
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 
 async def candidates(session: Session) -> list[str]:

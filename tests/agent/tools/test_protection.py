@@ -8,7 +8,7 @@ from agent.workspaces import Workspace
 from tests.agent.commands import sh
 from tests.samples import host_and_docker
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 SURE = "def test_add():\n    assert True\n"
 CORE, OTHER = "tests/test_core.py", "tests/unit/test_other.py"

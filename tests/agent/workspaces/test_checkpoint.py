@@ -11,7 +11,7 @@ from tests.agent.commands import sh
 from tests.agent.workspaces.conftest import make_repository
 from tests.samples import host_and_docker
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
 Opener = Callable[[], Awaitable[Workspace]]
 

@@ -12,7 +12,7 @@ from agent.errors import WorkspaceError
 from agent.workspaces import DockerWorkspace, Limits, container, docker_available
 from tests.agent.commands import sh
 
-pytestmark = [pytest.mark.docker, pytest.mark.sampled(2)]
+pytestmark = [pytest.mark.docker, pytest.mark.sampled(4)]
 
 
 async def opened(image: str, **options: object) -> DockerWorkspace:

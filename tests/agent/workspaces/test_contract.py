@@ -11,7 +11,7 @@ from agent.workspaces import Workspace
 from tests.agent.commands import run
 from tests.samples import host_and_docker
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
 
 async def alive(workspace: Workspace, what: str) -> bool:

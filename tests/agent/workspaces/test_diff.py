@@ -11,7 +11,7 @@ from agent.errors import WorkspaceError
 from agent.workspaces import HostWorkspace, Workspace
 from tests.samples import host_and_docker
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 CHANGES = {
     "unstaged": "echo four >>text.txt",

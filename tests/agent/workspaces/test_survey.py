@@ -8,7 +8,7 @@ from agent.workspaces import Change, Workspace
 from agent.workspaces.repository import ShellWorkspace
 from tests.agent.commands import sh
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 
 @pytest.fixture

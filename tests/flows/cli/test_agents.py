@@ -12,7 +12,7 @@ from flows.cli.app import app
 from tests.agent.arms.command.programs import TINY, tiny
 from tests.flows.cli.test_app import fails
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(2)]
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(3)]
 
 
 @pytest.fixture(autouse=True)

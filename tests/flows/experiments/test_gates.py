@@ -11,7 +11,7 @@ from flows.storage.lake import Lake
 from tests.flows.conftest import trial
 from tests.reports.lake_fixture import LakeBuilder
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.flows.conftest import Finished, trial
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(4)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(6)]
 
 SIMULATED = {"provider": "simulated", "skill": 1}
 

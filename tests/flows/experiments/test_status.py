@@ -18,7 +18,7 @@ from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
 from tests.reports.lake_fixture import NOON, LakeBuilder
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 IDS = [f"durabench__a-long-name-of-a-repository-{n}" for n in range(6)]
 DEAD = f"{ownership.owner()}/1-0"

@@ -16,7 +16,7 @@ from flows.storage import report_files
 from flows.storage.lake import Lake
 from tests.flows.imports.trajectories import HARBOR_JOB
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 
 @pytest.fixture

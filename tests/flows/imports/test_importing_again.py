@@ -22,7 +22,7 @@ from flows.storage import report_files
 from flows.storage.lake import Lake, Row
 from reports.types import Report
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 HEADER = "arm,instance_id,resolved,cost_usd,api_calls\n"
 

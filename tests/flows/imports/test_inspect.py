@@ -22,7 +22,7 @@ from flows.storage.lake import Lake, Row
 from tests.flows.imports import inspect_tasks
 from tests.flows.imports.inspect_tasks import INPUT, OUTPUT, READ, REASONING, WRITTEN
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(2)]
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(3)]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from flows.imports.predictions import PredictionSource
 from flows.storage import exports, report_files
 from flows.storage.lake import Lake
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from flows.storage import report_files
 from flows.storage.lake import Lake
 from reports.types import Comparison, Report
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 Z = float(norm.ppf(0.975))
 

@@ -13,7 +13,7 @@ from flows.storage import report_files
 from flows.storage.lake import Lake
 from reports.types import Report
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 
 def put(tmp_path: Path, text: str, comparisons: Comparisons | None = None) -> Report:

@@ -18,7 +18,7 @@ from flows.storage.lake import Lake, Row
 from tests.flows.jobs.conftest import BREAK, CHEAT, FILES, NAME, REPAIR, arm, request
 from tests.servers.forge import Forge
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(4)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(6)]
 
 
 def row_of(lake_path: str) -> Row:

@@ -33,7 +33,7 @@ from flows.storage.lake import Lake
 from tests.flows.conftest import Finished, trial
 from tests.servers.object_store import ObjectStore
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(4)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(6)]
 
 ABLE = {"name": "able", "agent": "mini", "model": {"provider": "simulated", "skill": 1}}
 GOLD = {"name": "gold", "agent": "gold"}

@@ -11,7 +11,7 @@ from tests.flows.jobs.conftest import NAME, REPAIR
 from tests.flows.pipelines.conftest import pipeline, step
 from tests.servers.forge import Forge
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(8)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(12)]
 
 RUN = "ab12cd34"
 WRITES = 16

@@ -14,7 +14,7 @@ from tests.flows.jobs.conftest import BREAK, NAME, REPAIR
 from tests.flows.pipelines.conftest import pipeline, step
 from tests.servers.forge import Forge
 
-pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(3)]
+pytestmark = [pytest.mark.usefixtures("prefect"), pytest.mark.slow, pytest.mark.sampled(5)]
 
 ADD = "echo '# Notes' >NOTES.md"
 

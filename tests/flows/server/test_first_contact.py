@@ -21,7 +21,7 @@ from tests.servers.cable import Cable
 from tests.servers.postgres import PostgresServer, free_port
 from tests.servers.prefect_server import PrefectServer
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
 
 @pytest.fixture

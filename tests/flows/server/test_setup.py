@@ -29,7 +29,7 @@ from tests.flows.conftest import trial
 from tests.operation import running as programs
 from tests.servers.prefect_server import PrefectServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(5)]
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(7)]
 
 ACTION_S = 60.0
 """Time limit for an automation to act."""

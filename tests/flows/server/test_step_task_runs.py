@@ -22,7 +22,7 @@ from flows.server import step_task_runs
 from flows.storage.lake import Lake
 from tests.servers.prefect_server import PrefectServer
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
 ARRIVAL_S = 30.0
 """Time limit for a task run: the server stores task runs every five seconds."""

@@ -17,7 +17,7 @@ from tests.flows.service.test_service import page
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.service import Service
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
 STEPS = [
     {"name": "fix-it", "task": "Fix it."},

@@ -28,7 +28,7 @@ from tests.flows.conftest import trial
 from tests.servers.object_store import ObjectStore
 from tests.servers.postgres import PostgresServer
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 GOLD = [{"name": "gold", "agent": "gold"}]
 RUN = "run"

@@ -28,7 +28,7 @@ from tests.reports.lake_fixture import LakeBuilder
 from tests.servers.object_store import ObjectStore, forget_connections
 from tests.servers.postgres import free_port
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
 ROOT = Path(__file__).resolve().parents[3]
 IMAGE = {

@@ -12,7 +12,7 @@ from flows.storage.lake import Lake
 from flows.storage.retention import of_experiment
 from tests.reports.lake_fixture import LakeBuilder
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 
 def report(*arguments: str) -> Result:

@@ -16,7 +16,7 @@ from reports.statistics import benjamini_hochberg, holm
 from reports.types import Plan
 from tests.reports.lake_fixture import LakeBuilder, attempt_row, evaluation_row
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 

@@ -13,7 +13,7 @@ from reports.rendering import markdown, page
 from reports.statistics import kendall_tau
 from tests.reports.lake_fixture import LakeBuilder
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 IDS = [f"i{number}" for number in range(8)]
 

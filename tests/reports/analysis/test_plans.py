@@ -16,7 +16,7 @@ from reports.rendering.leading import DASH, describe
 from reports.types import Report
 from tests.reports.lake_fixture import NOON, LakeBuilder
 
-pytestmark = pytest.mark.sampled(5)
+pytestmark = pytest.mark.sampled(7)
 
 MINUS = "\N{MINUS SIGN}"
 

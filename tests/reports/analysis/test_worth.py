@@ -11,7 +11,7 @@ from reports.relations import open_marts
 from reports.statistics import Bootstrap
 from tests.reports.lake_fixture import LakeBuilder, declared
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 INSTANCES = [f"i{n}" for n in range(8)]
 BOOTSTRAP = Bootstrap(resamples=2000)

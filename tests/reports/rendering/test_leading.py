@@ -13,7 +13,7 @@ from reports.statistics import newcombe_interval
 from reports.types import PairedTable, Report
 from tests.reports.lake_fixture import LakeBuilder
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 MINUS = "\N{MINUS SIGN}"
 TIMES = "\N{MULTIPLICATION SIGN}"

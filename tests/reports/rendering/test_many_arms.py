@@ -20,7 +20,7 @@ from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.many_arms import LONG, arm_name, declare, fill, verdicts
 from tests.reports.rendering.test_page import outline
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 SIZES = (
     2,

@@ -11,7 +11,7 @@ from reports.rendering.page import render
 from reports.rendering.pairs import pairs_section
 from tests.reports.lake_fixture import LakeBuilder
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 INSTANCES = [f"i{n}" for n in range(12)]
 

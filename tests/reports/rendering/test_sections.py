@@ -13,7 +13,7 @@ from tests.reports.lake_fixture import LakeBuilder
 from tests.reports.many_arms import fill
 from tests.reports.rendering.test_page import outline
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 
 @pytest.fixture

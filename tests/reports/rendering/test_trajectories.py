@@ -10,7 +10,7 @@ from reports.rendering import page, trajectories
 from tests.reports.lake_fixture import NOON, LakeBuilder
 from tests.reports.rendering.test_page import outline
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 MODEL = {
     "kind": "model",

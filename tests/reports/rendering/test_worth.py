@@ -10,7 +10,7 @@ from reports.rendering.sections import Section
 from reports.rendering.worth import worth_section
 from tests.reports.lake_fixture import LakeBuilder
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 LONG = "20240612_a_harness_with_a_name_of_46_characters"
 

@@ -10,7 +10,7 @@ from tests.agent.arms.command.programs import Program, commands, report, tiny
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.strict import Anthropic, Chat, Dialect, Responses, Said
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 DIALECTS = ["chat", "messages", "responses"]
 SERVERS: dict[str, tuple[type[Dialect], dict[str, object]]] = {

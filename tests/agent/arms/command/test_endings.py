@@ -14,7 +14,7 @@ from tests.disks import mounted
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.strict import Anthropic, Chat
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(2)]
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(4)]
 
 ASK = (
     'curl -sS -H "Authorization: Bearer $DURABENCH_KEY" '

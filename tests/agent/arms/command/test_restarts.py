@@ -20,7 +20,7 @@ from tests.servers import openai_server as api
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.strict import Anthropic, Asked, Called, Chat, Said
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(2)]
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(4)]
 
 LOSE = """\
 for each in /proc/[0-9]*; do

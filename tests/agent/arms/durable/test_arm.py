@@ -23,7 +23,7 @@ from tests.agent.arms.durable.conftest import (
     review,
 )
 
-pytestmark = pytest.mark.sampled(5)
+pytestmark = pytest.mark.sampled(7)
 
 
 async def test_an_honest_model_solves_the_task_in_one_step(solve: Solver) -> None:

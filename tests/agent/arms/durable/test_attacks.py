@@ -18,7 +18,7 @@ from tests.agent.arms.durable.conftest import (
 )
 from tests.samples import one_in
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(3)]
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(5)]
 
 
 WORK: Said = answer(

@@ -22,7 +22,7 @@ from tests.agent.arms.durable.conftest import (
 from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 LOOK: Said = [("read", {"path": "calc.py"})]
 WINDOW = 10_000

@@ -26,7 +26,7 @@ from tests.agent.arms.durable.conftest import review as said
 from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(4)]
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(6)]
 
 
 @dataclass

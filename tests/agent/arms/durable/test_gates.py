@@ -19,7 +19,7 @@ from tests.agent.arms.durable.conftest import (
 )
 from tests.samples import one_in
 
-pytestmark = pytest.mark.sampled(5)
+pytestmark = pytest.mark.sampled(7)
 
 CLAIM = answer(reason="fails", path=ANCHOR, regression_tests=[], reproduced=True)
 

@@ -22,7 +22,7 @@ from tests.agent.arms.durable.conftest import (
 )
 from tests.agent.workspaces_on_host import HostWorkspaces
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(4)]
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(6)]
 
 WRONG: Use = ("write", {"path": ANCHOR, "content": ANCHOR_TEXT.replace("== 5", "== 6")})
 PINNED = {

@@ -17,7 +17,7 @@ from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 from tests.samples import one_in
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(3)]
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(5)]
 
 TASK = Task("calc-1", "add(2, 3) returns -1.", "HEAD", REFERENCE)
 STUCK = {"wrong_anchors": 1.0, "insight": 0.0}

@@ -29,7 +29,7 @@ from tests.samples import one_in
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.strict import Anthropic, Asked, Called, Chat, Dialect, Responses, Said
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(3)]
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(5)]
 
 DIALECTS: dict[str, tuple[type[Dialect], dict[str, Any]]] = {
     "chat": (Chat, {"name": "openai/gpt-5"}),

@@ -34,7 +34,7 @@ from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 from tests.servers import openai_server as api
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
 PROMPTS: dict[Role, str] = {
     "contract": "contract",

@@ -10,7 +10,7 @@ from agent.models.protocol import ModelReply, ModelRequest
 from tests.agent.arms.durable.conftest import FIX, RoleModel, Said
 from tests.agent.arms.loop.conftest import DONE, Attempts
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 TOOLS = ["files", "faults", "subagents"]
 KINDS = {

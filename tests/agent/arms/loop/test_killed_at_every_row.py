@@ -92,7 +92,7 @@ async def solve(attempts: Attempts, name: str, dies_after: int | None = None) ->
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize(
     ("name", "rows"), [(name, rows) for name, most in ROWS.items() for rows in range(most)]
 )

@@ -23,7 +23,7 @@ from agent.session.session import Session
 from agent.workspaces import Workspace
 from tests.agent.arms.loop.conftest import DONE, Attempts
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 
 class Words(Arguments):

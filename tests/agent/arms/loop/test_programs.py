@@ -15,7 +15,7 @@ from agent.session.log import Entry
 from tests.agent.arms.durable.conftest import RoleModel, Said
 from tests.agent.arms.loop.conftest import DONE, Attempts, Mortal
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 TOOLS = ["files", "shell", "faults", "ptc"]
 

@@ -8,7 +8,7 @@ import pytest
 from tests.agent.arms.durable.conftest import FIX, SPOIL, Said, answer
 from tests.agent.arms.loop.conftest import DONE, Attempts
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(4)
 
 KINDS = {
     "scout": {"capabilities": ["look", "subagents"]},

@@ -34,7 +34,7 @@ from tests.agent.arms.loop.conftest import DONE, Attempts, Died
 from tests.agent.repositories import with_files
 from tests.agent.workspaces_on_host import HostWorkspaces
 
-pytestmark = [pytest.mark.slow, pytest.mark.sampled(3)]
+pytestmark = [pytest.mark.slow, pytest.mark.sampled(5)]
 
 TASK = Task("calc-1", "add(2, 3) returns -1.", "HEAD", "", TestRunner(QUICK))
 WHOLE = Task(
