@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
 
+from prefect.exceptions import Pause
+
 from agent.errors import BudgetExhausted, Interrupted, Waiting
 from flows.display.terminal import say
 from flows.experiments.cell_state import CellStates, End
@@ -159,6 +161,10 @@ class _Shard:
                 do = partial(self._work, there, apart=share.was_lost or self._is_apart)
                 return "done", await in_turn(do, cell.label, self._states.lake, self._stop, slot)
         except Interrupted as error:
+            return "interrupted", str(error)
+        except Pause as error:
+            # Prefect raises it after a task run, and would cut off the calls of other cells.
+            self._stop.requested = True
             return "interrupted", str(error)
         except Waiting as error:
             return "waiting", str(error)

@@ -47,10 +47,14 @@ async def graceful_stop() -> AsyncIterator[Stop]:
             with _signals(stop, asked):
                 async with _watched(stop, asked):
                     yield stop
+    except Pause:  # Prefect raises it between task runs if it notices a suspension first
+        sign_off()
+        raise
     except Interrupted:
-        if stop.by is None:
+        state = stop.by or _suspension()
+        if state is None:
             raise
-        await _end_as(stop.by)
+        await _end_as(state)
         raise
 
 
@@ -199,6 +203,12 @@ def _flow_run() -> FlowRun | None:
     """Return the flow run of the current code; None outside a flow run."""
     context = FlowRunContext.get()
     return context.flow_run if context is not None else None
+
+
+def _suspension() -> State[Any] | None:
+    """Return the state in which the flow run is suspended, if Prefect has noticed that."""
+    context = FlowRunContext.get()
+    return context.flow_run_suspension_request.get_state() if context is not None else None
 
 
 def sign_off() -> None:

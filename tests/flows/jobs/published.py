@@ -83,12 +83,15 @@ def python_image(client: DockerClient, repository: Path, install: str) -> Iterat
         pip = [str(_python()), "-m", "pip", "-q"]
         _run(*pip, "install", "--target", str(packages), PIP, folder=context)
         wheels, folder = context / "files" / "wheels", str(context)
+        scratch = context / "scratch"  # building changes files of the repository
+        shutil.copytree(repository, scratch)
         _run(*pip, "download", "-d", str(wheels), *BACKENDS, folder=context)
         prepare, _, last = install.rpartition(" && ")
         if "uv export" in prepare:
-            _run("bash", "-ec", prepare.rpartition(" && ")[2], folder=repository, TMPDIR=folder)
+            _run("bash", "-ec", prepare.rpartition(" && ")[2], folder=scratch, TMPDIR=folder)
         given = [word.replace("${TMPDIR:-/tmp}", folder) for word in shlex.split(last)[4:]]
-        _run(*pip, "wheel", "-w", str(wheels), *given, folder=repository)
+        _run(*pip, "wheel", "-w", str(wheels), *given, folder=scratch)
+        shutil.rmtree(scratch)
         build("RUN ldconfig\nENV PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels PIP_ROOT_USER_ACTION=ignore")
         yield name
 

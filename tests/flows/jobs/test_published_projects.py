@@ -174,6 +174,8 @@ async def test_a_published_project_decides_about_patches(
         wrong = request(project.change(project.wrong), task="Break it.", **settings)
         try:
             await job(right, lake_path)
+            [done] = Lake.existing(lake_path).all_shared("jobs")
+            assert done["verdict"] == "verified", done["reason"]
             with pytest.raises(GateFailed, match="breaks tests"):
                 await job(wrong, lake_path)
         finally:

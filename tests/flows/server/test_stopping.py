@@ -3,18 +3,19 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
-from prefect import flow
+from prefect import Flow, flow, task
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.objects import FlowRun
 from prefect.exceptions import Abort, Pause
 from prefect.flow_engine import run_flow_async
-from prefect.states import Crashed, Paused
+from prefect.states import Crashed, Paused, Suspended
 
 from agent.errors import Interrupted
-from flows.server.stopping import graceful_stop
+from flows.server.stopping import PAUSED, graceful_stop
 
 pytestmark = pytest.mark.usefixtures("prefect")
 
@@ -57,11 +58,25 @@ async def waiting() -> None:
         stop.check()
 
 
-async def at_work(client: PrefectClient, name: str) -> tuple[FlowRun, "asyncio.Task[object]"]:
-    """Return a flow run of a deployment of `waiting`, when it runs, and the task that runs it."""
-    deployment = await client.create_deployment(await client.create_flow(waiting), name)
+@task
+async def nap() -> None:
+    await asyncio.sleep(0.1)
+
+
+@flow
+async def napping() -> None:
+    async with graceful_stop():
+        while True:
+            await nap()
+
+
+async def at_work(
+    client: PrefectClient, name: str, work: Flow[[], Coroutine[Any, Any, None]] = waiting
+) -> tuple[FlowRun, "asyncio.Task[object]"]:
+    """Return a flow run of a deployment, when it runs, and the task that runs it."""
+    deployment = await client.create_deployment(await client.create_flow(work), name)
     run = await client.create_flow_run_from_deployment(deployment)
-    running = asyncio.create_task(run_flow_async(waiting, flow_run=run))
+    running = asyncio.create_task(run_flow_async(work, flow_run=run))
     async with asyncio.timeout(60):
         while not (await client.read_flow_run(run.id)).state.is_running():
             await asyncio.sleep(0.05)
@@ -91,6 +106,30 @@ async def test_a_run_that_was_paused_in_place_begins_anew_when_it_is_resumed(
         assert resumed is not None
         assert resumed.is_scheduled()
         await client.delete_deployment(run.deployment_id)
+
+
+@pytest.mark.parametrize("work", [waiting, napping], ids=["seen here", "seen by Prefect"])
+async def test_a_suspended_run_signs_off(
+    work: Flow[[], Coroutine[Any, Any, None]], set_timings: Callable[..., None]
+) -> None:
+    """It is not considered dead while it waits, whether this program or Prefect itself noticed the
+    suspension first."""
+    set_timings(pause_poll_s=0.05 if work is waiting else 600)
+    async with get_client() as client:
+        run, running = await at_work(client, f"signs-off-{work.name}", work)
+        await client.set_flow_run_state(run.id, Suspended(timeout_seconds=3600))
+        with pytest.raises(Pause):
+            await asyncio.wait_for(running, 60)
+        await client.delete_deployment(run.deployment_id)
+        of_run = {"resource": {"id": [f"prefect.flow-run.{run.id}"]}, "event": {"name": [PAUSED]}}
+
+        async def told() -> int:
+            answer = await client.request("POST", "/events/filter", json={"filter": of_run})
+            return len(answer.json()["events"])
+
+        async with asyncio.timeout(60):
+            while not await told():
+                await asyncio.sleep(0.1)
 
 
 async def test_a_run_that_was_given_up_stops(set_timings: Callable[..., None]) -> None:
