@@ -85,10 +85,11 @@ def test_an_image_has_the_repository_and_what_was_installed_once(
     tmp_path: Path, docker_client: Any
 ) -> None:
     """The own Dockerfile is the base, /testbed is at the commit without a remote, and a second
-    call builds nothing. Programs on the image's PATH are found while it is built."""
+    call builds nothing. Programs on the image's PATH are found while it is built. Files that they
+    leave are ignored by git."""
     dockerfile = f"FROM {BASE_IMAGE}\nCOPY marker /marker\nCOPY tool /opt/own/tool\n"
     path = "RUN chmod 755 /opt/own/tool\nENV PATH=/opt/own:$PATH\n"
-    tool = "#!/bin/sh\nprintf '%s\\n' again >/installed\n"
+    tool = "#!/bin/sh\nprintf '%s\\n' again >/installed\nmkdir made\ntouch made/file 'a [b]*'\n"
     files = {"Dockerfile": f"{dockerfile}{path}", "marker": "own", "tool": tool}
     with_files(files)(tmp_path / "repo")
     git.git(tmp_path / "repo", "config", "uploadpack.allowAnySHA1InWant", "true")
@@ -98,9 +99,9 @@ def test_an_image_has_the_repository_and_what_was_installed_once(
     try:
         made = job_images.ensure(docker_client, tmp_path / "repo", commit, made_by)
         assert job_images.ensure(docker_client, tmp_path / "none", commit, made_by) == made
-        script = "cat /marker /installed; git remote; git rev-parse HEAD"
+        script = "cat /marker /installed; git remote; git rev-parse HEAD; touch c; git status -s"
         shown = docker_client.containers.run(made, ["bash", "-c", script], remove=True)
-        assert shown.decode().split() == ["ownagain", commit]
+        assert shown.decode().splitlines() == ["ownagain", commit, "?? c"]
     finally:
         for each in (name, f"{name}-own"):
             docker_client.images.remove(each, force=True)
