@@ -11,7 +11,7 @@ from tests import samples
 from tests.operation.running import declared, order, resolved, state, wait_until
 from tests.operation.storms import arms, results
 from tests.operation.test_no_call_after_a_stop import CANCELLING, lake_is_still
-from tests.operation.test_pausing import SUSPENDED
+from tests.operation.test_pausing import SUSPENDED, processes
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.simulated_server import Simulation
 
@@ -64,6 +64,8 @@ def test_stops_at_random_moments_change_nothing(
         wait_until(lambda: lake_is_still(lake))
         made.append(asked["type"])
         if state(server, run) == "PAUSED":
+            # Prefect's worker ends if it takes a flow run again of which it still has the process.
+            wait_until(lambda: not processes(run))  # noqa: B023
             server.post(f"/flow_runs/{run}/resume", {})
         else:
             run = order(server, "benchmark", parameters)

@@ -16,6 +16,7 @@ from flows.storage.lake import Lake
 from tests.flows.jobs.conftest import NAME, REPAIR, arm
 from tests.flows.jobs.test_asking import careful
 from tests.operation.running import QUICK, kill_all, start_worker, wait_until
+from tests.operation.test_pausing import processes
 from tests.servers.forge import Forge
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.service import Service
@@ -196,6 +197,8 @@ def test_a_job_that_begins_again_without_a_decision_publishes_nothing(
         asked = service.post("/submit", content)
         path = f"/flow_runs/{asked['flow_run_id']}"
         wait_until(lambda: service.server.get(path)["state"]["type"] == "PAUSED", 400)
+        # Prefect's worker ends if it takes a flow run again of which it still has the process.
+        wait_until(lambda: not processes(asked["flow_run_id"]))
         again = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}}
         service.server.post(f"{path}/set_state", again)
         wait_until(lambda: service.server.get(path)["state"]["type"] == "COMPLETED", 400)
