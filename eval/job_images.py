@@ -56,13 +56,13 @@ PATH=$added$1; eval "$2"' bash "$PATH" "$1"
 of the image. Debian's profile alone resets it, and images of Go and Rust have folders of their own.
 """
 
-_IGNORE_NEW_FILES = r"""
-RUN cd /testbed && mkdir -p .git/info \
+_HIDE_INSTALLATION = r"""
+RUN cd /testbed && git reset --quiet --hard && mkdir -p .git/info \
     && git ls-files --others --exclude-standard --directory -z | tr '\0' '\n' \
     | sed 's|[][\\*?]|\\&|g; s|^|/|' >>.git/info/exclude
 """
-"""What the installation left in the repository, such as `node_modules` without a .gitignore, is no
-part of any patch."""
+"""Keeps the traces of the installation out of patches: changed files are restored, and new ones,
+such as `node_modules` without a .gitignore, are ignored."""
 
 _LATER = """\
 FROM {base}
@@ -177,7 +177,7 @@ def name_of(commit: str, made_by: Recipe) -> str:
     """Return the name of the image of a commit."""
     parts = [commit, made_by.base, made_by.dockerfile, made_by.context, made_by.install]
     template = _LATER if made_by.since else _DOCKERFILE
-    steps = [template, *([_IGNORE_NEW_FILES] if made_by.install else [])]
+    steps = [template, *([_HIDE_INSTALLATION] if made_by.install else [])]
     return f"durabench/job:{canonical_digest([*steps, *parts])[:24]}"
 
 
@@ -228,7 +228,7 @@ def _build(
     git.pack(mirror, commit, context / "base.bundle")
     text = _DOCKERFILE.format(base=base, name=git.NAME, email=git.EMAIL)
     if install:
-        text += f"RUN {json.dumps(['bash', '-c', _INSTALL, 'bash', install])}\n{_IGNORE_NEW_FILES}"
+        text += f"RUN {json.dumps(['bash', '-c', _INSTALL, 'bash', install])}\n{_HIDE_INSTALLATION}"
     (context / "Dockerfile").write_text(text, encoding="utf-8")
     build_image(client, context, name, {LABEL: "job", DIGEST_LABEL: name.rpartition(":")[2]})
 

@@ -1,5 +1,6 @@
 """Detection of Python projects: pytest, unittest, Django and tox."""
 
+import ast
 import configparser
 import re
 import tomllib
@@ -118,7 +119,7 @@ def _install(files: Files, suite: Suite | None) -> str | None:
     """
     programs = [program for program in ("pytest", "tox") if suite and suite.name == program]
     document = _toml(files, "pyproject.toml")
-    extras = _of_tests((document.get("project") or {}).get("optional-dependencies"))
+    extras = _of_tests(_extras(files, document))
     groups = [f"--group {name}" for name in _of_tests(document.get("dependency-groups"))]
     if "uv.lock" in files.paths:
         options = " ".join([*(f"--extra {name}" for name in extras), *groups])
@@ -132,6 +133,31 @@ def _install(files: Files, suite: Suite | None) -> str | None:
         return None
     has_groups = any(each in needed for each in groups)
     return f"{_NEWER_PIP if has_groups else ''}{_PIP} {' '.join(needed)}"
+
+
+def _extras(files: Files, document: dict[str, Any]) -> dict[str, Any]:
+    """Return the declared extras, keyed by name."""
+    setup, section = _ini(files, "setup.cfg"), "options.extras_require"
+    named = setup.items(section) if setup.has_section(section) else []
+    declared = _table(_table(document.get("project")).get("optional-dependencies"))
+    return declared or dict(named) or _extras_of_setup(files)
+
+
+def _extras_of_setup(files: Files) -> dict[str, None]:
+    """Return the names of the extras that setup.py declares in a dictionary, without running it."""
+    if "setup.py" not in files.paths:
+        return {}
+    try:
+        tree = ast.parse(files.text("setup.py"))
+    except (SyntaxError, ValueError):
+        return {}
+    declared = (
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.keyword) and node.arg == "extras_require"
+    )
+    keys = (key for each in declared if isinstance(each, ast.Dict) for key in each.keys)
+    return {str(key.value): None for key in keys if isinstance(key, ast.Constant)}
 
 
 def _of_tests(table: Any) -> list[str]:

@@ -132,6 +132,18 @@ def test_a_project_without_tests_has_no_test_command(project: Project) -> None:
             'python -m pip install -r "${TMPDIR:-/tmp}/locked.txt" pytest',
         ),
         ({"test_a.py": "def test_a(): pass"}, "python -m pip install pytest"),
+        (
+            {
+                "setup.py": "setup(extras_require={'dev': ['hypothesis']}, **more)",
+                "conftest.py": "",
+            },
+            "python -m pip install -e '.[dev]' pytest",
+        ),
+        (
+            {"setup.cfg": "[options.extras_require]\ntest = mock", "setup.py": "", "a.py": ""},
+            "python -m pip install -e '.[test]'",
+        ),
+        ({"setup.py": "setup(extras_require=", "a.py": ""}, "python -m pip install -e ."),
         ({"setup.py": "", "tox.ini": "[testenv]"}, "python -m pip install -e . tox"),
         ({"setup.py": "", "tests/test_a.py": "import unittest"}, "python -m pip install -e ."),
         ({"a.py": ""}, None),
