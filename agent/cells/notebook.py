@@ -208,7 +208,7 @@ class Notebook:
             record = await self._ran(session, cell, keeps_files=keeps_files)
         if is_lost:  # its files are as they were
             record = record.model_copy(update={"files_written": before.files_written})
-        self._settle(cell, record)
+        self._settle(cell, record, is_lost=is_lost)
         done.append(rerun)
 
     async def _ran(self, session: Session, cell: NotebookCell, *, keeps_files: bool) -> CellRecord:
@@ -224,11 +224,16 @@ class Notebook:
             makers=[maker.model_dump() for maker in self._makers(unstored.values())],
         )
 
-    def _settle(self, cell: NotebookCell, record: CellRecord) -> None:
-        """Take the record of a cell, and mark the later cells whose variables it changed."""
+    def _settle(self, cell: NotebookCell, record: CellRecord, *, is_lost: bool) -> None:
+        """Take the record of a cell, and mark the later cells whose variables it changed.
+
+        With `is_lost`, it ran only to leave again what it had left.
+        """
         cell.record = record
         cell.state = "failed" if record.failed else "executed"
         self._mark(self._with_other_variables(cell.number))
+        if not is_lost:
+            self._mark(self._with_what_it_used(cell))
         sources = self.graph().get_ancestors(str(cell.number))
         if any(self.cell(int(each)).state == "stale" for each in sources):
             cell.state = "stale"
@@ -243,6 +248,19 @@ class Notebook:
                 found.append(cell)
             places |= cell.record.writes
         return found
+
+    def _with_what_it_used(self, cell: NotebookCell) -> list[NotebookCell]:
+        """Return the cells after one that read what it left and what cannot be stored.
+
+        The place of such a value is the same after every change, as of a generator after `next`.
+        """
+        names = [name for name, place in cell.record.writes.items() if is_unstored(place)]
+        later = self.cells[cell.number :]
+        return [
+            each
+            for each in later
+            if any(n in each.record.reads and self.writer(n, each) is cell for n in names)
+        ]
 
     def _changed(self, look: Look) -> list[NotebookCell]:
         """Return the cells whose files are not what the cells left."""

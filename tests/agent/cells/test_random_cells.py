@@ -189,6 +189,17 @@ def test_a_replay_equals_running_everything(cells: list[str], code: str, data: A
         assert len(used.ran) == len(set(used.ran))
 
 
+def test_a_cell_that_begins_to_use_up_a_generator_makes_later_ones_stale() -> None:
+    """The place of a generator tells nothing about what is left of it."""
+    edited = [START, "print(next(rows))", "print(next(rows))"]
+    with kernel() as used:
+        notebook = Notebook(used)
+        finished(filled(notebook, [START, "print(m)", "print(next(rows))"]))
+        notebook.edit(2, edited[1])
+        finished(replayed(notebook))
+        assert ended(notebook) == in_one_interpreter(edited) == [("", ""), ("4\n", ""), ("5\n", "")]
+
+
 @QUICK
 @given(NOTEBOOKS, st.data())
 def test_a_lost_store_is_filled_by_what_is_needed(cells: list[str], data: Any) -> None:
