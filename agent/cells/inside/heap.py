@@ -142,11 +142,26 @@ class Heap:
         self.values = {name: self.namespace[name] for name in filter(is_variable, self.namespace)}
         self.places = {}
         self.stored = {}
-        for names, data in self._groups()[0].items():
-            place = self._store(data)
+        groups = self._groups()[0]
+        for names, place in self._unchanged(groups).items():
             self.places.update(dict.fromkeys(names, place))
             if names <= self.values.keys():
                 self.stored[place] = names
+
+    def _unchanged(self, groups):
+        """Return the places of groups: the one before of what the cell only read, or a new one."""
+        places = {names: self._store(data) for names, data in groups.items()}
+        read = [names for names in groups if self._was_read(names)]
+        old = {names: {self.state.get(name) for name in names} for names in read}
+        if any(old[names] != {places[names]} for names in read):
+            try:
+                before = self._as_before()
+            except Lost:  # then it counts as changed
+                return places
+            for names in read:
+                if len(old[names]) == 1 and before.get(names) == groups[names]:
+                    places[names] = old[names].pop()
+        return places
 
     def with_classes_of(self, other):
         """Know the classes of another heap that are the same here. Return this heap."""

@@ -200,6 +200,20 @@ def test_a_cell_that_begins_to_use_up_a_generator_makes_later_ones_stale() -> No
         assert ended(notebook) == in_one_interpreter(edited) == [("", ""), ("4\n", ""), ("5\n", "")]
 
 
+def test_a_class_is_the_same_after_its_cell_ran_again_for_a_generator() -> None:
+    """Two cells run again for the third one, and the class of the box is still its class."""
+    cells = [
+        START,
+        "box = Box(xs)\nprint(next(rows))",
+        "xs.append(m)\nprint(next(rows))",
+        "print(isinstance(box, Box))",
+    ]
+    with kernel() as used:
+        notebook = Notebook(used)
+        finished(filled(notebook, cells))
+        assert [output for output, _ in ended(notebook)[1:]] == ["4\n", "5\n", "True\n"]
+
+
 @QUICK
 @given(NOTEBOOKS, st.data())
 def test_a_lost_store_is_filled_by_what_is_needed(cells: list[str], data: Any) -> None:
