@@ -1,7 +1,7 @@
 """A distributed benchmark in the pages of Prefect, at a port other than 4200."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -24,8 +24,7 @@ class Pages:
     def open(self, path: str, *words: str) -> str:
         """Open a page, and return its text once it has all of these words."""
         self._browser.open(f"{self._root}{path}")
-        there = f"{json.dumps(words)}.every(each => document.body.innerText.includes(each))"
-        self._browser.wait_for(there, seconds=120)
+        self._wait_for(words)
         return str(self._browser.value("document.body.innerText"))
 
     def choose(self, tab: str, *words: str) -> None:
@@ -33,6 +32,9 @@ class Pages:
         tabs = "[...document.querySelectorAll('[role=tab], .p-tab')]"
         chosen = f"{tabs}.find(each => each.innerText.trim() == {json.dumps(tab)})"
         self._browser.wait_for(f"{chosen} && ({chosen}.click(), true)")
+        self._wait_for(words)
+
+    def _wait_for(self, words: Sequence[str]) -> None:
         there = f"{json.dumps(words)}.every(each => document.body.innerText.includes(each))"
         self._browser.wait_for(there, seconds=120)
 

@@ -143,25 +143,17 @@ class Heap:
         self.places = {}
         self.stored = {}
         groups = self._groups()[0]
-        for names, place in self._unchanged(groups).items():
+        try:
+            changed = self._changed(groups)
+        except Lost:  # nothing shows what it was before
+            changed = groups
+        for names, data in groups.items():
+            place = self._store(data)
+            if names not in changed:
+                place = self.state[min(names)]
             self.places.update(dict.fromkeys(names, place))
             if names <= self.values.keys():
                 self.stored[place] = names
-
-    def _unchanged(self, groups):
-        """Return the places of groups: the one before of what the cell only read, or a new one."""
-        places = {names: self._store(data) for names, data in groups.items()}
-        read = [names for names in groups if self._was_read(names)]
-        old = {names: {self.state.get(name) for name in names} for names in read}
-        if any(old[names] != {places[names]} for names in read):
-            try:
-                before = self._as_before()
-            except Lost:  # then it counts as changed
-                return places
-            for names in read:
-                if len(old[names]) == 1 and before.get(names) == groups[names]:
-                    places[names] = old[names].pop()
-        return places
 
     def with_classes_of(self, other):
         """Know the classes of another heap that are the same here. Return this heap."""
@@ -231,6 +223,20 @@ class Heap:
     def writes(self):
         """Store what the cell wrote or changed. Return its places by name; None if deleted."""
         groups, refused = self._groups()
+        written = {name: "!" + reason for name, reason in refused.items()}
+        for names, data in self._changed(groups).items():
+            place = self._store(data)
+            written.update(dict.fromkeys(names, place))
+        gone = [n for n in self.settled if n not in self.namespace and self.state.get(n)]
+        written.update(dict.fromkeys(gone))
+        return written
+
+    def _changed(self, groups):
+        """Return the groups that the cell wrote or changed.
+
+        Raises:
+            Lost: what was stored before is gone.
+        """
         changed = {
             names: data
             for names, data in groups.items()
@@ -239,13 +245,7 @@ class Heap:
         if any(self._was_read(names) for names in changed):
             before = self._as_before()
             changed = {n: data for n, data in changed.items() if before.get(n) != data}
-        written = {name: "!" + reason for name, reason in refused.items()}
-        for names, data in changed.items():
-            place = self._store(data)
-            written.update(dict.fromkeys(names, place))
-        gone = [n for n in self.settled if n not in self.namespace and self.state.get(n)]
-        written.update(dict.fromkeys(gone))
-        return written
+        return changed
 
     def _was_read(self, names):
         return all(self.reads.get(name) for name in names)
