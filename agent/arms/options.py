@@ -153,7 +153,7 @@ class _Part(BaseModel):
 
 
 class AgentLimits(_Part):
-    """Limits of one attempt, over all its agents."""
+    """Limits of one attempt, over all its agents. Calls in flight count; their cost does not."""
 
     calls: int | None = Field(default=250, ge=1, description="model calls; null for any number")
     usd: float | None = Field(default=3.0, gt=0, description="US dollars; null for any amount")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -152,8 +153,6 @@ class Conversation(Generic[A]):
             self._calls += 1
             if self._person is not None and (news := await self._person.news(self._calls)):
                 talk.hear(_news(news, is_chat=self._is_chat))
-            if self._limits.meter is not None:
-                self._limits.meter.check_call(self._session)
             self._left -= 1
             talk.make_room()
             if talk.is_full:
@@ -241,7 +240,9 @@ class Conversation(Generic[A]):
             only=_ANSWER if not self._is_chat and (only_answer or not self._tools) else "",
             goes_on=self._is_chat or bool(self._tools),
         )
-        reply = await self._session.call(request)
+        meter = self._limits.meter
+        with meter.call(self._session) if meter is not None else nullcontext():
+            reply = await self._session.call(request)
         self._transcript.sent(reply)
         return reply
 

@@ -44,6 +44,17 @@ async def test_subagents_of_one_reply_work_at_the_same_time(attempts: Attempts) 
     assert (outcome.status, len(attempts.told())) == ("submitted", 3)
 
 
+async def test_calls_in_flight_count_for_the_limit_of_calls(attempts: Attempts) -> None:
+    """The agent and two of its three subagents make a call each, and that is all."""
+    scripts: dict[str, Any] = {"loop": [spawn(*["reader"] * 3), DONE], "reader": [LOOK, DONE]}
+    options: dict[str, Any] = {"limits": {"calls": 3}, "subagents": {"kinds": KINDS}}
+    outcome = await attempts.run(scripts, TOOLS, **options)
+    assert (outcome.status, outcome.detail) == ("gave_up", "the attempt has made its 3 model calls")
+    assert len(attempts.model.asked) == 3
+    again = await attempts.run({}, TOOLS, **options)
+    assert (again, attempts.model.asked) == (outcome, [])
+
+
 async def test_a_known_end_of_one_call_ends_the_others_in_every_run(attempts: Attempts) -> None:
     """The end is recorded. A replay makes no call, however far the others had come."""
     scripts: dict[str, Any] = {
