@@ -47,6 +47,7 @@ from tests.operation.running import (
 from tests.operation.storms import arms
 from tests.servers.prefect_server import PrefectServer
 from tests.servers.simulated_server import Simulation
+from tests.unfit_images import FIT, UNFIT, write_dataset
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -170,6 +171,33 @@ def test_two_schedulers_share_the_cells(server: PrefectServer) -> None:
     assert [row["outcome"] for row in attempts] == ["submitted"] * 4
     assert all(row["billed_usd"] == pytest.approx(row["cost_usd"]) for row in attempts)
     assert resolved(server, "shared") == {"mini": 2, "null": 0}
+
+
+@pytest.mark.sampled(9)
+@pytest.mark.usefixtures("workers")
+def test_shards_refuse_the_cells_of_an_unfit_image(
+    server: PrefectServer, simulation: Simulation, api_base: str
+) -> None:
+    """The image whose reference patch resolves nothing is refused before any call is made for it,
+    and the cells of the other one get their verdicts."""
+    arms_of_all = [*arms(api_base, ["1.0"]), {"name": "null", "agent": "null"}]
+    checked = begin(
+        server,
+        name="fit",
+        dataset=write_dataset(server.folder),
+        select={},
+        arms=arms_of_all,
+        preflight=True,
+    )
+    expect(server, checked, code=3)
+    assert "2 of 4 cells were not run" in server.printed(checked)
+    of_attempts = Lake.existing(server.folder / "lake").rows("attempts", "fit")
+    assert Counter((row["instance_id"], row["outcome"]) for row in of_attempts) == {
+        (FIT.instance_id, "submitted"): 2,
+        (UNFIT.instance_id, "refused"): 2,
+    }
+    assert set(simulation.calls.values()) == {1}
+    assert resolved(server, "fit") == {"skill-1.0": 1, "null": 0}
 
 
 @pytest.mark.full

@@ -7,36 +7,19 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from eval import instances
 from flows.benchmark import benchmark
 from flows.cli.app import app
 from flows.errors import IncompleteRun
 from flows.storage.lake import Lake
 from tests.flows.conftest import trial
+from tests.unfit_images import FIT, UNFIT, write_dataset
 
 pytestmark = pytest.mark.sampled(3)
-
-FIT, UNFIT = instances.load("bundled")[:2]
-
-
-NOTES = """\
-diff --git a/NOTES.txt b/NOTES.txt
-new file mode 100644
---- /dev/null
-+++ b/NOTES.txt
-@@ -0,0 +1 @@
-+Nothing is repaired by this.
-"""
 
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> str:
-    """Write two bundled rows, of which the second has a reference patch that resolves nothing.
-    Return the path."""
-    rows = [FIT.row, {**UNFIT.row, "patch": NOTES}]
-    path = tmp_path / "rows.jsonl"
-    path.write_text("".join(f"{json.dumps(row, default=str)}\n" for row in rows))
-    return str(path)
+    return write_dataset(tmp_path)
 
 
 def attempts(lake_path: str) -> dict[str, dict[str, Any]]:
