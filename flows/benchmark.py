@@ -31,8 +31,8 @@ from reports.format import plural
 _UNFINISHED: Mapping[End, str] = {
     "infrastructure": "ended as infrastructure; the report lists them. Run the experiment again "
     "to continue",
-    "misplaced": "were refused by workers that have another lake or journal. Correct their "
-    "settings, restart them and run the experiment again",
+    "misplaced": "were refused by workers with other settings, for the reasons above. Correct "
+    "them, restart the workers and run the experiment again",
     "refused": "were not run, because their images failed the preflight; the report lists them",
     "budget": "were stopped by a budget. Raise it and run the experiment again to continue from "
     "there",

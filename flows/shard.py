@@ -17,7 +17,7 @@ from flows.errors import UsageError
 from flows.experiments.cell_state import REFUSED
 from flows.experiments.declaration import Experiment
 from flows.experiments.shares import Part
-from flows.server.processes import ProcessDied, in_process
+from flows.server.processes import ProcessDied, begin_server, in_process
 from flows.server.shards import was_given_up
 from flows.server.stopping import graceful_stop
 from flows.storage.journals import Home, check_home
@@ -51,17 +51,18 @@ async def shard(
             worker's DURABENCH_LAKE.
         grade: Grade the patches now, or leave that to a later run.
         home: The lake and the journal of the benchmark. A worker that uses others refuses the
-            shard.
+            shard, and so does one whose folder for temporary files has too long a path.
 
     Raises:
         UsageError: this worker's dataset differs from that of the benchmark.
         Interrupted: the operator asked to stop; calls in flight are recorded.
     """
-    if home is not None:
-        try:
+    try:
+        if home is not None:
             await asyncio.to_thread(check_home, Lake.existing(lake), home)
-        except UsageError as error:
-            return Failed(name=REFUSED, message=str(error))
+        begin_server(run_shard, with_litellm=experiment.needs_litellm)
+    except UsageError as error:
+        return Failed(name=REFUSED, message=str(error))
     if await was_given_up(UUID(flow_run.id)):
         return Cancelled(message="Another shard had taken its place before it began.")
     part = Part(queue, number - 1, shards, most)

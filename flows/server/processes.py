@@ -11,6 +11,7 @@ import os
 import pickle
 import signal
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from multiprocessing.connection import Connection
@@ -23,6 +24,7 @@ from prefect.context import AsyncClientContext, hydrated_context, serialize_cont
 
 from agent.errors import InfrastructureError, Interrupted
 from agent.timings import timings
+from flows.errors import UsageError
 from flows.experiments.stop import RESUME, Stop
 from flows.server.retry import patiently
 
@@ -30,6 +32,12 @@ T = TypeVar("T")
 
 EARLIER = 0.8
 """Share of the grace period after which a process cuts off its work, before it is killed itself."""
+
+SOCKET_FOLDER_BYTES = 70
+"""Longest path of a folder whose sockets the system takes.
+
+multiprocessing appends 32 bytes. Linux allows 107 bytes and macOS 103.
+"""
 
 
 class ProcessDied(InfrastructureError):
@@ -50,6 +58,7 @@ async def in_process(
 
     Raises:
         ProcessDied: the process ended without a result.
+        UsageError: the path of the folder for temporary files is too long.
     """
     here, there = multiprocessing.Pipe()
     context = _serialized_context()
@@ -81,6 +90,9 @@ def begin_server(do: Callable[..., Coroutine[Any, Any, T]], *, with_litellm: boo
     """Start the server for `in_process` of this function ahead, unless it runs.
 
     Its imports take seconds of processor time, and a process begins after them.
+
+    Raises:
+        UsageError: the path of the folder for temporary files is too long.
     """
     _server(do.__module__, with_litellm=with_litellm)
     multiprocessing.forkserver.ensure_running()
@@ -88,7 +100,17 @@ def begin_server(do: Callable[..., Coroutine[Any, Any, T]], *, with_litellm: boo
 
 @functools.cache
 def _server(module: str, *, with_litellm: bool) -> ForkServerContext:
-    """Return a context whose server has imported a module. The first fork starts it."""
+    """Return a context whose server has imported a module. The first fork starts it.
+
+    Raises:
+        UsageError: the path of the folder for temporary files is too long.
+    """
+    folder = tempfile.gettempdir()
+    if len(os.fsencode(folder)) > SOCKET_FOLDER_BYTES:
+        raise UsageError(
+            f"paths of sockets in {folder} would be too long: set TMPDIR to a path of at most "
+            f"{SOCKET_FOLDER_BYTES} bytes"
+        )
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([module, *(["flows.server.with_litellm"] * with_litellm)])
     return context

@@ -17,6 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.servers.docker_daemon import DockerDaemon, skip_or_fail
 
@@ -54,6 +55,7 @@ class Machine:
         self._power: subprocess.Popen[bytes] | None = None
         self._programs: list[subprocess.Popen[bytes]] = []
         self._init = 0
+        self._temporary = ""
         self._end = ExitStack()
         self.daemon = DockerDaemon(self._inside)
 
@@ -63,7 +65,9 @@ class Machine:
             end.callback(self.power_off)
             self._power_on()
             self._connect()
-            (self.folder / "tmp").mkdir(parents=True)
+            self.folder.mkdir(parents=True)
+            # The folder of a test may have too long a path for sockets.
+            self._temporary = end.enter_context(TemporaryDirectory(prefix="machine-"))
             self.daemon.start()
             self._end = end.pop_all()
         return self
@@ -74,7 +78,7 @@ class Machine:
     def begin(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         """Start a program. Addresses in its environment become those of the first machine."""
         there = {name: text.replace(LOOPBACK, GATEWAY) for name, text in environment.items()}
-        own = {"DOCKER_HOST": self.daemon.url, "TMPDIR": str(self.folder / "tmp")}
+        own = {"DOCKER_HOST": self.daemon.url, "TMPDIR": self._temporary}
         with log.open("ab") as output:
             begun = subprocess.Popen(
                 self._inside(command),

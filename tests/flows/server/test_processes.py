@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -98,6 +100,25 @@ async def test_a_server_that_is_started_ahead_is_used() -> None:
     await asyncio.to_thread(begin_server, origin, with_litellm=False)
     begun = below(os.getpid())
     assert await run(origin) in begun
+
+
+def test_a_path_that_is_too_long_for_sockets_is_refused(tmp_path: Path) -> None:
+    """The error says what to set. The system's own names no path and no remedy."""
+    folder = tmp_path / ("long" * 20)
+    folder.mkdir()
+    begin = (
+        "from flows.server.processes import begin_server\n"
+        "from tests.flows.server.test_processes import origin\n"
+        "begin_server(origin, with_litellm=False)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", begin],
+        env={**os.environ, "TMPDIR": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"{folder} would be too long: set TMPDIR to a path of at most 70 bytes" in done.stderr
 
 
 async def test_the_result_is_that_of_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
