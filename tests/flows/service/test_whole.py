@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosedOK
+from websockets.sync.client import ClientConnection
 
 from flows.experiments.workspaces import CACHE_VARIABLE
 from flows.jobs.request import FORGE, TOKEN
@@ -36,15 +37,11 @@ def working(tmp_path_factory: pytest.TempPathFactory, forge: Forge) -> Iterator[
             yield service
 
 
-def followed(service: Service, job_id: str) -> list[dict[str, Any]]:
-    """Return all events of a job, from now to its end."""
-    events = []
-    with service.follow(job_id) as socket:
-        try:
-            while True:
-                events.append(json.loads(socket.recv(timeout=200)))
-        except ConnectionClosedOK:
-            return events
+def told(socket: ClientConnection) -> Iterator[dict[str, Any]]:
+    """Yield the events of a job until its socket is closed."""
+    with suppress(ConnectionClosedOK):
+        while True:
+            yield json.loads(socket.recv(timeout=400))
 
 
 def test_a_request_becomes_a_pull_request_once_it_is_approved(
@@ -60,23 +57,25 @@ def test_a_request_becomes_a_pull_request_once_it_is_approved(
         "approve": True,
     }
     job_id = working.post("/submit", content)["id"]
-    following = ThreadPoolExecutor(1)
-    told = following.submit(followed, working, job_id)
-    following.shutdown(wait=False)
-    waiting = working.wait_for(job_id, "waiting", "failed", "crashed", seconds=400)
-    assert (waiting["state"], waiting["verdict"]) == ("waiting", "verified"), waiting
-    assert forge.pulls[NAME] == []
-    assert "+    return a + b" in working.get(f"/result/{job_id}")["patch"]
-    working.post(f"/jobs/{job_id}/approve")
-    done = working.wait_for(job_id, "done", "failed", "crashed", seconds=400)
-    events = told.result(timeout=120)
-    assert done["pull_request"] == forge.pulls[NAME][0]["html_url"]
+    events, states = [], []
+    with working.follow(job_id) as socket:
+        for event in told(socket):
+            events.append(event)
+            if event["type"] != "status":
+                continue
+            states.append(event["job"]["state"])
+            if states[-1] == "waiting" and states.count("waiting") == 1:
+                assert forge.pulls[NAME] == []
+                assert event["job"]["verdict"] == "verified"
+                assert "+    return a + b" in working.get(f"/result/{job_id}")["patch"]
+                working.post(f"/jobs/{job_id}/approve")
     kinds = [event["kind"] for event in events if event["type"] == "step"]
     assert kinds[:2] == ["model", "command"]
-    states = [event["job"]["state"] for event in events if event["type"] == "status"]
-    assert list(dict.fromkeys(states))[-1] == "done"
     assert "waiting" in states
+    assert states[-1] == "done"
     assert events[-1] == {"type": "end", "state": "done"}
+    done = working.get(f"/status/{job_id}")
+    assert done["pull_request"] == forge.pulls[NAME][0]["html_url"]
     shown = working.client.get(f"/ui/jobs/{job_id}").text
     assert forge.pulls[NAME][0]["html_url"] in shown
     assert forge.token not in json.dumps([events, working.get(f"/result/{job_id}"), shown])
