@@ -123,13 +123,22 @@ _AnyArm = Annotated[
 ]
 
 
+_OF_PYTHON = PythonOptions.model_fields.keys() - ArmOptions.model_fields.keys()
+
+
 def _with_function(value: Any) -> Any:
-    """Return an arm whose `agent` names a function as an arm of the agent `python`."""
+    """Return an arm whose `agent` names a function as an arm of the agent `python`.
+
+    Raises:
+        ValueError: its options are those of the agent `python`.
+    """
     if not isinstance(value, dict) or not isinstance(value.get("agent"), str):
         return value
     name, options = value["agent"], value.get("options") or {}
     if name in ARMS or (":" not in name and name not in python.announced()):
         return value
+    for each in _OF_PYTHON & options.keys():
+        raise ValueError(f"the options of a function are its settings: write them without {each!r}")
     limits = {each: options[each] for each in options if each in ArmOptions.model_fields}
     settings = {each: options[each] for each in options if each not in limits}
     own = {"function": name, "settings": settings, **limits}

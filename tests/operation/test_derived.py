@@ -45,8 +45,8 @@ def arms(url: str) -> list[dict[str, Any]]:
         "output_cost_per_token": PRICE_USD,
     }
     return [
-        {"name": "same", "from": "checked", "options": {"settings": {"other": 1}}},
-        {"name": "checked", "from": "base", "options": {"settings": {"check": True}}},
+        {"name": "same", "from": "checked", "options": {"other": 1}},
+        {"name": "checked", "from": "base", "options": {"check": True}},
         {"name": "base", "agent": AGENT, "model": model},
     ]
 
