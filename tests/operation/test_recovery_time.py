@@ -108,7 +108,7 @@ def test_cells_of_a_killed_worker_continue_soon(
         stack.callback(kill_all, start_worker(on_postgres))
         wait_until(lambda: online(on_postgres) - known)
         journal = open_journal(Lake.existing())
-        held = journal.holders([each.attempt_id for each in journal.progress("killed")])
+        held = journal.holders([each.attempt.attempt_id for each in journal.progress("killed")])
         lost_at = time.time()
         kill_all(first)
         lost = {name: by for name, by in held.items() if journal.outcome(name) is None}
