@@ -13,7 +13,7 @@ from eval.instances import load
 from eval.types import Instance
 from flows.storage.journals import open_journal
 from flows.storage.lake import Lake
-from tests.operation.running import begin, expect, kill_all, resolved, wait_until
+from tests.operation.running import begin, expect, kill_all, online, resolved, wait_until
 from tests.operation.storms import arms, continued_at
 from tests.servers.cable import Cable
 from tests.servers.machine import GATEWAY, LOOPBACK, Machine
@@ -55,6 +55,8 @@ def machines(
         for machine in made:
             machine.daemon.load(*{instance.image for instance in chosen()})
             machine.begin(worker, on_postgres.environment, machine.folder / "worker.log")
+        # Killed workers of other tests count as online for a while, and would get shards.
+        wait_until(lambda: len(online(on_postgres)) == len(made))
         yield made
 
 
