@@ -10,7 +10,7 @@ from reports.errors import ReportError
 from reports.types import Cell, Cost, PairedTable, Report
 from tests.reports.lake_fixture import LakeBuilder
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(6)
 
 
 def states(report: Report, arm: str) -> dict[str, int]:

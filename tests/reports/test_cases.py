@@ -49,7 +49,7 @@ def comparable(rows: list[Row]) -> list[str]:
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_given_rows_make_the_expected_ones(lake: LakeBuilder, path: Path) -> None:
     """Every relation that a case names has the expected rows. All other audits find nothing."""

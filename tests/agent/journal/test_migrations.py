@@ -15,6 +15,8 @@ from agent.journal.migrations import MIGRATIONS, migrate
 from agent.journal.tables import metadata
 from tests.agent.journal.workers import attempt, open_at_once
 
+pytestmark = pytest.mark.sampled(2)
+
 SPAWN = multiprocessing.get_context("spawn")
 LATER = (*MIGRATIONS, ("ALTER TABLE attempts ADD COLUMN note {bytes}", "CREATE TABLE new (a TEXT)"))
 

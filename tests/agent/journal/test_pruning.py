@@ -10,6 +10,8 @@ from agent.journal.blobs import Blobs
 from agent.journal.bodies import BLOB_ABOVE
 from tests.agent.journal.workers import attempt, budget, intend, record
 
+pytestmark = pytest.mark.sampled(2)
+
 TREE = TreeRef("t1", "d1")
 WHOLE = Limit("experiment", "exp", None, None)
 

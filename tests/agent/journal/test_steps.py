@@ -14,6 +14,8 @@ from agent.journal import Attempt, FreeStep, Journal, Lease, TreeRef
 from agent.journal.blobs import Blobs
 from tests.agent.journal.workers import attempt, intend, record
 
+pytestmark = pytest.mark.sampled(2)
+
 
 def test_steps_come_back_by_scope_and_seq(journal: Journal, lease: Lease) -> None:
     """Steps are sorted by scope and number, in whatever order branches wrote them."""

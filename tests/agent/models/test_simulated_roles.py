@@ -15,7 +15,7 @@ from tests.agent.models.patch_cases import CASES, Case
 from tests.agent.models.role_talk import ANSWERS, TOOLS, called, opening, request, talk
 from tests.agent.models.simulations import Tree, complete, simulated
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
 X = "--- a/pkg/x.py\n+++ b/pkg/x.py\n@@ -40 +40 @@\n-a = 1\n+a = 2\n"
 Y = X.replace("pkg/x.py", "pkg/y.py")

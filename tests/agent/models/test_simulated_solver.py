@@ -17,7 +17,7 @@ from tests.agent.models.role_talk import TOOLS, Call, opening
 from tests.agent.models.simulations import Tree, simulated
 from tests.agent.models.test_simulated_anchor import passes
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
 FACTS: dict[str, Any] = {"task": "It is broken.", "earlier_test": None, "plan": None}
 EXISTING = "tests/unit/test_old.py"

@@ -11,6 +11,8 @@ from agent.runners import Results, prepare, runner_of
 from agent.runners.channel import results
 from tests.agent.runners.running import ENDINGS_OF_UNITTEST, PYTEST, UNITTEST, recorded
 
+pytestmark = pytest.mark.sampled(2)
+
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("recorded.json").read_text())
 
 PYTEST_OUTCOMES = {

@@ -10,6 +10,8 @@ from flows.experiments.power import Assumption, Question, answer
 from reports.statistics import mcnemar_power, pairs_needed, smallest_detectable_difference
 from tests.reports.lake_fixture import LakeBuilder
 
+pytestmark = pytest.mark.sampled(2)
+
 ASSUMED = Assumption(0.3, "assumed", 0.5, "assumed")
 
 

@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 
 from flows.cli.app import app
 
+pytestmark = pytest.mark.sampled(2)
+
 HEADER = "arm,instance_id,resolved,cost_usd,api_calls,repeat,outcome,duration_s,input_tokens"
 GOOD = "a,x-1,1,0.5,3,0,submitted,10,100\nb,x-1,0,0.5,3,0,submitted,10,100\n"
 

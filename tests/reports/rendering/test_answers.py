@@ -1,11 +1,15 @@
 """The five questions of a report and their answers in words."""
 
+import pytest
+
 from reports.analysis.failing import group_failures
 from reports.analysis.spending import billed, part, share
 from reports.build import build
 from reports.rendering.answers import answers
 from reports.rendering.leading import describe
 from tests.reports.lake_fixture import LakeBuilder
+
+pytestmark = pytest.mark.sampled(2)
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 

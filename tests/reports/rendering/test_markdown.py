@@ -1,8 +1,12 @@
 """The report as Markdown."""
 
+import pytest
+
 from reports.build import build
 from reports.rendering.markdown import render
 from tests.reports.lake_fixture import LakeBuilder
+
+pytestmark = pytest.mark.sampled(2)
 
 
 def test_the_parts_come_in_the_order_of_importance(two_arms: LakeBuilder) -> None:

@@ -19,7 +19,7 @@ from reports.rendering.page import render
 from reports.types import STATES
 from tests.reports.lake_fixture import LakeBuilder
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(6)
 
 VOID = {"meta", "input", "br", "link", "img", "hr"}
 

@@ -18,7 +18,7 @@ from reports.statistics import (
     settings_for,
 )
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(4)
 
 BOOTSTRAP = Bootstrap(resamples=4000, seed=7)
 

@@ -11,6 +11,8 @@ from scipy.optimize import linprog
 from reports.economics import Place
 from reports.statistics import efficient_frontier
 
+pytestmark = pytest.mark.sampled(2)
+
 WHOLE = st.integers(0, 6)
 OPTIONS = st.lists(st.tuples(WHOLE, WHOLE), min_size=1, max_size=9)
 

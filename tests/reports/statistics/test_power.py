@@ -15,6 +15,8 @@ from reports.statistics import (
     smallest_detectable_difference,
 )
 
+pytestmark = pytest.mark.sampled(2)
+
 plans = st.tuples(st.integers(1, 60), st.floats(0.05, 1), st.floats(0, 1))
 
 

@@ -10,7 +10,7 @@ from agent.journal import InboxMessage
 from tests.agent.arms.durable.conftest import FIX, Said, answer
 from tests.agent.arms.loop.conftest import DONE, Attempts
 
-pytestmark = pytest.mark.usefixtures("idle_at_once")
+pytestmark = [pytest.mark.usefixtures("idle_at_once"), pytest.mark.sampled(2)]
 
 READ: Said = [("read", {"path": "calc.py"})]
 
