@@ -10,6 +10,7 @@ import pytest
 from prefect import Flow, flow, task
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.objects import FlowRun
+from prefect.events.worker import EventsWorker
 from prefect.exceptions import Abort, Pause
 from prefect.flow_engine import run_flow_async
 from prefect.states import Crashed, Paused, Suspended
@@ -108,6 +109,16 @@ async def test_a_run_that_was_paused_in_place_begins_anew_when_it_is_resumed(
         await client.delete_deployment(run.deployment_id)
 
 
+@pytest.fixture
+def own_events() -> None:
+    """End the connection that events of earlier tests in this process went through.
+
+    Prefect would use it for further events, although that server may have ended.
+    """
+    EventsWorker.drain_all(timeout=30)
+
+
+@pytest.mark.usefixtures("own_events")
 @pytest.mark.parametrize("work", [waiting, napping], ids=["seen here", "seen by Prefect"])
 async def test_a_suspended_run_signs_off(
     work: Flow[[], Coroutine[Any, Any, None]], set_timings: Callable[..., None]
