@@ -137,8 +137,9 @@ def _with_function(value: Any) -> Any:
     name, options = value["agent"], value.get("options") or {}
     if name in ARMS or (":" not in name and name not in python.announced()):
         return value
-    for each in _OF_PYTHON & options.keys():
-        raise ValueError(f"the options of a function are its settings: write them without {each!r}")
+    if nested := _OF_PYTHON & options.keys():
+        names = ", ".join(map(repr, sorted(nested)))
+        raise ValueError(f"the options of a function are its settings: write them without {names}")
     limits = {each: options[each] for each in options if each in ArmOptions.model_fields}
     settings = {each: options[each] for each in options if each not in limits}
     own = {"function": name, "settings": settings, **limits}

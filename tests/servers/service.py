@@ -4,13 +4,17 @@ with Service(prefect_server, folder) as service:
     service.client.post("/submit", json={...})
 """
 
+import json
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 import httpx
+from websockets.exceptions import ConnectionClosedOK
 from websockets.sync.client import ClientConnection, connect
 
 from flows.service.serving import VARIABLE
@@ -88,6 +92,12 @@ class Service:
         address = f"ws://127.0.0.1:{self.port}/ws/{job_id}"
         given = self.headers if headers is None else headers
         return connect(address, additional_headers=given, open_timeout=60)
+
+    def events(self, job_id: str, *, seconds: float) -> Iterator[dict[str, Any]]:
+        """Yield the events of a job until its socket is closed; each comes within `seconds`."""
+        with self.follow(job_id) as socket, suppress(ConnectionClosedOK):
+            while True:
+                yield json.loads(socket.recv(timeout=seconds))
 
     def wait_for(self, job_id: str, *states: str, seconds: float = 120) -> dict[str, Any]:
         """Return the status of a job once it is in one of these states."""

@@ -1,13 +1,11 @@
 """Jobs over HTTP under a real Prefect server: killed workers, and a server that restarts."""
 
-import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from websockets.exceptions import ConnectionClosedOK
 
 from flows.experiments.workspaces import CACHE_VARIABLE
 from flows.jobs.request import FORGE, TOKEN
@@ -59,13 +57,7 @@ def waiting(marker: Path) -> str:
 
 def followed(service: Service, job_id: str) -> list[dict[str, Any]]:
     """Return all events of one connection to a job."""
-    events = []
-    with service.follow(job_id) as socket:
-        try:
-            while True:
-                events.append(json.loads(socket.recv(timeout=600)))
-        except ConnectionClosedOK:
-            return events
+    return list(service.events(job_id, seconds=600))
 
 
 def calls(lake: Lake, job_id: str) -> int:

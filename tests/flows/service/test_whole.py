@@ -2,13 +2,9 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
-from websockets.exceptions import ConnectionClosedOK
-from websockets.sync.client import ClientConnection
 
 from flows.experiments.workspaces import CACHE_VARIABLE
 from flows.jobs.request import FORGE, TOKEN
@@ -37,13 +33,6 @@ def working(tmp_path_factory: pytest.TempPathFactory, forge: Forge) -> Iterator[
             yield service
 
 
-def told(socket: ClientConnection) -> Iterator[dict[str, Any]]:
-    """Yield the events of a job until its socket is closed."""
-    with suppress(ConnectionClosedOK):
-        while True:
-            yield json.loads(socket.recv(timeout=400))
-
-
 def test_a_request_becomes_a_pull_request_once_it_is_approved(
     working: Service, forge: Forge
 ) -> None:
@@ -58,17 +47,16 @@ def test_a_request_becomes_a_pull_request_once_it_is_approved(
     }
     job_id = working.post("/submit", content)["id"]
     events, states = [], []
-    with working.follow(job_id) as socket:
-        for event in told(socket):
-            events.append(event)
-            if event["type"] != "status":
-                continue
-            states.append(event["job"]["state"])
-            if states[-1] == "waiting" and states.count("waiting") == 1:
-                assert forge.pulls[NAME] == []
-                assert event["job"]["verdict"] == "verified"
-                assert "+    return a + b" in working.get(f"/result/{job_id}")["patch"]
-                working.post(f"/jobs/{job_id}/approve")
+    for event in working.events(job_id, seconds=400):
+        events.append(event)
+        if event["type"] != "status":
+            continue
+        states.append(event["job"]["state"])
+        if states[-1] == "waiting" and states.count("waiting") == 1:
+            assert forge.pulls[NAME] == []
+            assert event["job"]["verdict"] == "verified"
+            assert "+    return a + b" in working.get(f"/result/{job_id}")["patch"]
+            working.post(f"/jobs/{job_id}/approve")
     kinds = [event["kind"] for event in events if event["type"] == "step"]
     assert kinds[:2] == ["model", "command"]
     assert "waiting" in states
