@@ -1,5 +1,6 @@
 """Issues and pull requests of a forge with GitHub's REST API."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -96,8 +97,9 @@ def _existing(repository: "Repository", head: str, draft: Draft) -> str | None:
 def _asked(source: Source, ask: Callable[["Repository"], T], what: str) -> T:
     """Return the forge's answer. Its errors say what to change."""
     import requests
-    from github import Auth, Github, GithubException, GithubRetry
+    from github import Auth, Github, GithubException, GithubRetry, set_log_level
 
+    set_log_level(logging.WARNING)  # it prints each refusal, which the error here explains
     token = access_to(source).token
     options: dict[str, Any] = {"auth": Auth.Token(token)} if token else {}
     retry = GithubRetry(total=_RETRIES)
