@@ -1,6 +1,6 @@
 """Rows of steps: begin, finish, cancel, read and copy them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
@@ -40,6 +40,11 @@ _INTENT = (
 )
 _RESULT = ("result", "cost_usd", "settled_nusd", "duration_s", "tree")
 _WHOLE = (*_INTENT, *_RESULT, "bench")
+_CHANGED = ("ordinal", "began_at_tree", "inputs", "result")
+"""Columns that may differ in a copy of another attempt's step. The result is kept if None."""
+
+_INSERTS = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
 _AT_ONCE = 200
 """Steps in one query, far below the limits of both databases."""
 
@@ -57,14 +62,41 @@ def _begin(fields: tuple[str, ...]) -> Prepared:
         ).returning(steps.c.epoch)
         return inserted
 
-    inserts = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
     return Prepared(
-        {name: upsert(insert_into) for name, insert_into in inserts.items()},
+        {name: upsert(insert_into) for name, insert_into in _INSERTS.items()},
         ("attempt_id", "scope", "seq", *fields),
     )
 
 
-_BEGIN, _ENTER = _begin(_INTENT), _begin(_WHOLE)
+def _adoption() -> Prepared:
+    """Insert a copy of another attempt's step, or replace an intent at its position."""
+    new = {name: bindparam(f"new_{name}", type_=steps.c[name].type) for name in _CHANGED}
+    own: dict[str, ColumnElement[Any]] = {
+        **new,
+        "attempt_id": bindparam("attempt", type_=steps.c.attempt_id.type),
+        "epoch": literal(0),
+        "result": func.coalesce(new["result"], steps.c.result),
+    }
+    copy = select(*[own.get(column.name, column) for column in steps.c]).where(
+        steps.c.attempt_id == bindparam("parent"),
+        steps.c.scope == bindparam("at_scope"),
+        steps.c.seq == bindparam("at_seq"),
+        steps.c.result.is_not(None),
+    )
+
+    def upsert(insert_into: Any) -> ClauseElement:
+        statement = insert_into(steps).from_select([column.name for column in steps.c], copy)
+        key = [steps.c.attempt_id, steps.c.scope, steps.c.seq]
+        others = {column.name: statement.excluded[column.name] for column in set(steps.c) - {*key}}
+        copied: ClauseElement = statement.on_conflict_do_update(
+            index_elements=key, set_=others, where=steps.c.result.is_(None)
+        ).returning(steps.c.seq)
+        return copied
+
+    return Prepared({name: upsert(insert_into) for name, insert_into in _INSERTS.items()})
+
+
+_BEGIN, _ENTER, _ADOPT = _begin(_INTENT), _begin(_WHOLE), _adoption()
 _FINISH = prepared(
     update(steps).where(*_MINE).values({name: bindparam(f"new_{name}") for name in _RESULT})
 )
@@ -108,24 +140,15 @@ def finish(connection: Connection, lease: Lease, scope: str, seq: int, row: dict
 
 
 def append(
-    connection: Connection,
-    lease: Lease,
-    rows: Sequence[dict[str, Any]],
-    ordinals: Sequence[int],
-    now: float,
+    connection: Connection, lease: Lease, row: dict[str, Any], ordinal: int, now: float
 ) -> None:
-    """Write whole steps that have just ended, except those that already exist.
+    """Write a whole step that has just ended, unless it already exists.
 
     Raises:
-        JournalError: another step exists at a position.
+        JournalError: another step exists at its position.
     """
-    for row, ordinal in zip(rows, ordinals, strict=True):
-        began_at = now - row["duration_s"]
-        _append(connection, lease, {**row, "ordinal": ordinal, "started_at": began_at})
-
-
-def _append(connection: Connection, lease: Lease, row: dict[str, Any]) -> None:
-    mine = {**row, "attempt_id": lease.attempt_id, "epoch": lease.epoch}
+    placed = {"ordinal": ordinal, "started_at": now - row["duration_s"]}
+    mine = {**row, **placed, "attempt_id": lease.attempt_id, "epoch": lease.epoch}
     if _ENTER.run(connection, mine).first() is not None:
         return
     there = connection.execute(_FIND, _key(lease, row["scope"], row["seq"])).one()
@@ -215,38 +238,26 @@ def copy_before(
 
 
 def adopt(
-    connection: Connection,
-    lease: Lease,
-    parent_id: str,
-    scope: str,
-    seq: int,
-    changed: dict[str, Any],
+    connection: Connection, lease: Lease, row: dict[str, Any], ordinal: int, now: float
 ) -> None:
     """Copy one step of another attempt to the same position, unless it is there already.
 
-    `changed` are the columns with other values, the ordinal among them.
+    `row` has the other attempt as `parent_id`, the position, and the columns of `_CHANGED` but the
+    ordinal.
 
     Raises:
         JournalError: the other attempt has no such step with a result.
     """
-    key = _key(lease, scope, seq)
-    there = connection.execute(_FIND, key).first()
-    if there is not None and there.result is not None:
+    key = _key(lease, row["scope"], row["seq"])
+    placed = {**row, "ordinal": ordinal}
+    changed = {f"new_{name}": placed[name] for name in _CHANGED}
+    if _ADOPT.run(connection, {**key, **changed, "parent": row["parent_id"]}).first() is not None:
         return
-    connection.execute(delete(steps).where(*_PLACE, steps.c.result.is_(None)), key)
-    values = {**changed, "attempt_id": lease.attempt_id, "epoch": 0}
-    given = {name: literal(value, steps.c[name].type) for name, value in values.items()}
-    one = select(*[given.get(column.name, column) for column in steps.c]).where(
-        steps.c.attempt_id == parent_id,
-        steps.c.scope == scope,
-        steps.c.seq == seq,
-        steps.c.result.is_not(None),
-    )
-    names = [column.name for column in steps.c]
-    adopted = insert(steps).from_select(names, one).returning(steps.c.seq)
-    if connection.execute(adopted).first() is None:
+    there = connection.execute(_FIND, key).first()
+    if there is None or there.result is None:
         raise JournalError(
-            f"attempt {parent_id} has no step {place(scope, seq)} any more: its steps were pruned",
+            f"attempt {row['parent_id']} has no step {place(row['scope'], row['seq'])} any more: "
+            "its steps were pruned",
             retryable=False,
         )
 
