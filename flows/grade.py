@@ -37,7 +37,7 @@ from flows.experiments.keys import audit_key, is_cached, result_name, verdict_ke
 from flows.experiments.stop import Stop
 from flows.images.schedule import scheduled
 from flows.imports import predictions as predictions_files
-from flows.server.caching import kept, result_of, result_storage
+from flows.server.caching import filed, kept, result_of
 from flows.server.logs import run_log, verdict_line
 from flows.server.progress import RunProgress
 from flows.server.turns import Slot, in_turn
@@ -114,8 +114,7 @@ async def graded(submission: Submission, lake: Lake, *, twice: bool) -> Evaluati
         InfrastructureError: the patch could not be graded.
         LeaseHeld: another run is grading a submission with the same verdict key.
     """
-    storage = await result_storage(lake)
-    first = evaluate.with_options(result_storage=storage)
+    first, second = await filed(evaluate, lake), await filed(grade_again, lake)
     async with _turn(submission, lake, twice=twice) as known:
         if known is not None:  # a task run would only find that, and costs the server 20 ms
             return await asyncio.to_thread(_taken_over, submission, known, lake)
@@ -125,7 +124,7 @@ async def graded(submission: Submission, lake: Lake, *, twice: bool) -> Evaluati
         if is_gone:
             where = await result_of(first.with_options(refresh_cache=True), submission, lake)
         if twice:
-            second = grade_again.with_options(result_storage=storage, refresh_cache=is_gone)
+            second = second.with_options(refresh_cache=True) if is_gone else second
             await result_of(second, submission, where, lake)
         return _taken_over(submission, where, lake)
 

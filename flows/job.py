@@ -5,6 +5,7 @@ import json
 from dataclasses import asdict
 from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 from prefect import flow
 from prefect.artifacts import acreate_link_artifact, acreate_markdown_artifact
@@ -29,7 +30,7 @@ from flows.jobs.request import Request
 from flows.jobs.verification import After, Checks, Judged
 from flows.server import approving
 from flows.server.artifacts import artifact_key
-from flows.server.caching import kept, result_of, result_storage
+from flows.server.caching import filed, kept, result_of
 from flows.server.forge_tokens import forge_token
 from flows.server.given import check_beginnings, name_run
 from flows.server.job_runs import name_of
@@ -40,6 +41,9 @@ from flows.solve import solve_only
 from flows.storage import bindings, journals
 from flows.storage.cleanup import swept
 from flows.storage.lake import Lake, Row
+
+_AT_BASE = WeakValueDictionary[str, asyncio.Lock]()
+"""Locks by key: steps of a pipeline that begin at the same commit verify it once."""
 
 
 def _key(parameters: dict[str, Any]) -> str:
@@ -233,8 +237,11 @@ async def _candidates(prepared: Prepared, place: Place, store: Lake, stop: Stop)
 
 async def _base(prepared: Prepared, place: Place, store: Lake) -> verification.State:
     assert prepared.checks is not None
-    task = verified_base.with_options(result_storage=await result_storage(store))
-    return verification.State.of(await result_of(task, prepared.instance, place, prepared.checks))
+    task = await filed(verified_base, store)
+    key = _key({"instance": prepared.instance, "place": place, "checks": prepared.checks})
+    async with _AT_BASE.setdefault(key, asyncio.Lock()):
+        found = await result_of(task, prepared.instance, place, prepared.checks)
+    return verification.State.of(found)
 
 
 async def _candidate(prepared: Prepared, cell: Cell, store: Lake, stop: Stop) -> Candidate:
@@ -257,7 +264,7 @@ async def judge(prepared: Prepared, place: Place, store: Lake, patch: str) -> Ju
     if prepared.checks is None or not patch.strip():
         return verification.unjudged()
     base = await _base(prepared, place, store)
-    task = verified_patch.with_options(result_storage=await result_storage(store))
+    task = await filed(verified_patch, store)
     content = await result_of(task, prepared.instance, place, prepared.checks, patch)
     return verification.judged(base, After.of(content))
 

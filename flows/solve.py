@@ -40,7 +40,7 @@ from flows.experiments.stop import Stop
 from flows.grade import graded
 from flows.images.preflight import Gate, PreflightFailed
 from flows.images.schedule import scheduled
-from flows.server.caching import kept, result_of, result_storage
+from flows.server.caching import filed, kept, result_of
 from flows.server.events import tell_waiting
 from flows.server.given import declared, name_run
 from flows.server.logs import attempt_line, brief, run_log, step_log
@@ -326,7 +326,7 @@ async def solve_only(cell: Cell, lake: Lake, *, stop: Stop) -> str:
             # The task would raise LeaseHeld as well, but count as failed.
             await free(journal, key[:32])
             await alone.enter_async_context(alone_in_folder(cell, journal))
-        kept = attempt.with_options(result_storage=await result_storage(lake))
+        kept = await filed(attempt, lake)
         attempt_id = await result_of(kept, cell, lake, stop)
     if not lake.has("attempts", *cell.partition, attempt_id):
         # Prefect still has the cached result of an attempt whose rows were removed.

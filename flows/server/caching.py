@@ -10,6 +10,7 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.filesystems import RemoteFileSystem
 from prefect.settings import PREFECT_API_URL
 from prefect.tasks import Task, exponential_backoff
+from prefect.utilities.annotations import quote
 
 from agent.errors import InfrastructureError
 from flows.experiments.keys import result_name
@@ -19,8 +20,8 @@ from flows.storage.lake import Lake
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_BLOCKS: dict[tuple[str | None, str], RemoteFileSystem] = {}
-"""Blocks saved by this process, by server and location."""
+_FILED: dict[tuple[str | None, str, Task[..., Any]], Any] = {}
+"""Tasks of this process with their result storage, by server, location and task without it."""
 
 
 async def worth_retrying(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
@@ -33,7 +34,19 @@ async def worth_retrying(task: Task[..., Any], run: TaskRun, state: State[Any]) 
     return isinstance(error, InfrastructureError) and error.retryable
 
 
-async def result_storage(lake: Lake) -> Path | RemoteFileSystem:
+async def filed(task: Task[P, R], lake: Lake) -> Task[P, R]:
+    """Return a task whose results are stored in a lake.
+
+    It is made once for each lake and server: Prefect reads the source of a task's function.
+    """
+    key = (PREFECT_API_URL.value(), str(lake.results), task)
+    if key not in _FILED:
+        _FILED[key] = task.with_options(result_storage=await _storage(lake))
+    made: Task[P, R] = _FILED[key]
+    return made
+
+
+async def _storage(lake: Lake) -> Path | RemoteFileSystem:
     """Return the location of task results, as Prefect expects it.
 
     For an object store it must be a block that the server knows. The block holds no credentials:
@@ -42,13 +55,10 @@ async def result_storage(lake: Lake) -> Path | RemoteFileSystem:
     place = lake.results
     if isinstance(place, Path):
         return place
-    known = (PREFECT_API_URL.value(), str(place))
-    if known not in _BLOCKS:
-        block = RemoteFileSystem(basepath=str(place), settings=dict(place.storage_options))
-        name = f"durabench-{hashlib.sha256(str(place).encode()).hexdigest()[:16]}"
-        await patiently(lambda: block.asave(name, overwrite=True))
-        _BLOCKS[known] = block
-    return _BLOCKS[known]
+    block = RemoteFileSystem(basepath=str(place), settings=dict(place.storage_options))
+    name = f"durabench-{hashlib.sha256(str(place).encode()).hexdigest()[:16]}"
+    await patiently(lambda: block.asave(name, overwrite=True))
+    return block
 
 
 def kept(
@@ -79,8 +89,11 @@ async def result_of(
 ) -> R:
     """Return the result of a task, recorded or new.
 
+    Prefect is not to search its arguments for results of other task runs: they hold none.
+
     Raises:
         Exception: what the task raised.
     """
-    state: State[R] = await task(*args, **kwargs, return_state=True)  # type: ignore[misc]
+    plain = {name: quote(value) for name, value in kwargs.items()}
+    state: State[R] = await task(*map(quote, args), **plain, return_state=True)  # type: ignore
     return await state.aresult()

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from agent.errors import InfrastructureError
+from eval.types import Instance
 from flows.errors import GateFailed
+from flows.jobs import verification
 from flows.pipeline import pipeline as run_pipeline
 from flows.pipelines import runs
 from flows.storage.lake import Lake, Row
@@ -54,6 +56,24 @@ async def test_steps_build_on_each_other_and_become_one_pull_request(
     assert (pull["draft"], pull["title"]) == (True, "A release")
     assert "| add-notes | done | verified | add-notes |" in pull["body"]
     assert row["cost_usd"] == 0
+
+
+async def test_steps_that_begin_together_verify_their_base_once(
+    lake_path: str, forge: Forge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tests run once at each commit, however many steps begin there at the same time."""
+    commits, before = list[str](), verification.before
+
+    async def counted(instance: Instance, *others: Any) -> dict[str, Any]:
+        commits.append(instance.base_commit)
+        return await before(instance, *others)
+
+    monkeypatch.setattr(verification, "before", counted)
+    pair = [step(name, f"echo 1 >{name}.txt", "Fix_it") for name in ("c", "d")]
+    asked = pipeline(step("Fix_it", REPAIR), step("b", "echo 1 >b.txt"), *pair)
+    run = await run_pipeline(asked, lake_path)
+    assert set(states(lake_path, run).values()) == {"done"}
+    assert len(commits) == len({*commits}) == 2
 
 
 async def test_a_failing_step_that_may_fail_feeds_two_others(forge: Forge, lake_path: str) -> None:
