@@ -130,13 +130,15 @@ def _with_function(value: Any) -> Any:
     """Return an arm whose `agent` names a function as an arm of the agent `python`.
 
     Raises:
-        ValueError: its options are those of the agent `python`.
+        ValueError: its options are no mapping, or those of the agent `python`.
     """
     if not isinstance(value, dict) or not isinstance(value.get("agent"), str):
         return value
     name, options = value["agent"], value.get("options") or {}
     if name in ARMS or (":" not in name and name not in python.announced()):
         return value
+    if not isinstance(options, dict):
+        raise ValueError("the options of a function are a mapping of its settings")
     if nested := _OF_PYTHON & options.keys():
         names = ", ".join(map(repr, sorted(nested)))
         raise ValueError(f"the options of a function are its settings: write them without {names}")

@@ -86,6 +86,10 @@ def test_an_arm_without_a_model_uses_the_model_of_the_experiment() -> None:
             {"arms": [{**MINI, "agent": "a.b:solve", "options": {"settings": {"check": True}}}]},
             "arms.0: the options of a function are its settings: write them without 'settings'",
         ),
+        (
+            {"arms": [{**MINI, "agent": "a.b:solve", "options": "quick"}]},
+            "arms.0: the options of a function are a mapping of its settings",
+        ),
         ({"name": "No Spaces"}, "name: String should match pattern"),
         ({"primary": {"baseline": "gold", "candidate": "x"}}, "names no arm of this experiment"),
         ({"repeats": 0}, "repeats: Input should be greater than or equal to 1"),
