@@ -1,6 +1,6 @@
 """The journal: every step of every attempt, recorded as it happens."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -286,7 +286,7 @@ class Journal:
         reservation: Reservation | None = None,
         inputs: Inputs = UNKNOWN_INPUTS,
         *,
-        after: Sequence[EndedStep] = (),
+        after: Sequence[FreeStep] = (),
     ) -> None:
         """Record that a step is about to happen, and reserve its highest possible cost.
 
@@ -311,8 +311,7 @@ class Journal:
 
         def work(connection: Connection) -> None:
             ordinals, now = leases.begin_steps(connection, lease, len(writes) + 1)
-            for write, ordinal in zip(writes, ordinals[:-1], strict=True):
-                write(connection, lease, ordinal=ordinal, now=now)
+            records.write(connection, lease, writes, ordinals[:-1], now)
             mine = {**row, "ordinal": ordinals[-1], "started_at": now}
             begun = records.begin(connection, lease, mine)
             if begun and reservation is not None:
@@ -373,8 +372,7 @@ class Journal:
 
         def work(connection: Connection) -> None:
             ordinals, now = leases.begin_steps(connection, lease, len(writes))
-            for write, ordinal in zip(writes, ordinals, strict=True):
-                write(connection, lease, ordinal=ordinal, now=now)
+            records.write(connection, lease, writes, ordinals, now)
 
         self._database.write(work)
 
@@ -437,8 +435,7 @@ class Journal:
         at = self._database.read(lambda connection: attempts.pruned_at(connection, attempt_id))
         return None if at is None else datetime.fromtimestamp(at, UTC)
 
-    def _write_of(self, step: EndedStep) -> Callable[..., None]:
-        """Return the function that writes a step, given its ordinal and the time."""
+    def _write_of(self, step: EndedStep) -> records.Write:
         if isinstance(step, AdoptedStep):
             return partial(records.adopt, row=self._adopted(step))
         return partial(records.append, row=self._row(step))

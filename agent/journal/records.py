@@ -1,6 +1,6 @@
 """Rows of steps: begin, finish, cancel, read and copy them."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -44,6 +44,9 @@ _CHANGED = ("ordinal", "began_at_tree", "inputs", "result")
 """Columns that may differ in a copy of another attempt's step. The result is kept if None."""
 
 _INSERTS = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
+Write = Callable[..., None]
+"""Writes a step, given the connection, the lease, the ordinal and the time: `append` or `adopt`."""
 
 _AT_ONCE = 200
 """Steps in one query, far below the limits of both databases."""
@@ -137,6 +140,22 @@ def finish(connection: Connection, lease: Lease, scope: str, seq: int, row: dict
     recorded = there is not None and there.result is not None
     what = "recorded with another result" if recorded else "not begun by this worker"
     raise JournalError(f"{_named(lease, scope, seq)} is {what}", retryable=False)
+
+
+def write(
+    connection: Connection,
+    lease: Lease,
+    writes: Sequence[Write],
+    ordinals: Sequence[int],
+    now: float,
+) -> None:
+    """Write steps that are over, by `append` or `adopt`, with their ordinals.
+
+    Raises:
+        JournalError: as they do.
+    """
+    for one, ordinal in zip(writes, ordinals, strict=True):
+        one(connection, lease, ordinal=ordinal, now=now)
 
 
 def append(

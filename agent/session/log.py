@@ -4,7 +4,6 @@ A model call costs money, so it is written before and after the call. Any other 
 once, after it ran: if it is cut off, it leaves no bill, and its workspace is restored to the state
 after the last recorded step. So a step in a workspace may wait for the intent of the next call, and
 both are written in one transaction. An event may wait too: it is a reading that can be made again.
-So may a step that another attempt answers, which it can do again.
 """
 
 import asyncio
@@ -18,7 +17,6 @@ from agent.errors import BudgetReserved, InvalidSpec
 from agent.journal import (
     UNKNOWN_INPUTS,
     AdoptedStep,
-    EndedStep,
     FreeStep,
     InboxMessage,
     Inputs,
@@ -110,7 +108,7 @@ class StepLog(Protocol):
         ...
 
     async def reused(self, step: Entry) -> RecordedStep | None:
-        """Return the same step of another attempt, or None. It may be recorded later."""
+        """Record the result of the same step of another attempt. Return it, or None."""
         ...
 
     def parent_request(self, scope: str, seq: int) -> bytes | None:
@@ -226,7 +224,7 @@ class JournalLog:
                 return
             await self.sleep(timings().budget_poll_s)
 
-    def _intend(self, call: Entry, reservation: Reservation, after: Sequence[EndedStep]) -> None:
+    def _intend(self, call: Entry, reservation: Reservation, after: Sequence[FreeStep]) -> None:
         self.journal.intend(
             self.lease,
             call.scope,
@@ -286,9 +284,9 @@ class JournalLog:
         if known is None:
             return None
         edited = self.reuse.edited(step.scope, step.seq)
-        self._unwritten.add(
-            AdoptedStep(self.reuse.parent_id, step.scope, step.seq, step.inputs, edited)
-        )
+        adopted = AdoptedStep(self.reuse.parent_id, step.scope, step.seq, step.inputs, edited)
+        await self.flush()
+        await asyncio.to_thread(self.journal.append, self.lease, adopted)
         return known if edited is None else replace(known, result=edited)
 
     def parent_request(self, scope: str, seq: int) -> bytes | None:

@@ -1,43 +1,40 @@
-"""Steps that are over and are written with the next intent of their attempt.
+"""Free steps that happened and are written with the next intent of their attempt.
 
 Then a command, or the reading of a message, and the model call after it need one transaction
-instead of two, and all the steps in a row that another attempt answers need one. Until a step is
-written, nothing outside this process depends on its result: no call that contains it is sent, and
-no step begins that is run. A crash therefore repeats the step as if it had never ended.
+instead of two. Until the step is written, nothing outside this process depends on its result: no
+call that contains it is sent, and no other step begins. A crash therefore repeats the step as if it
+had never ended.
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from agent.errors import InfrastructureError
-from agent.journal import EndedStep
+from agent.journal import FreeStep
 
-HOLD_S = 0.2
-"""Steps are written if no step follows within this time. An arm needs less for its next call."""
+HOLD_S = 0.1
+"""A step is written after this time even without an intent. An arm needs less for its next call."""
 
 
 class Unwritten:
-    """Steps of one attempt that are not in the journal yet, in the order of their ends."""
+    """Free steps of one attempt that are not in the journal yet, in the order of their ends."""
 
-    def __init__(self, write: Callable[[Sequence[EndedStep]], None]) -> None:
+    def __init__(self, write: Callable[[Sequence[FreeStep]], None]) -> None:
         """`write` blocks until it has recorded the steps. It may be given a step again."""
         self._write = write
-        self._steps: list[EndedStep] = []
-        self._added_at = 0.0
+        self._steps: list[FreeStep] = []
         self._writing = asyncio.Lock()
         self._later: asyncio.Task[None] | None = None
 
-    def add(self, step: EndedStep) -> None:
+    def add(self, step: FreeStep) -> None:
         """Let a step wait for the next write."""
         self._steps.append(step)
-        self._added_at = time.monotonic()
         if self._later is None or self._later.done():
             self._later = asyncio.create_task(self._write_later())
 
     @asynccontextmanager
-    async def handed_over(self) -> AsyncIterator[Sequence[EndedStep]]:
+    async def handed_over(self) -> AsyncIterator[Sequence[FreeStep]]:
         """Yield the steps to a block that writes them. They wait on if the block fails.
 
         One block at a time: no other write may overtake the steps that it depends on.
@@ -61,7 +58,6 @@ class Unwritten:
                 await asyncio.to_thread(self._write, steps)
 
     async def _write_later(self) -> None:
-        while (left_s := self._added_at + HOLD_S - time.monotonic()) > 0:  # noqa: ASYNC110  # no polling
-            await asyncio.sleep(left_s)
+        await asyncio.sleep(HOLD_S)
         with suppress(InfrastructureError):  # the next write meets the same error
             await self.write()
