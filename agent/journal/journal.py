@@ -3,7 +3,6 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,8 @@ from agent.journal.retention import Retention
 from agent.journal.types import (
     UNKNOWN_INPUTS,
     Account,
-    AdoptedStep,
     Attempt,
     Claim,
-    EndedStep,
     FreeStep,
     Inputs,
     Lease,
@@ -307,11 +304,11 @@ class Journal:
             "request": self._bodies.pack(request),
             **_columns(inputs),
         }
-        writes = [self._write_of(step) for step in after]
+        rows = [self._row(step) for step in after]
 
         def work(connection: Connection) -> None:
-            ordinals, now = leases.begin_steps(connection, lease, len(writes) + 1)
-            records.write(connection, lease, writes, ordinals[:-1], now)
+            ordinals, now = leases.begin_steps(connection, lease, len(rows) + 1)
+            records.append(connection, lease, rows, ordinals[:-1], now)
             mine = {**row, "ordinal": ordinals[-1], "started_at": now}
             begun = records.begin(connection, lease, mine)
             if begun and reservation is not None:
@@ -360,19 +357,45 @@ class Journal:
 
         self._database.write(work)
 
-    def append(self, lease: Lease, *steps: EndedStep) -> None:
-        """Record steps that are over: `intend` and `record` in one.
+    def append(self, lease: Lease, *steps: FreeStep) -> None:
+        """Record steps that cost nothing, after they happened: `intend` and `record` in one.
 
         Raises:
             FencedError: another worker has acquired the attempt.
-            JournalError: one of them was begun or recorded before, or the attempt that it is
-                adopted from has no such step any more.
+            JournalError: one of them was begun or recorded before.
         """
-        writes = [self._write_of(step) for step in steps]
+        rows = [self._row(step) for step in steps]
 
         def work(connection: Connection) -> None:
-            ordinals, now = leases.begin_steps(connection, lease, len(writes))
-            records.write(connection, lease, writes, ordinals, now)
+            ordinals, now = leases.begin_steps(connection, lease, len(rows))
+            records.append(connection, lease, rows, ordinals, now)
+
+        self._database.write(work)
+
+    def adopt(
+        self,
+        lease: Lease,
+        parent_id: str,
+        scope: str,
+        seq: int,
+        *,
+        inputs: Inputs,
+        result: bytes | None = None,
+    ) -> None:
+        """Record a step with the result that another attempt recorded at the same position.
+
+        It is credited to this attempt and not billed again. `result` replaces the recorded one.
+
+        Raises:
+            FencedError: another worker has acquired the attempt.
+            JournalError: the other attempt has no such step any more.
+        """
+        replaced = None if result is None else self._bodies.pack(result)
+
+        def work(connection: Connection) -> None:
+            [ordinal], _ = leases.begin_steps(connection, lease, 1)
+            changed = {**_columns(inputs), "result": replaced, "ordinal": ordinal}
+            records.adopt(connection, lease, parent_id, scope, seq, changed)
 
         self._database.write(work)
 
@@ -434,20 +457,6 @@ class Journal:
         """Return when the attempt's steps were removed, UTC, or None if they were not."""
         at = self._database.read(lambda connection: attempts.pruned_at(connection, attempt_id))
         return None if at is None else datetime.fromtimestamp(at, UTC)
-
-    def _write_of(self, step: EndedStep) -> records.Write:
-        if isinstance(step, AdoptedStep):
-            return partial(records.adopt, row=self._adopted(step))
-        return partial(records.append, row=self._row(step))
-
-    def _adopted(self, step: AdoptedStep) -> dict[str, Any]:
-        return {
-            "parent_id": step.parent_id,
-            "scope": step.scope,
-            "seq": step.seq,
-            "result": None if step.result is None else self._bodies.pack(step.result),
-            **_columns(step.inputs),
-        }
 
     def _row(self, step: FreeStep) -> dict[str, Any]:
         return {

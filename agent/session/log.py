@@ -16,7 +16,6 @@ from typing import Protocol
 from agent.errors import BudgetReserved, InvalidSpec
 from agent.journal import (
     UNKNOWN_INPUTS,
-    AdoptedStep,
     FreeStep,
     InboxMessage,
     Inputs,
@@ -284,9 +283,16 @@ class JournalLog:
         if known is None:
             return None
         edited = self.reuse.edited(step.scope, step.seq)
-        adopted = AdoptedStep(self.reuse.parent_id, step.scope, step.seq, step.inputs, edited)
         await self.flush()
-        await asyncio.to_thread(self.journal.append, self.lease, adopted)
+        await asyncio.to_thread(
+            self.journal.adopt,
+            self.lease,
+            self.reuse.parent_id,
+            step.scope,
+            step.seq,
+            inputs=step.inputs,
+            result=edited,
+        )
         return known if edited is None else replace(known, result=edited)
 
     def parent_request(self, scope: str, seq: int) -> bytes | None:
