@@ -241,7 +241,7 @@ class Conversation(Generic[A]):
             goes_on=self._is_chat or bool(self._tools),
         )
         meter = self._limits.meter
-        with meter.call(self._session) if meter is not None else nullcontext():
+        async with meter.call(self._session) if meter is not None else nullcontext():
             reply = await self._session.call(request)
         self._transcript.sent(reply)
         return reply

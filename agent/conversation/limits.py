@@ -1,7 +1,8 @@
 """The limits of an attempt, as mini-swe-agent has them: model calls and US dollars."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from agent.errors import AgentError
@@ -21,6 +22,8 @@ class Meter:
     calls: int | None = None
     usd: float | None = None
     _in_flight: int = field(default=0, init=False)
+    _settled: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    """Set, and replaced, when a call in flight has been answered or has failed."""
 
     def check(self) -> None:
         """Allow further work, by the calls up to this point. One of unknown cost counts as free.
@@ -32,13 +35,13 @@ class Meter:
         usages = [reply.usage for reply in replies if isinstance(reply, ModelReply)]
         self._compare(len(usages), sum(usage.cost_usd or 0.0 for usage in usages))
 
-    @contextmanager
-    def call(self, scope: Session) -> Iterator[None]:
+    @asynccontextmanager
+    async def call(self, scope: Session) -> AsyncIterator[None]:
         """Allow the next call of a scope, which is in flight in this context.
 
         A recorded call was allowed before. A new one is compared with all known calls, since those
-        of concurrent scopes may not be replayed yet. The cost of calls in flight is not known and
-        does not count.
+        of concurrent scopes may not be replayed yet. If calls in flight may be the last ones, it
+        waits for them. Their cost is not known and does not count.
 
         Raises:
             LimitReached: the attempt has used up its calls or its money.
@@ -46,13 +49,20 @@ class Meter:
         if scope.next_recorded is not None:
             yield
             return
-        spent = scope.spent
-        self._compare(spent.calls + self._in_flight, spent.usd)
+        while not self._has_room(scope):
+            await self._settled.wait()
         self._in_flight += 1
         try:
             yield
         finally:
             self._in_flight -= 1
+            self._settled.set()
+            self._settled = asyncio.Event()
+
+    def _has_room(self, scope: Session) -> bool:
+        spent = scope.spent
+        self._compare(spent.calls, spent.usd)
+        return self.calls is None or spent.calls + self._in_flight < self.calls
 
     def _compare(self, calls: int, usd: float) -> None:
         if self.calls is not None and calls >= self.calls:
