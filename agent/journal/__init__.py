@@ -24,8 +24,10 @@ from agent.journal.queues import Ended, Queue, Taken
 from agent.journal.types import (
     UNKNOWN_INPUTS,
     Account,
+    AdoptedStep,
     Attempt,
     Claim,
+    EndedStep,
     FreeStep,
     Holding,
     Inputs,
@@ -42,9 +44,11 @@ from agent.journal.types import (
 __all__ = [
     "UNKNOWN_INPUTS",
     "Account",
+    "AdoptedStep",
     "Attempt",
     "Claim",
     "Ended",
+    "EndedStep",
     "FreeStep",
     "Holding",
     "Inbox",

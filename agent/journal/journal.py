@@ -1,8 +1,9 @@
 """The journal: every step of every attempt, recorded as it happens."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ from agent.journal.retention import Retention
 from agent.journal.types import (
     UNKNOWN_INPUTS,
     Account,
+    AdoptedStep,
     Attempt,
     Claim,
+    EndedStep,
     FreeStep,
     Inputs,
     Lease,
@@ -283,7 +286,7 @@ class Journal:
         reservation: Reservation | None = None,
         inputs: Inputs = UNKNOWN_INPUTS,
         *,
-        after: Sequence[FreeStep] = (),
+        after: Sequence[EndedStep] = (),
     ) -> None:
         """Record that a step is about to happen, and reserve its highest possible cost.
 
@@ -304,11 +307,12 @@ class Journal:
             "request": self._bodies.pack(request),
             **_columns(inputs),
         }
-        rows = [self._row(step) for step in after]
+        writes = [self._write_of(step) for step in after]
 
         def work(connection: Connection) -> None:
-            ordinals, now = leases.begin_steps(connection, lease, len(rows) + 1)
-            records.append(connection, lease, rows, ordinals[:-1], now)
+            ordinals, now = leases.begin_steps(connection, lease, len(writes) + 1)
+            for write, ordinal in zip(writes, ordinals[:-1], strict=True):
+                write(connection, lease, ordinal=ordinal, now=now)
             mine = {**row, "ordinal": ordinals[-1], "started_at": now}
             begun = records.begin(connection, lease, mine)
             if begun and reservation is not None:
@@ -357,45 +361,20 @@ class Journal:
 
         self._database.write(work)
 
-    def append(self, lease: Lease, *steps: FreeStep) -> None:
-        """Record steps that cost nothing, after they happened: `intend` and `record` in one.
+    def append(self, lease: Lease, *steps: EndedStep) -> None:
+        """Record steps that are over: `intend` and `record` in one.
 
         Raises:
             FencedError: another worker has acquired the attempt.
-            JournalError: one of them was begun or recorded before.
+            JournalError: one of them was begun or recorded before, or the attempt that it is
+                adopted from has no such step any more.
         """
-        rows = [self._row(step) for step in steps]
+        writes = [self._write_of(step) for step in steps]
 
         def work(connection: Connection) -> None:
-            ordinals, now = leases.begin_steps(connection, lease, len(rows))
-            records.append(connection, lease, rows, ordinals, now)
-
-        self._database.write(work)
-
-    def adopt(
-        self,
-        lease: Lease,
-        parent_id: str,
-        scope: str,
-        seq: int,
-        *,
-        inputs: Inputs,
-        result: bytes | None = None,
-    ) -> None:
-        """Record a step with the result that another attempt recorded at the same position.
-
-        It is credited to this attempt and not billed again. `result` replaces the recorded one.
-
-        Raises:
-            FencedError: another worker has acquired the attempt.
-            JournalError: the other attempt has no such step any more.
-        """
-        replaced = None if result is None else self._bodies.pack(result)
-
-        def work(connection: Connection) -> None:
-            [ordinal], _ = leases.begin_steps(connection, lease, 1)
-            changed = {**_columns(inputs), "result": replaced, "ordinal": ordinal}
-            records.adopt(connection, lease, parent_id, scope, seq, changed)
+            ordinals, now = leases.begin_steps(connection, lease, len(writes))
+            for write, ordinal in zip(writes, ordinals, strict=True):
+                write(connection, lease, ordinal=ordinal, now=now)
 
         self._database.write(work)
 
@@ -457,6 +436,21 @@ class Journal:
         """Return when the attempt's steps were removed, UTC, or None if they were not."""
         at = self._database.read(lambda connection: attempts.pruned_at(connection, attempt_id))
         return None if at is None else datetime.fromtimestamp(at, UTC)
+
+    def _write_of(self, step: EndedStep) -> Callable[..., None]:
+        """Return the function that writes a step, given its ordinal and the time."""
+        if isinstance(step, AdoptedStep):
+            return partial(records.adopt, row=self._adopted(step))
+        return partial(records.append, row=self._row(step))
+
+    def _adopted(self, step: AdoptedStep) -> dict[str, Any]:
+        return {
+            "parent_id": step.parent_id,
+            "scope": step.scope,
+            "seq": step.seq,
+            "result": None if step.result is None else self._bodies.pack(step.result),
+            **_columns(step.inputs),
+        }
 
     def _row(self, step: FreeStep) -> dict[str, Any]:
         return {

@@ -1,6 +1,6 @@
 """Rows of steps: begin, finish, cancel, read and copy them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
@@ -140,24 +140,15 @@ def finish(connection: Connection, lease: Lease, scope: str, seq: int, row: dict
 
 
 def append(
-    connection: Connection,
-    lease: Lease,
-    rows: Sequence[dict[str, Any]],
-    ordinals: Sequence[int],
-    now: float,
+    connection: Connection, lease: Lease, row: dict[str, Any], ordinal: int, now: float
 ) -> None:
-    """Write whole steps that have just ended, except those that already exist.
+    """Write a whole step that has just ended, unless it already exists.
 
     Raises:
-        JournalError: another step exists at a position.
+        JournalError: another step exists at its position.
     """
-    for row, ordinal in zip(rows, ordinals, strict=True):
-        began_at = now - row["duration_s"]
-        _append(connection, lease, {**row, "ordinal": ordinal, "started_at": began_at})
-
-
-def _append(connection: Connection, lease: Lease, row: dict[str, Any]) -> None:
-    mine = {**row, "attempt_id": lease.attempt_id, "epoch": lease.epoch}
+    placed = {"ordinal": ordinal, "started_at": now - row["duration_s"]}
+    mine = {**row, **placed, "attempt_id": lease.attempt_id, "epoch": lease.epoch}
     if _ENTER.run(connection, mine).first() is not None:
         return
     there = connection.execute(_FIND, _key(lease, row["scope"], row["seq"])).one()
@@ -247,28 +238,26 @@ def copy_before(
 
 
 def adopt(
-    connection: Connection,
-    lease: Lease,
-    parent_id: str,
-    scope: str,
-    seq: int,
-    changed: dict[str, Any],
+    connection: Connection, lease: Lease, row: dict[str, Any], ordinal: int, now: float
 ) -> None:
     """Copy one step of another attempt to the same position, unless it is there already.
 
-    `changed` has a value for each column that may differ.
+    `row` has the other attempt as `parent_id`, the position, and the columns of `_CHANGED` but the
+    ordinal.
 
     Raises:
         JournalError: the other attempt has no such step with a result.
     """
-    key = _key(lease, scope, seq)
-    new = {f"new_{name}": value for name, value in changed.items()}
-    if _ADOPT.run(connection, {**key, **new, "parent": parent_id}).first() is not None:
+    key = _key(lease, row["scope"], row["seq"])
+    placed = {**row, "ordinal": ordinal}
+    changed = {f"new_{name}": placed[name] for name in _CHANGED}
+    if _ADOPT.run(connection, {**key, **changed, "parent": row["parent_id"]}).first() is not None:
         return
     there = connection.execute(_FIND, key).first()
     if there is None or there.result is None:
         raise JournalError(
-            f"attempt {parent_id} has no step {place(scope, seq)} any more: its steps were pruned",
+            f"attempt {row['parent_id']} has no step {place(row['scope'], row['seq'])} any more: "
+            "its steps were pruned",
             retryable=False,
         )
 

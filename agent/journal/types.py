@@ -129,6 +129,25 @@ class FreeStep:
 
 
 @dataclass(frozen=True)
+class AdoptedStep:
+    """A step with the result that another attempt recorded at the same position.
+
+    It is credited to its own attempt and not billed again.
+    """
+
+    parent_id: str
+    scope: str
+    seq: int
+    inputs: Inputs
+    result: bytes | None = None
+    """Replaces the recorded result."""
+
+
+EndedStep = FreeStep | AdoptedStep
+"""A step that is over, and was no call that this attempt pays for."""
+
+
+@dataclass(frozen=True)
 class Tenure:
     """The time for which a worker held an attempt."""
 

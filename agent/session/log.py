@@ -4,6 +4,7 @@ A model call costs money, so it is written before and after the call. Any other 
 once, after it ran: if it is cut off, it leaves no bill, and its workspace is restored to the state
 after the last recorded step. So a step in a workspace may wait for the intent of the next call, and
 both are written in one transaction. An event may wait too: it is a reading that can be made again.
+So may a step that another attempt answers, which it can do again.
 """
 
 import asyncio
@@ -16,6 +17,8 @@ from typing import Protocol
 from agent.errors import BudgetReserved, InvalidSpec
 from agent.journal import (
     UNKNOWN_INPUTS,
+    AdoptedStep,
+    EndedStep,
     FreeStep,
     InboxMessage,
     Inputs,
@@ -103,11 +106,19 @@ class StepLog(Protocol):
         ...
 
     async def flush(self) -> None:
-        """Record every step that was appended. Call this before another step depends on one."""
+        """Record every step."""
+        ...
+
+    async def settle(self, kind: StepKind) -> None:
+        """Record the steps on which the effects of a step of this kind may depend.
+
+        A reading has no effects, nor has a reused step: neither waits for the other, so that the
+        steps of concurrent scopes keep the order in which they were asked for.
+        """
         ...
 
     async def reused(self, step: Entry) -> RecordedStep | None:
-        """Record the result of the same step of another attempt. Return it, or None."""
+        """Return the same step of another attempt, or None. It may be recorded later."""
         ...
 
     def parent_request(self, scope: str, seq: int) -> bytes | None:
@@ -156,6 +167,9 @@ class NoLog:
         return
 
     async def flush(self) -> None:
+        return
+
+    async def settle(self, kind: StepKind) -> None:
         return
 
     async def reused(self, step: Entry) -> RecordedStep | None:
@@ -223,7 +237,7 @@ class JournalLog:
                 return
             await self.sleep(timings().budget_poll_s)
 
-    def _intend(self, call: Entry, reservation: Reservation, after: Sequence[FreeStep]) -> None:
+    def _intend(self, call: Entry, reservation: Reservation, after: Sequence[EndedStep]) -> None:
         self.journal.intend(
             self.lease,
             call.scope,
@@ -276,6 +290,10 @@ class JournalLog:
     async def flush(self) -> None:
         await self._unwritten.write()
 
+    async def settle(self, kind: StepKind) -> None:
+        if self._unwritten.kinds - ({"event"} if kind == "event" else set()):
+            await self.flush()
+
     async def reused(self, step: Entry) -> RecordedStep | None:
         if self.reuse is None:
             return None
@@ -283,15 +301,8 @@ class JournalLog:
         if known is None:
             return None
         edited = self.reuse.edited(step.scope, step.seq)
-        await self.flush()
-        await asyncio.to_thread(
-            self.journal.adopt,
-            self.lease,
-            self.reuse.parent_id,
-            step.scope,
-            step.seq,
-            inputs=step.inputs,
-            result=edited,
+        self._unwritten.add(
+            AdoptedStep(self.reuse.parent_id, step.scope, step.seq, step.inputs, edited)
         )
         return known if edited is None else replace(known, result=edited)
 
@@ -302,5 +313,6 @@ class JournalLog:
         return await asyncio.to_thread(self.journal.inbox(self.lease.attempt_id).read, after)
 
     async def begin_wait(self, wanted: Wanted, about: str, after: int) -> None:
+        await self.flush()  # a person may decide by what those steps did
         inbox = self.journal.inbox(self.lease.attempt_id)
         await asyncio.to_thread(inbox.begin_wait, self.lease, wanted, about, after)

@@ -242,13 +242,13 @@ class Line:
         over = deadline is not None and deadline.left_s <= 0
         if over:
             entry = replace(entry, kind="limit")
-        if entry.kind != "model":
-            await log.flush()
-        else:
+        if entry.kind == "model":
             request = await self._announced(entry, request)
             if deadline is not None and deadline.left_s <= 0:  # after a wait for the budget
                 await log.cancel(entry)
                 over, entry = True, replace(entry, kind="limit")
+        else:
+            await log.settle(entry.kind)
         started_at, clock = datetime.now(UTC), time.perf_counter()
         result: Result
         try:

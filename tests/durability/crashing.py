@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.arms import ArmKind
-from agent.journal import FreeStep, Journal, Lease
+from agent.journal import EndedStep, Journal, Lease
 from agent.models.chat import bash_call
 from agent.models.protocol import Model, ModelInfo, ModelReply, ModelRequest, Usage
 from agent.types import Task
@@ -172,9 +172,9 @@ class Points:
         """Put the points around a method of the journal that writes a step."""
 
         def counted(
-            journal: Journal, lease: Lease, first: str | FreeStep, *arguments: Any, **options: Any
+            journal: Journal, lease: Lease, first: str | EndedStep, *arguments: Any, **options: Any
         ) -> Any:
-            scope = first.scope if isinstance(first, FreeStep) else first
+            scope = first if isinstance(first, str) else first.scope
             self.point(f"before {name}", scope)
             result = call(journal, lease, first, *arguments, **options)
             self.point(f"after {name}", scope)

@@ -16,7 +16,7 @@ from flows.experiments.cells import Cell, Place
 from flows.storage.lake import Lake
 from tests.durability import crashing
 
-WRITES = ("start", "acquire", "adopt", "append", "intend", "record", "end")
+WRITES = ("start", "acquire", "append", "intend", "record", "end")
 
 INSTANCE = "durabench__slotwise-2"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from agent.errors import FencedError, JournalError
-from agent.journal import FreeStep, Inputs, Journal, Lease, TreeRef
+from agent.journal import AdoptedStep, FreeStep, Inputs, Journal, Lease, TreeRef
 from tests.agent.journal.workers import attempt, intend, record
 
 INPUTS = Inputs(TreeRef("t", "d"), "inputs")
@@ -24,8 +24,8 @@ def child(journal: Journal, lease: Lease) -> Lease:
 
 def test_an_adopted_step_is_credited_and_not_billed(journal: Journal, child: Lease) -> None:
     """An adopted step is that of the parent, with its inputs and an order of its own."""
-    journal.adopt(child, "a1", "", 1, inputs=INPUTS)
-    journal.adopt(child, "a1", "", 0, inputs=INPUTS)
+    journal.append(child, AdoptedStep("a1", "", 1, INPUTS))
+    journal.append(child, AdoptedStep("a1", "", 0, INPUTS))
     first, second = journal.steps("a2")
     assert (first.result, first.cost_usd, first.copied, first.ordinal) == (b"reply", 0.125, True, 2)
     assert (second.result, second.inputs, second.ordinal) == (b"out", INPUTS, 1)
@@ -36,8 +36,8 @@ def test_an_adopted_step_is_credited_and_not_billed(journal: Journal, child: Lea
 
 def test_adopting_twice_and_editing(journal: Journal, child: Lease) -> None:
     """Adopting a step again changes nothing. An edited result replaces that of the parent."""
-    journal.adopt(child, "a1", "", 0, inputs=INPUTS, result=b"edited")
-    journal.adopt(child, "a1", "", 0, inputs=INPUTS)
+    journal.append(child, AdoptedStep("a1", "", 0, INPUTS, b"edited"))
+    journal.append(child, AdoptedStep("a1", "", 0, INPUTS))
     [step] = journal.steps("a2")
     assert (step.result, step.cost_usd) == (b"edited", 0.125)
 
@@ -46,15 +46,15 @@ def test_an_adopted_step_replaces_an_intent(journal: Journal, child: Lease) -> N
     """An intent of a run that died makes room for the step that answers it now."""
     intend(journal, child, 0)
     again = journal.acquire("a2", "second", 300)
-    journal.adopt(again, "a1", "", 0, inputs=INPUTS)
+    journal.append(again, AdoptedStep("a1", "", 0, INPUTS))
     assert [step.result for step in journal.steps("a2")] == [b"reply"]
 
 
 def test_absent_steps_and_lost_leases_are_refused(journal: Journal, child: Lease) -> None:
     """A step that was pruned meanwhile, and a worker that lost its lease, are errors."""
     with pytest.raises(JournalError, match="no step 7 any more"):
-        journal.adopt(child, "a1", "", 7, inputs=INPUTS)
+        journal.append(child, AdoptedStep("a1", "", 7, INPUTS))
     journal.release(child)
     journal.acquire("a2", "third", 300)
     with pytest.raises(FencedError):
-        journal.adopt(child, "a1", "", 0, inputs=INPUTS)
+        journal.append(child, AdoptedStep("a1", "", 0, INPUTS))

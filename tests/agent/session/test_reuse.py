@@ -14,6 +14,7 @@ from agent.errors import Waiting
 from agent.journal import Attempt, InboxMessage, Journal
 from agent.journal.blobs import Blobs
 from agent.journal.holding import held
+from agent.session import unwritten
 from agent.session.log import JournalLog
 from agent.session.reuse import Origins, Reuse, Rules
 from agent.session.session import Session
@@ -99,6 +100,20 @@ async def test_nothing_changed_buys_nothing_and_opens_no_workspace(family: Famil
     assert family.workspaces.opened == []
     account = family.journal.account("fork")
     assert (account.calls_credited, account.calls_billed, account.billed_usd) == (2, 0, 0.0)
+
+
+async def test_reused_steps_in_a_row_are_written_with_the_next_call(
+    family: Family, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are in the journal, in their order, before a call that may build on them is sent."""
+    monkeypatch.setattr(unwritten, "HOLD_S", 3600.0)
+    async with family.session("fork", model=scripted("reused", "next")) as session:
+        await work(session)
+        assert family.journal.steps("fork") == []
+        await session.call(ASK)
+    ordered = sorted(family.journal.steps("fork"), key=lambda step: step.ordinal)
+    assert [step.copied for step in ordered] == [True] * 5 + [False]
+    assert [step.kind for step in ordered[1:4]] == ["command", "command", "action"]
 
 
 @pytest.mark.parametrize(
