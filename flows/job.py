@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -222,9 +223,11 @@ async def _candidates(prepared: Prepared, place: Place, store: Lake, stop: Stop)
     await asyncio.to_thread(journals.claim, store, experiment.name)
     declare(experiment, [instance], place.environment, store)
     cells = [Cell(experiment, arm, instance, 0, place) for arm in experiment.arms]
-    if prepared.checks is not None:  # before anything is bought
+    if prepared.checks is not None and not prepared.follows:  # before anything is bought
         await _base(prepared, place, store)
-    works = [_candidate(prepared, cell, store, stop) for cell in cells]
+    works: list[Awaitable[Any]] = [_candidate(prepared, cell, store, stop) for cell in cells]
+    if prepared.checks is not None and prepared.follows:  # earlier steps have shown that it works
+        works.append(_base(prepared, place, store))
     ended = await asyncio.gather(*works, return_exceptions=True)
     failed = [each for each in ended if isinstance(each, BaseException)]
     others = [each for each in failed if not isinstance(each, BudgetExhausted)]

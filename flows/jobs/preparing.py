@@ -42,6 +42,8 @@ class Prepared:
     """None without verification."""
     instance: Instance
     experiment: Experiment
+    follows: bool = False
+    """True if it begins at what earlier steps of a pipeline made, in the image of their base."""
 
 
 def prepare(request: Request, lake: Lake, within: Prepared | None = None) -> Prepared:
@@ -84,7 +86,8 @@ def prepare(request: Request, lake: Lake, within: Prepared | None = None) -> Pre
         takes_paths=runner is None or runner.takes_paths,
     )
     experiment = _experiment(request, instance)
-    return Prepared(request, row, source, mirror, made_by, checks, instance, experiment)
+    follows = within is not None and row["base_commit"] != within.row["base_commit"]
+    return Prepared(request, row, source, mirror, made_by, checks, instance, experiment, follows)
 
 
 def _source(request: Request, known: Row | None) -> Source:

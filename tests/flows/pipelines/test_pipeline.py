@@ -7,6 +7,7 @@ import pytest
 
 from agent.errors import InfrastructureError
 from eval.types import Instance
+from flows import job
 from flows.errors import GateFailed
 from flows.jobs import verification
 from flows.pipeline import pipeline as run_pipeline
@@ -74,6 +75,33 @@ async def test_steps_that_begin_together_verify_their_base_once(
     run = await run_pipeline(asked, lake_path)
     assert set(states(lake_path, run).values()) == {"done"}
     assert len(commits) == len({*commits}) == 2
+
+
+async def test_a_later_step_verifies_its_base_while_its_arm_works(
+    lake_path: str, forge: Forge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first step has shown that the tests can be run. Only it waits for that."""
+    begun, order = asyncio.Event(), list[str]()
+    before, solve = verification.before, job.solve_only
+
+    async def slow(instance: Instance, *others: Any) -> dict[str, Any]:
+        if order:
+            await asyncio.wait_for(begun.wait(), 60)
+        order.append("base")
+        return await before(instance, *others)
+
+    async def noted(*cell: Any, **options: Any) -> str:
+        if "arm" in order:
+            begun.set()
+        order.append("arm")
+        return await solve(*cell, **options)
+
+    monkeypatch.setattr(verification, "before", slow)
+    monkeypatch.setattr(job, "solve_only", noted)
+    asked = pipeline(step("Fix_it", REPAIR), step("b", "echo 1 >b.txt", "Fix_it"))
+    run = await run_pipeline(asked, lake_path)
+    assert set(states(lake_path, run).values()) == {"done"}
+    assert order == ["base", "arm", "arm", "base"]
 
 
 async def test_a_failing_step_that_may_fail_feeds_two_others(forge: Forge, lake_path: str) -> None:
