@@ -7,6 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from prefect import task
 from prefect.client.schemas.objects import State, TaskRun
+from prefect.context import TagsContext
 from prefect.filesystems import RemoteFileSystem
 from prefect.settings import PREFECT_API_URL
 from prefect.tasks import Task, exponential_backoff
@@ -89,11 +90,14 @@ async def result_of(
 ) -> R:
     """Return the result of a task, recorded or new.
 
-    Prefect is not to search its arguments for results of other task runs: they hold none.
+    Prefect is not to search its arguments for results of other task runs: they hold none. The task
+    run has no tags, also those of its flow run: Prefect asks the server for the limits of each, and
+    waits seconds where the server closes the connection meanwhile.
 
     Raises:
         Exception: what the task raised.
     """
     plain = {name: quote(value) for name, value in kwargs.items()}
-    state: State[R] = await task(*map(quote, args), **plain, return_state=True)  # type: ignore
+    with TagsContext(current_tags=set()):
+        state: State[R] = await task(*map(quote, args), **plain, return_state=True)  # type: ignore
     return await state.aresult()
