@@ -8,6 +8,7 @@ path. Tables that experiments share have no such folders. Times are UTC, text is
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -32,7 +33,7 @@ class Table:
     grain: str
     columns: tuple[Column, ...]
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """Arrow schema of one file."""
         return pa.schema([pa.field(c.name, c.type, nullable=not c.required) for c in self.columns])

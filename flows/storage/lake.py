@@ -40,6 +40,9 @@ Row = dict[str, Any]
 DEFAULT = "lake"
 VARIABLE = "DURABENCH_LAKE"
 
+_SMALL_BYTES = 8 * 2**10
+"""Below it, a dictionary and a codec for each column take more time than they save space."""
+
 
 @dataclass(frozen=True)
 class Lake:
@@ -371,7 +374,10 @@ def _remove(path: "Path | UPath") -> None:
 
 def _parquet(rows: pa.Table) -> bytes:
     content = pa.BufferOutputStream()
-    pq.write_table(rows, content, compression="zstd")
+    if rows.nbytes < _SMALL_BYTES:
+        pq.write_table(rows, content, compression="none", use_dictionary=False)
+    else:
+        pq.write_table(rows, content, compression="zstd")
     written: bytes = content.getvalue().to_pybytes()
     return written
 
@@ -385,8 +391,9 @@ def _parsed(content: bytes, columns: Sequence[str] | None = None) -> list[Row]:
 
 def _arrow(table: Table, rows: list[Row]) -> pa.Table:
     schema = table.schema
-    unknown = {key for row in rows for key in row} - set(schema.names)
-    missing = {name for row in rows for name in schema.names if name not in row}
+    names = set(schema.names)
+    unknown = {key for row in rows for key in row} - names
+    missing = {name for row in rows for name in names - row.keys()}
     if unknown or missing:
         raise ValueError(f"{table.name}: unknown columns {unknown}, missing columns {missing}")
     arrow = pa.Table.from_pylist(rows, schema=schema)
