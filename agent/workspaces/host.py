@@ -172,10 +172,14 @@ def _path_of(name: str) -> Path:
 
 def _named(name: str) -> Path:
     path = _path_of(name)
-    with contextlib.suppress(FileNotFoundError):  # nothing is left of it, or a sweep was faster
-        discard(path)
-    path.mkdir(mode=0o700)
-    return path
+    while True:
+        with contextlib.suppress(FileNotFoundError):  # nothing is left of it, or a sweep was faster
+            discard(path)
+        try:
+            path.mkdir(mode=0o700)
+        except FileExistsError:  # of a worker that has lost the attempt and does not know it yet
+            continue
+        return path
 
 
 def read_labels(folder: Path) -> dict[str, str]:

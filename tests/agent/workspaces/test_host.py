@@ -206,6 +206,28 @@ async def test_a_folder_that_a_concurrent_cleanup_removes_is_created_again(
     await workspace.close()
 
 
+@pytest.mark.usefixtures("temporary")
+async def test_a_worker_that_lost_the_attempt_may_open_the_same_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its folder appears after the leftovers were removed. The later worker gets its own."""
+    real, made = host.discard, list[Path]()
+
+    def discard_and_lose(folder: Path) -> None:
+        try:
+            real(folder)
+        finally:
+            if not made:
+                folder.mkdir()
+                made.append(folder)
+
+    monkeypatch.setattr(host, "discard", discard_and_lose)
+    workspace = await HostWorkspace.open(prepare=prepare, base_commit="HEAD", name="attempt")
+    assert len(made) == 1
+    assert await sh(workspace, "cat text.txt") == "here\n"
+    await workspace.close()
+
+
 async def test_without_bash_the_error_is_clear(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
