@@ -374,10 +374,9 @@ def _remove(path: "Path | UPath") -> None:
 
 def _parquet(rows: pa.Table) -> bytes:
     content = pa.BufferOutputStream()
-    if rows.nbytes < _SMALL_BYTES:
-        pq.write_table(rows, content, compression="none", use_dictionary=False)
-    else:
-        pq.write_table(rows, content, compression="zstd")
+    small = rows.nbytes < _SMALL_BYTES
+    codec = "none" if small else "zstd"
+    pq.write_table(rows, content, compression=codec, use_dictionary=not small)
     written: bytes = content.getvalue().to_pybytes()
     return written
 
