@@ -42,7 +42,7 @@ class Prepared:
     """None without verification."""
     instance: Instance
     experiment: Experiment
-    follows: bool = False
+    follows: bool
     """True if it begins at what earlier steps of a pipeline made, in the image of their base."""
 
 
@@ -86,8 +86,12 @@ def prepare(request: Request, lake: Lake, within: Prepared | None = None) -> Pre
         takes_paths=runner is None or runner.takes_paths,
     )
     experiment = _experiment(request, instance)
-    follows = within is not None and row["base_commit"] != within.row["base_commit"]
+    follows = _follows(row, within)
     return Prepared(request, row, source, mirror, made_by, checks, instance, experiment, follows)
+
+
+def _follows(row: Row, within: Prepared | None) -> bool:
+    return within is not None and row["base_commit"] != within.row["base_commit"]
 
 
 def _source(request: Request, known: Row | None) -> Source:
@@ -118,10 +122,9 @@ def _recipe(
     if within is None:
         kind, install = (project.kind, project.install) if project else (None, None)
         return job_images.recipe(files, kind, install, request.image)
-    base = within.row["base_commit"]
-    if row["base_commit"] == base:
+    if not _follows(row, within):
         return within.recipe
-    return Recipe(base=within.row["image"], since=base)
+    return Recipe(base=within.row["image"], since=within.row["base_commit"])
 
 
 def checks_of(request: Request, project: Project | None) -> Checks | None:
