@@ -112,8 +112,8 @@ class StepLog(Protocol):
     async def settle(self, kind: StepKind) -> None:
         """Record the steps on which the effects of a step of this kind may depend.
 
-        A reading has no effects, nor has a reused step: neither waits for the other, so that the
-        steps of concurrent scopes keep the order in which they were asked for.
+        No step waits for reused ones, and a reading does not wait for readings, so that the steps
+        of concurrent scopes keep the order in which they were asked for.
         """
         ...
 

@@ -4,7 +4,7 @@ Then a command, or the reading of a message, and the model call after it need on
 instead of two, and all the steps in a row that another attempt answers need one. Until a step is
 written, nothing outside this process depends on its result: no call that contains it is sent, no
 person is asked, and no step that has effects begins. A crash therefore repeats the step as if it
-had never ended. For a reused step, even those with effects do not wait: it always ends the same.
+had never ended. Steps with effects do not wait for a reused one, whose result every run repeats.
 """
 
 import asyncio

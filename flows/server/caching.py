@@ -91,8 +91,8 @@ async def result_of(
     """Return the result of a task, recorded or new.
 
     Prefect is not to search its arguments for results of other task runs: they hold none. The task
-    run has no tags, also those of its flow run: Prefect asks the server for the limits of each, and
-    waits seconds where the server closes the connection meanwhile.
+    run does not inherit the tags of its flow run: Prefect asks the server for the limit of each
+    tag, and a request on a connection that the server has just closed is repeated seconds later.
 
     Raises:
         Exception: what the task raised.
