@@ -2,6 +2,7 @@
 
 import functools
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -29,6 +30,9 @@ _BYTES_PER_TOKEN = 3
 _TOKENS_PER_CALL = 1_000
 """Tokens that providers add to a request with tools: their own instructions and separators."""
 
+_TOKENS_PER_STEP = 256
+"""Estimates are multiples of it, so that calls of nearly the same size have one price."""
+
 
 def estimated_tokens(request: ModelRequest) -> int:
     """Return the size of a request in tokens, a little more than any tokenizer would count.
@@ -39,7 +43,8 @@ def estimated_tokens(request: ModelRequest) -> int:
     text = json.dumps(asked, ensure_ascii=False)
     plain = len(text.encode("ascii", "ignore"))
     other = len(text.encode("utf-8", "replace")) - plain
-    return plain // _BYTES_PER_TOKEN + other + _TOKENS_PER_CALL
+    tokens = plain // _BYTES_PER_TOKEN + other + _TOKENS_PER_CALL
+    return -(-tokens // _TOKENS_PER_STEP) * _TOKENS_PER_STEP
 
 
 @dataclass(frozen=True)
@@ -76,12 +81,18 @@ class Ceilings:
         spec = self.spec
         if spec.input_cost_per_token is not None and spec.output_cost_per_token is not None:
             return inputs * spec.input_cost_per_token + outputs * spec.output_cost_per_token
-        if not self.is_priced:
-            return None
-        costs = [self._listed_usd(inputs, outputs, dearest=dearest) for dearest in (False, True)]
+        return self._listed_usd(inputs, outputs) if self.is_priced else None
+
+    @functools.cached_property
+    def _listed_usd(self) -> Callable[[int, int], float]:
+        """Prices of calls by their sizes. To compute one from LiteLLM's list takes 0.3 ms."""
+        return functools.lru_cache(self._dearest_usd)
+
+    def _dearest_usd(self, inputs: int, outputs: int) -> float:
+        costs = [self._usd_in_tier(inputs, outputs, dearest=dearest) for dearest in (False, True)]
         return max(cost[0] for cost in costs) + max(cost[1] for cost in costs)
 
-    def _listed_usd(self, inputs: int, outputs: int, *, dearest: bool) -> tuple[float, float]:
+    def _usd_in_tier(self, inputs: int, outputs: int, *, dearest: bool) -> tuple[float, float]:
         """Return what input and output cost by LiteLLM's list, in the tier of a call of that size.
 
         With `dearest`, all input is written to a cache, and all output is reasoning.

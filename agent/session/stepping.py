@@ -84,6 +84,8 @@ class AttemptState:
     origins: Origins = field(default_factory=Origins)
     turn_end: asyncio.Event | None = None
     """Set when a person ends the turn."""
+    has_prices: bool = False
+    """True if the price of a call was asked for, so that the models have loaded their lists."""
     steps: list[Step] = field(default_factory=list)
     scopes: set[str] = field(default_factory=set)
 
@@ -351,8 +353,7 @@ class Line:
         """Reserve the cost of a call, or of the dearest cheaper one that is allowed."""
         lowest_usd, refused = float("inf"), None
         for each in (request, *request.cheaper()):
-            # In a thread: the first call may have to load a model's price list.
-            ceiling_usd = await asyncio.to_thread(each.ceiling_usd)
+            ceiling_usd = await self._ceiling_usd(each)
             if refused is not None and (ceiling_usd is None or ceiling_usd >= lowest_usd):
                 continue
             try:
@@ -365,6 +366,14 @@ class Line:
                 return each
         assert refused is not None, "the first was refused"
         raise refused
+
+    async def _ceiling_usd(self, request: Contact) -> float | None:
+        """Return the highest possible cost of a call, or None if it is unknown."""
+        if self.attempt.has_prices:
+            return request.ceiling_usd()
+        ceiling_usd = await asyncio.to_thread(request.ceiling_usd)  # may load the price list
+        self.attempt.has_prices = True
+        return ceiling_usd
 
     async def _undone(self, error: Destroyed) -> CutOff:
         """Close a workspace that holds no repository.
