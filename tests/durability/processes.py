@@ -13,6 +13,7 @@ PATIENCE_S = 300
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
+        "tests.agent.arms.loop.test_killed_chat",
         "tests.durability.crashing",
         "tests.durability.pausing",
         "tests.durability.spending",

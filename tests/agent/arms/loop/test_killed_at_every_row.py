@@ -1,5 +1,9 @@
 """Programs and subagents whose process dies after any row of the journal."""
 
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -91,19 +95,35 @@ async def solve(attempts: Attempts, name: str, dies_after: int | None = None) ->
     )
 
 
+@pytest.fixture(scope="module")
+def undisturbed(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str], tuple[Attempts, Outcome]]:
+    """Return a function that returns an attempt that nothing disturbed, and its outcome."""
+
+    @cache
+    def solved(name: str) -> tuple[Attempts, Outcome]:
+        whole = Attempts(tmp_path_factory.mktemp("whole"))
+        with ThreadPoolExecutor(1) as thread:  # a test has its own event loop
+            return whole, thread.submit(asyncio.run, solve(whole, name)).result()
+
+    return solved
+
+
 @pytest.mark.slow
 @pytest.mark.sampled(22)
 @pytest.mark.parametrize(
     ("name", "rows"), [(name, rows) for name, most in ROWS.items() for rows in range(most)]
 )
 async def test_a_resume_has_the_results_of_an_undisturbed_run(
-    tmp_path: Path, name: str, rows: int
+    tmp_path: Path,
+    undisturbed: Callable[[str], tuple[Attempts, Outcome]],
+    name: str,
+    rows: int,
 ) -> None:
     """After a death at any row, calls, results and patch are those of a run without one."""
-    (tmp_path / "whole").mkdir()
-    (tmp_path / "killed").mkdir()
-    whole, killed = Attempts(tmp_path / "whole"), Attempts(tmp_path / "killed")
-    wanted = await solve(whole, name)
+    whole, wanted = undisturbed(name)
+    killed = Attempts(tmp_path)
     with pytest.raises(Died):
         await solve(killed, name, rows)
     before = bought(killed.recorded)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import multiprocessing
 import os
 import signal
 import statistics
@@ -19,8 +18,7 @@ from agent.session.steps import from_record
 from agent.types import Outcome
 from tests.agent.arms.durable.conftest import Said
 from tests.agent.arms.loop.conftest import Attempts, Died, Mortal
-
-SPAWN = multiprocessing.get_context("spawn")
+from tests.durability import processes
 
 TURNS = 10
 REPLIES: list[Said] = [
@@ -85,22 +83,28 @@ def answered(attempts: Attempts) -> int:
     return sum(step.kind == "model" and step.result is not None for step in steps)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, list[Any]]:
+    """Return the outcome and the history of a chat that nothing disturbs."""
+    attempts = Attempts(tmp_path_factory.mktemp("whole"))
+    return asyncio.run(talk(attempts)), history(attempts)
+
+
 @pytest.mark.slow
 @pytest.mark.sampled(30)
 @pytest.mark.parametrize("rows", range(ROWS))
-async def test_a_chat_goes_on_after_a_death_at_any_row(tmp_path: Path, rows: int) -> None:
+async def test_a_chat_goes_on_after_a_death_at_any_row(
+    tmp_path: Path, whole: tuple[Outcome, list[Any]], rows: int
+) -> None:
     """Every message is answered once, no answer is bought twice, and the history is the same."""
-    (tmp_path / "whole").mkdir()
-    (tmp_path / "killed").mkdir()
-    whole, killed = Attempts(tmp_path / "whole"), Attempts(tmp_path / "killed")
-    wanted = await talk(whole)
+    killed = Attempts(tmp_path)
     with pytest.raises(Died):
         await talk(killed, rows)
     before = answered(killed)
     found = await talk(killed)
     assert len(killed.model.asked) == 2 * TURNS - before
-    assert (found.status, found.patch) == (wanted.status, wanted.patch)
-    assert history(killed) == history(whole)
+    assert (found.status, found.patch) == (whole[0].status, whole[0].patch)
+    assert history(killed) == whole[1]
     assert [message.n for message in killed.journal.inbox("a").read()] == [*range(1, TURNS + 1)]
 
 
@@ -114,13 +118,6 @@ def be_killed(folder: str, workspace: str, rows: int) -> None:
         asyncio.run(talk(attempts, rows))
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, list[Any]]:
-    """Return the outcome and the history of a chat that nothing disturbs."""
-    attempts = Attempts(tmp_path_factory.mktemp("whole"))
-    return asyncio.run(talk(attempts)), history(attempts)
-
-
 @pytest.mark.slow
 @pytest.mark.full
 @pytest.mark.parametrize("rows", range(ROWS))
@@ -129,11 +126,8 @@ def test_a_chat_goes_on_after_sigkill_at_any_row(
 ) -> None:
     """The next process finds the lease of a dead one and its work tree, and buys nothing twice."""
     attempts = Attempts(tmp_path)
-    given = (str(tmp_path), attempts.workspaces._name, rows)
-    process = SPAWN.Process(target=be_killed, args=given)
-    process.start()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
+    exit_code = processes.run(be_killed, str(tmp_path), attempts.workspaces._name, rows)
+    assert exit_code == -signal.SIGKILL
     before = answered(attempts)
     found = asyncio.run(talk(attempts))
     assert len(attempts.model.asked) == 2 * TURNS - before
