@@ -8,6 +8,7 @@ points of each setting are divided among several tests; one of these tests is in
 import asyncio
 import re
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ _FOLDER = re.compile(r"durabench-\d+-[0-9a-f]{8}-")
 
 CALLS = len(crashing.COMMANDS)
 
+Undisturbed = tuple[dict[str, Any], list[str]]
+
 
 def result(lake: Path, environment: str) -> dict[str, Any]:
     """Return the result of an attempt: patch, last work tree, steps, calls and cost."""
@@ -53,7 +56,21 @@ def result(lake: Path, environment: str) -> dict[str, Any]:
 
 def asked(step: RecordedStep) -> str:
     """Return the request of a step without the workspace's path, which differs for each journal."""
-    return _FOLDER.sub("", step.request.decode())
+    return _FOLDER.sub("", step.request.decode()).replace(tempfile.gettempdir(), "")
+
+
+@pytest.fixture(scope="module")
+def known() -> dict[object, Undisturbed]:
+    """Return the results of attempts that nothing disturbed, by setting, as tests add them."""
+    return {}
+
+
+def undisturbed(setting: Setting, environment: str) -> Undisturbed:
+    """Return the result of an attempt that nothing disturbs, and the points that it passes."""
+    assert run_attempt(setting, environment, None) == 0
+    expected = result(setting.lake, environment)
+    assert expected["calls"] == CALLS
+    return expected, crashing.points_passed(setting.lake)
 
 
 def settings() -> Iterator[Any]:
@@ -79,18 +96,21 @@ def test_a_killed_attempt_resumes_where_it_was(
     environment: str,
     new_journal: NewJournal,
     share: Share,
+    known: dict[object, Undisturbed],
     counting: CountingServer,
     tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
     """A killed attempt resumes to the same patch, tree and steps as an undisturbed one.
 
     At most the call in flight is repeated, and then the bill contains it twice.
     """
-    undisturbed = Setting(tmp_path / "undisturbed", counting.url, new_journal())
-    assert run_attempt(undisturbed, environment, None) == 0
-    expected = result(undisturbed.lake, environment)
-    assert expected["calls"] == CALLS
-    points = share.of(crashing.points_passed(undisturbed.lake))
+    place = environment, request.node.callspec.params["new_journal"]
+    if place not in known:
+        setting = Setting(tmp_path / "undisturbed", counting.url, new_journal())
+        known[place] = undisturbed(setting, environment)
+    expected, passed = known[place]
+    points = share.of(passed)
     assert points
     attempt_id = attempt_key(crashing.cell(environment))[:32]
     for point in points:

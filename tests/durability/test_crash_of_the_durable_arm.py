@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def result(lake: Path, environment: str) -> dict[str, Any]:
     attempt_id = attempt_key(crashing.cell(environment, "durable"))[:32]
     account, outcome = journal.account(attempt_id), journal.outcome(attempt_id)
     assert outcome is not None
-    ended = json.loads(_VARIES.sub("", outcome))
+    ended = json.loads(_same_for_all(outcome))
     del ended["run"]  # start and duration
     return {
         "outcome": ended,
@@ -67,8 +68,38 @@ def result(lake: Path, environment: str) -> dict[str, Any]:
 
 
 def _digest(request: str) -> str:
-    """Return the digest of a request without the parts that differ between runs."""
-    return hashlib.sha256(_VARIES.sub("", request).encode()).hexdigest()
+    return hashlib.sha256(_same_for_all(request).encode()).hexdigest()
+
+
+def _same_for_all(text: str) -> str:
+    """Return a text without the parts that differ between runs."""
+    return _VARIES.sub("", text).replace(tempfile.gettempdir(), "")
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """An attempt that nothing disturbed."""
+
+    result: dict[str, Any]
+    calls: Counter[tuple[str, int]]
+    points: list[str]
+    """The points that it passed."""
+
+
+@pytest.fixture(scope="module")
+def known() -> dict[str, Undisturbed]:
+    """Return the undisturbed attempts by environment, as tests add them."""
+    return {}
+
+
+def undisturbed(setting: Setting, environment: str, counting: CountingServer) -> Undisturbed:
+    """Return an attempt that nothing disturbs."""
+    assert run_attempt(setting, environment, None, "durable") == 0
+    expected, calls = result(setting.lake, environment), counting.counts.copy()
+    assert expected["outcome"]["report"]["agent_verdict"] == "accepted"
+    assert expected["calls"] == calls.total() == len(calls)
+    assert left_behind(setting, environment) == []
+    return Undisturbed(expected, calls, crashing.points_passed(setting.lake))
 
 
 def left_behind(setting: Setting, environment: str) -> list[str]:
@@ -109,6 +140,7 @@ def test_a_killed_attempt_resumes_where_it_was(
     environment: str,
     of_each: int,
     share: Share,
+    known: dict[str, Undisturbed],
     new_journal: NewJournal,
     counting: CountingServer,
     tmp_path: Path,
@@ -117,13 +149,11 @@ def test_a_killed_attempt_resumes_where_it_was(
 
     At most the calls in flight are repeated.
     """
-    undisturbed = Setting(tmp_path / "undisturbed", counting.url, new_journal())
-    assert run_attempt(undisturbed, environment, None, "durable") == 0
-    expected, calls = result(undisturbed.lake, environment), counting.counts.copy()
-    assert expected["outcome"]["report"]["agent_verdict"] == "accepted"
-    assert expected["calls"] == calls.total() == len(calls)
-    assert left_behind(undisturbed, environment) == []
-    points = crashing.points_passed(undisturbed.lake)
+    if environment not in known:
+        setting = Setting(tmp_path / "undisturbed", counting.url, new_journal())
+        known[environment] = undisturbed(setting, environment, counting)
+    expected, calls = known[environment].result, known[environment].calls
+    points = known[environment].points
     of_twins = [point for point in points if of_a_twin(point)]
     chosen = [*spread(points, of_each), *spread(of_twins, of_each)]
     for number, point in enumerate(share.of(chosen)):
