@@ -22,6 +22,11 @@ def transaction(engine: Engine, work: Work[T]) -> T:
         return work(connection)
 
 
+def driver(connection: Connection) -> Any:
+    """Return the driver's own connection, which knows nothing of transactions of SQLAlchemy."""
+    return connection.connection.driver_connection
+
+
 class _Write(Generic[T]):
     """Work that waits for a transaction, and then its result or its error."""
 
@@ -34,21 +39,24 @@ class _Write(Generic[T]):
     def run(self, connection: Connection) -> None:
         """Run in a savepoint, so that an error of the work itself undoes this work alone."""
         self._result, self._error = [], None
-        connection.exec_driver_sql("SAVEPOINT one")  # SQLAlchemy's own take as long as the work
+        own = driver(connection)  # through SQLAlchemy, the savepoint takes as long as the work
+        own.execute("SAVEPOINT one")
         try:
             self._result.append(self._work(connection))
         except DATABASE_ERRORS:
             raise  # SQLite may have rolled back the whole transaction
         except Exception as error:
-            connection.exec_driver_sql("ROLLBACK TO one")
+            own.execute("ROLLBACK TO one")
             self._error = error
-        connection.exec_driver_sql("RELEASE one")
+        own.execute("RELEASE one")
 
-    def run_alone(self, engine: Engine) -> None:
+    def run_alone(self, connect: Callable[[], Connection]) -> None:
         """Run in a transaction of its own."""
         self._result, self._error = [], None
         try:
-            self._result.append(transaction(engine, self._work))
+            connection = connect()
+            with connection.begin():
+                self._result.append(self._work(connection))
         except Exception as error:
             self._error = error
         self.done = True
@@ -71,6 +79,7 @@ class GroupCommit:
         self.writing = threading.Lock()
         """Held during each transaction."""
         self._engine = engine
+        self._connection: Connection | None = None
         self._waiting: deque[_Write[Any]] = deque()
 
     def run(self, work: Work[T]) -> T:
@@ -82,14 +91,31 @@ class GroupCommit:
                 self._write_waiting(mine)
         return mine.result()
 
+    def close(self) -> None:
+        """Close the connection. A later write opens another one."""
+        with self.writing:
+            self._close()
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _open(self) -> Connection:
+        """Return the connection of all transactions, which takes as long to open as a statement."""
+        if self._connection is None:
+            self._connection = self._engine.connect()
+        return self._connection
+
     def _write_waiting(self, mine: _Write[Any]) -> None:
         writes = [self._waiting.popleft() for _ in range(len(self._waiting))]
         try:
             if len(writes) > 1 and self._write_together(writes):
                 return
             for write in writes:
-                write.run_alone(self._engine)
+                write.run_alone(self._open)
         except BaseException:  # a signal in the main thread: the others still wait
+            self._close()  # its transaction may have begun and not ended
             left = [write for write in writes if not write.done and write is not mine]
             self._waiting.extendleft(reversed(left))
             raise
@@ -97,7 +123,8 @@ class GroupCommit:
     def _write_together(self, writes: Sequence[_Write[Any]]) -> bool:
         """Return False if the transaction failed and nothing is written."""
         try:
-            with self._engine.begin() as connection:
+            connection = self._open()
+            with connection.begin():
                 for write in writes:
                     write.run(connection)
         except DATABASE_ERRORS:

@@ -14,7 +14,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from agent.errors import JournalError
-from agent.journal.commits import DATABASE_ERRORS, GroupCommit, Work, transaction
+from agent.journal.commits import DATABASE_ERRORS, GroupCommit, Work, driver, transaction
 
 T = TypeVar("T")
 
@@ -124,6 +124,8 @@ class Database:
 
     def close(self) -> None:
         """Close all connections."""
+        if self._group is not None:
+            self._group.close()
         self._engine.dispose()
 
     def _patiently(self, run: Callable[[], T], patience_s: float) -> T:
@@ -222,7 +224,7 @@ def _vacuum(engine: Engine) -> int:
 def _begin_sqlite(connection: Connection) -> None:
     # A reader that turns writer half way can fail for good, so a writer is one from the start.
     writes = connection.get_execution_options().get(WRITES)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    driver(connection).execute("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 def _prepare_postgresql(connection: Any, record: object) -> None:

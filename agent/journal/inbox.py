@@ -177,7 +177,7 @@ def forget(connection: Connection, attempt_id: str) -> None:
 
 def _send(connection: Connection, attempt_id: str, message: InboxMessage) -> InboxMessage:
     # The lock keeps the order of positions that of commits, and an end from coming between.
-    attempt = _LOCK.run(connection, {"of": attempt_id}).first()
+    attempt = _LOCK.run(connection, {"of": attempt_id}).fetchone()
     if attempt is None:
         raise MessageRefused(f"the journal has no attempt {attempt_id}")
     earlier = _same_or_end(connection, attempt_id, message.id)
@@ -216,7 +216,7 @@ def _add(connection: Connection, attempt_id: str, message: InboxMessage) -> Inbo
         "text": message.text,
         "sender": message.sender,
     }
-    return _message(_ADD.run(connection, {**row, "of": attempt_id}).one())
+    return _message(_ADD.run(connection, {**row, "of": attempt_id}).fetchone())
 
 
 def _same_or_end(connection: Connection, attempt_id: str, message_id: str) -> list[InboxMessage]:

@@ -33,13 +33,13 @@ def check(connection: Connection, lease: Lease) -> None:
     Raises:
         FencedError: another worker has already acquired it.
     """
-    if _CHECK.run(connection, _key(lease)).first() is None:
+    if _CHECK.run(connection, _key(lease)).fetchone() is None:
         raise _fenced(lease)
 
 
 def begin_steps(connection: Connection, lease: Lease, number: int) -> tuple[range, float]:
     """Check the lease like `check`. Return the ordinals of `number` further steps, and the time."""
-    begun = _BEGIN.run(connection, {**_key(lease), "steps": number}).first()
+    begun = _BEGIN.run(connection, {**_key(lease), "steps": number}).fetchone()
     if begun is None:
         raise _fenced(lease)
     return range(begun.ordinal - number + 1, begun.ordinal + 1), begun.now

@@ -171,7 +171,7 @@ def settle(
     Return the settled amount in billionths of a dollar, or None if nothing is reserved.
     """
     cost = None if cost_usd is None else to_nusd(cost_usd)
-    call = _SETTLE.run(connection, {**_key(lease, scope, seq), "cost_nusd": cost}).first()
+    call = _SETTLE.run(connection, {**_key(lease, scope, seq), "cost_nusd": cost}).fetchone()
     if call is None:
         return None
     _count(connection, counted_in, call.billed_nusd - call.reserved_nusd, 0)

@@ -111,7 +111,7 @@ def begin(connection: Connection, lease: Lease, row: dict[str, Any]) -> bool:
         JournalError: the step is recorded, or was begun with another request.
     """
     mine = {**row, "attempt_id": lease.attempt_id, "epoch": lease.epoch}
-    if _BEGIN.run(connection, mine).first() is not None:
+    if _BEGIN.run(connection, mine).fetchone() is not None:
         return True
     there = connection.execute(_FIND, _key(lease, row["scope"], row["seq"])).one()
     same = (there.epoch, there.digest) == (lease.epoch, row["digest"])
@@ -149,7 +149,7 @@ def append(
     """
     placed = {"ordinal": ordinal, "started_at": now - row["duration_s"]}
     mine = {**row, **placed, "attempt_id": lease.attempt_id, "epoch": lease.epoch}
-    if _ENTER.run(connection, mine).first() is not None:
+    if _ENTER.run(connection, mine).fetchone() is not None:
         return
     there = connection.execute(_FIND, _key(lease, row["scope"], row["seq"])).one()
     same = (there.epoch, there.digest, there.result) == (lease.epoch, row["digest"], row["result"])
@@ -251,7 +251,10 @@ def adopt(
     key = _key(lease, row["scope"], row["seq"])
     placed = {**row, "ordinal": ordinal}
     changed = {f"new_{name}": placed[name] for name in _CHANGED}
-    if _ADOPT.run(connection, {**key, **changed, "parent": row["parent_id"]}).first() is not None:
+    if (
+        _ADOPT.run(connection, {**key, **changed, "parent": row["parent_id"]}).fetchone()
+        is not None
+    ):
         return
     there = connection.execute(_FIND, key).first()
     if there is None or there.result is None:

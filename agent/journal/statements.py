@@ -1,13 +1,18 @@
 """Statements of the steps of an attempt, compiled once for each kind of database."""
 
 import functools
-from collections.abc import Mapping
+import sqlite3
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, CursorResult, Dialect
+from sqlalchemy import Connection, Dialect
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.postgresql import psycopg
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ClauseElement
+
+from agent.journal.commits import driver
 
 _DIALECTS: Mapping[str, Dialect] = {
     "sqlite": sqlite.dialect(paramstyle="named"),
@@ -18,7 +23,7 @@ _DIALECTS: Mapping[str, Dialect] = {
 class Prepared:
     """A statement that goes to the driver as text.
 
-    Otherwise SQLAlchemy takes as long for a statement of a step as SQLite does. Its parameters are
+    Otherwise SQLAlchemy takes longer for a statement of a step than SQLite does. Its parameters are
     all named, and no type needs a conversion.
     """
 
@@ -29,11 +34,22 @@ class Prepared:
         self._by_dialect, self._columns = by_dialect, columns
         self._compiled = functools.cache(self._compile)
 
-    def run(self, connection: Connection, values: Mapping[str, Any]) -> CursorResult[Any]:
-        """Execute the statement with a value for each parameter without a constant one."""
+    def run(self, connection: Connection, values: Mapping[str, Any]) -> Any:
+        """Execute the statement with a value for each parameter without a constant one.
+
+        Return the driver's cursor. Its rows have names.
+
+        Raises:
+            DBAPIError: as SQLAlchemy's own methods.
+        """
         text, required, constants = self._compiled(connection.dialect.name)
-        given = {name: values[name] for name in required}
-        return connection.exec_driver_sql(text, given | constants)
+        given = {name: values[name] for name in required} | constants
+        cursor = _cursor(connection)
+        try:
+            cursor.execute(text, given)
+        except connection.dialect.loaded_dbapi.Error as error:
+            raise _as_sqlalchemy(error, connection, text, cursor) from error
+        return cursor
 
     def _compile(self, dialect: str) -> tuple[str, list[str], dict[str, Any]]:
         """Return the text, the names of the parameters to be given, and the other parameters."""
@@ -50,3 +66,41 @@ class Prepared:
 def prepared(statement: ClauseElement, columns: tuple[str, ...] | None = None) -> Prepared:
     """Prepare a statement that is the same for each kind of database."""
     return Prepared(dict.fromkeys(_DIALECTS, statement), columns)
+
+
+def _cursor(connection: Connection) -> Any:
+    """Return a new cursor of the driver whose rows have names."""
+    own = driver(connection)
+    if connection.dialect.name == "postgresql":
+        from psycopg.rows import namedtuple_row
+
+        return own.cursor(row_factory=namedtuple_row)
+    cursor = own.cursor()
+    cursor.row_factory = _named
+    return cursor
+
+
+def _named(cursor: sqlite3.Cursor, row: Sequence[Any]) -> Any:
+    return _row_of(tuple(column[0] for column in cursor.description))._make(row)
+
+
+@functools.cache
+def _row_of(names: tuple[str, ...]) -> Any:
+    return namedtuple("Row", names)
+
+
+def _as_sqlalchemy(error: Any, connection: Connection, text: str, cursor: Any) -> Exception:
+    """Return the error as SQLAlchemy would raise it. After a loss, all connections are opened anew.
+
+    Those in the pool are older than the loss.
+    """
+    dialect = connection.dialect
+    lost = dialect.is_disconnect(error, connection.connection, cursor)
+    if lost:
+        connection.engine.dispose()
+        connection.invalidate(error)
+    base = dialect.loaded_dbapi.Error
+    raised: Exception = DBAPIError.instance(
+        text, None, error, base, connection_invalidated=lost, dialect=dialect
+    )
+    return raised

@@ -113,3 +113,27 @@ def test_an_interrupted_thread_leaves_the_work_of_others(engine: Engine) -> None
     written = [future.result() for future in futures if future.exception() is None]
     assert len(written) == 2
     assert numbers(engine) == sorted(number for number in written if number)
+
+
+def test_an_interruption_as_a_transaction_begins_leaves_none_open(engine: Engine) -> None:
+    """All transactions share a connection, and the next one begins on it."""
+    group = GroupCommit(engine)
+
+    def stop(connection: Connection) -> None:
+        raise KeyboardInterrupt
+
+    group.run(add(1))
+    event.listen(engine, "begin", stop)
+    with pytest.raises(KeyboardInterrupt):
+        group.run(add(2))
+    event.remove(engine, "begin", stop)
+    group.run(add(3))
+    assert numbers(engine) == [1, 3]
+
+
+def test_a_closed_group_opens_another_connection(engine: Engine) -> None:
+    group = GroupCommit(engine)
+    group.run(add(1))
+    group.close()
+    group.run(add(2))
+    assert numbers(engine) == [1, 2]
