@@ -1,16 +1,23 @@
 """Write the paired report."""
 
 import gc
+from contextlib import ExitStack
+from functools import cache
 from importlib import import_module
 from threading import Thread
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.cli.options import LakeOption
 
-_SLOW = ("scipy.special", "jinja2")
-"""Libraries that a report needs late."""
+if TYPE_CHECKING:
+    from flows.storage.lake import Lake
+    from reports.insight import Insight
+    from reports.rendering.trajectories import InsightOf
+
+_SLOW = ("scipy.special", "flows.cli.console", "reports.rendering.page")
+"""Modules that a report needs late."""
 
 
 def report(
@@ -29,14 +36,9 @@ def report(
     lake: LakeOption = None,
 ) -> None:
     """Write the paired report: on the terminal, as Markdown, and as one HTML page."""
-    from flows.cli import console
     from flows.errors import UsageError
-    from flows.experiments.diagnosis import insights
-    from flows.storage import report_files
-    from flows.storage.lake import Lake
     from reports.rendering.apart import Apart
 
-    store = Lake.existing(lake)
     if compare and (baseline or candidate):
         raise UsageError("--compare names both arms: leave out --baseline and --candidate")
     if compare and len(names) > 1:
@@ -45,21 +47,41 @@ def report(
             "by --baseline and --candidate"
         )
     first, second = compare or (baseline, candidate)
-    drawing = Apart()
-    # These libraries take half a second to import; DuckDB queries run meanwhile.
-    ahead = Thread(target=lambda: [import_module(name) for name in _SLOW])
-    ahead.start()
-    gc.disable()  # nearly all objects live until the end; searching them takes a tenth of the time
-    try:
+    with ExitStack() as at_end:
+        drawing = Apart()
+        at_end.callback(drawing.stop)
+        from flows.storage import report_files
+        from flows.storage.lake import Lake
+
+        store = Lake.existing(lake)
+        # These modules take half a second to import; DuckDB queries run meanwhile.
+        ahead = Thread(target=lambda: [import_module(name) for name in _SLOW])
+        ahead.start()
+        at_end.callback(ahead.join)
+        gc.disable()  # nearly all objects live until the end; searches take a tenth of the time
+        at_end.callback(gc.enable)
         if len(names) == 1:
             built = report_files.read(
                 store, names[0], first, second, alone=compare is not None, early=drawing.begin
             )
         else:
             built = report_files.read_several(store, names, first, second, early=drawing.begin)
-        report_files.write(store, built, compare, insights(store), drawing.figures)
+        report_files.write(store, built, compare, _insights(store), drawing.figures)
+        from flows.cli import console
+
         console.report(store, built, compare)
-    finally:
-        drawing.stop()
-        ahead.join()
-        gc.enable()
+
+
+def _insights(store: "Lake") -> "InsightOf":
+    """Return what the journal tells, which opens it for the first attempt that has steps."""
+
+    @cache
+    def opened() -> "InsightOf":
+        from flows.experiments.diagnosis import insights  # SQLAlchemy takes half a second to import
+
+        return insights(store)
+
+    def of(attempt_id: str) -> "Insight | None":
+        return opened()(attempt_id)
+
+    return of
