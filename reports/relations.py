@@ -71,7 +71,7 @@ MARTS = (
 """All marts, in order of dependency."""
 
 THREADS = 2
-"""Number of relations that are created at a time. Most of them keep only one processor busy."""
+"""Number of relations that are created at a time, each by a part of the processors."""
 
 AUDIT_EXAMPLES = 3
 """Number of rows of a failed audit that a report shows."""
@@ -89,6 +89,9 @@ class Making:
         """Begin to create the schema `staging`, and these marts in the schema `marts`."""
         self.connection = connection
         connection.execute("create schema staging; create schema marts")
+        # Relations share the processors: more threads than those wait for each other.
+        [(threads,)] = connection.execute("select current_setting('threads')").fetchall()
+        connection.execute(f"set threads = {max(1, threads // THREADS)}")
         self._threads = ThreadPoolExecutor(THREADS)
         self._made: dict[str, Future[None]] = {}
         for name in STAGING:
