@@ -30,7 +30,7 @@ from reports.analysis.worth import read_worth
 from reports.errors import ReportError
 from reports.lake import near, open_lake
 from reports.losses import Failures
-from reports.relations import COMPARED, SUMMED, Making, run_audits
+from reports.relations import AUDITS, COMPARED, SUMMED, Making
 from reports.rendering.marks import MARKS
 from reports.rendering.notes import write_notes
 from reports.rendering.order import MANY_ARMS
@@ -60,7 +60,7 @@ def build(
     Raise ReportError for a missing lake, an unknown experiment or arm, and an experiment that
     declares nothing.
     """
-    making = Making(open_lake(lake, experiment))
+    making = Making(open_lake(lake, experiment), audits=AUDITS)
     connection = making.connection
     try:
         making.wait(COMPARED)
@@ -108,7 +108,7 @@ def build(
         making.wait()
         report = replace(
             report,
-            audits=run_audits(connection),
+            audits=making.audits(),
             notes=(*write_notes(source, arms, comparisons, resampled), *sharing_notes(sharing)),
             resampled=resampled,
             cells=read_cells(connection, names, pair),

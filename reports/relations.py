@@ -7,10 +7,11 @@ same relations.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from reports.lake import SESSION, open_lake
 from reports.types import AuditFailure
@@ -18,6 +19,8 @@ from reports.types import AuditFailure
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from upath import UPath
+
+Ran = TypeVar("Ran")
 
 SQL = Path(__file__).parent / "sql"
 
@@ -59,8 +62,8 @@ SUMMED = (
 
 MARTS = (
     *COMPARED,
-    "attempt_scopes",
     *SUMMED,
+    "attempt_scopes",
     "tool_uses",
     "attempt_calls",
     "call_uses",
@@ -72,6 +75,9 @@ MARTS = (
 
 THREADS = 2
 """Number of relations that are created at a time, each by a part of the processors."""
+
+AUDITS = tuple(sorted((SQL / "audits").glob("*.sql")))
+"""The files of all audits, by name."""
 
 AUDIT_EXAMPLES = 3
 """Number of rows of a failed audit that a report shows."""
@@ -85,8 +91,13 @@ same to the last digit in every arm, so that arms of equal cost tie."""
 class Making:
     """The relations of an experiment, which threads create while others are read already."""
 
-    def __init__(self, connection: DuckDBPyConnection, marts: Sequence[str] = MARTS) -> None:
-        """Begin to create the schema `staging`, and these marts in the schema `marts`."""
+    def __init__(
+        self,
+        connection: DuckDBPyConnection,
+        marts: Sequence[str] = MARTS,
+        audits: Sequence[Path] = (),
+    ) -> None:
+        """Begin to create `staging` and these marts in the schema `marts`, then to run audits."""
         self.connection = connection
         connection.execute("create schema staging; create schema marts")
         # Relations share the processors: more threads than those wait for each other.
@@ -95,31 +106,48 @@ class Making:
         self._threads = ThreadPoolExecutor(THREADS)
         self._made: dict[str, Future[None]] = {}
         for name in STAGING:
-            self._begin("view" if name in SCANNED_ONCE else "table", "staging", name)
+            self._make("view" if name in SCANNED_ONCE else "table", "staging", name)
         for name in marts:
-            self._begin("table", "marts", name)
+            self._make("table", "marts", name)
+        self._audits = [
+            self._begin(path.read_text(encoding="utf-8"), partial(_audit, path)) for path in audits
+        ]
         self._threads.shutdown(wait=False)  # they end when everything is made
 
-    def _begin(self, kind: str, layer: str, name: str) -> None:
-        """Create a relation after the ones that its query names. They were begun before."""
+    def _make(self, kind: str, layer: str, name: str) -> None:
+        """Begin to create a relation."""
         query = (SQL / layer / f"{name}.sql").read_text(encoding="utf-8")
+        relation = f"{layer}.{name}"
+
+        def create(cursor: DuckDBPyConnection) -> None:
+            cursor.execute(f"create {kind} {relation} as {query}")
+
+        self._made[relation] = self._begin(query, create)
+
+    def _begin(self, query: str, run: Callable[[DuckDBPyConnection], Ran]) -> Future[Ran]:
+        """Begin to run a query after the relations that it names. They were begun before."""
         named = set(re.findall(r"\b(?:staging|marts)\.\w+", query))
         sources = [self._made[each] for each in named if each in self._made]
-        relation, cursor = f"{layer}.{name}", self.connection.cursor()
+        cursor = self.connection.cursor()
 
-        def create() -> None:
+        def begun() -> Ran:
             for source in sources:
                 source.result()
             with cursor:
-                cursor.execute(SESSION).execute(f"create {kind} {relation} as {query}")
+                return run(cursor.execute(SESSION))
 
-        self._made[relation] = self._threads.submit(create)
+        return self._threads.submit(begun)
 
     def wait(self, marts: Sequence[str] | None = None) -> None:
         """Wait until these marts exist, by default all relations."""
         names = self._made if marts is None else [f"marts.{name}" for name in marts]
         for name in names:
             self._made[name].result()
+
+    def audits(self) -> tuple[AuditFailure, ...]:
+        """Wait until all audits have run. Return those that found rows, by name."""
+        found = [audit.result() for audit in self._audits]
+        return tuple(failure for failure in found if failure is not None)
 
     def close(self) -> None:
         """Close the connection. Relations that are not begun will not be created."""
@@ -143,14 +171,8 @@ def open_marts(
     return making.connection
 
 
-def run_audits(connection: DuckDBPyConnection) -> tuple[AuditFailure, ...]:
-    """Run all audits and return those that found rows, by name."""
-    found = (_audit(connection, path) for path in sorted((SQL / "audits").glob("*.sql")))
-    return tuple(failure for failure in found if failure is not None)
-
-
-def _audit(connection: DuckDBPyConnection, path: Path) -> AuditFailure | None:
-    cursor = connection.execute(path.read_text())
+def _audit(path: Path, cursor: DuckDBPyConnection) -> AuditFailure | None:
+    cursor.execute(path.read_text(encoding="utf-8"))
     names = [column[0] for column in cursor.description]
     rows = cursor.fetchall()
     if not rows:

@@ -31,6 +31,7 @@ class Apart:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
+        self._has_drawn = False
 
     def begin(self, report: Report) -> None:
         """Begin to draw the figures of a report. It is called once."""
@@ -41,12 +42,21 @@ class Apart:
 
     def figures(self) -> Figures | None:
         """Wait for the figures, and return them. Return None if the process failed."""
-        drawn, _ = self._process.communicate()
-        return None if self._process.returncode else pickle.loads(drawn)  # noqa: S301
+        there, back = self._process.stdin, self._process.stdout
+        assert back is not None, "it is a pipe"
+        if there:  # it was asked for nothing
+            there.close()
+        try:
+            drawn: Figures = pickle.load(back)  # noqa: S301
+        except (EOFError, pickle.UnpicklingError):
+            return None
+        self._has_drawn = True
+        return drawn
 
     def stop(self) -> None:
-        """End the process, whatever it does."""
-        self._process.kill()
+        """End the process, whatever it does. One that has drawn ends by itself."""
+        if not self._has_drawn:
+            self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe:
