@@ -11,9 +11,9 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import replace
-from importlib import import_module
 
 from reports.breakdowns import Breakdowns
+from reports.rendering.drawing import draw_figure
 from reports.rendering.drawn import Figures, draw_all
 from reports.types import Report
 
@@ -65,7 +65,8 @@ class Apart:
 
 def serve() -> None:
     """Draw the figures of a pickled report from standard input to standard output."""
-    import_module("matplotlib.backends.backend_svg")  # while the other process reads
+    # The first figure loads matplotlib and its fonts, while the other process reads.
+    draw_figure("", "", "", "", 1.0, lambda axes: None)
     report = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
     pickle.dump(draw_all(report), sys.stdout.buffer)
 
